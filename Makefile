@@ -1,7 +1,7 @@
-# What people and CI call. PORTAL_HOME (state), PORTAL_CACHE and PORTAL_PORT are honoured.
-#   make run     the whole portal on this machine; Ctrl-C stops it
-#   make unit    the tests that start no process, in a minute
-#   make test    the whole suite;  make test ARGS="tests/unit/spawners/form/test_form.py -k gpu"  runs a part
+# Targets for users and CI. PORTAL_HOME (state), PORTAL_CACHE and PORTAL_PORT are respected.
+#   make run     run the whole portal on this machine; Ctrl-C stops it
+#   make unit    run the tests that start no process, in about a minute
+#   make test    run the whole suite;  make test ARGS="tests/unit/spawners/form/test_form.py -k gpu"  runs a part
 ifndef PORTAL_HOME
 PORTAL_HOME := $(shell [ "$$(id -u)" = 0 ] && echo /var/lib/data-scientist-portal || echo "$$HOME/.local/share/data-scientist-portal")
 endif
@@ -9,7 +9,7 @@ PORTAL_HOME := $(abspath $(PORTAL_HOME))
 PORTAL_CACHE ?= $(PORTAL_HOME)/cache
 PORTAL_CACHE := $(abspath $(PORTAL_CACHE))
 export PORTAL_HOME PORTAL_CACHE
-unexport PYTHONDONTWRITEBYTECODE  # else each of the suite's processes compiles all modules anew
+unexport PYTHONDONTWRITEBYTECODE  # with it, each process of the suite would compile all modules
 BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 

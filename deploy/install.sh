@@ -1,12 +1,12 @@
 #!/bin/sh
-# Installs what is missing for `make run` or `make test`; does nothing, fast, where nothing is.
+# Install what is missing for `make run` or `make test`; if nothing is missing, return quickly.
 #
 #   sh deploy/install.sh run|test        everything: system packages, Python, the proxy
 #   sh deploy/install.sh packages run|test   only the system packages (for an administrator)
 #
-# System packages come through apt, from wherever this machine is configured to get them. No service
-# is started, and none that the packages bring stays enabled; services that exist are left alone.
-# Everything else goes into PORTAL_HOME and PORTAL_CACHE.
+# System packages come from apt's configured sources. No service is started, services of new packages
+# are disabled, and existing services are not changed. Everything else goes into PORTAL_HOME and
+# PORTAL_CACHE.
 set -eu
 umask 022
 
@@ -24,7 +24,7 @@ now() { date +%s; }
 
 # -- system packages ------------------------------------------------------------------------------
 
-there() { # $1: what shows that a package is there
+there() { # $1: what shows that a package is installed
   case $1 in
     python:*) "$(system_python)" -c "import ${1#python:}" 2>/dev/null ;;
     glob:*)
@@ -50,18 +50,18 @@ missing_packages() { # $@: files with packages
 
 offered() { # $1: a package; whether apt could install it
   command -v apt-cache >/dev/null 2>&1 || return 1
-  # A fresh machine has no lists, and knows no package.
+  # A new machine has no package lists.
   if [ "$(id -u)" = 0 ] && ! apt-cache dumpavail 2>/dev/null | grep -q .; then
     apt-get update -q >/dev/null 2>&1 || return 1
   fi
   LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q '^ *Candidate: [^(]'
 }
 
-packages_lock=/run/data-scientist-portal-packages.lock # where root alone can make files
+packages_lock=/run/data-scientist-portal-packages.lock # where only root can create files
 install_packages() {
   files=$here/packages-run.txt
   [ "$1" = test ] && files="$files $here/packages-test.txt"
-  # One at a time on one machine: `make run` and `make test` may begin together.
+  # One installation at a time per machine: `make run` and `make test` may start together.
   if [ "$(id -u)" = 0 ] && [ -w /run ]; then
     exec 8>"$packages_lock"
     flock -n 8 || {
@@ -75,7 +75,7 @@ install_packages() {
     exec 8>&-
     return 0
   fi
-  command -v apt-get >/dev/null 2>&1 || fail "these programs are missing, and this machine has no apt-get to install them: $missing"
+  command -v apt-get >/dev/null 2>&1 || fail "these packages are missing, and this machine has no apt-get to install them: $missing"
   if [ "$(id -u)" != 0 ]; then
     fail "these system packages are missing: $missing- ask an administrator to run: sudo sh $here/install.sh packages $1"
   fi
@@ -87,11 +87,11 @@ install_packages() {
   installed >"$log.before"
   forbid_services
   export DEBIAN_FRONTEND=noninteractive
-  # slapd would make a database of its own: not where it was not installed before.
+  # Keep a newly installed slapd from creating its own database.
   if ! dpkg-query -W slapd >/dev/null 2>&1 && command -v debconf-set-selections >/dev/null 2>&1; then
     echo 'slapd slapd/no_configuration boolean true' | debconf-set-selections
   fi
-  # PostgreSQL too would make one of its own.
+  # The same for PostgreSQL.
   case " $missing " in *' postgresql '*) forbid_cluster ;; esac
   status=0
   # shellcheck disable=SC2086
@@ -102,9 +102,9 @@ install_packages() {
   if [ $status != 0 ]; then
     last=$(grep -E '^(E|Err|W):' "$log" | tail -n 1)
     if grep -qE 'Could not resolve|Temporary failure|Could not connect|Unable to connect|Network is unreachable|Connection timed out' "$log"; then
-      fail "system packages could not be downloaded: no network, or the package mirror of this machine does not answer ($last)"
+      fail "cannot download system packages: no network, or the package mirror of this machine does not answer ($last)"
     fi
-    fail "apt-get could not install $missing: $last"
+    fail "apt-get cannot install $missing: $last"
   fi
   rm -f "$log"
   trap - EXIT INT TERM HUP
@@ -112,7 +112,7 @@ install_packages() {
   say "system packages: installed after $(($(now) - started)) s"
 }
 
-apt_install() { # packages; apt's lists are renewed only where the first try fails
+apt_install() { # packages; apt's lists are updated only if the first try fails
   apt_try "$@" && return 0
   apt-get update -q >>"$log" 2>&1 || return 1
   apt_try "$@"
@@ -120,7 +120,7 @@ apt_install() { # packages; apt's lists are renewed only where the first try fai
 
 apt_try() {
   : >"$log"
-  # Others install too (unattended upgrades): wait for apt's lock, ten minutes at most.
+  # Unattended upgrades may hold apt's lock: wait for at most ten minutes.
   apt-get install -q -y --no-install-recommends -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@" \
     >>"$log" 2>&1 8>&-
 }
@@ -130,7 +130,7 @@ installed() { dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' | sed -n 's/^i
 # invoke-rc.d(8) asks /usr/sbin/policy-rc.d before it starts a service; 101 means "forbidden".
 policy=/usr/sbin/policy-rc.d
 forbid_services() {
-  restore_policy # what a killed run may have left
+  restore_policy # in case an earlier run was killed
   if [ -e "$policy" ] || [ -L "$policy" ]; then mv "$policy" "$policy.portal-saved"; fi
   printf '#!/bin/sh\n# Temporary, by the install.sh of the Data Scientist Portal.\nexit 101\n' >"$policy"
   chmod 755 "$policy"
@@ -144,7 +144,7 @@ restore_policy() {
   if [ -e "$policy.portal-saved" ] || [ -L "$policy.portal-saved" ]; then mv "$policy.portal-saved" "$policy"; fi
 }
 
-# pg_createcluster(8) reads this; no database of everyone's is made and none starts with the machine.
+# pg_createcluster(8) reads this file: no default database is created or started at boot.
 no_cluster=/etc/postgresql-common/createcluster.d/portal-temporary.conf
 forbid_cluster() {
   mkdir -p "$(dirname "$no_cluster")"
@@ -170,7 +170,7 @@ disable_services() { # names of packages that are new, on stdin
 # -- Python ---------------------------------------------------------------------------------------
 
 find_python() {
-  # Other accounts must be able to run it: not one that a version manager put into somebody's home.
+  # Other accounts must be able to run it, so a version manager's Python in a home does not qualify.
   candidates='/usr/bin/python3 /usr/bin/python3.13 /usr/bin/python3.12 /usr/bin/python3.11 /usr/local/bin/python3'
   [ "$(id -u)" = 0 ] || candidates="$candidates $(command -v python3 || true)"
   for candidate in $candidates; do
@@ -194,11 +194,11 @@ install_python() { # $1: run or test
   needs=$(hash_of pyproject.toml deploy/constraints.txt)
   code=$(hash_of pyproject.toml README.md portal spawners templates static deploy kernels)
   if [ -d "$venv" ] && ! "$venv/bin/python" -c '' 2>/dev/null; then
-    rm -rf "$venv" # its Python is gone, or its folder was moved
+    rm -rf "$venv" # its Python was removed, or its folder was moved
   fi
   if [ ! -x "$venv/bin/pip" ]; then
-    say "Python: making $venv with $python"
-    "$python" -m venv --clear "$venv" || fail "$python could not make the virtual environment $venv."
+    say "Python: creating $venv with $python"
+    "$python" -m venv --clear "$venv" || fail "$python cannot create the virtual environment $venv."
   fi
   state=$venv/.portal
   mkdir -p "$state"
@@ -206,7 +206,7 @@ install_python() { # $1: run or test
   have=$(cat "$state/needs-$1" 2>/dev/null || true)
   if [ "$have" != "$needs" ]; then
     started=$(now)
-    say "Python: installing the portal and what it needs (about a minute and a half)"
+    say "Python: installing the portal and its dependencies (about a minute and a half)"
     # hatchling builds the portal; uv fills the environments of the demo.
     pip_install hatchling uv
     pip_install --no-build-isolation "$source$extra"
@@ -216,7 +216,7 @@ install_python() { # $1: run or test
     say "Python: installed after $(($(now) - started)) s"
   fi
   if [ "$(cat "$state/code" 2>/dev/null || true)" != "$code" ]; then
-    say "Python: the portal's source has changed, installing it again"
+    say "Python: the portal's source has changed; reinstalling it"
     pip_install --no-build-isolation --no-deps --force-reinstall "$source"
     echo "$code" >"$state/code"
   fi
@@ -227,9 +227,9 @@ pip_install() {
     -c "$here/constraints.txt" "$@" >"$PORTAL_HOME/pip.log" 2>&1; then
     last=$(grep -iE '^ERROR' "$PORTAL_HOME/pip.log" | tail -n 1)
     if grep -qiE 'Temporary failure|Name or service not known|Failed to establish|ConnectionError|ConnectTimeout|Network is unreachable' "$PORTAL_HOME/pip.log"; then
-      fail "Python packages could not be downloaded: no network, or the package index of this machine does not answer ($PORTAL_HOME/pip.log)"
+      fail "cannot download Python packages: no network, or the package index of this machine does not answer ($PORTAL_HOME/pip.log)"
     fi
-    fail "pip could not install the portal: ${last:-see} ($PORTAL_HOME/pip.log)"
+    fail "pip cannot install the portal: ${last:-see its log} ($PORTAL_HOME/pip.log)"
   fi
 }
 
@@ -243,40 +243,40 @@ install_proxy() {
   mkdir -p "$place"
   if ! npm install --prefix "$place" --no-save --no-audit --no-fund --omit=dev --loglevel=error \
     "$proxy" >"$PORTAL_HOME/npm.log" 2>&1; then
-    fail "npm could not install $proxy: is there a network? ($PORTAL_HOME/npm.log)"
+    fail "npm cannot install $proxy: check the network ($PORTAL_HOME/npm.log)"
   fi
   echo "$proxy" >"$place/.portal-proxy"
   say "proxy: installed after $(($(now) - started)) s"
 }
 
-# -- what the pages take from npm -----------------------------------------------------------------
+# -- the pages' scripts from npm ------------------------------------------------------------------
 
-install_pages() { # before the portal itself, which takes static/vendor along
+install_pages() { # before the portal itself, which includes static/vendor
   vendor=$source/static/vendor
   place=$PORTAL_CACHE/pages
   needs=$(hash_of package.json package-lock.json .npmrc)
   [ "$(cat "$vendor/.from" 2>/dev/null || true)" = "$needs" ] && return 0
   if [ "$(cat "$place/.from" 2>/dev/null || true)" != "$needs" ]; then
     started=$(now)
-    say "pages: fetching what they take from npm"
+    say "pages: fetching scripts from npm"
     mkdir -p "$place"
     rm -f "$place/.from"
     (cd "$source" && cp package.json package-lock.json .npmrc "$place")
     if ! npm ci --prefix "$place" --ignore-scripts --no-audit --no-fund --omit=dev --loglevel=error \
       --fetch-retries=1 --fetch-retry-mintimeout=1000 >"$PORTAL_HOME/npm.log" 2>&1; then
-      fail "npm could not fetch what the pages need: no network, or the package registry of this machine does not answer ($PORTAL_HOME/npm.log)"
+      fail "npm cannot fetch the pages' scripts: no network, or the package registry of this machine does not answer ($PORTAL_HOME/npm.log)"
     fi
     echo "$needs" >"$place/.from"
     say "pages: fetched after $(($(now) - started)) s"
   fi
-  mkdir -p "$vendor/uplot" 2>/dev/null || fail "cannot make $vendor: the portal's source must be writable."
+  mkdir -p "$vendor/uplot" 2>/dev/null || fail "cannot create $vendor: make the portal's source writable."
   for file in dist/uPlot.esm.js dist/uPlot.min.css LICENSE; do
     cp "$place/node_modules/uplot/$file" "$vendor/uplot/"
   done
   echo "$needs" >"$vendor/.from"
 }
 
-# -- all of it ------------------------------------------------------------------------------------
+# -- main -----------------------------------------------------------------------------------------
 
 only=
 if [ "${1:-}" = packages ]; then
@@ -299,7 +299,7 @@ if [ -z "${PORTAL_HOME:-}" ]; then
   fi
 fi
 PORTAL_CACHE=${PORTAL_CACHE:-$PORTAL_HOME/cache}
-mkdir -p "$PORTAL_HOME" "$PORTAL_CACHE" 2>/dev/null || fail "cannot make $PORTAL_HOME: choose another state directory with PORTAL_HOME."
+mkdir -p "$PORTAL_HOME" "$PORTAL_CACHE" 2>/dev/null || fail "cannot create $PORTAL_HOME: choose another state directory with PORTAL_HOME."
 [ -w "$PORTAL_HOME" ] || fail "cannot write to $PORTAL_HOME: choose another state directory with PORTAL_HOME."
 
 # One installation at a time in one state directory.
@@ -312,6 +312,6 @@ install_pages
 install_python "$what"
 install_proxy
 if [ "$what" = test ]; then
-  # Tests run the source; the demo's accounts cannot write its bytecode, so each process would compile it.
+  # Tests run the source. The demo's accounts cannot write bytecode there, so compile it once.
   "$PORTAL_HOME/venv/bin/python" -m compileall -q -j 0 "$source/portal" "$source/spawners" "$source/kernels" || true
 fi

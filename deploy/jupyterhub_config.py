@@ -14,7 +14,7 @@ os.umask(0o027)
 
 c = get_config()  # noqa: F821  given by traitlets
 
-# Sessions are Slurm jobs; people of the directory log in.
+# Sessions are Slurm jobs; users log in with their LDAP account.
 c.JupyterHub.spawner_class = "portal"
 c.JupyterHub.authenticator_class = "portal-ldap"
 c.Authenticator.manage_groups = True
@@ -22,7 +22,7 @@ c.Authenticator.enable_auth_state = False
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.named_server_limit_per_user = NamedServers(5)  # in addition to those of courses
 
-# Slurm has a queue; a 429 from the Hub would only move it into people's browsers.
+# Slurm queues jobs; a limit here would only reject launches with status 429.
 c.JupyterHub.concurrent_spawn_limit = 0
 # Sessions outlive the Hub, as does the routing table of a proxy that is a separate unit.
 c.JupyterHub.cleanup_servers = False

@@ -1,21 +1,21 @@
 #!/bin/bash
-# The job script of every session. Its text is constant: what differs comes as arguments (the
-# command) and in the environment (PORTAL_…, APPTAINERENV_…), and none of it is evaluated.
+# Job script of every session. Its text is constant: the command comes as arguments, other values in
+# the environment (PORTAL_…, APPTAINERENV_…), and none of them is evaluated as shell code.
 #
 #   APPTAINERENV_NAME   NAME for the server. Apptainer passes these into a container by itself;
 #                       for the other kinds of environment they are renamed here.
 #   PORTAL_KIND         container | beside (a container for the kernels alone) | modules | venv
-#   PORTAL_IMAGE        the image, as it stands in the command; with it come:
+#   PORTAL_IMAGE        the image, as in the command; with it come:
 #   PORTAL_APPTAINER    Apptainer's program
 #   PORTAL_VERIFY       1: no session without a good signature
-#   PORTAL_KEYS         a file with the public keys for that; empty: the node's own keyrings
-#   PORTAL_NODE_COPY    the folder into which this node has unpacked the image, maybe
-#   PORTAL_IMAGE_ACCOUNT  whose that folder is
-#   PORTAL_COURSE_HOME  a course's session: its home as it is seen there
-#   PORTAL_COURSE_FOLDER  the folder on the node that is that home; empty: it is thrown away
+#   PORTAL_KEYS         file with the public keys for that; empty: the node's own keyrings
+#   PORTAL_NODE_COPY    folder into which this node may have unpacked the image; may be empty
+#   PORTAL_IMAGE_ACCOUNT  owner of that folder
+#   PORTAL_COURSE_HOME  in a course's session: path of its home inside the container
+#   PORTAL_COURSE_FOLDER  folder on the node that becomes that home; empty: a temporary one
 #   PORTAL_COURSE_DATA_ROOT, PORTAL_COURSE_DATA
-#                       a folder of the site, and where below it the course's data are; maybe empty
-#   PORTAL_COURSE_BIND  what it has beside that, as Apptainer's --bind takes it; maybe empty
+#                       a folder of the site, and the path of the course's data below it; may be empty
+#   PORTAL_COURSE_BIND  further bind mounts, in the format of Apptainer's --bind; may be empty
 #   PORTAL_MODULES      modules to load, separated by spaces
 #   PORTAL_GPU_VARIABLES  names of the variables that name the job's GPUs, separated by spaces
 #                       (portal/gpus/); a container gets those that Slurm has set
@@ -26,14 +26,14 @@ set -u
 # How long the environment takes to start (portal_session/startup.py); bash 5 knows the time.
 export APPTAINERENV_PORTAL_SCRIPT_AT="${EPOCHREALTIME:-}"
 umask "${PORTAL_UMASK:-0022}"
-# The first line of its log: from then on the Hub knows that the job has begun on its node, also
-# where that node does not answer Slurm any more (spawners/spawner.py).
+# First line of the job's log. It tells the Hub that the job has started on its node, even if that
+# node no longer answers Slurm (spawners/spawner.py).
 [ -z "${SLURMD_NODENAME:-}" ] || echo "Job ${SLURM_JOB_ID:-} runs on $SLURMD_NODENAME."
-# When Slurm ends a job, the image's mount may go before the server: that would leave a core file
-# of the server's size in the home. A soft limit, so that whoever wants core files can have them.
+# When Slurm ends a job, the image may be unmounted before the server ends, which would leave a core
+# file of the server's size in the home. A soft limit: users can raise it.
 ulimit -S -c 0
 
-# Removes those of $@ that are folders of ours and of a job that is over: "…-ID.xyz" or "ID".
+# Remove the folders in $@ that belong to this account and to an ended job: "…-ID.xyz" or "ID".
 sweep() {
   local old id
   for old; do
@@ -45,14 +45,14 @@ sweep() {
   done
 }
 
-# A link in the place of a course's folder would open whatever it leads to.
+# A symbolic link instead of a course's folder could point to any folder of the owner.
 elsewhere() {
   echo "The course's folder leads elsewhere: $folder" >&2
   exit 74
 }
 
-# The variable $1 becomes the place where the folder $2 really is; without another process, since a
-# class starts all at once.
+# Set variable $1 to the resolved path of folder $2. No process is started, since all sessions of a
+# class start at the same time.
 real() {
   local back=$PWD
   cd -P -- "$2" || return
@@ -60,11 +60,11 @@ real() {
   cd -- "$back"
 }
 
-work="" # what this session has on the node, and what is removed when it ends
+work="" # this session's temporary folder on the node, removed at its end
 if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
-  # Others may be let into a course's session: it sees the course's folder, and temporary folders
-  # of its own, which are on a disk (Apptainer's own are 64 MiB of memory).
-  # Of this Hub alone: Slurm does not know another's jobs here, and they are not over.
+  # Other users may be admitted to a course's session, so it sees only the course's folder and its
+  # own temporary folders, which are on a disk (Apptainer's own are 64 MiB of memory).
+  # The name includes the Hub: Slurm here may not know the running jobs of other Hubs.
   hub="${APPTAINERENV_JUPYTERHUB_API_URL:-}"
   place="${TMPDIR:-/tmp}/portal-course-$EUID-${hub//[^[:alnum:]]/}"
   sweep "$place"-*
@@ -73,11 +73,11 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
   [ ! -L "$folder" ] || elsewhere
   above=""
   [ -e "${folder%/*}" ] || above="${folder%/*}"
-  # One process for all of it, whatever the umask, an ACL of the folder above, or the mode of a
-  # folder that is there already.
+  # A single process for all folders, regardless of the umask, an ACL of the parent folder, or the
+  # mode of an existing folder.
   install -d -m 0700 -- ${above:+"$above"} "$work" "$work/tmp" "$work/var_tmp" "$folder" || exit 74
   if [ ! -O "$work" ] || [ -L "$work" ]; then
-    echo "Somebody else made $work." >&2
+    echo "$work belongs to another account." >&2
     exit 74
   fi
   if [ -n "${PORTAL_COURSE_FOLDER:-}" ]; then
@@ -88,7 +88,7 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
     fi
   fi
   if [ -n "${PORTAL_COURSE_DATA:-}" ] && [ "$PORTAL_COURSE_DATA" != . ]; then
-    # Who writes there could have it lead to where the owner of this session keeps other files.
+    # Anyone who can write there could make it point to other files of this session's owner.
     if ! real root "$PORTAL_COURSE_DATA_ROOT" ||
       ! real there "$PORTAL_COURSE_DATA_ROOT/$PORTAL_COURSE_DATA" ||
       [ "$there" != "${root%/}/$PORTAL_COURSE_DATA" ]; then
@@ -97,14 +97,14 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
       exit 74
     fi
   fi
-  # Whatever a profile or prolog of the node would mount into containers.
+  # Ignore mounts that a profile or prolog of the node would add to containers.
   for name in BIND BINDPATH MOUNT OVERLAY OVERLAYIMAGE FUSESPEC SCRATCH SCRATCHDIR; do
     unset "APPTAINER_$name" "SINGULARITY_$name"
   done
   export APPTAINER_HOME="$folder:$PORTAL_COURSE_HOME" APPTAINER_WORKDIR="$work"
   export SINGULARITY_HOME="$APPTAINER_HOME" SINGULARITY_WORKDIR="$work"
   if [ -n "${PORTAL_COURSE_BIND:-}" ]; then
-    # Not in the command: that is the same for everyone in the course.
+    # Not in the command, which is the same for all members of the course.
     export APPTAINER_BINDPATH="$PORTAL_COURSE_BIND" SINGULARITY_BINDPATH="$PORTAL_COURSE_BIND"
   fi
 fi
@@ -118,7 +118,7 @@ if [ -n "${PORTAL_SSL_KEY:-}" ]; then
     tls="$HOME/.portal/tls/$SLURM_JOB_ID"
     seen="$tls"
   fi
-  # The job's command replaces this script, so the next one clears up: what jobs left that are over.
+  # The job's command replaces this script, so the next job removes the folders of ended jobs.
   sweep "$HOME"/.portal/tls/*
   (
     umask 077
@@ -133,7 +133,7 @@ if [ -n "${PORTAL_SSL_KEY:-}" ]; then
 fi
 unset PORTAL_SSL_KEY PORTAL_SSL_CERT PORTAL_SSL_CA
 
-# Whether $1 is a folder of root's or of the builds' account, where nobody else can write.
+# Succeed if $1 is a folder owned by root or the builds' account and writable by no other account.
 theirs() {
   local mode number name kind
   read -r mode number name kind < <(stat --format='%a %u %U %F' -- "$1" 2>/dev/null) || return 1
@@ -145,11 +145,11 @@ if [ -n "${PORTAL_IMAGE:-}" ]; then
   image="$PORTAL_IMAGE"
   copy="${PORTAL_NODE_COPY:-}"
   if [ -n "$copy" ] && theirs "$copy" && theirs "$(dirname -- "$copy")"; then
-    image="$copy" # its signature was looked at when it was unpacked
+    image="$copy" # its signature was verified when it was unpacked
   elif [ "${PORTAL_VERIFY:-}" = 1 ]; then
     keys=""
     if [ -n "${PORTAL_KEYS:-}" ]; then
-      # Apptainer takes no keyring that is another account's, or that others can read.
+      # Apptainer rejects keyrings of other accounts, and those that others can read.
       keys=$(mktemp --directory) && cp -- "$PORTAL_KEYS" "$keys/pgp-public" || exit 73
       export APPTAINER_KEYSDIR="$keys"
     fi
@@ -175,20 +175,20 @@ if [ -n "${PORTAL_IMAGE:-}" ]; then
 fi
 unset PORTAL_VERIFY PORTAL_KEYS PORTAL_NODE_COPY PORTAL_IMAGE_ACCOUNT PORTAL_APPTAINER PORTAL_IMAGE
 
-# Slurm takes these from whoever submits; a node without them knows the account all the same.
+# Slurm copies these from the submitting environment; if they are missing, the account sets them.
 [ -n "${USER:-}" ] || USER=$(id -un)
 export USER LOGNAME="${LOGNAME:-$USER}"
 
 if [ "${PORTAL_KIND:-}" = container ]; then
-  # Known only here, in the job, and dropped by --cleanenv.
+  # These are set only in the job, and --cleanenv drops them.
   for name in ${PORTAL_GPU_VARIABLES:-CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES} \
     USER LOGNAME SHELL ${!SLURM@}; do
-    # ${!name} would evaluate what is no name: "a[$(date)]".
+    # ${!name} would evaluate an invalid name such as "a[$(date)]".
     [[ "$name" =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || continue
     [ -n "${!name+x}" ] && export "APPTAINERENV_$name=${!name}"
   done
   if [ "${1##*/}" = singularity ]; then
-    # SingularityCE knows the older prefix only.
+    # SingularityCE supports only the older prefix.
     for name in ${!APPTAINERENV_@}; do
       export "SINGULARITYENV_${name#APPTAINERENV_}=${!name}"
     done
@@ -221,7 +221,7 @@ if [ "${PORTAL_KIND:-}" = modules ] && [ -n "${PORTAL_MODULES:-}" ]; then
     echo "The modules could not be loaded: $PORTAL_MODULES" >&2
     exit 71
   fi
-  # module load says what is wrong on stderr and, in older versions, succeeds all the same.
+  # In older versions, module load reports errors only on stderr and succeeds.
   for name in "${modules[@]}"; do
     case ":${LOADEDMODULES:-}:" in
       *":$name:"* | *":$name/"*) ;;
@@ -235,7 +235,7 @@ if [ "${PORTAL_KIND:-}" = modules ] && [ -n "${PORTAL_MODULES:-}" ]; then
 fi
 
 [ -n "$work" ] || exec "$@"
-# A process group of its own (-m), or interrupts would be ignored in all that it starts.
+# A separate process group (-m); without it, interrupts would be ignored in all child processes.
 set -m
 "$@" &
 server=$!

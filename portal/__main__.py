@@ -10,24 +10,24 @@ from .command import CommandGroup
 
 
 class PortalCommand(CommandGroup):
-    """Command ``portal SUBCOMMAND``, as run by people and unit files."""
+    """Command ``portal SUBCOMMAND``, for admins and unit files."""
 
     name = "portal"
     description = "The Data Scientist Portal."
     subcommands = {
-        "courses": ("portal.courses.command.CoursesApp", "Courses as files: import and export."),
-        "database": ("portal.store.command.DatabaseApp", "Look at the database, or upgrade it."),
-        "demo": ("portal.demo.app.DemoApp", "Start the whole portal on this machine."),
-        "doctor": ("portal.doctor.app.DoctorApp", "Check a site and say how to mend it."),
+        "courses": ("portal.courses.command.CoursesApp", "Import and export courses as files."),
+        "database": ("portal.store.command.DatabaseApp", "Inspect or upgrade the database."),
+        "demo": ("portal.demo.app.DemoApp", "Run the whole portal on this machine."),
+        "doctor": ("portal.doctor.app.DoctorApp", "Check a site and suggest fixes."),
         "environments": (
             "portal.catalog.cli.environments.EnvironmentsApp",
-            "Keep the catalog in git, check its files, test them.",
+            "Import, export, check and test the catalog's environments.",
         ),
         "images": (
             "portal.catalog.cli.images.ImagesApp",
-            "See which images nobody needs; unpack them on the nodes.",
+            "List images, remove unused ones, unpack them on the nodes.",
         ),
-        "service": ("portal.app.PortalService", "The web service that the Hub manages."),
+        "service": ("portal.app.PortalService", "Run the web service; the Hub starts it."),
     }
 
     def initialize(self, argv: Any = None) -> None:

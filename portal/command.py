@@ -1,4 +1,4 @@
-"""Base classes of an admin's commands: the site's configuration, and the end with an error."""
+"""Base classes of admin commands: reading of the site's configuration, and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
 
 
 class SiteCommand(Application):
-    """Base class of subcommands that read the Hub's configuration file and end with a sentence."""
+    """Base class of subcommands that read the Hub's configuration file."""
 
     version = __version__
     aliases = {"f": "SiteCommand.config_file", "config": "SiteCommand.config_file"}
@@ -25,8 +25,8 @@ class SiteCommand(Application):
     config_file = Unicode(
         "",
         help="""
-        The Hub's configuration file. Empty: the site's in /etc/data-scientist-portal, if there
-        is one.
+        The Hub's configuration file. Empty: the site's file in /etc/data-scientist-portal, if it
+        exists.
 
         Example::
 

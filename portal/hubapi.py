@@ -52,23 +52,25 @@ _AT_ONCE = 50  # requests; with tornado's default, 10, others wait behind slow s
 
 
 class HubApi(LoggingConfigurable):
-    """Client of the Hub with the service's token (JUPYTERHUB_API_TOKEN), whose rights are those of
+    """Client of the Hub with the service's token (JUPYTERHUB_API_TOKEN), with the rights of
     the role in deploy/jupyterhub_config.d/30-roles.py."""
 
     api_url = Unicode(
-        help="Address of the Hub's API. The default is JUPYTERHUB_API_URL, which the Hub sets. "
+        help="Address of the Hub's API. Default: JUPYTERHUB_API_URL, which the Hub sets. "
         'Example: c.HubApi.api_url = "http://127.0.0.1:8081/hub/api"'
     ).tag(config=True)
 
     api_token = Unicode(
-        help="The service's token. The default is JUPYTERHUB_API_TOKEN, which the Hub sets; "
-        'another one is for tests. Example: c.HubApi.api_token = os.environ["TOKEN"]'
+        help="The service's token. Default: JUPYTERHUB_API_TOKEN, which the Hub sets; another "
+        "value is for tests. "
+        'Example: c.HubApi.api_token = os.environ["TOKEN"]'
     ).tag(config=True)
 
     timeout = Float(
         30.0,
-        help="Seconds to wait for the Hub. It answers a stop after 10 s (slow_stop_timeout) even "
-        "if that goes on. Example: c.HubApi.timeout = 60",
+        help="Seconds to wait for the Hub. It answers a stop request after 10 s "
+        "(slow_stop_timeout) even if the stop takes longer. "
+        "Example: c.HubApi.timeout = 60",
     ).tag(config=True)
 
     @default("api_url")

@@ -23,9 +23,9 @@ class ServiceAccounts(Configurable):
         Unicode(),
         {"root", "slurm", "munge"},
         help="""
-        Accounts of this machine that are no person's. Nobody logs in, is enrolled in a course or
-        has sessions under these names, whatever the directory says. The account of images
-        (`c.Images.service_account`) and the one that the Hub runs as always count.
+        Service accounts of this machine. Users with these names cannot log in, be enrolled in a
+        course or start sessions, whatever the directory says. The account of image builds
+        (`c.Images.service_account`) and the Hub's account are always included.
 
         Example::
 

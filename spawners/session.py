@@ -31,7 +31,7 @@ _LAUNCH = 10.0  # seconds for which a launch keeps what it knows of an account
 class SessionSpawner(SessionSettings):
     """State of one session, and its owner; ``get_state`` has what outlives the Hub."""
 
-    ending = Instance(Ending, allow_none=True, help="Why the last session ended.")
+    ending = Instance(Ending, allow_none=True, help="Reason for the end of the last session.")
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

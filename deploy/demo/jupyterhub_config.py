@@ -14,8 +14,8 @@ load_subconfig(str(Path(__file__).resolve().parents[1] / "jupyterhub_config.py")
 demo = json.loads(Path(os.environ["PORTAL_DEMO_STATE"]).read_text())
 one_account = demo["form"] != "people"
 
-# Addresses: loopback only. The proxy is a piece of the demo, so it outlives the Hub. Each person's
-# sessions have a subdomain, NAME.localhost, so that they have another origin than the Hub's pages.
+# Addresses: loopback only. The proxy is a separate process, so it outlives the Hub. Each user's
+# sessions have a subdomain, NAME.localhost, so that their origin differs from the Hub's pages.
 c.JupyterHub.bind_url = demo["bind_url"]
 c.JupyterHub.subdomain_host = demo["url"]
 c.JupyterHub.hub_bind_url = demo["hub_url"]
@@ -33,7 +33,7 @@ c.LDAPAuthenticator.people_base = demo["ldap"]["people_dn"]
 c.LDAPAuthenticator.groups_base = demo["ldap"]["groups_dn"]
 c.LDAPAuthenticator.search_bind_dn = demo["ldap"]["bind_dn"]
 c.LDAPAuthenticator.search_password_file = demo["ldap"]["password_file"]
-c.LDAPAuthenticator.lockout_threshold = 0  # the demo's slapd locks nobody
+c.LDAPAuthenticator.lockout_threshold = 0  # the demo's slapd locks no accounts
 c.LDAPAuthenticator.admin_groups = {"portal-admins"}
 c.LDAPAuthenticator.instructor_groups = {"portal-instructors"}
 
@@ -42,7 +42,7 @@ c.EnvironmentCatalog.directory = demo["environments"]
 c.PortalSpawner.apptainer = demo["apptainer"]
 c.PortalSpawner.log_directory = demo["session_logs"]
 c.PortalSpawner.listen_address = demo["slurm_address"]
-# Slurm's commands and `module` in the container's terminals; it has the machine's Debian release.
+# Slurm's commands and `module` in the container's terminals; its Debian release is the machine's.
 c.PortalSpawner.commands_in_containers = demo["commands_in_containers"]
 storage = Path(demo["homes"]).parent  # portal.demo.home.Home made both folders
 c.PortalSpawner.binds = [
@@ -64,7 +64,7 @@ c.CatalogRules.allowed_binds = [
 # Image builds and tests of environments: directories and accounts.
 c.EnvironmentCatalog.kept_directory = demo["kept_environments"]
 c.Workshop.interval = 0.5
-# Instructors' courses need approval by grace; their files come from the shared folder.
+# Courses of instructors need approval by an admin (grace); their files come from the shared folder.
 c.Courses.data_roots = [str(storage / "data" / "courses")]
 c.Courses.exchange_directory = demo["exchange"]
 c.CatalogRules.own_environments = "on"
@@ -86,7 +86,7 @@ c.LaunchForm.simulated_gpus = demo["simulated_gpus"]
 c.Store.url = f"sqlite:///{demo['hub_directory']}/portal.sqlite"
 c.Telemetry.source = "simulated" if demo["simulated_gpus"] else "none"
 c.Dashboard.refresh_interval = 2
-# Short, so that it can be seen; the readings are simulated, as every page says.
+# Short, so that users of the demo see it; the readings are simulated, as every page says.
 c.IdleGpus.mode = "on"
 c.IdleGpus.idle_time = 1800
 c.PortalSpawner.service_url = f"{demo['url']}/services/portal/"
@@ -116,7 +116,7 @@ notices = []
 if demo["simulated_gpus"]:
     notices.append("The GPUs of this demo are simulated.")
 if one_account:
-    notices.append(f"Everyone's sessions run under one account, {demo['account']}.")
+    notices.append(f"All sessions run under one account, {demo['account']}.")
 
     from spawners.spawner import PortalSpawner
 
@@ -136,7 +136,7 @@ if one_account:
 
     c.JupyterHub.spawner_class = OneAccountSpawner
     c.SlurmRunner.sudo = []
-    if demo["account"] == "root":  # where root may not make mount namespaces
+    if demo["account"] == "root":  # root without permission for mount namespaces
         c.PortalSpawner.args = ["--allow-root"]
     c.PortalSpawner.binds.append({"source": demo["homes"], "read_only": False})
 # update() keeps the pages' own variables (10-pages.py).

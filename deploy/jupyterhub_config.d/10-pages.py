@@ -1,4 +1,4 @@
-"""Template variables and logo of the portal's pages. A site adds its own in a separate file, e.g.
+"""Template variables and logo of the portal's pages. Add your own in a separate file, e.g.
 ``c.JupyterHub.template_vars.update({"portal_contact": "hpc@example.org"})``; the variables are
 portal_title, portal_notice (the footer), portal_contact and portal_login_hint."""
 

@@ -37,7 +37,7 @@ c.JupyterHub.services.append(
             or name in ("SLURM_CONF", "CREDENTIALS_DIRECTORY", "PGPASSFILE")
         }
         | {"PORTAL_HUB_PID": str(os.getpid())},  # the service ends with this process
-        "timeout": 120,  # a Hub whose service is late at its start exits; a busy machine is slow
+        "timeout": 120,  # the Hub exits if its service starts later; busy machines are slow
         "oauth_no_confirm": True,  # part of the portal: no confirmation page
         "display": True,
         # A login at the service has only those of these scopes that the person holds.
@@ -53,8 +53,8 @@ c.JupyterHub.subdomain_hook = host_of
 c.JupyterHub.custom_scopes.update(
     {name: {"description": words} for name, words in scope.MEANINGS.items()}
 )
-# Everyone who may log in may use the service. (A site's own role "user" in load_roles would replace
-# this: use extra_user_scopes there too.)
+# All users may use the service. (A site's own role "user" in load_roles would replace this: use
+# extra_user_scopes there too.)
 c.JupyterHub.extra_user_scopes.update({"access:services!service=portal"})
 
 # The service calls the Hub with each person's own token. With its own token it stops sessions on
@@ -63,7 +63,7 @@ c.JupyterHub.extra_user_scopes.update({"access:services!service=portal"})
 c.JupyterHub.load_roles.append(
     {
         "name": "portal-service",
-        "description": "The portal's web service: starts and stops sessions for those who may",
+        "description": "The portal's web service: starts and stops sessions of users",
         "scopes": ["delete:servers", "read:servers", "start:servers"],
         "services": ["portal"],
     }

@@ -1,7 +1,6 @@
 """Roles and scopes of the portal: the role of its admins, and the scopes of all sessions.
 
-A role with fewer rights goes into a site's own file, e.g. for people who may see everything and
-change nothing::
+Define roles with fewer rights in your own file, e.g. for read-only access::
 
     c.JupyterHub.load_roles.append({
         "name": "portal-viewer",
@@ -26,7 +25,7 @@ c.JupyterHub.extra_user_scopes.update({f"{name}!user" for name in scope.OF_SESSI
 c.JupyterHub.load_roles.append(
     {
         "name": "portal-admin",
-        "description": "Admins of the portal: see everything, act on jobs, nodes and sessions",
+        "description": "Admins of the portal: see everything, manage jobs, nodes and sessions",
         "scopes": [*sorted(set(scope.MEANINGS) - scope.OF_SESSIONS), "access:servers"],
         "groups": Members("groups"),
         "users": Members("users"),

@@ -1,6 +1,6 @@
-"""Activity of sessions, and the end of idle ones.
+"""Activity of sessions, and limits for idle ones.
 
-A site enables the latter in a file of its own (docs/how-to/idle.md)::
+Enable the limits in your own file (docs/how-to/idle.md)::
 
     c.IdleGpus.mode = "on"
     c.IdleSessions.timeout = 8 * 3600

@@ -1,6 +1,6 @@
 """Courses: the instructors' role, and the groups of courses.
 
-A site names its instructors in a file of its own::
+Name your instructors in your own file::
 
     c.LDAPAuthenticator.instructor_groups = {"teachers"}
 """
@@ -22,7 +22,7 @@ c.JupyterHub.template_vars.update({"portal_courses": my_courses.FOR_PAGES})
 c.JupyterHub.load_roles.append(
     {
         "name": "portal-instructor",
-        "description": "Instructors: ask for courses of their own, and teach them",
+        "description": "Instructors: request courses and teach them",
         "scopes": [scope.COURSES_CREATE],
         "groups": Instructors(),
     }

@@ -1,7 +1,7 @@
 """Background tasks of the service: the database's upgrade, and the loops, among them those that
 keep the dashboard and look for idle GPUs.
 
-Pages are up from the first second on; they say what is not available yet.
+Pages are available at once; they show what is not ready yet.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class BackgroundTasks:
         self._tasks = [
             asyncio.create_task(self._keep_store()),
             asyncio.create_task(self._kept("dashboard", self.parts.dashboard.run)),
-            asyncio.create_task(self._kept("watch for idle GPUs", self.parts.idle.run)),
-            asyncio.create_task(self._kept("loop of notices", self._send_notices)),
-            asyncio.create_task(self._kept("history of the catalog", self.parts.curator.run)),
-            asyncio.create_task(self._kept("workshop", self.parts.workshop.run)),
-            asyncio.create_task(self._kept("loop of courses", self.parts.course_work.run)),
+            asyncio.create_task(self._kept("idle GPU check", self.parts.idle.run)),
+            asyncio.create_task(self._kept("mail task", self._send_notices)),
+            asyncio.create_task(self._kept("catalog file check", self.parts.curator.run)),
+            asyncio.create_task(self._kept("build and test scheduler", self.parts.workshop.run)),
+            asyncio.create_task(self._kept("course task", self.parts.course_work.run)),
         ]
 
     async def close(self) -> None:
@@ -63,7 +63,7 @@ class BackgroundTasks:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _RETRY[1])
         if complaint:
-            self.log.warning("The database is there.")
+            self.log.warning("The database is ready.")
         await self._kept("database check", self._check_store)
 
     async def _check_store(self) -> None:
@@ -77,7 +77,7 @@ class BackgroundTasks:
         while True:
             try:
                 await run()
-                self.log.error("The %s ended by itself; it is started again.", name)
+                self.log.error("The %s exited unexpectedly; restarting it.", name)
             except Exception:
-                self.log.exception("The %s failed; it is started again", name)
+                self.log.exception("The %s failed; restarting it", name)
             await asyncio.sleep(_RETRY[0])

@@ -58,7 +58,7 @@ class PortalService(Application):
 
     name = "portal-service"
     version = __version__
-    description = "The web service that the Hub manages; `jupyterhub` starts it."
+    description = "The portal's web service, started by JupyterHub."
     classes = [
         EnvironmentCatalog,
         CatalogRules,
@@ -93,8 +93,7 @@ class PortalService(Application):
     config_file = Unicode(
         "",
         help="""
-        The configuration file, the same one that the Hub reads. Sections of other classes are
-        passed over.
+        Configuration file, the same as the Hub's. Sections of other classes are ignored.
 
         Example::
 
@@ -106,8 +105,8 @@ class PortalService(Application):
         30,
         min=1,  # HubAuth reads 0 as "for ever"
         help="""
-        Seconds that the Hub's answer about a token is believed before it is asked again: how
-        long a revoked token or an old group can still work here.
+        Seconds for which the Hub's answer about a token is cached, and so the time for which a
+        revoked token or former group still works here.
 
         Example::
 
@@ -118,7 +117,7 @@ class PortalService(Application):
     max_body = Integer(
         1024 * 1024,
         help="""
-        The largest request body that is read, in bytes.
+        Maximum size of a request body, in bytes.
 
         Example::
 
@@ -129,7 +128,7 @@ class PortalService(Application):
     bind_patience = Float(
         10.0,
         help="""
-        Seconds to wait for the port while the service of a Hub that was killed still ends.
+        Seconds to wait for the port while the service of a killed Hub ends.
 
         Example::
 
@@ -163,9 +162,9 @@ class PortalService(Application):
             self.load_config_file(self.config_file)
         except Exception as error:  # the file is the site's own Python: anything can come out
             raise ConfigurationError(
-                f"{self.config_file}: {type(error).__name__}: {error}. The Hub gives this service "
-                "only those variables of its environment that "
-                "deploy/jupyterhub_config.d/20-service.py names (PORTAL_… and a few)."
+                f"{self.config_file}: {type(error).__name__}: {error}. The Hub passes to this "
+                "service only the environment variables that "
+                "deploy/jupyterhub_config.d/20-service.py lists (PORTAL_… and a few)."
             ) from None
 
     @contextlib.contextmanager
@@ -185,8 +184,8 @@ class PortalService(Application):
         ]
         if missing:
             raise ConfigurationError(
-                f"{', '.join(missing)} is not set: the Hub starts this service "
-                "(c.JupyterHub.services), it is not started by hand."
+                f"{', '.join(missing)} is not set. The Hub starts this service "
+                "(c.JupyterHub.services); do not start it by hand."
             )
 
     def start(self) -> None:
@@ -287,8 +286,8 @@ class PortalService(Application):
                 late = asyncio.get_running_loop().time() > deadline
                 if error.errno != errno.EADDRINUSE or late:
                     raise ConfigurationError(
-                        f"Cannot listen on {host}:{port}: {error.strerror}. Set another port in "
-                        "the 'url' of the service in c.JupyterHub.services."
+                        f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port "
+                        "in the 'url' of the service in c.JupyterHub.services."
                     ) from None
             await asyncio.sleep(0.2)
 
@@ -302,4 +301,4 @@ def die_with_parent() -> None:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.environ.get("PORTAL_HUB_PID", str(os.getppid())) != str(os.getppid()):
-        raise ConfigurationError("The Hub that started this service is gone.")
+        raise ConfigurationError("The Hub that started this service has ended.")

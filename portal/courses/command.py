@@ -40,7 +40,7 @@ class CourseCommand(DatabaseCommand):
 
 
 class CourseImportCommand(CourseCommand):
-    """Command that creates or changes the course of a file."""
+    """Command that creates or changes a course from a file."""
 
     name = "portal-courses-import"
     description = (
@@ -58,7 +58,8 @@ class CourseImportCommand(CourseCommand):
     approved = Bool(
         False,
         help="""
-        Approve the course, too. Else a new one is a draft, and one that is there stays what it is.
+        Also approve the course. Otherwise a new course is a draft, and an existing one keeps its
+        state.
 
         Example::
 

@@ -7,14 +7,14 @@ from traitlets.config import LoggingConfigurable
 
 
 class Courses(LoggingConfigurable):
-    """Shared classes: who may make a course, where their files are, and how they start."""
+    """Courses: creation, files, and start of their sessions."""
 
     creation = Enum(
         ("request", "free", "off"),
         "request",
         help="""
-        What an instructor's course needs: "request", an admin's approval; "free", nothing; "off":
-        only admins make courses. Instructors are who holds the scope
+        Requirement for an instructor's course: "request" (an admin's approval), "free" (none) or
+        "off" (only admins create courses). Instructors have the scope
         `custom:portal:courses:create`: members of the authenticator's `instructor_groups`.
 
         Example::
@@ -26,8 +26,9 @@ class Courses(LoggingConfigurable):
     directory = Unicode(
         "",
         help="""
-        The service's own folder for what courses hand out and collect; nobody else needs to see
-        it. Empty: `courses` in the folder that the service runs in.
+        The service's own directory for the files that courses hand out and collect; no other
+        machine or account needs access. Empty: `courses` in the directory in which the service
+        runs.
 
         Example::
 
@@ -38,8 +39,8 @@ class Courses(LoggingConfigurable):
     data_roots = List(
         Unicode(),
         help="""
-        Folders below which a course's shared data and its folder of handouts may be. Nodes see
-        the former at the same path, the service reads the latter.
+        Directories below which a course's shared data and its folder of handouts may be. Nodes see
+        the shared data at the same path; the service reads the handouts.
 
         Example::
 
@@ -51,9 +52,9 @@ class Courses(LoggingConfigurable):
         Unicode(),
         default_value=["*"],
         help="""
-        Which groups of the directory can be a course's roster, as patterns of their names. Who may
-        make courses can read the names of a roster's people, so a site whose groups tell more than
-        who attends what names those for courses.
+        Directory groups that may be used as a course's roster, as name patterns. Users who may
+        create courses can read the members of these groups. If group names or memberships at your
+        site are confidential, list only groups of courses.
 
         Example::
 
@@ -64,9 +65,9 @@ class Courses(LoggingConfigurable):
     exchange_directory = Unicode(
         "",
         help="""
-        Where courses with grades have a folder each, through which nbgrader hands assignments out
-        and takes them back: on a file system with POSIX ACLs that nodes see at the same path, and
-        the Hub's account may write. Empty: there are no grades.
+        Directory with a folder for each course with grades, through which nbgrader distributes and
+        collects assignments. It needs a file system with POSIX ACLs that nodes see at the same path
+        and that the Hub's account can write to. Empty: no grades.
 
         Example::
 
@@ -79,8 +80,8 @@ class Courses(LoggingConfigurable):
         min=1,
         max=24 * 60,
         help="""
-        Minutes before a meeting at which its reservation begins and, where the course wants that,
-        sessions are started.
+        Minutes before a meeting at which its reservation begins and, if the course is set to do so,
+        its sessions start.
 
         Example::
 
@@ -93,7 +94,7 @@ class Courses(LoggingConfigurable):
         min=1,
         max=24 * 60,
         help="""
-        Minutes after a meeting's beginning at which sessions that nobody has opened are stopped.
+        Minutes after a meeting begins at which unopened sessions are stopped.
 
         Example::
 
@@ -106,7 +107,8 @@ class Courses(LoggingConfigurable):
         min=1,
         max=366,
         help="""
-        How many days before a meeting its reservation is made, so that a refusal is known early.
+        Number of days before a meeting at which its reservation is created, so that a refusal is
+        known early.
 
         Example::
 
@@ -119,7 +121,8 @@ class Courses(LoggingConfigurable):
         min=1,
         max=200,
         help="""
-        How many sessions of all courses are being asked of the Hub at the same time.
+        Maximum number of sessions, of all courses, that are started through the Hub at the same
+        time.
 
         Example::
 
@@ -131,7 +134,8 @@ class Courses(LoggingConfigurable):
         2.0,
         min=0.1,
         help="""
-        Seconds between two looks at what is to start, to release and to end.
+        Seconds between checks for sessions and files that are due to start, to be released or to
+        end.
 
         Example::
 
@@ -143,8 +147,8 @@ class Courses(LoggingConfigurable):
         300.0,
         min=1,
         help="""
-        Seconds between two looks at a course's group in the directory: who joins it is in the
-        course then, who leaves it no longer.
+        Seconds between reads of a course's directory group: users who join it become members of the
+        course, users who leave it are removed.
 
         Example::
 
@@ -170,7 +174,7 @@ class Courses(LoggingConfigurable):
         min=1,
         max=100_000,
         help="""
-        The most that a course hands out, in MB: its repository as it is fetched, and all files
+        Maximum size of a course's handouts, in MB: of the fetched repository, and of all files
         together. Large data belongs below `data_roots`.
 
         Example::
@@ -184,7 +188,7 @@ class Courses(LoggingConfigurable):
         min=1,
         max=3600,
         help="""
-        Seconds that fetching a course's repository, or reading its folder, may take.
+        Maximum seconds for fetching a course's repository or reading its folder.
 
         Example::
 
@@ -195,11 +199,11 @@ class Courses(LoggingConfigurable):
     internal_hosts = List(
         Unicode(),
         help="""
-        Git servers inside of the site that courses' repositories may be fetched from: hosts,
-        domains (with a dot before), networks. Without an entry, addresses of this machine, its
-        links and private networks are not asked, whatever their name is. Each entry lets
-        instructors ask whatever else answers https there: name a port where you can. git 2.37 or
-        newer asks the very address that was looked at.
+        Git servers inside the site from which courses may fetch repositories: hosts, domains (with
+        a leading dot), networks. Addresses of this machine, of its links and of private networks
+        are refused without an entry, whatever their name is. Each entry also lets instructors send
+        requests to anything else that serves https there, so name a port if possible. git 2.37 or
+        newer connects to exactly the address that was checked.
 
         Example::
 
@@ -210,8 +214,8 @@ class Courses(LoggingConfigurable):
     handouts_loopback = Bool(
         False,
         help="""
-        Whether repositories may be fetched by plain http from this machine, too. For tests: a
-        program here that trusts whoever comes from here would be asked by instructors.
+        Whether repositories may also be fetched by plain http from this machine. For tests only:
+        instructors could send requests to programs on this machine that trust local connections.
 
         Example::
 
@@ -224,7 +228,7 @@ class Courses(LoggingConfigurable):
         min=1,
         max=100_000,
         help="""
-        The most that is taken from one person when a folder is collected, in MB.
+        Maximum size of the files collected from one user's folder, in MB.
 
         Example::
 

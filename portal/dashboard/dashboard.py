@@ -38,15 +38,15 @@ class Dashboard(LoggingConfigurable):
     """View of the cluster, requested from Slurm once for all viewers."""
 
     cluster = Instance(Cluster, help="The watcher.")
-    telemetry = Instance(Telemetry, help="What GPUs do.")
-    store = Instance(Store, allow_none=True, help="The database; None: nothing is remembered.")
+    telemetry = Instance(Telemetry, help="Readings of the GPUs.")
+    store = Instance(Store, allow_none=True, help="The database; None: nothing is stored.")
 
     refresh_interval = Float(
         5.0,
         min=1.0,
         help="""
-        Seconds between two looks at the cluster. Each costs Slurm four requests, whoever watches;
-        Cluster.rpcs_per_second must allow them.
+        Seconds between queries of the cluster. Each costs Slurm four requests, whatever the number
+        of viewers; Cluster.rpcs_per_second must allow them.
 
         Example::
 
@@ -57,8 +57,8 @@ class Dashboard(LoggingConfigurable):
     max_streams = Integer(
         1000,
         help="""
-        Live pages (event streams) at the same time, of everyone together; further ones are asked
-        to load the page anew by themselves.
+        Maximum number of live pages (event streams) of all users. Further pages reload at intervals
+        instead.
 
         Example::
 
@@ -69,7 +69,7 @@ class Dashboard(LoggingConfigurable):
     max_streams_each = Integer(
         8,
         help="""
-        Live pages at the same time of one person.
+        Maximum number of live pages of one user.
 
         Example::
 

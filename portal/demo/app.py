@@ -31,50 +31,51 @@ class DemoApp(Application):
 
     name = "portal-demo"
     version = __version__
-    description = """The whole portal on this machine: Slurm, LDAP, Apptainer and the Hub.
+    description = """Run the whole portal on this machine: Slurm, LDAP, Apptainer and the Hub.
 
-    Everything runs from one private state directory and listens on loopback only. Started by
-    root, the demo's people are real accounts in a private namespace; started by anyone else,
-    everything runs under that account. Ctrl-C ends it all."""
+    Everything runs from one private state directory and listens on loopback only. If root starts
+    it, the demo's users are real accounts in a private namespace; otherwise, everything runs
+    under the account that starts it. Ctrl-C stops everything."""
     examples = """
     portal demo                      # start; Ctrl-C stops everything
-    portal demo --port=8080          # on another port (or PORTAL_PORT)
-    portal demo --status             # what runs
-    portal demo --stop               # stop it from another terminal
+    portal demo --port=8080          # use another port (or PORTAL_PORT)
+    portal demo --status             # print the status
+    portal demo --stop               # stop the demo, from another terminal
     portal demo --reset              # stop it and delete its state (not the cache)
     """
 
     home = Unicode(
         "",
-        help="""State directory; the default is PORTAL_HOME, else /var/lib/data-scientist-portal
-        for root and ~/.local/share/data-scientist-portal for others.
+        help="""State directory. Default: PORTAL_HOME, else /var/lib/data-scientist-portal for root
+        and ~/.local/share/data-scientist-portal for others.
         Example: portal demo --home=/srv/portal-demo""",
     ).tag(config=True)
     port = Integer(
-        help="""Port of the portal on 127.0.0.1; the default is PORTAL_PORT, else 8000.
+        help="""Port of the portal on 127.0.0.1. Default: PORTAL_PORT, else 8000.
         Example: portal demo --port=8080"""
     ).tag(config=True)
     only = Enum(
         ("all", "slurm"),
         "all",
-        help="""Start only this part, for development. Example: portal demo --only=slurm""",
+        help="""Start only this part, for development.
+        Example: portal demo --only=slurm""",
     ).tag(config=True)
     form = Enum(
         ("auto", "people", "one-account"),
         "auto",
-        help="""Whether the demo's people are real accounts (needs root and mount namespaces) or
-        everything runs under one account; auto takes the first where it can.
+        help="""Whether the demo's users are real accounts (needs root and mount namespaces) or
+        everything runs under one account; auto uses real accounts if possible.
         Example: portal demo --form=one-account""",
     ).tag(config=True)
     prepared = Bool(
         False,
-        help="""Begin a new state directory with what an earlier start has left in the cache: the
-        accounting database, and what the tests of the environments said. Those are then not tested
-        here, and the pages show the tests of the other start. For tests of the portal.
+        help="""Start a new state directory with cached results of an earlier start: the accounting
+        database and the test results of the environments. The environments are then not tested
+        again, and the pages show the earlier tests. For tests of the portal.
         Example: portal demo --prepared""",
     ).tag(config=True)
-    stop_it = Bool(False, help="Stop the demo that runs.").tag(config=True)
-    show = Bool(False, help="Say what runs.").tag(config=True)
+    stop_it = Bool(False, help="Stop the running demo.").tag(config=True)
+    show = Bool(False, help="Print the status of the demo.").tag(config=True)
     reset = Bool(False, help="Stop the demo and delete its state.").tag(config=True)
 
     aliases = {
@@ -87,11 +88,17 @@ class DemoApp(Application):
     flags = {
         "prepared": (
             {"DemoApp": {"prepared": True}},
-            "Begin with what an earlier start has left in the cache.",
+            "Start with cached results of an earlier start.",
         ),
-        "stop": ({"DemoApp": {"stop_it": True}}, "Stop the demo that runs."),
-        "status": ({"DemoApp": {"show": True}}, "Say what runs, and how to enter it."),
-        "reset": ({"DemoApp": {"reset": True}}, "Stop it and delete its state (not the cache)."),
+        "stop": ({"DemoApp": {"stop_it": True}}, "Stop the running demo."),
+        "status": (
+            {"DemoApp": {"show": True}},
+            "Print the status, and how to run commands in the demo.",
+        ),
+        "reset": (
+            {"DemoApp": {"reset": True}},
+            "Stop the demo and delete its state (not the cache).",
+        ),
     }
     classes = []
 
@@ -99,7 +106,7 @@ class DemoApp(Application):
     def _port_default(self) -> int:
         text = os.environ.get("PORTAL_PORT") or "8000"
         if not text.isdigit():
-            raise ConfigurationError(f"PORTAL_PORT is '{text}', which is no port number.")
+            raise ConfigurationError(f"PORTAL_PORT is '{text}', which is not a port number.")
         return int(text)
 
     @catch_config_error
@@ -120,7 +127,7 @@ class DemoApp(Application):
                     print(f"Deleted {place.demo}.", flush=True)
                 self.exit(0)
             if not 0 < self.port < 65536:
-                raise ConfigurationError(f"{self.port} is no port number (1 to 65535).")
+                raise ConfigurationError(f"{self.port} is not a port number (1 to 65535).")
             self.exit(self._run(place))
         except PortalError as error:
             print(f"portal demo: {error.message}", file=sys.stderr, flush=True)
@@ -135,8 +142,7 @@ class DemoApp(Application):
             sweep(place, self._say)
             if self.only == "all" and not free(self.port):
                 raise ConfigurationError(
-                    f"Port {self.port} of this machine is taken. Name another one: "
-                    "PORTAL_PORT=8080 make run."
+                    f"Port {self.port} is in use. Choose another port: PORTAL_PORT=8080 make run."
                 )
             demo = WholeDemo(
                 place, self.port, self.only, real_accounts, self._say, prepared=self.prepared
@@ -151,18 +157,18 @@ class DemoApp(Application):
             return True
         if self.form == "people":
             raise ConfigurationError(
-                "The people form needs root and a kernel that allows mount namespaces."
+                "--form=people needs root and a kernel that allows mount namespaces."
             )
         if os.geteuid() == 0:
-            self._say("mount namespaces are refused here, so everything runs under one account")
+            self._say("no permission for mount namespaces: everything runs under one account")
         return False
 
     def _already(self, place: Home) -> int:
         state = Running(place).state
         if state and state["ready"]:
-            print(f"The demo in {place.root} runs already: {state['url']}", flush=True)
+            print(f"The demo in {place.root} is already running: {state['url']}", flush=True)
             return 0
-        print(f"The demo in {place.root} is being started or stopped by another command.")
+        print(f"Another command is starting or stopping the demo in {place.root}.")
         return 1
 
     def _stop_running(self, place: Home) -> None:
@@ -170,18 +176,18 @@ class DemoApp(Application):
         if state is None:
             if place.run.is_dir():
                 sweep(place, self._say)
-            print(f"No demo runs in {place.root}.", flush=True)
+            print(f"No demo is running in {place.root}.", flush=True)
             return
         os.kill(state["pid"], signal.SIGTERM)
         if not wait_for(lambda: start_time(state["pid"]) != state["started"], 120):
-            raise PortalError(f"The demo (process {state['pid']}) does not end.")
+            raise PortalError(f"The demo (process {state['pid']}) did not stop within 120 s.")
         print(f"Stopped the demo in {place.root}.", flush=True)
 
     def _say_status(self, place: Home) -> int:
         running = Running(place)
         state = running.state
         if state is None:
-            print(f"No demo runs in {place.root}.", flush=True)
+            print(f"No demo is running in {place.root}.", flush=True)
             return _NOT_RUNNING
         if not state["ready"]:
             print(f"The demo in {place.root} is starting.", flush=True)
@@ -193,11 +199,15 @@ class DemoApp(Application):
         print(f"State directory: {place.root} (logs in {place.log})")
         print(f"Form: {_form(state)}")
         print(f"GPUs: {_gpus(state)}")
-        print(f"Pieces: {len(pieces) - len(down)} up{', down: ' + ', '.join(down) if down else ''}")
+        up = len(pieces) - len(down)
+        print(f"Processes: {up} up{', down: ' + ', '.join(down) if down else ''}")
         if state["form"] == "people":
-            print(f"Enter it (as root): nsenter -t {state['pid']} -m runuser -u ada -- sinfo")
+            print(
+                "Run a command in the demo (as root): "
+                f"nsenter -t {state['pid']} -m runuser -u ada -- sinfo"
+            )
         else:
-            print(f"Enter it: SLURM_CONF={state['slurm_conf']} sinfo")
+            print(f"Run a command in the demo: SLURM_CONF={state['slurm_conf']} sinfo")
         sys.stdout.flush()
         return 0
 
@@ -219,7 +229,7 @@ class DemoApp(Application):
 
 def _form(state: dict[str, Any]) -> str:
     if state["form"] == "people":
-        return "The demo's people are real accounts in a private namespace"
+        return "The demo's users are real accounts in a private namespace"
     return f"Everything runs under one account ({state['account']})"
 
 

@@ -30,7 +30,7 @@ def make_course(
     handouts, data = shared / "handouts", shared / "data"
     shutil.copytree(deploy / "demo/courses" / NAME, handouts, dirs_exist_ok=True)
     data.mkdir(exist_ok=True)
-    (data / "README.txt").write_text("What everyone in the course can read, and nobody change.\n")
+    (data / "README.txt").write_text("Shared data of the course, read-only for its members.\n")
     text = Template((deploy / "demo/courses/deep-learning-101.yaml.in").read_text()).substitute(
         begins=date.today() - timedelta(days=1),
         ends=date.today() + timedelta(weeks=_WEEKS),
@@ -46,6 +46,6 @@ def make_course(
     done = hub.once([*portal, "import", "--approved", config, str(new)])
     # The course also exists if an earlier start ended before the rename.
     if done.returncode and hub.once([*portal, "export", config, NAME]).returncode:
-        raise PortalError(f"The demo's course was not made: {done.stdout}{done.stderr}")
+        raise PortalError(f"The demo's course was not created: {done.stdout}{done.stderr}")
     new.rename(file)
     say("course: Deep Learning 101, taught by " + " and ".join(people.instructors))

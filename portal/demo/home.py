@@ -35,8 +35,8 @@ class Home:
             path = Path.home() / ".local/share/data-scientist-portal"
         if len(str(path)) > _LONGEST_HOME:
             raise ConfigurationError(
-                f"The state directory {path} has a path of {len(str(path))} characters, too long "
-                f"for Slurm's sockets: name one of at most {_LONGEST_HOME} with PORTAL_HOME."
+                f"The path of the state directory {path} has {len(str(path))} characters, too many "
+                f"for Slurm's sockets. Set PORTAL_HOME to one of at most {_LONGEST_HOME}."
             )
         cache = os.environ.get("PORTAL_CACHE")
         return cls(path, Path(cache).expanduser().absolute() if cache else path / "cache")
@@ -103,8 +103,8 @@ class Home:
             for parent in place.parents:
                 if not parent.stat().st_mode & 0o001:
                     raise ConfigurationError(
-                        f"Other accounts cannot enter {parent}, so the demo's people could not "
-                        f"reach {place}: choose another place with PORTAL_HOME or PORTAL_CACHE."
+                        f"Other accounts cannot enter {parent}, so the demo's users cannot reach "
+                        f"{place}. Choose another directory with PORTAL_HOME or PORTAL_CACHE."
                     )
 
     def _make_storage(self, shared: bool) -> None:
@@ -115,7 +115,7 @@ class Home:
         readme = self.data / "README.txt"
         if not readme.exists():
             readme.write_text(
-                "Shared data of the demo: everyone can read it, sessions cannot change it.\n"
-                f"Room for large files of your own is in {self.scratch}.\n"
+                "Shared data of the demo, read-only in sessions.\n"
+                f"Store your own large files in {self.scratch}.\n"
             )
         readme.chmod(0o444)

@@ -55,7 +55,9 @@ def enter(home: Home, people: People, deploy: Path) -> None:
     _write(etc, home, people, deploy)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNS) != 0:
-        raise ConfigurationError(f"No mount namespace: {os.strerror(ctypes.get_errno())}.")
+        raise ConfigurationError(
+            f"Cannot create a mount namespace: {os.strerror(ctypes.get_errno())}."
+        )
     _mount("--make-rprivate", "/")
     _mount_etc(etc, home.demo / "etc-layer", home.root)
     _mount("--bind", etc / "sudoers.d", "/etc/sudoers.d")
@@ -209,7 +211,7 @@ def _put(path: Path, lines: list[str], mode: int) -> None:
 def _mount(*args: str | Path) -> None:
     done = subprocess.run(["mount", *map(str, args)], capture_output=True, text=True)
     if done.returncode != 0:
-        raise ConfigurationError(f"The demo's namespace failed: {done.stderr.strip()}")
+        raise ConfigurationError(f"Cannot set up the demo's namespace: {done.stderr.strip()}")
 
 
 def _mounted(*args: str | Path) -> bool:

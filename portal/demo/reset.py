@@ -16,5 +16,7 @@ def remove(home: Home) -> None:
     if not home.demo.exists():
         return
     if home.demo.is_symlink() or not (home.demo / "lock").exists():
-        raise ConfigurationError(f"{home.demo} was not made by `portal demo`, so it stays.")
+        raise ConfigurationError(
+            f"{home.demo} was not created by `portal demo` and is not deleted."
+        )
     shutil.rmtree(home.demo)

@@ -51,11 +51,11 @@ class Running:
         """
         state = self.state
         if state is None:
-            raise NotFound(f"No demo runs in {self.home.root}.")
+            raise NotFound(f"No demo is running in {self.home.root}.")
         variables = {"PATH": _PATH, "LANG": "C.UTF-8"}
         if state["form"] != "people":
             if user is not None:
-                raise NotFound("This demo runs under one account; it cannot run as another.")
+                raise NotFound("This demo runs under one account and has no other users.")
             variables |= {"HOME": str(Path.home()), "SLURM_CONF": state["slurm_conf"]}
             return ["env", "-i", *_pairs({**variables, **(env or {})}), *argv]
         enter = ["nsenter", f"--target={state['pid']}", "--mount"]
@@ -124,7 +124,7 @@ class Running:
                 fields = line.split(":")
                 if fields[0] == user:
                     return fields
-        raise NotFound(f"'{user}' is no account of this demo.")
+        raise NotFound(f"'{user}' is not an account of this demo.")
 
 
 def _pairs(env: Mapping[str, str]) -> list[str]:

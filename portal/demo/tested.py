@@ -34,10 +34,10 @@ def await_tests(url: str, token: str, say: Callable[[str], None]) -> bool:
                     )
             return all(test["state"] == "passed" for test in tests)
         if not told:
-            say("testing the environments: what was never tested is not offered")
+            say("testing the environments: untested ones are not offered")
             told = True
         time.sleep(0.3)
-    say("the tests of the environments go on; the page of the catalog shows how they went")
+    say("the tests of the environments continue; see their results in the catalog")
     return False
 
 

@@ -96,8 +96,8 @@ class WholeDemo:
         self.slurm.prepare()
         if not self.slurm.loopback_only:
             self.say(
-                "this machine's name is an address of the network, so Slurm's ports are open to "
-                "it; munge guards them"
+                "this machine's name resolves to a network address, so Slurm's ports are reachable "
+                "from the network; munge protects them"
             )
         if self.real_accounts:
             namespace.enter(self.home, self.people, self.deploy)
@@ -331,7 +331,7 @@ def sweep(home: Home, say: Say | None = None) -> None:
     pids = left()
     if pids:
         if say:
-            say(f"ending {len(pids)} processes that an earlier start left behind")
+            say(f"stopping {len(pids)} leftover processes of an earlier start")
         end_all(left)
     for file in home.run.glob("*.process"):
         file.unlink(missing_ok=True)

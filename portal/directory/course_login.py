@@ -52,8 +52,9 @@ class CourseLogin(PortalLogin):
         2.0,
         min=0.0,
         help="""
-        Seconds that a page waits for a refresh of the person's groups. A slower answer is used
-        with the next page. Example: `1`
+        Seconds that a page waits for a refresh of the user's groups. A slower result is used for
+        the next page.
+        Example: `1`
         """,
     ).tag(config=True)
 

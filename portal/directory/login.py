@@ -16,16 +16,17 @@ class PortalLogin(Authenticator):
     ``c.LDAPAuthenticator.…``."""
 
     instructor_groups = SetTrait(
-        Unicode(), help='Members may run courses. Example: `{"portal-instructors"}`'
+        Unicode(),
+        help='Members of these groups may teach courses. Example: `{"portal-instructors"}`',
     ).tag(config=True)
 
     more_groups = Callable(
         None,
         allow_none=True,
         help="""
-        An async function that is given a person's Hub name and returns the names of groups that
-        the person is in beside those of the directory, at each login and refresh. It must answer
-        fast, and raise nothing. The portal sets it: who is in a course is in its group.
+        Async function that receives a user's Hub name and returns names of groups in addition to
+        those of the directory. It is called at each login and refresh. It must be fast and must not
+        raise. The portal sets it to the groups of the user's courses.
 
         Example::
 

@@ -42,9 +42,9 @@ class OAuthLogin(CourseLogin):
     mail_claim = Unicode(
         "email",
         help="""
-        The claim that holds a person's mail address, for `c.Notices`; it is known where
-        `enable_auth_state` is on. An address that the login service calls unverified
-        (`email_verified`) is none. Example: `"mail"`
+        Claim with the user's mail address, for `c.Notices`; available if `enable_auth_state` is on.
+        Addresses that the provider marks as unverified (`email_verified`) are ignored.
+        Example: `"mail"`
         """,
     ).tag(config=True)
 

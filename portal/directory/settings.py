@@ -24,8 +24,8 @@ class DirectorySettings(PortalLogin):
     servers = List(
         Unicode(),
         help="""
-        LDAP servers that hold the same tree, asked in this order until one answers.
-        `ldap://` means StartTLS before anything else is sent; `ldaps://` means TLS from the start.
+        LDAP servers with the same tree, tried in this order until one answers. `ldap://` uses
+        StartTLS before anything else is sent; `ldaps://` uses TLS from the start.
 
         Example: `["ldaps://ldap1.example.org", "ldap://ldap2.example.org:389"]`
         """,
@@ -33,8 +33,8 @@ class DirectorySettings(PortalLogin):
 
     ca_file = Unicode(
         help="""
-        File with the certificate authorities that may vouch for the servers. Empty: those of
-        the operating system.
+        File of the certificate authorities that the LDAP servers' certificates are checked against.
+        Empty: those of the operating system.
 
         Example: `"/etc/ssl/certs/example-org-ca.pem"`
         """
@@ -43,43 +43,42 @@ class DirectorySettings(PortalLogin):
     verify_certificates = Bool(
         True,
         help="""
-        Check the servers' certificates. Off means that whoever can answer in a server's place
-        reads every password, so the Hub starts only when
-        `insecure_allow_unverified_servers = True` says so too.
+        Verify the servers' certificates. If off, anyone who can impersonate a server can read every
+        password, and the Hub starts only if `insecure_allow_unverified_servers = True` is also set.
         """,
     ).tag(config=True)
 
     insecure_allow_unverified_servers = Bool(
-        False, help="Spell out that `verify_certificates = False` is meant. Example: `True`"
+        False, help="Confirm `verify_certificates = False`. Example: `True`"
     ).tag(config=True)
 
     use_tls = Bool(
         True,
         help="""
-        Off: `ldap://` servers get names and passwords in clear text. The Hub then starts only
-        when `insecure_allow_clear_text_passwords = True` says so too.
+        Use TLS. If off, `ldap://` servers receive names and passwords in clear text, and the Hub
+        starts only if `insecure_allow_clear_text_passwords = True` is also set.
         """,
     ).tag(config=True)
 
     insecure_allow_clear_text_passwords = Bool(
-        False, help="Spell out that `use_tls = False` is meant. Example: `True`"
+        False, help="Confirm `use_tls = False`. Example: `True`"
     ).tag(config=True)
 
     connect_timeout = Integer(
-        3, min=1, help="Seconds to wait for a server to take the connection. Example: `2`"
+        3, min=1, help="Seconds to wait for the connection to a server. Example: `2`"
     ).tag(config=True)
 
     receive_timeout = Integer(
-        5, min=1, help="Seconds to wait for each answer of a connected server. Example: `3`"
+        5, min=1, help="Seconds to wait for each response of a connected server. Example: `3`"
     ).tag(config=True)
 
     login_timeout = Float(
         15.0,
         min=0.1,
         help="""
-        Seconds until a login is answered with "The directory does not answer", whatever the
-        servers do. Leave time for a second server: more than `connect_timeout` plus
-        `receive_timeout`. Example: `10`
+        Maximum seconds for a login; after that, the login page shows "The directory does not
+        answer". Leave time for a second server: more than `connect_timeout` plus `receive_timeout`.
+        Example: `10`
         """,
     ).tag(config=True)
 
@@ -87,25 +86,28 @@ class DirectorySettings(PortalLogin):
         0.25,
         min=0.0,
         help="""
-        Seconds that a page waits for a refresh of the person's groups. A slower answer is used
-        with the next page; what changes something, and every page of somebody whom the directory
-        refused, waits for it up to `login_timeout`. Example: `0.1`
+        Seconds that a page waits for a refresh of the user's groups. A slower result is used for
+        the next page. Requests that change something, and all pages of a user whom the directory
+        refused, wait up to `login_timeout`.
+        Example: `0.1`
         """,
     ).tag(config=True)
 
     threads = Integer(
-        8, min=1, help="How many logins, and as many refreshes, talk to LDAP at once. Example: `16`"
+        8,
+        min=1,
+        help="Maximum number of concurrent LDAP logins, and of concurrent refreshes. Example: `16`",
     ).tag(config=True)
 
     lockout_threshold = Integer(
         5,
         min=0,
         help="""
-        After how many wrong passwords the directory locks an account (`lockoutThreshold` of
-        Active Directory, `pwdMaxFailure` of OpenLDAP, `passwordMaxFailure` of 389-ds). The portal
-        sends it one less of each name within `lockout_window`, and strangers two less, so that
-        nobody can have somebody locked out by guessing here. 0: it locks none; then guesses are
-        slowed down, twice as long each time.
+        Number of wrong passwords after which the directory locks an account (`lockoutThreshold` of
+        Active Directory, `pwdMaxFailure` of OpenLDAP, `passwordMaxFailure` of 389-ds). For each
+        user name, the portal forwards one fewer within `lockout_window`, and two fewer from unknown
+        browsers, so that guessing passwords here cannot lock an account. 0: the directory locks no
+        accounts, and guesses are slowed down instead, by a delay that doubles each time.
 
         Example: `10`
         """,
@@ -115,8 +117,9 @@ class DirectorySettings(PortalLogin):
         900,
         min=1,
         help="""
-        Seconds after which the directory forgets wrong passwords (`lockOutObservationWindow`,
-        `pwdFailureCountInterval`, `passwordResetFailureCount`). Example: `1800`
+        Seconds after which the directory resets its count of wrong passwords
+        (`lockOutObservationWindow`, `pwdFailureCountInterval`, `passwordResetFailureCount`).
+        Example: `1800`
         """,
     ).tag(config=True)
 
@@ -124,21 +127,22 @@ class DirectorySettings(PortalLogin):
         20,
         min=1,
         help="""
-        Wrong passwords that come from one address within `lockout_window` before it has to wait,
-        twice as long each time, up to five minutes. Each person who logs in from there adds one,
-        and who has logged in before with the same browser does not wait. Proxies in front of the
-        portal are named in `c.JupyterHub.trusted_downstream_ips`. Example: `50`
+        Number of wrong passwords from one address within `lockout_window` before the address has to
+        wait. The delay doubles each time, up to five minutes. Each user who logs in from the
+        address raises the limit by one. Users who have logged in with the same browser before do
+        not wait. List proxies in front of the portal in `c.JupyterHub.trusted_downstream_ips`.
+        Example: `50`
         """,
     ).tag(config=True)
 
     people_base = Unicode(
-        help='Where people are. Example: `"ou=people,dc=example,dc=org"`',
+        help='Base DN of users. Example: `"ou=people,dc=example,dc=org"`',
     ).tag(config=True)
 
     people_filter = Unicode(
         "(uid={username})",
         help="""
-        What the entry of a person matches; `{username}` is replaced, escaped. A person who no
+        LDAP filter for a user's entry; `{username}` is replaced, escaped. A user whose entry no
         longer matches is logged out at the next refresh.
 
         Example for Active Directory, without groups, computers and disabled accounts:
@@ -147,13 +151,13 @@ class DirectorySettings(PortalLogin):
     ).tag(config=True)
 
     username_attribute = Unicode(
-        "uid", help='Attribute that holds the user name. Example for AD: `"sAMAccountName"`'
+        "uid", help='Attribute of the user name. Example for AD: `"sAMAccountName"`'
     ).tag(config=True)
 
     mail_attribute = Unicode(
         "mail",
         help="""
-        Attribute that holds the mail address, for `c.Notices`; the first value counts.
+        Attribute of the mail address, for `c.Notices`. The first value is used.
 
         Example: `"mailPrimaryAddress"`
         """,
@@ -162,8 +166,8 @@ class DirectorySettings(PortalLogin):
     bind_name_templates = List(
         Unicode(),
         help="""
-        Bind as the person who logs in, with these names in turn (DNs, or a UPN for Active
-        Directory). Empty: search for the person first and bind as the entry that was found.
+        Bind as the user who logs in, with these names in turn (DNs, or a UPN for Active Directory).
+        Empty: search for the user first and bind as the entry that was found.
 
         Examples: `["uid={username},ou=people,dc=example,dc=org"]`,
         `["{username}@corp.example.org"]`
@@ -172,8 +176,8 @@ class DirectorySettings(PortalLogin):
 
     search_bind_dn = Unicode(
         help="""
-        The account that searches people and groups. Without one, groups are refreshed at login
-        only, and `bind_name_templates` is needed.
+        DN of the account that searches users and groups. Without it, groups are refreshed only at
+        login, and `bind_name_templates` is required.
 
         Example: `"cn=portal,ou=services,dc=example,dc=org"`
         """
@@ -181,8 +185,8 @@ class DirectorySettings(PortalLogin):
 
     search_password_file = Unicode(
         help="""
-        File with the search account's password, readable by the Hub's account only. It is read
-        anew each time, so that the password can change while the Hub runs.
+        File with the search account's password, readable only by the Hub's account. It is read for
+        each use, so the password can change while the Hub runs.
 
         Example: `"/etc/data-scientist-portal/ldap-password"`
         """
@@ -190,13 +194,13 @@ class DirectorySettings(PortalLogin):
 
     search_anonymously = Bool(
         False,
-        help="Search without an account, for directories that let anyone read. Example: `True`",
+        help="Search without an account, if the directory allows anonymous reads. Example: `True`",
     ).tag(config=True)
 
     groups_base = Unicode(
         help="""
-        Where groups are; only people who may make admins should be able to write there. Empty:
-        no groups.
+        Base DN of groups. Only people who are allowed to make admins should have write access below
+        it. Empty: no groups.
 
         Example: `"ou=groups,dc=example,dc=org"`
         """
@@ -204,7 +208,7 @@ class DirectorySettings(PortalLogin):
 
     groups_filter = Unicode(
         Groups.filter,
-        help='What a group matches. Example: `"(&(objectClass=groupOfNames)(cn=hpc-*))"`',
+        help='LDAP filter for groups. Example: `"(&(objectClass=groupOfNames)(cn=hpc-*))"`',
     ).tag(config=True)
 
     group_name_attribute = Unicode(
@@ -215,20 +219,22 @@ class DirectorySettings(PortalLogin):
         ("search", "ad", "off"),
         "search",
         help="""
-        Groups in groups: `"search"` asks for them level by level on any server; `"ad"` lets
-        Active Directory follow them in one search (matching rule 1.2.840.113556.1.4.1941);
-        `"off"` takes the person's own groups only.
+        How groups in groups are resolved: `"search"` queries them level by level on any server;
+        `"ad"` lets Active Directory resolve them in one search (matching rule
+        1.2.840.113556.1.4.1941); `"off"` uses only the groups that list the user.
         """,
     ).tag(config=True)
 
     group_depth = Integer(
-        10, min=1, help='How many levels `nested_groups = "search"` follows. Example: `5`'
+        10,
+        min=1,
+        help='Maximum number of levels that `nested_groups = "search"` follows. Example: `5`',
     ).tag(config=True)
 
     admin_groups = SetTrait(
         Unicode(),
         help="""
-        Members are admins of the Hub, and stop being so when they leave the group.
+        Members of these groups are admins of the Hub until they leave the group.
         Example: `{"portal-admins"}`
         """,
     ).tag(config=True)
@@ -236,7 +242,8 @@ class DirectorySettings(PortalLogin):
     allowed_groups = SetTrait(
         Unicode(),
         help="""
-        Only members (and `allowed_users`, and admins) may log in. Example: `{"gpu-users"}`
+        Only members of these groups, `allowed_users` and admins may log in.
+        Example: `{"gpu-users"}`
         """,
     ).tag(config=True, allow_config=True)
 

@@ -1,1 +1,1 @@
-"""Command ``portal doctor``: examines a real site, and says what is wrong and how to mend it."""
+"""Command ``portal doctor``: checks a real site, and says what is wrong and how to fix it."""

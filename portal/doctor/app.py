@@ -1,4 +1,4 @@
-"""Application of ``portal doctor``: examines this site and says how to mend each finding."""
+"""Application of ``portal doctor``: checks this site and says how to fix each finding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DoctorApp(Application):
     name = "portal-doctor"
     version = __version__
     description = (
-        "Check this site and say how to mend it. Run it as the Hub's account, on the Hub's machine."
+        "Check this site and suggest fixes. Run it as the Hub's account, on the Hub's machine."
     )
     examples = """
         sudo -u portal portal doctor -f /etc/data-scientist-portal/jupyterhub_config.py
@@ -42,8 +42,8 @@ class DoctorApp(Application):
     config_file = Unicode(
         "",
         help="""
-        The Hub's configuration file. Empty: the site's in /etc/data-scientist-portal, else the
-        one that comes with the portal.
+        The Hub's configuration file. Empty: the site's file in /etc/data-scientist-portal, else the
+        portal's own.
 
         Example::
 
@@ -54,8 +54,8 @@ class DoctorApp(Application):
     person = Unicode(
         "",
         help="""
-        The user name of someone who will have sessions: whose rights and home are tried. Empty:
-        a member of the group that the sudo rule names.
+        Name of a user who will have sessions, whose rights and home are checked. Empty: a member of
+        the group in the sudo rule.
 
         Example::
 
@@ -76,7 +76,7 @@ class DoctorApp(Application):
         30.0,
         min=1,
         help="""
-        Seconds that each check may take. They run at the same time.
+        Maximum seconds for each check. Checks run at the same time.
 
         Example::
 
@@ -89,9 +89,9 @@ class DoctorApp(Application):
         unknown = sorted(set(self.only) - {check.id for check in ALL})
         if unknown:
             known = ", ".join(check.id for check in ALL)
-            print(f"There is no check {', '.join(unknown)}. There are: {known}.", file=sys.stderr)
+            print(f"Unknown check: {', '.join(unknown)}. Known: {known}.", file=sys.stderr)
             self.exit(2)
-        # The findings hold what would be logged by the Hub.
+        # The findings include the Hub's log messages.
         logging.getLogger("portal.doctor").setLevel(logging.CRITICAL)
         findings = asyncio.run(self.examine())
         if self.json:

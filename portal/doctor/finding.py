@@ -1,4 +1,4 @@
-"""Finding of a check: what it saw, how bad it is, and how to mend it; and the check itself."""
+"""Finding of a check: what it saw, its severity, and the fix; and the check itself."""
 
 from __future__ import annotations
 
@@ -88,18 +88,18 @@ class Check:
             result = await asyncio.wait_for(self.function(site), seconds)
         except TimeoutError:
             result = failure(
-                f"no answer within {seconds:g} s", "See whether the machine or a server hangs."
+                f"no answer within {seconds:g} s", "Check whether the machine or a server hangs."
             )
         except Blocked as error:
             result = skipped(error.message)
         except SlurmUnavailable:
-            result = skipped("Slurm does not answer (told above)")
+            result = skipped("Slurm does not answer: see 'Slurm answers'")
         except PortalError as error:
             result = failure(error.message, "")
         except Exception as error:  # one broken check must not hide what the others found
             result = failure(
-                f"the check itself failed: {type(error).__name__}: {error}",
-                "Report this, with the output of --json.",
+                f"internal error of the check: {type(error).__name__}: {error}",
+                "Report this as a bug, with the output of --json.",
             )
         return Finding(
             id=self.id, title=self.title, level=result.level, found=result.found, mend=result.mend

@@ -19,7 +19,7 @@ _INDENT = " " * 10
 
 
 def lines(finding: Finding, width: int = 100, colour: bool = False) -> Iterable[str]:
-    """Yield the lines of one finding: its level and title, what was found, and how to mend it."""
+    """Yield the lines of one finding: its level and title, what was found, and the fix."""
     word, start = _MARKS[finding.level]
     mark = f"{word:<8}"
     if colour:

@@ -54,7 +54,7 @@ class Site:
     def hub(self) -> JupyterHub:
         """Application object of the Hub, configured and never started. Raises Blocked."""
         if self.trouble:
-            raise Blocked("the Hub's configuration is wrong (told above)")
+            raise Blocked("the Hub's configuration has an error (reported above)")
         return self._hub
 
     @cached_property
@@ -110,8 +110,8 @@ class Site:
 
     def _read(self) -> Config:
         if not self.config_file.is_file():
-            raise ConfigurationError("there is no such file; name one with -f")
-        # A configuration file may print; --json must stay JSON.
+            raise ConfigurationError("no such file; pass one with -f")
+        # A configuration file may print; the output of --json must stay JSON.
         with contextlib.redirect_stdout(io.StringIO()):
             loader = PyFileConfigLoader(self.config_file.name, str(self.config_file.parent))
             return loader.load_config()

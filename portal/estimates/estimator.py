@@ -56,57 +56,59 @@ _NAMED = 3  # nearby choices
 class StartEstimates(LoggingConfigurable):
     """Estimates of when a session would start, for the launch page and for "Change resources"."""
 
-    runner = Instance(SlurmRunner, help="What runs the commands.")
-    store = Instance(Store, help="Where the waits are recorded.")
+    runner = Instance(SlurmRunner, help="Runner of the commands.")
+    store = Instance(Store, help="Store of the recorded wait times.")
 
     ask_slurm = Bool(
         True,
-        help="Whether Slurm is asked (`sbatch --test-only`, as the person). Without it, what is "
-        "free and what was recorded is all that is said. "
+        help="Whether Slurm is queried (`sbatch --test-only`, as the user). If off, estimates "
+        "use only free resources and recorded sessions. "
         "Example: c.StartEstimates.ask_slurm = False",
     ).tag(config=True)
     queries_per_second = Float(
         2.0,
         min=0.01,
-        help="Questions a second that all people together cause in the long run. The Hub (the "
-        "launch page) has two thirds of them, the service one. "
+        help="Average queries per second that all users together cause. The Hub (the launch "
+        "page) gets two thirds of them, the service one third. "
         "Example: c.StartEstimates.queries_per_second = 1",
     ).tag(config=True)
     busy_share = Float(
         0.5,
         min=0.001,
         max=1.0,
-        help="Share of the time in which a question of each process may be under way: where Slurm "
-        "needs long for an answer, since many jobs wait, it is asked less often. "
+        help="Maximum share of the time in which a query of each process may be running: if "
+        "Slurm answers slowly because many jobs wait, it is queried less often. "
         "Example: c.StartEstimates.busy_share = 0.1",
     ).tag(config=True)
     fresh_for = Float(
         20.0,
-        help="Seconds for which Slurm's answer counts for everyone who asks for the same. "
+        help="Seconds for which Slurm's answer is reused for equal requests. "
         "Example: c.StartEstimates.fresh_for = 60",
     ).tag(config=True)
     usable_for = Float(
         180.0,
-        help="Seconds for which an older answer is still better than none, when Slurm may not be "
-        "asked again yet. Example: c.StartEstimates.usable_for = 300",
+        help="Seconds for which an older answer is used if Slurm may not be queried again yet. "
+        "Example: c.StartEstimates.usable_for = 300",
     ).tag(config=True)
     patience = Float(
         1.5,
-        help="Seconds that a page waits for Slurm's answer before it says what is known already. "
+        help="Seconds that a page waits for Slurm's answer before it shows what is already "
+        "known. "
         "Example: c.StartEstimates.patience = 3",
     ).tag(config=True)
     waits_days = Integer(
         14,
         min=1,
-        help="Days of recorded sessions whose waits count. "
+        help="Days of recorded sessions whose wait times are used. "
         "Example: c.StartEstimates.waits_days = 30",
     ).tag(config=True)
 
     per_person = Float(
         3.0,
         min=0.1,
-        help="Questions a second that one person may ask the portal in the long run; a few more "
-        "at once. Example: c.StartEstimates.per_person = 1",
+        help="Average estimates per second that one user may request from the portal; short "
+        "bursts may exceed it. "
+        "Example: c.StartEstimates.per_person = 1",
     ).tag(config=True)
 
     def __init__(self, *, share: float = 1.0, **kwargs: Any) -> None:

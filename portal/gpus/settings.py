@@ -15,8 +15,8 @@ class Gpus(LoggingConfigurable):
         list(VENDORS),
         default_value=DEFAULT.name,
         help="""
-        The vendor of the cluster's GPUs: how containers get them, and how sessions read them. "amd"
-        is unproven on hardware: docs/how-to/amd-gpus.md.
+        Vendor of the cluster's GPUs, which decides how containers get GPUs and how sessions read
+        their use. "amd" has not been tested on hardware: docs/how-to/amd-gpus.md.
 
         Example::
 
@@ -28,8 +28,7 @@ class Gpus(LoggingConfigurable):
         key_trait=Unicode(),
         value_trait=Enum(list(VENDORS)),
         help="""
-        The vendors of GPU types, by Slurm's name for the type, where they are not
-        ``c.Gpus.vendor``.
+        Vendors of GPU types that differ from ``c.Gpus.vendor``, by Slurm's name of the type.
 
         Example::
 

@@ -18,8 +18,8 @@ class Images(LoggingConfigurable):
     directory = Unicode(
         "/srv/portal/images",
         help="""
-        The folder of finished images, on a file system that all nodes see. The account of the
-        builds writes there and everybody reads; the cache of downloads lies in it as well.
+        Directory of finished images, on a file system that all nodes share. The account of the
+        builds writes there and everyone can read. The download cache is in it as well.
 
         Example::
 
@@ -30,8 +30,8 @@ class Images(LoggingConfigurable):
     service_account = Unicode(
         "",
         help="""
-        The account that builds and tests run under; empty: the service's own. Another one needs a
-        line in sudoers, as people do. It must not be a person's account.
+        Account that runs builds and tests; empty: the service's own. Another account needs a sudo
+        rule, as users do. It must not be a user's account.
 
         Example::
 
@@ -42,7 +42,7 @@ class Images(LoggingConfigurable):
     slurm_account = Unicode(
         "",
         help="""
-        The Slurm account of builds and tests; empty: the default of whoever they run as.
+        Slurm account of builds and tests; empty: the default of the account that they run as.
 
         Example::
 
@@ -53,7 +53,7 @@ class Images(LoggingConfigurable):
     partition = Unicode(
         "",
         help="""
-        The partition of builds and of tests without GPUs; empty: Slurm's default.
+        Partition of builds and of tests without GPUs; empty: Slurm's default.
 
         Example::
 
@@ -64,7 +64,7 @@ class Images(LoggingConfigurable):
     qos = Unicode(
         "",
         help="""
-        The QOS of builds and tests; empty: Slurm's default.
+        QOS of builds and tests; empty: Slurm's default.
 
         Example::
 
@@ -75,7 +75,7 @@ class Images(LoggingConfigurable):
     resources = Dict(
         default_value={"cpus": 4, "memory": "16G", "time": "4:00:00"},
         help="""
-        What a build may use: cpus, memory and time.
+        Resources of a build: cpus, memory and time.
 
         Example::
 
@@ -86,7 +86,7 @@ class Images(LoggingConfigurable):
     test_resources = Dict(
         default_value={"cpus": 2, "memory": "8G", "time": "0:20:00"},
         help="""
-        What a smoke test may use, beside its GPU.
+        Resources of a smoke test, in addition to its GPU.
 
         Example::
 
@@ -96,8 +96,8 @@ class Images(LoggingConfigurable):
 
     python = Unicode(
         help="""
-        A Python on the nodes that has the portal installed, readable by the accounts of the jobs;
-        the default is the one that runs the service.
+        Python on the nodes with the portal installed, readable by the accounts of the jobs.
+        Default: the Python that runs the service.
 
         Example::
 
@@ -107,7 +107,7 @@ class Images(LoggingConfigurable):
 
     apptainer = Unicode(
         help="""
-        The program apptainer (or singularity) on the nodes: an absolute path.
+        Absolute path of apptainer (or singularity) on the nodes.
 
         Example::
 
@@ -118,8 +118,8 @@ class Images(LoggingConfigurable):
     log_directory = Unicode(
         "/var/log/data-scientist-portal/images",
         help="""
-        The folder of the jobs' logs. The service makes the files, so that it can read them, and
-        the nodes write into them.
+        Directory of the jobs' logs. The service creates the files, so that it can read them, and
+        the nodes write to them.
 
         Example::
 
@@ -130,7 +130,8 @@ class Images(LoggingConfigurable):
     wheels = Unicode(
         "/srv/portal/wheels",
         help="""
-        A folder on the nodes with the wheel of portal-session, which goes into every image.
+        Directory on the nodes with the wheel of portal-session, which is installed into every
+        image.
 
         Example::
 
@@ -141,8 +142,8 @@ class Images(LoggingConfigurable):
     scratch = Unicode(
         "",
         help="""
-        A folder on the nodes for what builds unpack, best on a disk of the node's own; empty:
-        ``directory``. A build needs about six times what it pulls.
+        Directory on the nodes for the files that builds unpack, preferably on a local disk; empty:
+        ``directory``. A build needs about six times the size of its download.
 
         Example::
 
@@ -153,7 +154,7 @@ class Images(LoggingConfigurable):
     sign_key = Unicode(
         "",
         help="""
-        The fingerprint of a PGP key in the keyring of the builds' account (``apptainer key list
+        Fingerprint of a PGP key in the keyring of the builds' account (``apptainer key list
         --secret``). Finished images are signed with it; empty: they are not signed.
 
         Example::
@@ -165,8 +166,8 @@ class Images(LoggingConfigurable):
     verify = Bool(
         False,
         help="""
-        Whether an image must carry a good signature of the keyring before it is tested or used. A
-        SIF that somebody made elsewhere then needs one, too.
+        Whether an image needs a valid signature of a key in the keyring before it is tested or
+        used. This includes SIF files that were built elsewhere.
 
         Example::
 
@@ -177,7 +178,7 @@ class Images(LoggingConfigurable):
     keyring = Unicode(
         "",
         help="""
-        The folder of Apptainer's PGP keyring on the nodes, for ``sign_key`` and ``verify``; empty:
+        Directory of Apptainer's PGP keyring on the nodes, for ``sign_key`` and ``verify``; empty:
         the account's own (``~/.apptainer/keys``).
 
         Example::
@@ -189,9 +190,10 @@ class Images(LoggingConfigurable):
     public_keys = Unicode(
         "",
         help="""
-        A file with the public keys that ``verify`` trusts when a session starts: a copy of
-        ``pgp-public`` of the builds' keyring, which everybody on the nodes can read, since
-        Apptainer's keyring is its owner's alone. Empty: the keyrings of the person and the node.
+        File of the public keys that ``verify`` trusts when a session starts: a copy of
+        ``pgp-public`` from the keyring of the builds, readable by everyone on the nodes
+        (Apptainer's keyring is readable only by its owner). Empty: the keyrings of the user and the
+        node.
 
         Example::
 
@@ -202,8 +204,8 @@ class Images(LoggingConfigurable):
     node_cache = Unicode(
         "",
         help="""
-        A folder on each node's own disk into which images are unpacked, owned by the account of
-        the builds: sessions then start from there. Empty: they start from the SIF file.
+        Directory on each node's local disk into which images are unpacked, owned by the account of
+        the builds. Sessions then start from there. Empty: they start from the SIF file.
 
         Example::
 
@@ -214,7 +216,7 @@ class Images(LoggingConfigurable):
     simulated_gpus = Bool(
         False,
         help="""
-        Whether the GPUs of this site are simulated, as the demo's are: tests then look for none.
+        Whether the GPUs of this site are simulated, as in the demo. Tests then check for no GPUs.
 
         Example::
 
@@ -225,8 +227,8 @@ class Images(LoggingConfigurable):
     beside = Unicode(
         "",
         help="""
-        A virtual environment on the nodes with JupyterLab and portal-session. It holds the server
-        of images that cannot hold one themselves; only the kernel then runs in the container.
+        Virtual environment on the nodes with JupyterLab and portal-session. It runs the server for
+        images that cannot run one themselves; only the kernel then runs in the container.
 
         Example::
 

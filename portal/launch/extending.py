@@ -33,8 +33,8 @@ class Extending(Configurable):
     allowed = Bool(
         True,
         help="""
-        Whether owners may extend their running sessions, within what the environment, the
-        partition, QOS and account allow. Who holds custom:portal:jobs:manage may in any case.
+        Whether owners may extend their running sessions, within the limits of the environment,
+        partition, QOS and account. Users with custom:portal:jobs:manage always may.
 
         Example::
 
@@ -45,8 +45,8 @@ class Extending(Configurable):
     minutes = Tuple(
         (30, 60, 120),
         help="""
-        By how many minutes a session can be extended at once: what is offered, in ascending
-        order. The largest is the most that is taken.
+        Minutes by which a session can be extended at once, in ascending order. The largest is the
+        maximum.
 
         Example::
 
@@ -58,8 +58,8 @@ class Extending(Configurable):
         0,
         min=0,
         help="""
-        By how many minutes in all a session can be extended beyond the time of its launch; 0: no
-        limit but those of the environment, the partition, QOS and account.
+        Maximum total extension beyond the time of the launch, in minutes; 0: only the limits of the
+        environment, partition, QOS and account apply.
 
         Example::
 
@@ -70,7 +70,7 @@ class Extending(Configurable):
     warn_minutes = Tuple(
         (15, 5),
         help="""
-        At how many minutes before its end a session warns its owner, in JupyterLab.
+        Minutes before a session's end at which it warns its owner, in JupyterLab.
 
         Example::
 

@@ -49,7 +49,7 @@ class Notices(NoticeSettings):
     """
 
     store = Instance(Store, allow_none=True, help="The database.")
-    directory: Directory | None = AnyTrait(None, help="Who knows people's addresses.")  # type: ignore[assignment]
+    directory: Directory | None = AnyTrait(None, help="Directory of mail addresses.")  # type: ignore[assignment]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -34,7 +34,8 @@ class NoticeSettings(LoggingConfigurable):
         min=0,
         max=65535,
         help="""
-        Its port; 0 is the usual one: 587 for "starttls", 465 for "tls", 25 for "none".
+        Port of the mail server; 0: the standard port, 587 for "starttls", 465 for "tls", 25 for
+        "none".
 
         Example::
 
@@ -46,9 +47,9 @@ class NoticeSettings(LoggingConfigurable):
         ("starttls", "tls", "none"),
         default_value="starttls",
         help="""
-        How the connection is protected: "starttls" (no mail goes out where the server does not
-        offer it), "tls" from the start, or "none". The server's certificate is always checked.
-        With "none" no password is sent.
+        Encryption of the connection: "starttls" (no mail is sent if the server does not offer it),
+        "tls" from the start, or "none". The server's certificate is always verified. With "none",
+        no password is sent.
 
         Example::
 
@@ -59,8 +60,8 @@ class NoticeSettings(LoggingConfigurable):
     ca_file = Unicode(
         "",
         help="""
-        File with the certificate authorities that may vouch for the mail server. Empty: those of
-        the operating system.
+        File of the certificate authorities that the mail server's certificate is checked against.
+        Empty: those of the operating system.
 
         Example::
 
@@ -71,7 +72,7 @@ class NoticeSettings(LoggingConfigurable):
     user = Unicode(
         "",
         help="""
-        The account at the mail server; empty: it wants no login.
+        Account at the mail server; empty: no authentication.
 
         Example::
 
@@ -82,7 +83,7 @@ class NoticeSettings(LoggingConfigurable):
     password_file = Unicode(
         "",
         help="""
-        A file with that account's password, mode 0600; it is read for each mail.
+        File with the password of `user`, mode 0600; it is read for each mail.
 
         Example::
 
@@ -93,7 +94,7 @@ class NoticeSettings(LoggingConfigurable):
     sender = Unicode(
         "",
         help="""
-        The address that the mails come from; a name may stand before it.
+        Sender address of the mails, optionally with a name before it.
 
         Example::
 
@@ -104,10 +105,10 @@ class NoticeSettings(LoggingConfigurable):
     address = Unicode(
         "directory",
         help="""
-        How a person's mail address is known: "directory" reads it from LDAP
-        (c.LDAPAuthenticator.mail_attribute, with the search account), or takes what OpenID Connect
-        said at the login (c.OIDCAuthenticator.mail_claim); anything else is a pattern with
-        {username}.
+        Source of mail addresses: "directory" reads them from LDAP
+        (c.LDAPAuthenticator.mail_attribute, with the search account) or uses the address that
+        OpenID Connect gave at login (c.OIDCAuthenticator.mail_claim); any other value is a pattern
+        with {username}.
 
         Example::
 
@@ -117,8 +118,7 @@ class NoticeSettings(LoggingConfigurable):
 
     public_url = Unicode(
         help="""
-        The portal's address as people type it, for the links in the mails. Default: what
-        c.JupyterHub.public_url says.
+        Public address of the portal, for links in mails. Default: c.JupyterHub.public_url.
 
         Example::
 
@@ -130,8 +130,8 @@ class NoticeSettings(LoggingConfigurable):
         120,
         min=0,
         help="""
-        Seconds that a session must have waited in the queue for its start to be told: who waited
-        less is still there.
+        Minimum seconds in the queue for a mail about a session's start: users who waited less are
+        still at the page.
 
         Example::
 
@@ -143,8 +143,8 @@ class NoticeSettings(LoggingConfigurable):
         15 * 60,
         min=60,
         help="""
-        Seconds before a session's end at which it is told. A session that is extended gets another
-        mail before its new end.
+        Seconds before a session's end at which the mail is sent. If a session is extended, another
+        mail is sent before its new end.
 
         Example::
 
@@ -155,7 +155,7 @@ class NoticeSettings(LoggingConfigurable):
     wanted = Bool(
         False,
         help="""
-        Whether those get mail who never said whether they want it.
+        Whether users who have not chosen receive mail.
 
         Example::
 
@@ -167,7 +167,7 @@ class NoticeSettings(LoggingConfigurable):
         20.0,
         min=1,
         help="""
-        Seconds that the mail server may take for an answer.
+        Maximum seconds for an answer of the mail server.
 
         Example::
 

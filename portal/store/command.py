@@ -95,7 +95,7 @@ class CopyCommand(DatabaseCommand):
     source = Unicode(
         "",
         help="""
-        Where to copy from, written as ``c.Store.url`` is.
+        Database to copy from, in the format of ``c.Store.url``.
 
         Example::
 

@@ -38,10 +38,11 @@ class Telemetry(TelemetrySettings):
         list(SOURCES),
         default_value="none",
         help="""
-        Where readings of all GPUs come from: "prometheus" (the DCGM exporter's metrics, see
-        prometheus_url), "none", or "simulated", which invents them and says so on each page.
-        Sessions report what their own GPUs do beside any of these; that is shown where the source
-        has nothing, and never counted as usage. Example: c.Telemetry.source = "prometheus"
+        Source of readings of all GPUs: "prometheus" (the DCGM exporter's metrics, see
+        prometheus_url), "none", or "simulated", which generates values and labels them as simulated
+        on each page. With any of these, sessions report the use of their own GPUs; these reports
+        are shown for GPUs that the source does not cover and never count as usage.
+        Example: c.Telemetry.source = "prometheus"
         """,
     ).tag(config=True)
 

@@ -36,8 +36,8 @@ class SessionProxy(ConfigurableHTTPProxy):
         2.0,
         min=0.1,
         help="""
-        Seconds between two looks for a proxy that has restarted on its own; its routes are restored
-        at once. A look is one small request to the proxy's API.
+        Seconds between checks for a proxy that restarted on its own; its routes are then restored
+        at once. A check is one small request to the proxy's API.
 
         Example::
 

@@ -39,8 +39,8 @@ class LaunchForm(LoggingConfigurable):
 
     gpu_types = Dict(
         help="""
-        What a person should know about a GPU type, by Slurm's name for it: `title`, `memory`,
-        `interconnect`, `simulated`. Types that are not listed are shown under Slurm's name.
+        Descriptions of GPU types, by Slurm's name of the type: `title`, `memory`, `interconnect`,
+        `simulated`. Other types are shown with Slurm's name.
 
         Example::
 
@@ -68,22 +68,23 @@ class LaunchForm(LoggingConfigurable):
             "48:00:00",
             "168:00:00",
         ],
-        help="""The times to choose from; longer ones than a person may ask for are left out.
+        help="""Time limits to choose from. Those above the user's limit are hidden.
         Example: c.LaunchForm.times = ["1:00:00", "8:00:00"]""",
     ).tag(config=True)
     contact = Unicode(
         "an administrator of this portal",
-        help="""Whom to ask when something is missing.
+        help="""Contact that pages name if something is missing.
         Example: c.LaunchForm.contact = "hpc-support@example.org" """,
     ).tag(config=True)
     stale_after = Float(
         60.0,
-        help="""Seconds after which the page says how old its numbers are, even when Slurm gave
-        no error. Example: c.LaunchForm.stale_after = 120""",
+        help="""Seconds after which the page shows the age of its numbers, even if Slurm reported
+        no error.
+        Example: c.LaunchForm.stale_after = 120""",
     ).tag(config=True)
     minimum_free = Integer(
         64,
-        help="""MiB that must be free in a required folder (the home) for a session to start.
+        help="""Free MiB that a required folder (the home) needs for a session to start.
         Example: c.LaunchForm.minimum_free = 256""",
     ).tag(config=True)
 

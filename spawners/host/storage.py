@@ -65,8 +65,8 @@ class Storage(LoggingConfigurable):
         default_value=[{"title": "Home", "path": "{home}", "required": True}],
         help="""
         Folders to show. Each has a `title` and a `path`, in which {username} and {home} are
-        replaced; `required` (default false) says that a session cannot start without it.
-        A path that does not exist and is not required is left out.
+        replaced. If `required` is true (default: false), sessions cannot start without the folder.
+        Folders that do not exist and are not required are hidden.
 
         Example::
 
@@ -79,8 +79,8 @@ class Storage(LoggingConfigurable):
     ).tag(config=True)
     timeout = Float(
         1.0,
-        help="""Seconds that the page waits for the file systems. Example: c.Storage.timeout = 2
-        """,
+        help="""Seconds that the page waits for the file systems.
+        Example: c.Storage.timeout = 2""",
     ).tag(config=True)
 
     def __init__(self, **kwargs: Any) -> None:

@@ -34,9 +34,9 @@ class IdleSessions(Configurable):
         min=0,
         help="""
         Seconds without a cell, a terminal, a computing program or a saved file after which a
-        session is stopped, with GPUs or without; 0: never. Half an hour at least. A session that
-        the Hub has not heard of for a quarter of an hour is never stopped for that: its network may
-        be cut.
+        session is stopped, with or without GPUs; 0: never. The minimum is half an hour. A session
+        that has not reported to the Hub for a quarter of an hour is never stopped for inactivity:
+        its network may be down.
 
         Example::
 
@@ -48,7 +48,7 @@ class IdleSessions(Configurable):
         0,
         min=0,
         help="""
-        Seconds between two looks; 0: half of `timeout`.
+        Seconds between checks; 0: half of `timeout`.
 
         Example::
 
@@ -60,8 +60,8 @@ class IdleSessions(Configurable):
         0,
         min=0,
         help="""
-        Seconds after its start at which a session is stopped whatever is done in it; 0: never. It
-        needs a `timeout` too.
+        Seconds after its start at which a session is stopped regardless of activity; 0: never. It
+        requires a `timeout` too.
 
         Example::
 

@@ -27,8 +27,8 @@ class HubRequests(Configurable):
         1024 * 1024,
         min=4096,
         help="""
-        The largest request body that the Hub reads, in bytes. Sessions and the portal's own service
-        have limits of their own.
+        Maximum size of a request body that the Hub reads, in bytes. Sessions and the portal's
+        service have their own limits.
 
         Example::
 
@@ -39,9 +39,9 @@ class HubRequests(Configurable):
     hosts = List(
         Unicode(),
         help="""
-        Further host names, without a port, at which programs reach the Hub's API where sessions
-        have hosts of their own (c.JupyterHub.subdomain_host). Its public address, its
-        hub_connect_url and loopback are known. Nobody can log in at these.
+        Additional host names, without a port, at which programs reach the Hub's API if sessions
+        have their own hosts (c.JupyterHub.subdomain_host). The Hub's public address, its
+        hub_connect_url and loopback are always accepted. Users cannot log in at these hosts.
 
         Example::
 

@@ -80,7 +80,7 @@ def modules(folder: str) -> list[Path]:
 def test_portal_module_knows_only_rooms_below_it(path: Path) -> None:
     parts = path.relative_to(ROOT / "portal").with_suffix("").parts
     room = parts[0]
-    assert room in MAY_KNOW, f"portal/{room} is not a room of docs/architecture.md"
+    assert room in MAY_KNOW, f"portal/{room} is not a package of docs/architecture.md"
     for name in imported(path):
         top, _, rest = name.partition(".")
         assert top not in ("spawners", "portal_session"), f"{path} imports {name}"

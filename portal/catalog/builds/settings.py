@@ -19,7 +19,7 @@ class WorkshopSettings(LoggingConfigurable):
         2,
         min=1,
         help="""
-        How many images are built at the same time; others wait for their turn.
+        Maximum number of concurrent image builds; others wait.
 
         Example::
 
@@ -31,7 +31,7 @@ class WorkshopSettings(LoggingConfigurable):
         4,
         min=1,
         help="""
-        How many smoke tests are in Slurm's queue or run at the same time.
+        Maximum number of smoke tests that are queued in Slurm or running.
 
         Example::
 
@@ -43,8 +43,8 @@ class WorkshopSettings(LoggingConfigurable):
         2,
         min=1,
         help="""
-        How many of these may be on GPUs, so that a catalog that is tested keeps people waiting for
-        two GPUs at most.
+        Maximum number of these tests that use GPUs, so that testing a catalog takes only a few GPUs
+        from users.
 
         Example::
 
@@ -56,7 +56,7 @@ class WorkshopSettings(LoggingConfigurable):
         2.0,
         min=0.1,
         help="""
-        Seconds between two looks at the logs and jobs of what is built and tested.
+        Seconds between checks of the logs and jobs of builds and tests.
 
         Example::
 
@@ -68,7 +68,7 @@ class WorkshopSettings(LoggingConfigurable):
         True,
         help="""
         Whether container environments that were never tested, or whose image file has changed, are
-        tested without being told. Each is tested once; what failed waits for an admin.
+        tested automatically. Each is tested once; after a failure, an admin decides.
 
         Example::
 
@@ -80,7 +80,7 @@ class WorkshopSettings(LoggingConfigurable):
         3600.0,
         min=60,
         help="""
-        Seconds until a test that could not be run (a node failed, Slurm was away) is tried again.
+        Seconds until a test that could not run (a node failed, Slurm did not answer) is retried.
 
         Example::
 
@@ -92,7 +92,7 @@ class WorkshopSettings(LoggingConfigurable):
         24 * 3600.0,
         min=60,
         help="""
-        Seconds that a build or test may wait in Slurm's queue before it is given up.
+        Maximum seconds that a build or test waits in Slurm's queue before it is cancelled.
 
         Example::
 
@@ -104,8 +104,8 @@ class WorkshopSettings(LoggingConfigurable):
         90.0,
         min=1,
         help="""
-        Days after which the log of a build or test is removed; what it ended with stays. The logs
-        of an environment of somebody's own go with it, and those of its newest 20 tests are kept.
+        Days after which the log of a build or test is deleted; its result is kept. For users' own
+        environments, the logs of the newest 20 tests are kept, until the environment is removed.
 
         Example::
 

@@ -61,7 +61,7 @@ class ExportCommand(CatalogCommand):
     theirs = List(
         Unicode(),
         help="""
-        Names for which the catalog's file is taken, although both were changed.
+        Names of environments for which the catalog's file is used although both files were changed.
 
         Example::
 
@@ -99,7 +99,7 @@ class ImportCommand(CatalogCommand):
     dry_run = Bool(
         False,
         help="""
-        Say what would be done, and do nothing.
+        Print what would be done, and change nothing.
 
         Example::
 
@@ -109,7 +109,7 @@ class ImportCommand(CatalogCommand):
     ours = List(
         Unicode(),
         help="""
-        Names for which the folder's file is taken, although both were changed.
+        Names of environments for which the folder's file is used although both files were changed.
 
         Example::
 
@@ -119,7 +119,7 @@ class ImportCommand(CatalogCommand):
     theirs = List(
         Unicode(),
         help="""
-        Names for which the catalog's file stays, although both were changed.
+        Names of environments for which the catalog's file is kept although both files were changed.
 
         Example::
 

@@ -74,7 +74,7 @@ class PruneCommand(ImagesCommand):
     dry_run = Bool(
         False,
         help="""
-        Say what would go, and remove nothing.
+        Print what would be removed, and remove nothing.
 
         Example::
 
@@ -86,7 +86,7 @@ class PruneCommand(ImagesCommand):
         1.0,
         min=0,
         help="""
-        Days since an image was made, below which it stays in any case.
+        Minimum age of an image in days; younger images are always kept.
 
         Example::
 
@@ -125,7 +125,7 @@ class CacheCommand(ImagesCommand):
     nodes = List(
         Unicode(),
         help="""
-        Nodes; where none is named, all that take jobs.
+        Nodes; empty: all nodes that take jobs.
 
         Example::
 

@@ -44,7 +44,7 @@ class TestCommand(SiteCommand):
     url = Unicode(
         "",
         help="""
-        Where the portal's service answers; empty: as c.PortalSpawner.service_url says.
+        Address of the portal's service; empty: c.PortalSpawner.service_url.
 
         Example::
 
@@ -55,8 +55,8 @@ class TestCommand(SiteCommand):
     token_file = Unicode(
         "/etc/data-scientist-portal/environments-token",
         help="""
-        A file with a token of the Hub that has the scopes custom:portal:environments:manage and
-        access:services!service=portal; only its owner can read it.
+        File with a Hub token with the scopes custom:portal:environments:manage and
+        access:services!service=portal, readable only by its owner.
 
         Example::
 
@@ -78,7 +78,7 @@ class TestCommand(SiteCommand):
     wait = Bool(
         True,
         help="""
-        Wait for the end of the tests.
+        Wait until the tests have finished.
 
         Example::
 
@@ -90,7 +90,7 @@ class TestCommand(SiteCommand):
         2.0,
         min=0.1,
         help="""
-        Seconds between two looks at a test.
+        Seconds between checks of a test.
 
         Example::
 

@@ -62,9 +62,9 @@ class CatalogRules(LoggingConfigurable):
             "/shared",
         ],
         help="""
-        Host paths that environments may bind, with all that is below them. Places that hold
-        passwords, keys or processes (``/etc/shadow``, ``/root``, ``/proc``, ``/``…) are refused
-        even where they stand here. What *every* container sees is ``c.PortalSpawner.binds``.
+        Host paths that environments may bind, including everything below them. Paths of passwords,
+        keys or processes (``/etc/shadow``, ``/root``, ``/proc``, ``/``…) are refused even if they
+        are listed here. Bind mounts of *every* container are set in ``c.PortalSpawner.binds``.
 
         Example::
 
@@ -113,9 +113,9 @@ class CatalogRules(LoggingConfigurable):
             "no_proxy",
         ],
         help="""
-        Variables that environments may set; ``*`` stands for anything. Those that decide who a
-        session is or what code it loads (``PATH``, ``LD_…``, ``JUPYTERHUB_…``) are refused even
-        where they stand here.
+        Environment variables that environments may set; ``*`` matches any characters. Variables
+        that define a session's identity or the code that it loads (``PATH``, ``LD_…``,
+        ``JUPYTERHUB_…``) are refused even if they are listed here.
 
         Example::
 
@@ -126,8 +126,8 @@ class CatalogRules(LoggingConfigurable):
     icons = List(
         Unicode(),
         help="""
-        Names that ``icon`` may have. Empty: any; one that the pages do not know shows the picture
-        of the kind.
+        Allowed values of ``icon``. Empty: any; for an unknown icon, the pages show the icon of the
+        kind.
 
         Example::
 
@@ -140,7 +140,7 @@ class CatalogRules(LoggingConfigurable):
         min=0,
         max=MAX_DESCRIPTION,
         help="""
-        The longest description, in characters of Markdown.
+        Maximum length of a description, in characters of Markdown.
 
         Example::
 
@@ -152,9 +152,9 @@ class CatalogRules(LoggingConfigurable):
         ("off", "groups", "on"),
         "off",
         help="""
-        Who may register a SIF file or virtual environment of their own, which only they see:
-        nobody, the members of ``own_groups``, or everyone. It has to pass the same test as those
-        of the catalog.
+        Which users may register a SIF file or virtual environment of their own, visible only to
+        them: none ("off"), members of ``own_groups`` ("groups") or everyone ("on"). It must pass
+        the same test as environments of the catalog.
 
         Example::
 
@@ -165,7 +165,8 @@ class CatalogRules(LoggingConfigurable):
     own_groups = List(
         Unicode(),
         help="""
-        The groups whose members may do so where ``own_environments`` is "groups".
+        Groups whose members may register their own environments if ``own_environments`` is
+        "groups".
 
         Example::
 

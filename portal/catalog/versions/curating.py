@@ -35,8 +35,8 @@ class Curator(LoggingConfigurable):
         10.0,
         min=0.5,
         help="""
-        Seconds between two looks for files of the catalog that were changed by hand; each becomes
-        a version with its author and time.
+        Seconds between checks for catalog files that were edited by hand. Each change becomes a
+        version with its author and time.
 
         Example::
 

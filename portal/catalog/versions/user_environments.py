@@ -58,13 +58,13 @@ class OwnDraft(Frozen):
 
 
 class OwnEnvironments(LoggingConfigurable):
-    """Registration of users' own environments; ``CatalogRules.own_environments`` says who may."""
+    """Registration of users' own environments, if ``CatalogRules.own_environments`` allows it."""
 
     most = Integer(
         5,
         min=1,
         help="""
-        How many environments of their own one person may have registered.
+        Maximum number of own environments that one user may register.
 
         Example::
 

@@ -153,7 +153,7 @@ def _proxy_command(cache: Path) -> list[str]:
     proxy = str(private) if private.exists() else shutil.which("configurable-http-proxy")
     if not proxy:
         raise ConfigurationError(
-            f"configurable-http-proxy is missing in {private.parent} and on PATH. "
+            f"configurable-http-proxy is not in {private.parent} or on PATH. "
             "`make run` installs it."
         )
     node = shutil.which("node", path=_PATH) or shutil.which("node")

@@ -180,7 +180,7 @@ class Slapd:
             env={"PATH": _PATH, "LANG": "C"},
         )
         if done.returncode:
-            raise PortalError(f"slapadd did not take the demo's entries: {done.stderr.strip()}")
+            raise PortalError(f"slapadd rejected the demo's entries: {done.stderr.strip()}")
         entries.unlink()
 
     def _template(self, name: str) -> str:
@@ -214,7 +214,7 @@ class Slapd:
                 assert self.process is not None
                 ended = self.process.poll() is not None
                 if ended or time.monotonic() > deadline:
-                    fault = "ended at once" if ended else f"did not answer in {timeout:.0f} s"
+                    fault = "exited" if ended else f"did not answer within {timeout:.0f} s"
                     self.stop()
                     raise PortalError(f"slapd {fault}. The end of {self.log_file}:\n{self._tail()}")
                 with contextlib.suppress(OSError):

@@ -64,7 +64,7 @@ class PrivateSlurm(SlurmPlace):
             if self._lay_database(wanted):
                 done.write_text(wanted)
             else:
-                progress("making the accounting database")
+                progress("creating the accounting database")
                 self._install_database()
         daemons["mariadbd"].start()
         daemons["munged"].wait()
@@ -73,7 +73,7 @@ class PrivateSlurm(SlurmPlace):
         for node in self.nodes:
             daemons[node].start(wait=False)
         if not done.exists() or done.read_text() != wanted:
-            progress("adding accounts, people, QOS and limits")
+            progress("adding accounts, users, QOS and limits")
             self._add_accounts()
             done.write_text(wanted)
             if self.address != "127.0.0.1":
@@ -240,7 +240,7 @@ class PrivateSlurm(SlurmPlace):
         # A later start, after a change of accounts.txt, finds most of it in place.
         known = " Nothing new added." in done.stdout.splitlines()
         if errors or (done.returncode != 0 and not known):
-            raise Unavailable(f"sacctmgr refused: {' | '.join(errors)} ({log})")
+            raise Unavailable(f"sacctmgr failed: {' | '.join(errors)} ({log})")
 
     def _end_jobs(self) -> None:
         """Cancel all jobs and kill their processes."""

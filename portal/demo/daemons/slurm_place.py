@@ -197,7 +197,7 @@ class SlurmPlace:
         try:
             return Template((self.templates / name).read_text()).substitute(dict(self._words()))
         except KeyError as error:
-            raise ConfigurationError(f"{self.templates / name}: unknown word {error}") from None
+            raise ConfigurationError(f"{self.templates / name}: unknown variable {error}") from None
 
     def _write_configuration(self) -> None:
         kind = "" if self.gpus.simulated else "-nvidia"

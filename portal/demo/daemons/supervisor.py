@@ -86,7 +86,7 @@ class Supervisor:
             return {"quitting": True}
         piece = self.pieces.get(name)
         if piece is None:
-            return {"error": f"'{name}' is no piece of the demo: {', '.join(self.pieces)}."}
+            return {"error": f"Unknown process '{name}'. Known: {', '.join(self.pieces)}."}
         if do == "start":
             piece.start()
             self._told_dead.discard(name)
@@ -97,14 +97,14 @@ class Supervisor:
             else:
                 piece.stop()
         else:
-            return {"error": f"'{do}' is no command: start, stop, kill, status, quit."}
+            return {"error": f"Unknown command '{do}'. Known: start, stop, kill, status, quit."}
         return {"done": True}
 
     def _watch(self) -> None:
         for name, piece in self.pieces.items():
             if name not in self._told_dead and not _up(piece):
                 self._told_dead.add(name)
-                self.say(f"{name} has ended by itself at {time.strftime('%H:%M:%S')}: see its log.")
+                self.say(f"{name} exited unexpectedly at {time.strftime('%H:%M:%S')}: see its log.")
 
 
 def _up(piece: Piece) -> bool:

@@ -52,7 +52,7 @@ def ensure_apptainer(cache: Path, progress: Progress) -> Path:
             return program
         with new_directory(prefix) as new:
             if program.exists():
-                progress("Apptainer: adjusting the private copy to its new place")
+                progress("Apptainer: adjusting the private copy to its new path")
                 shutil.copytree(prefix, new, symlinks=True, dirs_exist_ok=True)
             else:
                 _unpack(new, progress)
@@ -112,7 +112,7 @@ def _unpack(prefix: Path, progress: Progress) -> None:
     """Fetch sid's packages with a private apt and unpack them into ``prefix``."""
     if os_release().get("ID") != "debian" or not distribution_mirror():
         raise ConfigurationError(
-            f"Apptainer is not installed, and apt here knows no Debian mirror. {_INSTALL}"
+            f"Apptainer is not installed, and apt has no Debian mirror here. {_INSTALL}"
         )
     with tempfile.TemporaryDirectory(prefix=".apptainer-apt-", dir=prefix.parent) as name:
         work = Path(name)

@@ -130,7 +130,7 @@ def _base(images: Path, progress: Progress) -> Path:
         return base
     if release.get("ID") not in ("debian", "ubuntu") or not distribution_mirror():
         raise ConfigurationError(
-            "The demo's container image is made from the mirror of Debian or Ubuntu that apt is "
+            "The demo's container image is built from the mirror of Debian or Ubuntu that apt is "
             "configured for, and there is none here."
         )
     with (

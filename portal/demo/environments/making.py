@@ -47,7 +47,9 @@ def run(
     except OSError as error:
         raise ConfigurationError(f"Cannot {what}: {error}.") from error
     except subprocess.TimeoutExpired as error:
-        raise ConfigurationError(f"Cannot {what}: no end after {timeout:.0f} seconds.") from error
+        raise ConfigurationError(
+            f"Cannot {what}: not finished after {timeout:.0f} seconds."
+        ) from error
     if done.returncode != 0:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         raise ConfigurationError(f"Cannot {what}: " + (" / ".join(lines[-4:]) or "it failed."))
@@ -77,12 +79,12 @@ def locked(cache: Path, name: str, progress: Progress) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                progress(f"Waiting for another start that makes {name} now")
+                progress(f"Waiting for another start that is making {name}")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except PermissionError as error:
         raise ConfigurationError(
-            f"Cannot write {cache}: {error.strerror}. Set PORTAL_CACHE to a directory of yours."
+            f"Cannot write to {cache}: {error.strerror}. Set PORTAL_CACHE to a writable directory."
         ) from error
 
 

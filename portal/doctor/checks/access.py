@@ -31,7 +31,7 @@ async def public_address(site: Site) -> Result:
     if site.of_hub("ssl_cert") or url.scheme == "https":
         return ok(f"HTTPS at {where}")
     if is_loopback(url.hostname or ""):
-        return ok(f"plain HTTP at {where}, which only this machine reaches")
+        return ok(f"plain HTTP at {where}, reachable only from this machine")
     return failure(
         f"plain HTTP at {where}",
         "Set c.JupyterHub.ssl_key and c.JupyterHub.ssl_cert, or bind to 127.0.0.1 "
@@ -40,7 +40,7 @@ async def public_address(site: Site) -> Result:
     )
 
 
-@check("hub-address", "Sessions on the nodes reach the Hub, and nobody listens in")
+@check("hub-address", "Sessions on the nodes reach the Hub over an encrypted connection")
 async def hub_address(site: Site) -> Result:
     url = urlsplit(site.of_hub("hub_connect_url") or site.of_hub("hub_bind_url"))
     host = url.hostname or site.of_hub("hub_connect_ip") or site.of_hub("hub_ip")
@@ -52,27 +52,27 @@ async def hub_address(site: Site) -> Result:
         if remote:
             return failure(
                 f"the Hub's own address is {host}, which the nodes ({remote[0]}, …) cannot reach",
-                "Set c.JupyterHub.hub_bind_url to an address of this machine that the nodes reach, "
-                'such as "http://10.0.0.5:8081".',
+                "Set c.JupyterHub.hub_bind_url to an address of this machine that the nodes can "
+                'reach, such as "http://10.0.0.5:8081".',
             )
-        return ok(f"{host}; every node is this machine")
+        return ok(f"{host}; this machine is the only node")
     if site.of_hub("internal_ssl"):
         return ok(f"{host or 'all addresses'}, encrypted (internal_ssl)")
     return warning(
-        f"sessions talk to the Hub at {host or 'all addresses'} without encryption, so who can "
-        "listen on the cluster's network can read their tokens",
+        f"sessions connect to the Hub at {host or 'all addresses'} without encryption, so anyone "
+        "who can listen on the cluster's network can read their tokens",
         "Set c.JupyterHub.internal_ssl = True: docs/how-to/https.md.",
     )
 
 
-@check("secrets", "Only the Hub's account reads its secrets and writes its configuration")
+@check("secrets", "Only the Hub's account can read its secrets and change its configuration")
 async def secrets(site: Site) -> Result:
     results: list[Result] = []
     for path in _secret_files(site):
         try:
             mode = path.stat().st_mode
         except PermissionError:
-            results.append(skipped(f"{path} cannot be looked at as {site.account}"))
+            results.append(skipped(f"'{site.account}' cannot check {path}"))
             continue
         except OSError:
             continue  # not created yet
@@ -88,7 +88,7 @@ async def secrets(site: Site) -> Result:
             results.append(failure(f"everyone can change {path}", f"chmod o-w {path}"))
         else:
             results.append(ok(f"{path.name} {stat.S_IMODE(mode):04o}"))
-    return worst(results) if results else skipped("no file of secrets is there yet")
+    return worst(results) if results else skipped("no secret files exist yet")
 
 
 def _secret_files(site: Site) -> list[Path]:

@@ -13,7 +13,7 @@ from ..command import ask
 from ..finding import Result, check, ok, skipped, warning, worst
 from ..site import Site
 
-ON_NODES = "Sessions start it on the nodes: look there too (run this command on a node)."
+ON_NODES = "Sessions use the nodes: check there too (run this command on a node)."
 _OLDEST = (1, 1)
 
 
@@ -41,18 +41,18 @@ async def examine(name: str) -> Result:
     """Check whether ``name`` is an Apptainer that is new enough."""
     program = shutil.which(name)
     if not program:
-        return warning(f"'{name}' is not on this machine", f"Install Apptainer. {ON_NODES}")
+        return warning(f"'{name}' is not installed here", f"Install Apptainer. {ON_NODES}")
     answer = await ask([program, "--version"])
     if answer.status:
         return warning(f"{program} does not run: {answer.words}", ON_NODES)
     version = answer.stdout.strip()
     numbers = tuple(int(p) for p in version.rpartition(" ")[2].split(".")[:2] if p.isdigit())
     if "apptainer" in version and numbers < _OLDEST:
-        return warning(f"{version} is old", f"Install Apptainer 1.1 or newer. {ON_NODES}")
+        return warning(f"{version} is too old", f"Install Apptainer 1.1 or newer. {ON_NODES}")
     return ok(f"{version} ({program})")
 
 
-@check("apptainer-kernel", "People may start containers")
+@check("apptainer-kernel", "Users can start containers")
 async def kernel(site: Site) -> Result:
     if not await needed(site):
         return skipped("no environment is a container")
@@ -60,7 +60,7 @@ async def kernel(site: Site) -> Result:
 
 
 def _kernel(site: Site) -> Result:
-    results = [ok("user namespaces are allowed and /dev/fuse can be used")]
+    results = [ok("user namespaces are allowed and /dev/fuse is usable")]
     # user_namespaces(7); the second switch is Debian's, the third Ubuntu's.
     for name, bad in (
         ("user/max_user_namespaces", "0"),
@@ -74,16 +74,16 @@ def _kernel(site: Site) -> Result:
         if value == bad:
             results.append(
                 warning(
-                    f"{name.replace('/', '.')} is {bad} here: without Apptainer's setuid part "
-                    "nobody but root can start a container",
-                    f"Set it with sysctl, or install the package apptainer-suid. {ON_NODES}",
+                    f"{name.replace('/', '.')} is {bad} here: without Apptainer's setuid part, "
+                    "only root can start containers",
+                    f"Change it with sysctl, or install the package apptainer-suid. {ON_NODES}",
                 )
             )
     fuse = Path("/dev/fuse")
     if not fuse.exists():
         results.append(
             warning(
-                "there is no /dev/fuse here, so a SIF file cannot be mounted by people",
+                "/dev/fuse does not exist here, so users cannot mount SIF files",
                 f"Load the module: modprobe fuse. {ON_NODES}",
             )
         )
@@ -92,7 +92,7 @@ def _kernel(site: Site) -> Result:
     ):
         results.append(
             warning(
-                "/dev/fuse here is closed to people, so a SIF file cannot be mounted by them",
+                "/dev/fuse here is not open to users, so they cannot mount SIF files",
                 "chmod 666 /dev/fuse (udev's usual mode), or use a sandbox directory as the "
                 f"image. {ON_NODES}",
             )

@@ -31,25 +31,25 @@ _SCRIPT = """for command; do
 done"""
 
 
-@check("apptainer-commands", "Slurm's commands reach into containers")
+@check("apptainer-commands", "Slurm's commands work in containers")
 async def commands(site: Site) -> Result:
     kind, name = site.spawner, "commands_in_containers"
     paths = list(site.setting(kind, name)) if name in kind.class_traits() else []
     if not paths or not await needed(site):
-        return skipped(f"{_SETTING} is empty, or nothing is a container")
+        return skipped(f"{_SETTING} is empty, or no environment is a container")
     missing = await asyncio.to_thread(lambda: [path for path in paths if not Path(path).exists()])
     if missing:
         return warning(
             f"not on this machine: {', '.join(missing)}",
-            f"Where one of {_SETTING} is missing on a node, no container starts there. {ON_NODES}",
+            f"No container starts on a node that lacks a path of {_SETTING}. {ON_NODES}",
         )
     slurm_commands = await asyncio.to_thread(_slurm_commands, paths)
     if not slurm_commands:
-        return ok(f"{len(paths)} files and folders of {_SETTING} are here, no command of Slurm's")
+        return ok(f"{len(paths)} paths of {_SETTING} exist here, none is a Slurm command")
     if site.is_root:
         return skipped(
-            "what is in images is not run as root",
-            "Run it as the Hub's account: sudo -u portal portal doctor",
+            "programs of images are not run as root",
+            "Run this command as the Hub's account: sudo -u portal portal doctor",
         )
     apptainer = shutil.which(name_of(site))
     images = {
@@ -58,7 +58,7 @@ async def commands(site: Site) -> Result:
         if entry.kind is Kind.CONTAINER and entry.image and os.access(entry.image, os.R_OK)
     }
     if not apptainer or not images:
-        return skipped("there is no Apptainer or no image here to run them in", ON_NODES)
+        return skipped("this machine has no Apptainer, or no image to test with", ON_NODES)
     argv = [apptainer, *await asyncio.to_thread(_options, paths, site.runner.slurm_conf)]
     few = asyncio.Semaphore(2)
 
@@ -108,22 +108,22 @@ async def _try(argv: Sequence[str], environment: str, slurm_commands: Sequence[s
     answer = await ask([*argv, "/bin/sh", "-c", _SCRIPT, "sh", *slurm_commands], 60)
     lines = [_plain(line).partition(" ") for line in answer.stdout.splitlines()]
     if not any(word in ("ok", "failed") for word, _, _ in lines):
-        return skipped(f"'{environment}' cannot be started here: {_plain(answer.words)}", ON_NODES)
+        return skipped(f"'{environment}' does not start here: {_plain(answer.words)}", ON_NODES)
     failed = [rest for word, _, rest in lines if word == "failed"]
     if not failed:
         return ok(f"{len(slurm_commands)} commands run in '{environment}'")
     libraries = sorted({rest for word, _, rest in lines if word == "missing"})
     if libraries:
         return warning(
-            f"in '{environment}' Slurm's commands lack {', '.join(libraries)}",
+            f"in '{environment}', Slurm's commands lack {', '.join(libraries)}",
             await _libraries_mend(libraries, slurm_commands),
         )
     command, _, message = failed[0].partition(" ")
     if "GLIBC" in message:
-        mend = f"The nodes' commands are newer than this image: it does without them. {_GUIDE}."
+        mend = f"This image is too old for the nodes' commands and cannot use them. {_GUIDE}."
     else:
-        mend = f"{_GUIDE} says what belongs into {_SETTING}."
-    return warning(f"in '{environment}' {command} does not run: {message}", mend)
+        mend = f"{_GUIDE} lists the paths that {_SETTING} needs."
+    return warning(f"in '{environment}', {command} does not run: {message}", mend)
 
 
 def _plain(line: str) -> str:

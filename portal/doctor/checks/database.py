@@ -1,4 +1,4 @@
-"""Check of the portal's database: whether it answers, and has this version's tables."""
+"""Check of the portal's database: its connection, and the version of its tables."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _NETWORK = frozenset(
 )
 
 
-@check("database", "The portal's database answers and has this version's tables")
+@check("database", "The portal's database answers and its tables are up to date")
 async def database(site: Site) -> Result:
     store = Store(config=site.config, log=site.log)
     if store.database.address.missing:
         path = await asyncio.to_thread(_of_the_running_hub, site, store.url)
         if path is None:
             return warning(
-                f"there is no file {store.database.address.path} yet",
-                "The Hub makes it when it starts. A relative c.Store.url counts from the directory "
-                "that the Hub runs in: run this command there, or set an absolute path.",
+                f"{store.database.address.path} does not exist yet",
+                "The Hub creates it at its start. A relative c.Store.url is resolved from the "
+                "directory in which the Hub runs: run this command there, or set an absolute path.",
             )
         store = Store(config=site.config, log=site.log, url=f"sqlite:///{path}")
     try:
@@ -40,14 +40,14 @@ async def database(site: Site) -> Result:
         detail = f": {store.detail}" if store.detail else ""
         return failure(
             f"{store.place}: {error.message}{detail}",
-            f"See that it is there and takes the Hub's account: {_HELP}.",
+            f"Check that the database runs and accepts the Hub's account: {_HELP}.",
         )
     finally:
         await store.close()
     if revision != HEAD:
-        tables = f"tables of the version {revision}" if revision else "no tables yet"
+        tables = f"tables of version {revision}" if revision else "no tables yet"
         schema = warning(
-            f"{store.place} has {tables}, this portal's are of {HEAD}",
+            f"{store.place} has {tables}; this portal needs version {HEAD}",
             "Restart the Hub, which upgrades it, or run `portal database upgrade` as its account.",
         )
     else:
@@ -62,7 +62,7 @@ def _files(store: Store) -> list[Result]:
     if path is not None and file_system(path) in _NETWORK:
         results.append(
             failure(
-                f"{path} is on {file_system(path)}, where SQLite's locks do not hold",
+                f"{path} is on {file_system(path)}, where SQLite's locks do not work",
                 f"Move it to a local disk, or use PostgreSQL: {_HELP}.",
             )
         )

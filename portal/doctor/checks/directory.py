@@ -27,20 +27,20 @@ def _stranger(site: Site) -> Result | None:
         return None
     if kind.__name__ == "DummyAuthenticator":
         return failure(
-            "c.JupyterHub.authenticator_class is 'dummy': anyone can be anyone",
+            "c.JupyterHub.authenticator_class is 'dummy': anyone can log in as any user",
             'Set c.JupyterHub.authenticator_class = "portal-ldap".',
         )
-    return skipped(f"people log in with {kind.__name__}")
+    return skipped(f"users log in with {kind.__name__}")
 
 
-@check("ldap", "Every LDAP server answers, with a certificate that is verified")
+@check("ldap", "Every LDAP server answers with a verified certificate")
 async def servers(site: Site) -> Result:
     if stranger := _stranger(site):
         return stranger
     try:
         authenticator = _authenticator(site)
     except ConfigurationError as error:
-        return failure(error.message, "Mend the setting; docs/how-to/existing-cluster.md.")
+        return failure(error.message, "Fix the setting: docs/how-to/existing-cluster.md.")
     results = []
     for answer in await authenticator.probe():
         if answer.trouble is None:
@@ -49,65 +49,65 @@ async def servers(site: Site) -> Result:
             results.append(
                 failure(
                     f"{answer.uri}: {answer.trouble}",
-                    "Try it by hand: ldapwhoami -H URI -ZZ -x -D SEARCH_DN -W "
+                    "Test it by hand: ldapwhoami -H URI -ZZ -x -D SEARCH_DN -W "
                     "(without -ZZ for ldaps://).",
                 )
             )
     if not authenticator.verify_certificates:
         results.append(
             warning(
-                "certificates are not verified: whoever answers in a server's place reads "
+                "certificates are not verified: anyone who can impersonate a server can read "
                 "every password",
-                "Set c.LDAPAuthenticator.ca_file and drop verify_certificates = False.",
+                "Set c.LDAPAuthenticator.ca_file and remove verify_certificates = False.",
             )
         )
     if not authenticator.use_tls:
         results.append(
-            warning("passwords cross the network in clear text", "Drop use_tls = False.")
+            warning("passwords cross the network in clear text", "Remove use_tls = False.")
         )
     return worst(results)
 
 
-@check("ldap-refresh", "Groups stay fresh between logins")
+@check("ldap-refresh", "Groups are refreshed between logins")
 async def refresh(site: Site) -> Result:
     if _stranger(site):
         return await login_service(site)
     try:
         authenticator = _authenticator(site)
     except ConfigurationError:
-        return skipped("the LDAP settings are wrong")
+        return skipped("the LDAP settings have an error")
     if not authenticator.groups_base:
         return warning(
-            "no groups are read, so nobody is an admin or instructor by group",
+            "no groups are read, so groups make no user an admin or instructor",
             "Set c.LDAPAuthenticator.groups_base.",
         )
     if authenticator.can_refresh:
         seconds = site.setting(site.authenticator, "auth_refresh_age")
-        return ok(f"a search account reads them again every {seconds} s")
+        return ok(f"a search account refreshes them every {seconds} s")
     return warning(
-        "there is no search account, so groups are refreshed at login only: who leaves a group "
-        "keeps its rights until the next login",
+        "there is no search account, so groups are refreshed only at login: users who leave a "
+        "group keep its rights until their next login",
         "Set c.LDAPAuthenticator.search_bind_dn and search_password_file.",
     )
 
 
-@check("service-names", "Nobody in the directory has the name of a service account")
+@check("service-names", "No user in the directory has the name of a service account")
 async def service_names(site: Site) -> Result:
     if stranger := _stranger(site):
         return stranger
     try:
         authenticator = _authenticator(site)
         if not authenticator.can_refresh:
-            return skipped("the directory is not asked for people: no search account")
+            return skipped("no search account, so the directory cannot be searched")
         names = sorted(service_accounts(site.config))
         known = await authenticator.known(names)
     except PortalError as error:
         return skipped(error.message)
     if not known:
-        return ok(f"none is {', '.join(names)}")
+        return ok(f"no user is named {', '.join(names)}")
     return warning(
-        f"the directory has people with the names of service accounts: {', '.join(sorted(known))}. "
-        "The portal lets none of them in",
-        "Give these people other user names, or the service another account "
+        f"the directory has users with names of service accounts: {', '.join(sorted(known))}. "
+        "These users cannot log in",
+        "Give these users other names, or the service another account "
         "(c.Images.service_account, c.ServiceAccounts.names).",
     )

@@ -1,4 +1,4 @@
-"""Check of the space on the disks that the portal writes to, before it is used up."""
+"""Check of the free space on the disks that the portal writes to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..site import Site
 _LITTLE = 1024**3  # bytes; warn below it
 
 
-@check("disk", "There is space where the portal writes")
+@check("disk", "The portal's disks have free space")
 async def disk(site: Site) -> Result:
     folders = dict(_folders(site))
     return worst([await asyncio.to_thread(_space, name, path) for name, path in folders.items()])
@@ -42,11 +42,11 @@ def _folders(site: Site) -> Iterator[tuple[str, Path]]:
 def _space(name: str, path: Path) -> Result:
     left = free(path)
     if left is None:
-        return ok(f"{name}: nobody says how much is free at {path}")
+        return ok(f"{name}: the free space at {path} is unknown")
     message = f"{name}, {path}: {left / 1024**3:.1f} GiB free"
-    mend = "Make space there, or move it to another disk; docs/how-to/full-disk.md."
+    mend = "Free up space there, or move it to another disk: docs/how-to/full-disk.md."
     if left < LEAST:
-        return failure(f"{message}; nothing new is begun", mend)
+        return failure(f"{message}; no new work is started", mend)
     if left < _LITTLE:
         return warning(message, mend)
     return ok(message)

@@ -12,30 +12,30 @@ from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
 
 
-@check("environments", "Every environment file can be read")
+@check("environments", "Every environment file is valid")
 async def files(site: Site) -> Result:
     await site.catalog.load()
     count = len(site.catalog.environments)
     if not site.catalog.loaded:
         return failure(
             "; ".join(str(error) for error in site.catalog.errors),
-            "Make the directory, readable by the Hub's account, or name another in "
+            "Create the directory, readable by the Hub's account, or set "
             "c.EnvironmentCatalog.directory.",
         )
     if site.catalog.errors:
         return failure(
             "; ".join(str(error) for error in site.catalog.errors),
-            f"Mend these lines; the other {count} load. docs/how-to/add-an-environment.md.",
+            f"Fix these lines; the other {count} load. docs/how-to/add-an-environment.md.",
         )
     if not count:
         return warning(
-            f"{site.catalog.directory} has no environment, so nobody can start a session",
+            f"{site.catalog.directory} has no environment, so no session can start",
             "Add one: docs/how-to/add-an-environment.md.",
         )
     return ok(f"{count} in {site.catalog.directory}")
 
 
-@check("environment-sources", "Images and virtual environments are where their files say")
+@check("environment-sources", "Images and virtual environments exist and are readable")
 async def sources(site: Site) -> Result:
     await site.catalog.load()
     if not site.catalog.environments:
@@ -59,7 +59,7 @@ def _source(environment: Environment) -> Result:
     if usable and os.access(path, os.R_OK):
         return ok(environment.name)
     return warning(
-        f"'{environment.name}': {path} is not on this machine, or not readable",
-        "It must be readable by every user on every node; where nodes see it at another place "
-        "than this machine, nothing needs mending.",
+        f"'{environment.name}': {path} does not exist on this machine, or is not readable",
+        "It must be readable by all users on every node. If it exists on the nodes but not on "
+        "this machine, ignore this warning.",
     )

@@ -20,12 +20,10 @@ from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
 
 
-@check("hub-config", "The Hub's configuration can be read")
+@check("hub-config", "The Hub's configuration is valid")
 async def configuration(site: Site) -> Result:
     if site.trouble:
-        return failure(
-            site.trouble, "Mend the file; what depends on it could not be checked reliably."
-        )
+        return failure(site.trouble, "Fix the file. Checks that depend on it were not reliable.")
     return ok(f"read {site.config_file}")
 
 
@@ -33,8 +31,9 @@ async def configuration(site: Site) -> Result:
 async def account(site: Site) -> Result:
     owners = await asyncio.to_thread(_hub_owners, site)
     mend = (
-        "Run the Hub as an account of its own without rights (User=portal in "
-        "deploy/systemd/data-scientist-portal.service); deploy/sudoers gives it what it needs."
+        "Run the Hub as a separate account without special rights (User=portal in "
+        "deploy/systemd/data-scientist-portal.service); deploy/sudoers gives it the rights that it "
+        "needs."
     )
     if 0 in owners:
         return failure("the Hub with this configuration runs as root", mend)
@@ -44,9 +43,9 @@ async def account(site: Site) -> Result:
         return warning(
             "no Hub runs here, and this command runs as root, so the account's rights "
             "were not checked",
-            "Run it as the Hub's account: sudo -u portal portal doctor",
+            "Run this command as the Hub's account: sudo -u portal portal doctor",
         )
-    return ok(f"no Hub runs here now; this command runs as {site.account}")
+    return ok(f"no Hub is running here; this command runs as {site.account}")
 
 
 def _hub_owners(site: Site) -> set[int]:
@@ -86,14 +85,14 @@ def _config_of(args: list[str], process: Path) -> Path | None:
     return path if path.is_absolute() else process.joinpath("cwd").readlink() / path
 
 
-@check("packages", "The Python packages are of versions that work together")
+@check("packages", "The Python packages have compatible versions")
 async def packages(site: Site) -> Result:
     try:
         wanted = metadata.requires("data-scientist-portal") or []
     except metadata.PackageNotFoundError:
         return skipped(
             "the portal is not installed as a package here",
-            "Run the `portal` of the virtual environment that the Hub uses.",
+            "Run `portal` from the virtual environment of the Hub.",
         )
     results = []
     for text in wanted:
@@ -113,7 +112,7 @@ async def packages(site: Site) -> Result:
     return worst(results)
 
 
-@check("spawner", "Sessions are started by the portal's spawner")
+@check("spawner", "The Hub starts sessions with the portal's spawner")
 async def spawner(site: Site) -> Result:
     kind = site.spawner
     if "PortalSpawner" not in {parent.__name__ for parent in kind.__mro__}:
@@ -126,17 +125,17 @@ async def spawner(site: Site) -> Result:
     if set_up is not None and not set_up():
         results.append(
             failure(
-                "the configuration does not set the Hub up for the portal's sessions, so the "
-                "spawner refuses to start any",
-                "Add to it: from spawners.hub_setup import set_up_hub; set_up_hub() (the portal's "
-                "deploy/jupyterhub_config.py, which your file may load, has that line).",
+                "the configuration does not call set_up_hub(), so the spawner refuses to start "
+                "sessions",
+                "Add to it: from spawners.hub_setup import set_up_hub; set_up_hub() (or load the "
+                "portal's deploy/jupyterhub_config.py, which does this).",
             )
         )
     if any("apply_user_options" in site.config.get(p.__name__, {}) for p in kind.__mro__):
         results.append(
             failure(
-                "apply_user_options is replaced, so no launch request is checked, and the spawner "
-                "refuses to start sessions",
+                "apply_user_options is replaced, so launch requests are not validated and the "
+                "spawner refuses to start sessions",
                 "Remove apply_user_options from the configuration.",
             )
         )
@@ -146,7 +145,7 @@ async def spawner(site: Site) -> Result:
     if not site.of_hub("tornado_settings").get("slow_spawn_timeout", 10) > 0:
         results.append(
             failure(
-                "slow_spawn_timeout is 0: a refused launch is answered as if it had been accepted",
+                "slow_spawn_timeout is 0: a refused launch is reported as accepted",
                 'Set c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 3}.',
             )
         )
@@ -168,7 +167,7 @@ async def service(site: Site) -> Result:
             scopes = set(role["scopes"])  # JupyterHub ignores extra_user_scopes then
     if not scopes & {"access:services", "access:services!service=portal"}:
         return failure(
-            "the role 'user' may not use the service",
+            "the role 'user' has no access to the service",
             "Use c.JupyterHub.extra_user_scopes.update(…) in your own file, not = {…}, and no role "
             "'user' in c.JupyterHub.load_roles.",
         )
@@ -178,22 +177,22 @@ async def service(site: Site) -> Result:
             probe.settimeout(2)
             if probe.connect_ex((address.hostname or "127.0.0.1", address.port)) == 0:
                 return failure(
-                    f"no Hub runs, but something listens at {address.netloc}: the service could "
-                    "not start, and without it the Hub does not start",
+                    f"no Hub runs, but another program listens at {address.netloc}: the service, "
+                    "and therefore the Hub, cannot start",
                     "Choose another port: set PORTAL_SERVICE_PORT for the Hub.",
                 )
     return ok(f"{address.geturl()}")
 
 
-@check("course-roles", "No role of the site belongs to a course's group")
+@check("course-roles", "No role of the site is given to a course's group")
 async def course_roles(site: Site) -> Result:
     names = course_groups_with_roles(site.config)
     if not names:
         return ok(f"no role names a group '{group_of('NAME')}'")
     return warning(
-        f"roles are given to {', '.join(names)}: groups of such names are of courses, whose people "
-        "their instructors choose. No course can be called so, and the people of one that is there "
-        "are not put into its group",
-        "Give the role to a group of another name (c.JupyterHub.load_roles, c.PortalAdmins.groups, "
+        f"roles are given to {', '.join(names)}: groups with such names belong to courses, whose "
+        "members are chosen by instructors. No course can use these names, and members of an "
+        "existing course with such a name are not added to its group",
+        "Give the role to another group (c.JupyterHub.load_roles, c.PortalAdmins.groups, "
         "c.LDAPAuthenticator.admin_groups and instructor_groups).",
     )

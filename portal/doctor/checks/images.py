@@ -1,4 +1,4 @@
-"""Checks of what builds and tests of images need: a folder, an account, programs, a wheel."""
+"""Checks of the requirements of image builds and tests: folder, account, programs, wheel."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _images(site: Site) -> Images | None:
 
 
 def _not_used() -> Result:
-    return skipped("no images are built here: c.Images.directory does not exist")
+    return skipped("this site builds no images: c.Images.directory does not exist")
 
 
-@check("images-folder", "Images can be kept where all nodes see them")
+@check("images-folder", "Images are stored where all nodes can read them")
 async def folder(site: Site) -> Result:
     images = _images(site)
     if images is None:
@@ -55,18 +55,18 @@ def _folders(images: Images, site: Site, remote: bool) -> Result:
     except KeyError:
         owner = -1  # reported by another check
     if owner not in (-1, status.st_uid) or not status.st_mode & stat.S_IWUSR:
-        results.append(failure(f"{path} does not belong to '{account}', which builds there", make))
+        results.append(failure(f"'{account}', which builds images, does not own {path}", make))
     if status.st_mode & stat.S_IWOTH:
-        message = f"everyone can write to {path}, and so put an image of their own there"
+        message = f"everyone can write to {path}, and could replace images"
         results.append(failure(message, f"chmod o-w {path}"))
     if (status.st_mode & 0o005) != 0o005:
-        message = f"people cannot read {path}, so no session starts"
+        message = f"users cannot read {path}, so no session can start"
         results.append(failure(message, f"chmod o+rx {path}"))
     if not site.is_root and not os.access(path, os.W_OK):
         results.append(
             warning(
-                f"'{site.account}' cannot write to {path}, so a build gets no password and no "
-                "mirror of a registry",
+                f"'{site.account}' cannot write to {path}, so builds cannot use passwords or "
+                "mirrors of registries",
                 f"usermod -aG {account} {site.account}; chmod 2775 {path}; restart the Hub.",
             )
         )
@@ -74,15 +74,14 @@ def _folders(images: Images, site: Site, remote: bool) -> Result:
     if remote and storage.is_local(path):
         results.append(
             warning(
-                f"{path} is on {storage.file_system(path)}, which the nodes do not see",
-                "Set c.Images.directory to a folder that they share with the Hub.",
+                f"{path} is on {storage.file_system(path)}, which the nodes cannot read",
+                "Set c.Images.directory to a folder that the nodes share with the Hub.",
             )
         )
     if not logs.is_dir() or (not site.is_root and not os.access(logs, os.W_OK | os.X_OK)):
         results.append(
             failure(
-                f"'{site.account}' cannot make the logs of builds in {logs} "
-                "(c.Images.log_directory)",
+                f"'{site.account}' cannot create logs of builds in {logs} (c.Images.log_directory)",
                 f"install -d -o {site.account} -g {site.account} -m 0711 {logs}",
             )
         )
@@ -93,12 +92,12 @@ def _room(path: Path) -> list[Result]:
     free = shutil.disk_usage(path).free / 1e9
     if free >= _ROOM:
         return [ok(f"{free:.0f} GB free")]
-    mend = "Make room: `portal images prune --dry-run` names images that nothing uses."
+    mend = "Free up space: `portal images prune --dry-run` lists unused images."
     message = f"only {free:.0f} GB are free in {path}"
     return [failure(message, mend) if free < _LITTLE_ROOM else warning(message, mend)]
 
 
-@check("images-account", "Builds of images may be submitted")
+@check("images-account", "Image builds can be submitted")
 async def account(site: Site) -> Result:
     images = _images(site)
     if images is None:
@@ -108,16 +107,16 @@ async def account(site: Site) -> Result:
         pwd.getpwnam(name)
     except KeyError:
         return failure(
-            f"there is no account '{name}' (c.Images.service_account) on this machine",
+            f"account '{name}' (c.Images.service_account) does not exist on this machine",
             f"useradd --system --user-group {name}, here and on the nodes. {_HELP}",
         )
     results = [ok(f"as '{name}'")]
     if name == site.account:
         results.append(
             warning(
-                f"builds and tests run as '{name}', the service's own account: whoever manages "
-                "environments has code of theirs run with all that it may",
-                f"Make an account for them and set c.Images.service_account ({_HELP}).",
+                f"builds and tests run as '{name}', the service's own account, so the code of "
+                "anyone who manages environments runs with all rights of the service",
+                f"Create a separate account and set c.Images.service_account ({_HELP}).",
             )
         )
     if name != site.account and not site.is_root:
@@ -128,12 +127,12 @@ async def account(site: Site) -> Result:
                 results.append(
                     failure(
                         f"{command} as {name}: {answer.words}",
-                        f"Name '{name}' in Runas_Alias of /etc/sudoers.d/portal (deploy/sudoers).",
+                        f"Add '{name}' to Runas_Alias of /etc/sudoers.d/portal (deploy/sudoers).",
                     )
                 )
     elif name != site.account:
-        message = "root needs no rule, so the Hub's was not tried"
-        mend = "Run it as the Hub's account: sudo -u portal portal doctor"
+        message = "root needs no sudo rule, so the Hub's was not checked"
+        mend = "Run this command as the Hub's account: sudo -u portal portal doctor"
         results.append(skipped(message, mend))
     results += await _association(site, name, images.slurm_account)
     return worst(results)
@@ -149,13 +148,13 @@ async def _association(site: Site, name: str, wanted: str) -> list[Result]:
     where = f"the account '{wanted}' (c.Images.slurm_account)" if wanted else "any account"
     return [
         failure(
-            f"'{name}' has no association with {where} in Slurm, so it may have no jobs",
+            f"'{name}' has no association with {where} in Slurm, so it cannot submit jobs",
             f"sacctmgr add user {name} account={wanted or 'ACCOUNT'}",
         )
     ]
 
 
-@check("images-programs", "The programs that build images are there")
+@check("images-programs", "The programs that build images are installed")
 async def programs(site: Site) -> Result:
     images = _images(site)
     if images is None:
@@ -165,33 +164,33 @@ async def programs(site: Site) -> Result:
     if answer.status:
         result = failure(
             f"'{name}' does not run: {answer.words}",
-            "Install skopeo on this machine, or set c.Registries.skopeo: without it no tag can be "
-            "looked up.",
+            "Install skopeo on this machine, or set c.Registries.skopeo. Without it, tags cannot "
+            "be looked up.",
         )
     else:
         result = ok(answer.stdout.strip())
     return worst([result, await apptainer.examine(images.apptainer)])
 
 
-@check("images-keys", "Sessions know the keys that images are signed with")
+@check("images-keys", "Sessions can verify signatures of images")
 async def keys(site: Site) -> Result:
     images = _images(site)
     if images is None:
         return _not_used()
     if not images.verify:
-        return ok("images need no signature here (c.Images.verify)")
+        return ok("signatures are not required (c.Images.verify)")
     return await asyncio.to_thread(_keys, images.public_keys, images.keyring)
 
 
 def _keys(file: str, keyring: str) -> Result:
     mend = (
-        f"Copy {keyring or '~/.apptainer/keys'}/pgp-public of the builds' account to a file that "
-        f"the nodes see and everybody reads, and name it in c.Images.public_keys ({_HELP})."
+        f"Copy {keyring or '~/.apptainer/keys'}/pgp-public of the builds' account to a file on the "
+        f"nodes that everyone can read, and set c.Images.public_keys to it ({_HELP})."
     )
     if not file:
         return failure(
-            "c.Images.verify is on and no keys are named, so a session starts only for people "
-            "who have imported them",
+            "c.Images.verify is on but c.Images.public_keys is empty, so sessions start only for "
+            "users who have imported the keys",
             mend,
         )
     path = Path(file)
@@ -200,22 +199,22 @@ def _keys(file: str, keyring: str) -> Result:
     except OSError as error:
         return failure(f"{path} (c.Images.public_keys) cannot be read: {error.strerror}", mend)
     if not path.is_file() or not status.st_size:
-        return failure(f"{path} (c.Images.public_keys) is no file with keys", mend)
+        return failure(f"{path} (c.Images.public_keys) is empty, or not a file", mend)
     closed = [part for part in path.parents if not part.stat().st_mode & stat.S_IXOTH]
     if closed or not status.st_mode & stat.S_IROTH:
         where = closed[-1] if closed else path
         return failure(
-            f"{where} is closed to people, whose sessions read {path}",
+            f"users cannot access {where}, but their sessions must read {path}",
             f"chmod o+{'x' if closed else 'r'} {where}",
         )
     if status.st_mode & stat.S_IWOTH:
         return failure(
-            f"everyone can change {path}, and so trust a key of their own", f"chmod o-w {path}"
+            f"everyone can change {path}, and could add keys of their own", f"chmod o-w {path}"
         )
     return ok(str(path))
 
 
-@check("images-wheel", "There is what goes into every image")
+@check("images-wheel", "The wheel of portal-session is available to builds")
 async def wheel(site: Site) -> Result:
     images = _images(site)
     if images is None:
@@ -225,8 +224,8 @@ async def wheel(site: Site) -> Result:
 
 def _wheel(path: Path) -> Result:
     mend = (
-        f"Build it from kernels/ (pip wheel --no-deps -w {path} kernels/) into {path}, "
-        "c.Images.wheels, where the nodes see it."
+        f"Build it from kernels/ (pip wheel --no-deps -w {path} kernels/) into {path} "
+        "(c.Images.wheels), which the nodes must be able to read."
     )
     try:
         wheels = sorted(path.glob("portal_session-*.whl"))
@@ -236,5 +235,5 @@ def _wheel(path: Path) -> Result:
     if not wheels:
         return failure(f"{path} has no wheel of portal-session", mend)
     if closed:
-        return failure(f"{closed[0]} is closed to the builds' account", f"chmod 0644 {closed[0]}")
+        return failure(f"the builds' account cannot read {closed[0]}", f"chmod 0644 {closed[0]}")
     return ok(wheels[-1].name)

@@ -21,11 +21,11 @@ async def login_service(site: Site) -> Result:
     kind = site.authenticator
     name = kind.__name__
     if name == "DummyAuthenticator":
-        return skipped(f"people log in with {name}")
+        return skipped(f"users log in with {name}")
     if not issubclass(kind, CourseLogin):
         return warning(
-            f"people log in with {name}, which takes the groups of their courses away at each "
-            "login, and makes nobody an instructor",
+            f"users log in with {name}, which removes their course groups at each login and "
+            "does not support instructors",
             f'Set c.JupyterHub.authenticator_class = "portal-oidc", or combine {name}. {_HELP}',
         )
     if not issubclass(kind, OAuthLogin):
@@ -33,7 +33,7 @@ async def login_service(site: Site) -> Result:
     try:
         authenticator: Any = kind(config=site.config, log=site.log)
     except (ConfigurationError, ValueError) as error:
-        return failure(f"{name}: {error}", f"Mend the setting. {_HELP}")
+        return failure(f"{name}: {error}", f"Fix the setting. {_HELP}")
     return worst([_fresh(site, authenticator), await _answers(authenticator)])
 
 
@@ -41,23 +41,23 @@ def _fresh(site: Site, authenticator: Any) -> Result:
     """Check that groups are read again between logins."""
     if not authenticator.enable_auth_state:
         return warning(
-            "groups are read at login only: who leaves a group keeps its rights until the next "
-            "login",
+            "groups are read only at login: users who leave a group keep its rights until their "
+            "next login",
             f"Set c.{type(authenticator).__name__}.enable_auth_state = True, and "
             f"JUPYTERHUB_CRYPT_KEY for the Hub. {_HELP}",
         )
     seconds = site.setting(site.authenticator, "auth_refresh_age")
-    return ok(f"groups are read again every {seconds} s")
+    return ok(f"groups are refreshed every {seconds} s")
 
 
 async def _answers(authenticator: Any) -> Result:
     """Check that the login service can be reached from here, even if it refuses the request."""
     url = authenticator.token_url
     if not url:
-        return failure("no token_url is set, so nobody can log in", _HELP)
+        return failure("token_url is not set, so no user can log in", _HELP)
     try:
         await authenticator.httpfetch(url, parse_json=False, raise_error=True)
     except HTTPClientError as error:
         if error.code >= 500:
-            return failure(f"{url}: {error.message}", f"Try it by hand: curl -i {url}")
+            return failure(f"{url}: {error.message}", f"Test it by hand: curl -i {url}")
     return ok(f"{url} answers")

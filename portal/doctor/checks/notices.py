@@ -14,7 +14,7 @@ from ..site import Site
 _HELP = "docs/how-to/notices.md"
 
 
-@check("notices", "The mail server takes what the portal sends")
+@check("notices", "The mail server accepts the portal's mail")
 async def mail_server(site: Site) -> Result:
     # The Hub passes it to the service, but not to this command.
     public = site.config.JupyterHub.get("public_url", "")

@@ -1,4 +1,4 @@
-"""Check that what runs in sessions has another origin than the Hub's pages."""
+"""Check that sessions and the Hub's pages have different origins."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _GUIDE = "docs/how-to/https.md"
 _SOMEBODY = "portal-doctor"  # a name that only a wildcard resolves
 
 
-@check("origins", "A page of one person's session cannot act as another person on the Hub")
+@check("origins", "A page of one user's session cannot act as another user on the Hub")
 async def origins(site: Site) -> Result:
     address = site.of_hub("subdomain_host")
     if not address:
         return warning(
-            "sessions share the Hub's origin: whoever opens a page of somebody else's session lets "
-            "it act on the Hub in their name, so Help in courses is off",
-            'Set c.JupyterHub.subdomain_host = "https://portal.example.org", with a wildcard name '
-            f"and certificate: {_GUIDE}. Until then, admins should not follow links to other "
-            "people's sessions.",
+            "sessions share the Hub's origin: a page of another user's session can act on the Hub "
+            "as the user who opens it, so Help in courses is off",
+            'Set c.JupyterHub.subdomain_host = "https://portal.example.org", with a wildcard DNS '
+            f"record and certificate: {_GUIDE}. Until then, admins should not follow links to "
+            "other users' sessions.",
         )
     url = urlsplit(address)
     if not url.hostname or url.path or url.query:
         return failure(
             f"c.JupyterHub.subdomain_host is {address}",
-            'It must be an address without a path, as "https://portal.example.org".',
+            'Set it to an address without a path, e.g. "https://portal.example.org".',
         )
     return worst(
         [
@@ -48,10 +48,10 @@ async def origins(site: Site) -> Result:
 def _encrypted(url: SplitResult) -> Result:
     host = url.hostname or ""
     if url.scheme == "https" or is_loopback(host):
-        return ok(f"sessions have host names below {host}")
+        return ok(f"sessions have subdomains of {host}")
     return failure(
         f"c.JupyterHub.subdomain_host is plain HTTP at {host}",
-        f"Write https:// and give the reverse proxy a wildcard certificate: {_GUIDE}.",
+        f"Use https:// and give the reverse proxy a wildcard certificate: {_GUIDE}.",
     )
 
 
@@ -60,10 +60,10 @@ def _service(site: Site, host: str) -> Result:
     other."""
     at = site.of_hub("subdomain_hook")("portal", host, "service")
     if at == host:
-        return ok("the portal's pages stay with the Hub's")
+        return ok("the portal's pages share the Hub's host")
     return failure(
-        f"the portal's service would be at {at}, where its pages cannot ask the Hub",
-        "Take c.JupyterHub.subdomain_hook out of the configuration, or let it return the domain "
+        f"the portal's service would be at {at}, where its pages cannot send requests to the Hub",
+        "Remove c.JupyterHub.subdomain_hook from the configuration, or let it return the domain "
         'itself for the service "portal", as spawners/web/domains.py does.',
     )
 
@@ -90,10 +90,10 @@ async def _routing(site: Site, host: str) -> Result:
     except (OSError, HTTPClientError):
         return ok("the proxy does not answer")  # reported by another check
     if "/hub/services/portal/" not in response.headers.get("Location", ""):
-        return ok("the proxy tells hosts apart")
+        return ok("the proxy routes by host")
     return failure(
-        f"the proxy at {at} does not tell hosts apart: it sends everything to the Hub",
-        "Give it --host-routing (PROXY_OPTIONS in secrets.env) and restart it, then the Hub.",
+        f"the proxy at {at} does not route by host: it sends all requests to the Hub",
+        "Add --host-routing (PROXY_OPTIONS in secrets.env) and restart it, then the Hub.",
     )
 
 
@@ -102,14 +102,14 @@ def _cookies(site: Site, url: SplitResult) -> Result:
     prefix."""
     host = url.hostname or ""
     if not host_of_somebody(site, host).endswith(f".{host}"):
-        return ok("sessions can set no cookies for the Hub")
+        return ok("sessions cannot set cookies for the Hub")
     if url.scheme != "https" or site.of_hub("cookie_host_prefix_enabled"):
-        return ok("logins have cookies that sessions cannot set")  # plain HTTP is reported above
+        return ok("sessions cannot set login cookies")  # plain HTTP is reported above
     return warning(
         "pages in sessions can set the Hub's login cookies, and so replace a visitor's login",
         "Set c.JupyterHub.cookie_host_prefix_enabled and c.HubOAuth.cookie_host_prefix_enabled to "
-        "True, as deploy/jupyterhub_config.py does by itself where c.JupyterHub.subdomain_host is "
-        "set in a file of jupyterhub_config.d. People log in once more.",
+        "True. deploy/jupyterhub_config.py does this automatically if c.JupyterHub.subdomain_host "
+        "is set in a file of jupyterhub_config.d. All users must log in again.",
     )
 
 
@@ -120,18 +120,19 @@ def host_of_somebody(site: Site, host: str) -> str:
 
 async def _wildcard(site: Site, host: str) -> Result:
     if is_loopback(host):  # browsers resolve such names to this machine themselves
-        return ok(f"*.{host} is this machine")
+        return ok(f"*.{host} resolves to this machine")
     below = host_of_somebody(site, host)
     hub, somebody = await asyncio.gather(_addresses(host), _addresses(below))
     if not somebody:
         return failure(
             f"{below} does not resolve, so no session can be opened",
-            f"Add a wildcard record for *.{below.partition('.')[2]} to the DNS.",
+            f"Add a wildcard DNS record for *.{below.partition('.')[2]}.",
         )
     if hub and not hub & somebody:
         return warning(
-            f"{below} is {', '.join(sorted(somebody))}, and {host} is {', '.join(sorted(hub))}",
-            f"Let *.{host} lead to the same reverse proxy, unless it is another on purpose.",
+            f"{below} resolves to {', '.join(sorted(somebody))}, but {host} to "
+            f"{', '.join(sorted(hub))}",
+            f"Point *.{host} to the same reverse proxy, unless this is intended.",
         )
     return ok(f"*.{host} resolves")
 

@@ -16,11 +16,11 @@ from ..site import Site
 _OLDEST = (4, 6)  # what JupyterHub 6 is tested with
 
 
-@check("proxy", "The proxy is there and outlives the Hub")
+@check("proxy", "The proxy runs independently of the Hub")
 async def proxy(site: Site) -> Result:
     kind = site.of_hub("proxy_class")
     if not issubclass(kind, ConfigurableHTTPProxy):
-        return skipped(f"the proxy is {kind.__name__}, which this command does not know")
+        return skipped(f"the proxy is {kind.__name__}, which this command cannot check")
     if not site.setting(kind, "should_start"):
         return await _running(site)
     command = site.setting(kind, "command")
@@ -29,8 +29,8 @@ async def proxy(site: Site) -> Result:
     if not program:
         return failure(
             f"{args[0]} is not installed",
-            "npm install -g configurable-http-proxy, or name its path in "
-            "c.ConfigurableHTTPProxy.command.",
+            "npm install -g configurable-http-proxy, or set "
+            "c.ConfigurableHTTPProxy.command to its path.",
         )
     answer = await ask([program, *args[1:], "--version"])
     version = answer.stdout.strip()
@@ -44,9 +44,9 @@ async def proxy(site: Site) -> Result:
             "npm install -g configurable-http-proxy@5",
         )
     return warning(
-        f"configurable-http-proxy {version} is started by the Hub, so a restart of the Hub cuts "
-        "every open session's connection",
-        "Run it as a unit of its own (deploy/systemd/data-scientist-portal-proxy.service) and set "
+        f"configurable-http-proxy {version} is started by the Hub, so restarting the Hub "
+        "disconnects all open sessions",
+        "Run it as a separate unit (deploy/systemd/data-scientist-portal-proxy.service) and set "
         "c.ConfigurableHTTPProxy.should_start = False.",
     )
 
@@ -57,11 +57,11 @@ async def _running(site: Site) -> Result:
     token = site.setting(kind, "auth_token") or os.environ.get("CONFIGPROXY_AUTH_TOKEN", "")
     if not token:
         return skipped(
-            "the proxy is a unit of its own; its token is not known to this command",
-            "Give this command CONFIGPROXY_AUTH_TOKEN, as the Hub has it.",
+            "the proxy is a separate unit, and this command does not have its token",
+            "Set CONFIGPROXY_AUTH_TOKEN for this command, as for the Hub.",
         )
     if urlsplit(url).scheme == "https":
-        return skipped("the proxy's API is behind internal_ssl, which this command does not open")
+        return skipped("the proxy's API uses internal_ssl, which this command does not support")
     request = HTTPRequest(
         f"{url.rstrip('/')}/api/routes",
         headers={"Authorization": f"token {token}"},
@@ -73,16 +73,16 @@ async def _running(site: Site) -> Result:
     except HTTPClientError as error:
         if error.code == 403:
             return failure(
-                f"the proxy at {url} refuses the Hub's token",
+                f"the proxy at {url} rejects the Hub's token",
                 "Give both units the same CONFIGPROXY_AUTH_TOKEN and restart them.",
             )
-        return failure(f"the proxy at {url} answers {error.code}", "Look at the proxy's log.")
+        return failure(f"the proxy at {url} answers {error.code}", "See the proxy's log.")
     except OSError as error:
         return failure(
             f"no proxy answers at {url}: {error.strerror or error}",
             "systemctl start data-scientist-portal-proxy",
         )
-    return ok(f"it runs on its own and answers at {url}")
+    return ok(f"it runs as a separate process and answers at {url}")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,5 +1,4 @@
-"""Checks of Slurm: whether it answers, what it accounts, and what the Hub's account may do
-there."""
+"""Checks of Slurm: its availability, its accounting, and the rights of the Hub's account."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ async def answers(site: Site) -> Result:
     except PortalError as error:
         return failure(
             error.message,
-            "Try `scontrol ping` and `sinfo` as the Hub's account; the commands, slurm.conf and "
+            "Run `scontrol ping` and `sinfo` as the Hub's account. The commands, slurm.conf and "
             "munge's key must be on this machine (SlurmRunner.bin_dir, SlurmRunner.slurm_conf).",
         )
     version = config.get("SLURM_VERSION", "")
@@ -39,16 +38,16 @@ async def answers(site: Site) -> Result:
     if not _OLDEST <= numbers <= _NEWEST:
         results.append(
             warning(
-                f"Slurm {version} is not among the versions whose output was tested",
-                "Known: 22.05 to 26.05.",
+                f"Slurm {version} has not been tested with the portal",
+                "Tested versions: 22.05 to 26.05.",
             )
         )
     usable = [node for node in snapshot.nodes.values() if node.usable]
     if not snapshot.partitions:
-        results.append(failure("there is no partition", "Ask the people who run Slurm."))
+        results.append(failure("Slurm has no partition", "Ask the administrators of Slurm."))
     elif not usable:
         results.append(
-            warning("no node takes jobs now", "`sinfo -R` says why each node is down or drained.")
+            warning("no node takes jobs", "`sinfo -R` shows why each node is down or drained.")
         )
     else:
         results.append(
@@ -60,17 +59,17 @@ async def answers(site: Site) -> Result:
     return worst(results)
 
 
-@check("slurm-accounting", "Slurm keeps accounts, limits and the history of jobs")
+@check("slurm-accounting", "Slurm has accounts, limits and a history of jobs")
 async def accounting(site: Site) -> Result:
     config = await settings(site)
     if not config.get("AccountingStorageType", "").endswith("/slurmdbd"):
         seconds = config.get("MinJobAge", "?")
         return warning(
-            f"no slurmdbd: accounts, QOS and peak memory are unknown, and why a job ended is "
-            f"forgotten after {seconds}",
+            f"no slurmdbd: accounts, QOS and peak memory are unknown, and the reasons why jobs "
+            f"ended are lost after {seconds}",
             "Set up slurmdbd (AccountingStorageType=accounting_storage/slurmdbd).",
         )
-    results = [ok("slurmdbd keeps it")]
+    results = [ok("slurmdbd stores them")]
     output = await site.runner.run(
         ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster"], check=False
     )
@@ -78,7 +77,7 @@ async def accounting(site: Site) -> Result:
         results.append(
             failure(
                 f"slurmdbd does not answer: {output.stderr.strip()[:200]}",
-                "Try `sacctmgr show cluster` as the Hub's account.",
+                "Run `sacctmgr show cluster` as the Hub's account.",
             )
         )
     if config.get("JobAcctGatherType", "").endswith("/none"):
@@ -91,20 +90,20 @@ async def accounting(site: Site) -> Result:
     return worst(results)
 
 
-@check("slurm-rights", "The Hub's account has the rights that it needs in Slurm, and no more")
+@check("slurm-rights", "The Hub's account has only the rights that it needs in Slurm")
 async def rights(site: Site) -> Result:
     config = await settings(site)
     if config.get("SlurmUser", "").split("(")[0] == site.account:
         return warning(
-            f"'{site.account}' is SlurmUser, so it may do everything in Slurm",
+            f"'{site.account}' is SlurmUser, which has all rights in Slurm",
             "Run the Hub as another account.",
         )
     if not config.get("AccountingStorageType", "").endswith("/slurmdbd"):
-        return skipped("without slurmdbd there are no rights to give")
+        return skipped("without slurmdbd, Slurm has no admin rights to check")
     if site.is_root:
         return skipped(
-            "root's rights say nothing about the Hub's account",
-            "Run it as the Hub's account: sudo -u portal portal doctor",
+            "this command runs as root, so the rights of the Hub's account were not checked",
+            "Run this command as the Hub's account: sudo -u portal portal doctor",
         )
     output = await site.runner.run(
         ["sacctmgr", "--noheader", "--parsable2", "--readonly", "show", "user", "where",
@@ -114,14 +113,14 @@ async def rights(site: Site) -> Result:
     private = config.get("PrivateData", "none")
     if level == "Operator":
         return ok(
-            f"'{site.account}' is Operator; admins' draining of nodes in the portal needs "
-            "Administrator and is refused"
+            f"'{site.account}' is Operator; draining nodes in the portal needs Administrator and "
+            "is refused"
         )
     if level == "Administrator":
         return warning(
-            f"'{site.account}' is Administrator: with that the portal's admins drain nodes, and it "
-            "may change every account and limit",
-            f"Where nobody drains nodes in the portal: sacctmgr modify user {site.account} set "
+            f"'{site.account}' is Administrator: the portal's admins can drain nodes, but the "
+            "account can also change all accounts and limits",
+            f"If admins do not drain nodes in the portal: sacctmgr modify user {site.account} set "
             "adminlevel=Operator",
         )
     mend = (
@@ -130,21 +129,21 @@ async def rights(site: Site) -> Result:
     )
     if "jobs" in private:
         return failure(
-            f"PrivateData={private} hides other people's jobs from '{site.account}', which has no "
-            "rights of its own, so their sessions would seem gone",
+            f"PrivateData={private} hides other users' jobs from '{site.account}', which has no "
+            "admin rights, so their sessions would appear to have ended",
             mend,
         )
     hidden = await PrivateData(site.runner, lambda: 0).hidden()
     if hidden & {"jobs", "users"}:
         return failure(
-            f"PrivateData={','.join(sorted(hidden))} of slurmdbd.conf hides from '{site.account}', "
-            "which has no rights of its own, who may use which account and why jobs ended",
+            f"PrivateData={','.join(sorted(hidden))} of slurmdbd.conf hides associations and the "
+            f"reasons why jobs ended from '{site.account}', which has no admin rights",
             mend,
         )
-    return warning(f"'{site.account}' is no Operator, so it cannot make reservations", mend)
+    return warning(f"'{site.account}' is not an Operator, so it cannot create reservations", mend)
 
 
-@check("slurm-gpus", "Slurm counts GPUs")
+@check("slurm-gpus", "Slurm manages GPUs by type and accounts them")
 async def gpus(site: Site) -> Result:
     snapshot = await site.cluster.snapshot()
     counts: dict[str, int] = {}
@@ -158,8 +157,8 @@ async def gpus(site: Site) -> Result:
     if "gpu" in counts:
         results.append(
             warning(
-                "some GPUs have no type, so nobody can choose between models",
-                "Name the type in gres.conf and slurm.conf: Gres=gpu:v100:4.",
+                "some GPUs have no type, so users cannot choose between models",
+                "Set the type in gres.conf and slurm.conf: Gres=gpu:v100:4.",
             )
         )
     tracked = config.get("AccountingStorageTRES", "").lower().split(",")
@@ -169,15 +168,15 @@ async def gpus(site: Site) -> Result:
     if "gres/gpu" not in tracked:
         results.append(
             warning(
-                "GPUs are not accounted, so limits on them do not hold and use is not recorded",
+                "GPUs are not accounted, so limits on them have no effect and use is not recorded",
                 mend,
             )
         )
     elif untracked:
         results.append(
             warning(
-                f"{', '.join(untracked)}: not accounted by type, so courses cannot reserve GPUs of "
-                "one type, and limits by type do not hold",
+                f"{', '.join(untracked)}: not accounted by type, so courses cannot reserve GPUs by "
+                "type, and limits by type have no effect",
                 mend,
             )
         )

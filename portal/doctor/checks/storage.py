@@ -1,5 +1,4 @@
-"""Checks of file systems that the Hub and the nodes must share: homes, and the folder of job
-logs."""
+"""Checks of the file systems that the Hub and the nodes share: homes and job logs."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ async def remote_nodes(site: Site) -> bool:
 async def homes(site: Site) -> Result:
     person = site.person or _first_person(site)
     if not person:
-        return skipped("no person was found", "Name one: portal doctor --person=ada")
+        return skipped("no user to check with", "Name one: portal doctor --person=ada")
     return await asyncio.to_thread(_home_of, person, await remote_nodes(site))
 
 
@@ -66,18 +65,18 @@ def _home_of(person: str, remote: bool) -> Result:
     except KeyError:
         return failure(
             f"'{person}' has no account on this machine",
-            "The Hub's machine must know the people as the nodes do (sssd or nslcd for LDAP).",
+            "The Hub's machine needs the same user accounts as the nodes (sssd or nslcd for LDAP).",
         )
     if not home.is_dir():
         return warning(
             f"{person}'s home {home} does not exist on this machine",
-            "Mount the homes here, or make one at the first launch with "
+            "Mount the homes here, or create homes at the first launch with "
             "c.PortalSpawner.preparation_hook.",
         )
     kind = file_system(home)
     if kind in _LOCAL and remote:
         return warning(
-            f"{home} is on {kind}, which other machines do not see",
+            f"{home} is on {kind}, which is not shared with other machines",
             "Mount the same homes here and on every node.",
         )
     return ok(f"{home} is on {kind}")
@@ -93,11 +92,11 @@ def _first_person(site: Site) -> str:
     return next((name for name in group.gr_mem if name not in (site.account, "root")), "")
 
 
-@check("exchange", "Exchanges of courses are open to their members alone")
+@check("exchange", "Only members can access a course's exchange")
 async def exchange(site: Site) -> Result:
     directory = site.setting(Courses, "exchange_directory")
     if not directory:
-        return skipped("no course has grades here", "See docs/how-to/grades.md.")
+        return skipped("courses have no grades here", "See docs/how-to/grades.md.")
     return await asyncio.to_thread(_exchange_in, Path(directory))
 
 
@@ -109,18 +108,18 @@ def _exchange_in(path: Path) -> Result:
         )
     if problem := problem_of(path):
         return failure(
-            f"{problem}, so no session of a course with grades starts",
-            "Set c.Courses.exchange_directory to a folder of the Hub's account on a file system "
-            "with POSIX ACLs (XFS, ext4, NFSv3), which the nodes see at the same path.",
+            f"{problem}, so sessions of courses with grades cannot start",
+            "Set c.Courses.exchange_directory to a folder owned by the Hub's account, on a file "
+            "system with POSIX ACLs (XFS, ext4, NFSv3) that the nodes see at the same path.",
         )
     return ok(f"{path} has POSIX ACLs")
 
 
-@check("job-logs", "Jobs can write their logs, and only the Hub can read all of them")
+@check("job-logs", "Jobs can write their logs, and only the Hub can read all logs")
 async def logs(site: Site) -> Result:
     kind = site.spawner
     if "log_directory" not in kind.class_traits():
-        return skipped(f"{kind.__name__} keeps no logs of jobs")
+        return skipped(f"{kind.__name__} stores no job logs")
     path = Path(site.setting(kind, "log_directory"))
     return await asyncio.to_thread(_logs_in, path, site, await remote_nodes(site))
 
@@ -135,19 +134,19 @@ def _logs_in(path: Path, site: Site, remote: bool) -> Result:
     if mode != 0o711:
         results.append(failure(f"{path} has mode {mode:04o}, not 0711", f"chmod 0711 {path}"))
     if not site.is_root and status.st_uid != os.geteuid():
-        results.append(failure(f"{path} does not belong to '{site.account}'", make))
+        results.append(failure(f"'{site.account}' does not own {path}", make))
     if os.access(path, os.W_OK) and (problem := problem_of(path)):
         results.append(
             warning(
-                f"{problem}, so everybody who knows the name of a job's log may append to it",
+                f"{problem}, so anyone who knows the name of a job's log can append to it",
                 "Use a file system with POSIX ACLs (acl(5)); NFS 4 has none.",
             )
         )
     if is_local(path) and remote:
         results.append(
             warning(
-                f"{path} is on {file_system(path)}, which the nodes do not see",
-                "Set c.PortalSpawner.log_directory to a folder that they share with the Hub.",
+                f"{path} is on {file_system(path)}, which the nodes cannot read",
+                "Set c.PortalSpawner.log_directory to a folder that the nodes share with the Hub.",
             )
         )
     return worst(results)

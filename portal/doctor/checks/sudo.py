@@ -1,5 +1,4 @@
-"""Checks of the sudo rule: the Hub's account may run Slurm's commands as the people, and nothing
-else."""
+"""Checks of the sudo rule: the Hub's account may run only Slurm's commands as users."""
 
 from __future__ import annotations
 
@@ -18,18 +17,18 @@ _COMMANDS = ("sbatch", "scancel")
 # Variables that spawners/launch/submit.py passes to sbatch, and the effect of their absence.
 _VARIABLES = (
     ("APPTAINERENV_", "sessions get no token"),
-    ("PORTAL_", "the job script does not know what kind of environment to start"),
+    ("PORTAL_", "the job script does not know the kind of the environment"),
 )
 # Debian's and Slurm's own default; /run/slurm is where a "configless" slurmd keeps it.
 _USUAL = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
 _INSTALL = (
-    "Copy deploy/sudoers to /etc/sudoers.d/portal (owner root, mode 0440), adapt its three names "
-    "and check it with `visudo -c`."
+    "Copy deploy/sudoers to /etc/sudoers.d/portal (owner root, mode 0440), adapt its names and "
+    "paths, and check it with `visudo -c`."
 )
 
 
 _SLURM_CONF = (
-    "Where slurm.conf is not in Slurm's own place, root names it in an env_file (deploy/sudoers)."
+    "If slurm.conf is not at Slurm's default path, set it in an env_file (see deploy/sudoers)."
 )
 
 
@@ -58,12 +57,12 @@ async def _rules(site: Site) -> Answer | Result:
         return skipped(f"SlurmRunner.sudo is {prefix}")
     if site.is_root:
         return skipped(
-            "root needs no rule, so the Hub's was not tried",
-            "Run it as the Hub's account: sudo -u portal portal doctor",
+            "root needs no sudo rule, so the Hub's was not checked",
+            "Run this command as the Hub's account: sudo -u portal portal doctor",
         )
     answer = await ask([prefix[0], "-n", "-l"])
     if answer.status:
-        return failure(f"'{site.account}' has no rule: {answer.words}", _INSTALL)
+        return failure(f"'{site.account}' has no sudo rule: {answer.words}", _INSTALL)
     return answer
 
 
@@ -85,7 +84,7 @@ def _person(site: Site, rules: str) -> str:
     return ""
 
 
-@check("sudo", "The Hub may submit and cancel jobs as the people")
+@check("sudo", "The Hub may submit and cancel jobs as users")
 async def rule(site: Site) -> Result:
     rules = await _rules(site)
     if isinstance(rules, Result):
@@ -93,21 +92,19 @@ async def rule(site: Site) -> Result:
     results: list[Result] = []
     for name, what in _VARIABLES:
         if name not in rules.stdout:
-            results.append(failure(f"{name}* does not pass sudo, so {what}", _INSTALL))
+            results.append(failure(f"sudo drops {name}*, so {what}", _INSTALL))
     conf = site.runner.slurm_conf
     if conf and not await asyncio.to_thread(_is_usual, conf) and "env_file" not in rules.stdout:
         results.append(
             warning(
-                f"{conf} is this site's slurm.conf, and sudo drops SLURM_CONF: sbatch and scancel "
-                "read Slurm's own default",
+                f"{conf} is this site's slurm.conf, but sudo drops SLURM_CONF: sbatch and scancel "
+                "read Slurm's default file",
                 _SLURM_CONF,
             )
         )
     person = _person(site, rules.stdout)
     if not person:
-        results.append(
-            skipped("nobody to try it with was found", "Name a person: portal doctor --person=ada")
-        )
+        results.append(skipped("no user to check with", "Name one: portal doctor --person=ada"))
         return worst(results)
     for command in _COMMANDS:
         path = site.runner.path(command)
@@ -120,14 +117,14 @@ async def rule(site: Site) -> Result:
     return worst(results)
 
 
-@check("sudo-narrow", "The Hub may do nothing else as others")
+@check("sudo-narrow", "The Hub may run no other commands as other users")
 async def narrow(site: Site) -> Result:
     rules = await _rules(site)
     if isinstance(rules, Result):
         if rules.level == "skipped":
             return rules
-        return skipped("there is no rule")
-    results = [ok("only Slurm's commands, only as the people")]
+        return skipped("there is no sudo rule")
+    results = [ok("only Slurm's commands, only as users")]
     sudo = site.runner.sudo[0]
     person = _person(site, rules.stdout)
     tries = [("root", site.runner.path("sbatch"), "jobs as root")]
@@ -140,15 +137,15 @@ async def narrow(site: Site) -> Result:
     if _keeps_slurm_conf(rules.stdout):
         results.append(
             failure(
-                f"the rule keeps SLURM_CONF: who has '{site.account}' names a file with plugins, "
-                "which sbatch loads as the person, on this machine",
-                "Take it out of env_keep. " + _SLURM_CONF,
+                f"the rule keeps SLURM_CONF: '{site.account}' can name a file with plugins, which "
+                "sbatch loads as the user, on this machine",
+                "Remove it from env_keep. " + _SLURM_CONF,
             )
         )
     if re.search(r"(?<!NO)SETENV:|(?<!!)\bsetenv\b", rules.stdout):
         results.append(
             warning(
-                "the rule lets every variable pass (SETENV), LD_PRELOAD of the Hub's account too",
+                "the rule passes all variables (SETENV), including LD_PRELOAD of the Hub's account",
                 _INSTALL,
             )
         )

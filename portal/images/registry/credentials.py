@@ -41,10 +41,10 @@ class Secrets(LoggingConfigurable):
     key_file = Unicode(
         "registry-key",
         help="""
-        The file with the key that passwords of registries are encrypted with in the database. The
-        service makes it when there is none, for itself alone (mode 0600). A relative path counts
-        from the directory that the Hub runs in. Keep a copy elsewhere than that of the database:
-        without it the passwords have to be entered again.
+        File of the key that encrypts registry passwords in the database. If it is missing, the
+        service creates it with mode 0600. A relative path is resolved from the directory in which
+        the Hub runs. Keep a backup, separate from that of the database: without the key, the
+        passwords must be entered again.
 
         Example::
 
@@ -55,8 +55,8 @@ class Secrets(LoggingConfigurable):
     password_directory = Unicode(
         "/etc/data-scientist-portal/registries",
         help="""
-        The folder of the files that registries may name as ``password_file``; no other file is
-        read, so that nobody can send another secret of this machine to a registry of theirs.
+        Directory of the files that registries may name as ``password_file``. No other file is read,
+        so that other secrets of this machine cannot be sent to a registry.
 
         Example::
 

@@ -35,12 +35,12 @@ _NOBODY = "portal/none:none"  # a repository that no registry has
 
 
 class Registries(LoggingConfigurable):
-    """Queries to registries about images. ``kept``: what the portal knows of each registry."""
+    """Queries to registries about images. ``kept``: cached state of each registry."""
 
     skopeo = Unicode(
         "skopeo",
         help="""
-        The program skopeo: a path, or a name that is looked up on PATH.
+        Program skopeo: a path, or a name that is found on PATH.
 
         Example::
 
@@ -50,8 +50,8 @@ class Registries(LoggingConfigurable):
 
     architecture = Unicode(
         help="""
-        The processor architecture of the nodes, in OCI's word ("amd64", "arm64"); the default is
-        that of the service's machine. Images for others are refused.
+        Processor architecture of the nodes, by OCI's name ("amd64", "arm64"). Default: that of the
+        service's machine. Images for other architectures are refused.
 
         Example::
 
@@ -63,7 +63,7 @@ class Registries(LoggingConfigurable):
         30.0,
         min=1,
         help="""
-        Seconds that a registry may take for one answer.
+        Maximum seconds for one response of a registry.
 
         Example::
 
@@ -75,8 +75,8 @@ class Registries(LoggingConfigurable):
         3,
         min=1,
         help="""
-        How many questions to registries are on their way at a time; others wait for their turn.
-        Each is a process, and waits as long as ``timeout`` for a registry that is away.
+        Maximum number of concurrent requests to registries; others wait. Each request is a process
+        and waits up to ``timeout`` for a registry that does not answer.
 
         Example::
 
@@ -87,10 +87,10 @@ class Registries(LoggingConfigurable):
     internal_hosts = List(
         Unicode(),
         help="""
-        Hosts, domains (with a dot before) and networks inside of the site that registries may lead
-        to, for their tokens and files. Registries themselves may be anywhere but on link-local
-        addresses, and one on a private network may lead to others there; loopback and link-local
-        addresses need an entry.
+        Hosts, domains (with a leading dot) and networks inside the site to which registries may
+        redirect for tokens and files. Registries themselves may have any address except link-local
+        ones, and a registry on a private network may redirect to others there. Loopback and
+        link-local addresses need an entry.
 
         Example::
 

@@ -66,38 +66,42 @@ class SlurmRunner(LoggingConfigurable):
     sudo = List(
         Unicode(),
         default_value=["sudo", "-n", "-u", "{user}"],
-        help="""Words that stand before a command that runs as another person; "{user}" becomes
-        the login name. Example: c.SlurmRunner.sudo = ["/usr/bin/sudo", "-n", "-u", "{user}"]""",
+        help="""Prefix of a command that runs as another user; "{user}" is replaced by the login
+        name.
+        Example: c.SlurmRunner.sudo = ["/usr/bin/sudo", "-n", "-u", "{user}"]""",
     ).tag(config=True)
 
     timeout = Float(
         20.0,
-        help="Seconds after which a command is given up. Slurm's own MessageTimeout is 10 s by "
-        "default. Example: c.SlurmRunner.timeout = 30",
+        help="Seconds after which a command is aborted. Slurm's own MessageTimeout is 10 s by "
+        "default. "
+        "Example: c.SlurmRunner.timeout = 30",
     ).tag(config=True)
 
     bin_dir = Unicode(
         "",
-        help="Directory of Slurm's commands; empty: they are looked up on PATH once. "
+        help="Directory of Slurm's commands; empty: they are found on PATH once. "
         'Example: c.SlurmRunner.bin_dir = "/opt/slurm/bin"',
     ).tag(config=True)
 
     commands = Dict(
         key_trait=Unicode(),
         value_trait=Unicode(),
-        help="Absolute paths of single commands, where they are not all in one directory. "
+        help="Absolute paths of individual commands, if they are not all in one directory. "
         'Example: c.SlurmRunner.commands = {"sbatch": "/opt/site/bin/sbatch"}',
     ).tag(config=True)
 
     slurm_conf = Unicode(
-        help="Path of slurm.conf, passed as SLURM_CONF; empty: Slurm's own default. The default "
-        'is this process\'s SLURM_CONF. Example: c.SlurmRunner.slurm_conf = "/etc/slurm/slurm.conf"'
+        help="Path of slurm.conf, passed as SLURM_CONF. Empty: Slurm's own default. Default: "
+        "this process's SLURM_CONF. "
+        'Example: c.SlurmRunner.slurm_conf = "/etc/slurm/slurm.conf"'
     ).tag(config=True)
 
     concurrency = Integer(
         8,
         min=1,
-        help="How many commands run at the same time for people (submissions, cancellations). "
+        help="Maximum number of concurrent commands that run as users (submissions, "
+        "cancellations). "
         "Example: c.SlurmRunner.concurrency = 16",
     ).tag(config=True)
 

@@ -48,19 +48,20 @@ _UNKNOWN_FOR = 5.0  # seconds until the next query after one that was not answer
 class ClusterControl(LoggingConfigurable):
     """Actions on jobs and nodes as the portal's own Slurm account; ``cancel`` also as a user."""
 
-    runner = Instance(SlurmRunner, help="What runs the commands.")
+    runner = Instance(SlurmRunner, help="Runner of the commands.")
 
     rights_ttl = Float(
         60.0,
         min=0,
-        help="Seconds for which it is believed what the portal's Slurm account may do. "
+        help="Seconds for which the rights of the portal's Slurm account are cached. "
         "Example: c.ClusterControl.rights_ttl = 600",
     ).tag(config=True)
 
     patience = Float(
         3.0,
-        help="Seconds that a page waits for Slurm to say what the portal's account may do; after "
-        "that no buttons are shown. Example: c.ClusterControl.patience = 1",
+        help="Seconds that a page waits for the rights of the portal's Slurm account; after "
+        "that, it shows no buttons. "
+        "Example: c.ClusterControl.patience = 1",
     ).tag(config=True)
 
     def __init__(self, **kwargs: Any) -> None:

@@ -133,7 +133,7 @@ def test_the_rest_of_a_session_works_there(demo: Any, student: Person) -> None:
     )
     assert "base=/home/student06/.portal/jupyterlab" in seen
     assert "tb 700" in seen
-    assert "What everyone in the course can read" in seen
+    assert "Shared data of the course" in seen
     assert seen.count("Read-only file system") + seen.count("Permission denied") == 2
     kernel = student.session("POST", "api/kernels", SERVER, json={"name": "python3"})
     assert kernel.status_code == 201, kernel.text

@@ -314,7 +314,7 @@ def test_status(demo: Demo) -> None:
 
 def test_a_second_start_says_that_it_runs(demo: Demo) -> None:
     said = command(demo.home.root)
-    assert said.returncode == 0 and "runs already" in said.stdout and demo.url in said.stdout
+    assert said.returncode == 0 and "is already running" in said.stdout and demo.url in said.stdout
 
 
 def test_a_taken_port_is_one_sentence(tmp_path_factory: Any) -> None:
@@ -349,7 +349,7 @@ def test_nothing_runs_says_so() -> None:
     with a_home() as home:
         assert command(home, "--status").returncode == 3
         stopped = command(home, "--stop")
-        assert stopped.returncode == 0 and "No demo runs" in stopped.stdout
+        assert stopped.returncode == 0 and "No demo is running" in stopped.stdout
         with pytest.raises(NotFound):
             Demo(Home(home, home)).run(["true"])
 
@@ -485,7 +485,7 @@ def test_where_mount_namespaces_are_refused_root_gets_the_other_form() -> None:
     prefix = ("setpriv", "--bounding-set=-sys_admin")
     with a_home() as place, started_demo("--only=slurm", prefix=prefix, place=place) as demo:
         assert not demo.people
-        assert "mount namespaces are refused here" in demo.output()
+        assert "no permission for mount namespaces" in demo.output()
         demo.run(["sbatch", "--wait", "--gpus=1", "--output=/dev/null", "--wrap=true"])
 
 

@@ -22,7 +22,7 @@ from portal.models.audit import AuditEntry, Outcome
 from portal.models.catalog.catalog import Verdict
 from portal.store import Store
 
-SLOW = ("making the accounting database", "adding accounts", "testing the environments")
+SLOW = ("creating the accounting database", "adding accounts", "testing the environments")
 ENTRY = AuditEntry(at=1.0, actor="ada", action="stop-session", target="1", outcome=Outcome.DONE)
 OFFERED = {"jupyterlab", "python-venv", "modules"}
 

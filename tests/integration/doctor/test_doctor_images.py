@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> Path:
 async def test_a_site_that_builds_no_images(tmp_path: Path) -> None:
     for one in (images.folder, images.account, images.programs, images.keys, images.wheel):
         finding = await asked(one, tmp_path)
-        assert finding.level is Level.SKIPPED and "no images are built" in finding.found
+        assert finding.level is Level.SKIPPED and "this site builds no images" in finding.found
 
 
 async def test_the_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ async def test_the_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"chmod o+rx {folder}" in (await found()).mend
     folder.chmod(0o2775)
     (place / "logs").rmdir()
-    assert "cannot make the logs" in (await found()).found
+    assert "cannot create logs" in (await found()).found
     folder.rmdir()
     assert (await found()).mend == f"install -d -o {ME} -g {ME} -m 2775 {folder}"
 
@@ -68,7 +68,7 @@ async def test_a_folder_of_somebody_else(place: Path) -> None:
     text = config(place, service_account=other)
     finding = await asked(images.folder, place, text)
     assert finding.level is Level.FAILURE
-    assert f"does not belong to '{other}'" in finding.found
+    assert f"'{other}', which builds images, does not own" in finding.found
     assert f"-o {other} " in finding.mend
 
 
@@ -124,7 +124,7 @@ async def test_the_keys_of_signatures(place: Path) -> None:
     on += f"c.Images.public_keys = {str(file)!r}\n"
     assert "No such file" in (await asked(images.keys, place, on)).found
     file.touch()
-    assert "no file with keys" in (await asked(images.keys, place, on)).found
+    assert "is empty, or not a file" in (await asked(images.keys, place, on)).found
     file.write_text("a key")
     file.parent.chmod(0o700)
     assert images._keys(str(file), "").mend.startswith("chmod o+x /")

@@ -27,14 +27,14 @@ c.JupyterHub.authenticator_class = SiteLogin
     ("config", "level", "words"),
     [
         ("", Level.SKIPPED, "DummyAuthenticator"),
-        ("c.JupyterHub.authenticator_class = 'pam'", Level.WARNING, "takes the groups of their"),
+        ("c.JupyterHub.authenticator_class = 'pam'", Level.WARNING, "removes their course groups"),
         (
             "c.JupyterHub.authenticator_class = 'oauthenticator.generic.GenericOAuthenticator'",
             Level.WARNING,
-            "people log in with GenericOAuthenticator",
+            "users log in with GenericOAuthenticator",
         ),
         (COMBINED, Level.OK, "SiteLogin keeps the groups of courses"),
-        (OIDC + KEPT, Level.FAILURE, "no token_url"),
+        (OIDC + KEPT, Level.FAILURE, "token_url is not set"),
         (
             f"{OIDC}c.OIDCAuthenticator.allowed_scopes = ['x']\n",
             Level.FAILURE,
@@ -56,10 +56,10 @@ async def test_a_provider_that_answers_and_one_that_is_away(tmp_path: Path) -> N
         config = f"{OIDC}{KEPT}c.OIDCAuthenticator.token_url = '{provider.url}/oauth2/token'\n"
         finding = await asked(directory.refresh, tmp_path, config)
         assert finding.level is Level.OK, finding
-        assert "read again every 300 s" in finding.found
+        assert "refreshed every 300 s" in finding.found
         finding = await asked(directory.refresh, tmp_path, config.replace(KEPT, ""))
         assert finding.level is Level.WARNING, finding
-        assert "at login only" in finding.found and "JUPYTERHUB_CRYPT_KEY" in finding.mend
+        assert "only at login" in finding.found and "JUPYTERHUB_CRYPT_KEY" in finding.mend
     finding = await asked(directory.refresh, tmp_path, config)
     assert finding.level is Level.FAILURE, finding
     assert f"{provider.url}/oauth2/token" in finding.found and "curl" in finding.mend

@@ -392,7 +392,7 @@ def test_a_temporary_folder_that_somebody_else_made_is_not_taken(tmp_path: Path)
     install.chmod(0o755)
     done = _course_session(tmp_path, "echo", "started", path=f"{tmp_path}/bin:")
     assert (done.returncode, done.stdout) == (74, "")
-    assert "Somebody else made" in done.stderr
+    assert "belongs to another account" in done.stderr
 
 
 def test_what_a_session_left_on_the_node_goes_and_another_hub_s_stays(tmp_path: Path) -> None:

@@ -573,7 +573,7 @@ def run_by_hand(*arguments: str, **variables: str) -> subprocess.CompletedProces
 def test_started_by_hand_it_says_who_starts_it() -> None:
     done = run_by_hand()
     assert done.returncode == 1
-    assert "the Hub starts this service" in done.stderr
+    assert "The Hub starts this service" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -586,7 +586,7 @@ def test_it_ends_when_the_hub_went_while_it_began() -> None:
         PORTAL_HUB_PID="999999999",
     )
     assert done.returncode == 1
-    assert "The Hub that started this service is gone." in done.stderr
+    assert "The Hub that started this service has ended." in done.stderr
 
 
 def test_a_configuration_file_that_is_missing_is_named(tmp_path: Path) -> None:

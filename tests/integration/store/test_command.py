@@ -184,7 +184,7 @@ async def test_a_good_database(url: str, tmp_path: Path) -> None:
 async def test_no_file_yet(tmp_path: Path) -> None:
     finding = await examine(tmp_path, f"sqlite:///{tmp_path}/none.sqlite")
     assert finding.level is Level.WARNING
-    assert "The Hub makes it" in finding.mend
+    assert "The Hub creates it" in finding.mend
     assert not (tmp_path / "none.sqlite").exists()
 
 

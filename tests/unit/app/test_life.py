@@ -92,9 +92,9 @@ async def test_a_dashboard_that_fails_or_ends_is_started_again(
     one.start()
     await until(lambda: len(starts) == 3)
     await one.close()
-    assert "The dashboard failed; it is started again" in caplog.text
+    assert "The dashboard failed; restarting it" in caplog.text
     assert "a bug" in caplog.text
-    assert "The dashboard ended by itself" in caplog.text
+    assert "The dashboard exited unexpectedly" in caplog.text
 
 
 async def test_a_database_that_is_away_is_asked_again_and_said_once(
@@ -107,7 +107,7 @@ async def test_a_database_that_is_away_is_asked_again_and_said_once(
     await one.close()
     assert store.asked == 6
     assert caplog.text.count("The database is not ready: The database is away.") == 1
-    assert "The database is there." in caplog.text
+    assert "The database is ready." in caplog.text
 
 
 async def test_a_failure_that_nobody_thought_of_is_no_end_either(

@@ -65,7 +65,7 @@ async def test_gpus_are_counted_by_type(tres: str, level: str, words: str) -> No
 
 async def test_an_administrator_may_drain_nodes_and_the_portal_uses_that() -> None:
     found = await slurm.rights.function(site("gres/gpu", "Administrator"))
-    assert "the portal's admins drain nodes" in found.found
+    assert "the portal's admins can drain nodes" in found.found
     assert "does not use" not in found.found
     assert "adminlevel=Operator" in found.mend
 
