@@ -19,6 +19,27 @@ STILL = """async () => {
   const began = performance.now();
   while (document.getAnimations().some(moves) && performance.now() - began < 10000) await frame();
 }"""
+WIDTHS = {"wide": 1280, "medium": 1024, "phone": 390}  # pixels
+NAVIGATION = 80  # pixels; two lines of entries are higher
+# Phrases that no page says: CONTRIBUTING.md has the words to use.
+BANNED = (
+    "what lies behind",
+    "the most that one may",
+    "stays for ever",
+    "one more session",
+    "tell me when",
+    "to be put right",
+    "call it off",
+    "look at it",
+    "somebody",
+    "one's own",
+    "so many",
+    "take them along",
+    "from then on",
+    "the way in",
+    "nobody's",
+    "seen by",
+)
 # Passes are left out: thousands of elements on a large page, each sent as HTML.
 VIOLATIONS = """place => axe.run(place || document, { resultTypes: ["violations"] }).then(
   found => found.violations.map(({ id, nodes }) => {
@@ -37,16 +58,18 @@ def violations(page: Any, place: str = "") -> list[str]:
 
 
 def check(page: Any, name: str) -> None:
-    """Take screenshots of the page in light and dark, wide and narrow; fail if axe finds anything
-    or the page is wider than the screen."""
+    """Take screenshots of the page in light and dark, at three widths.
+
+    Fail if axe finds anything, the page is wider than the screen, its navigation has two lines, or
+    it says one of the phrases that are banned.
+    """
     PICTURES.mkdir(parents=True, exist_ok=True)
     findings: list[str] = []
     for theme in ("light", "dark"):
-        for width in (1200, 390):
+        for size, width in WIDTHS.items():
             page.set_viewport_size({"width": width, "height": 600})
             page.evaluate("t => document.documentElement.setAttribute('data-bs-theme', t)", theme)
             page.evaluate(STILL)
-            size = "wide" if width > 400 else "phone"
             # Without a screen as high as the page, the start bar covers the middle of the picture.
             height = page.evaluate("document.documentElement.scrollHeight")
             page.set_viewport_size({"width": width, "height": max(600, height)})
@@ -54,6 +77,12 @@ def check(page: Any, name: str) -> None:
             page.screenshot(path=PICTURES / f"{name}-{theme}-{size}.png")
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width, f"{name} is {wide} px wide on a screen of {width} px"
+            bar = page.locator("nav.navbar")
+            if size != "phone" and bar.count():
+                high = bar.bounding_box()["height"]
+                assert high < NAVIGATION, f"the navigation of {name} is {high} px at {width} px"
             findings += [f"{name} {theme} {size}: {finding}" for finding in violations(page)]
     page.set_viewport_size({"width": 1200, "height": 900})
+    text = page.locator("body").inner_text().lower().replace("\u2019", "'")
+    findings += [f"{name} says “{phrase}”" for phrase in BANNED if phrase in text]
     assert not findings, "\n".join(findings)
