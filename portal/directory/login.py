@@ -23,9 +23,9 @@ class PortalLogin(Authenticator):
         None,
         allow_none=True,
         help="""
-        An async function that is given a person's Hub name and returns the names of groups that
-        the person is in beside those of the directory, at each login and refresh. It must answer
-        fast, and raise nothing. The portal sets it: who is in a course is in its group.
+        An async function that takes a user's Hub name and returns the names of groups to add to
+        those of the directory, at each login and refresh. It must be fast and must not raise. The
+        portal sets it: members of a course are in its group.
 
         Example::
 

@@ -24,8 +24,8 @@ class DirectorySettings(PortalLogin):
     servers = List(
         Unicode(),
         help="""
-        LDAP servers that hold the same tree, asked in this order until one answers.
-        `ldap://` means StartTLS before anything else is sent; `ldaps://` means TLS from the start.
+        LDAP servers that hold the same tree, tried in this order until one answers. `ldap://` means
+        StartTLS before anything else is sent; `ldaps://` means TLS from the start.
 
         Example: `["ldaps://ldap1.example.org", "ldap://ldap2.example.org:389"]`
         """,
@@ -33,8 +33,8 @@ class DirectorySettings(PortalLogin):
 
     ca_file = Unicode(
         help="""
-        File with the certificate authorities that may vouch for the servers. Empty: those of
-        the operating system.
+        File with the certificate authorities to verify the servers with. Empty: those of the
+        operating system.
 
         Example: `"/etc/ssl/certs/example-org-ca.pem"`
         """
@@ -43,30 +43,30 @@ class DirectorySettings(PortalLogin):
     verify_certificates = Bool(
         True,
         help="""
-        Check the servers' certificates. Off means that whoever can answer in a server's place
-        reads every password, so the Hub starts only when
-        `insecure_allow_unverified_servers = True` says so too.
+        Check the servers' certificates. If off, anyone who can answer in a server's place can read
+        every password, so the Hub starts only if `insecure_allow_unverified_servers = True` is set,
+        too.
         """,
     ).tag(config=True)
 
     insecure_allow_unverified_servers = Bool(
-        False, help="Spell out that `verify_certificates = False` is meant. Example: `True`"
+        False, help="Confirm `verify_certificates = False`. Example: `True`"
     ).tag(config=True)
 
     use_tls = Bool(
         True,
         help="""
-        Off: `ldap://` servers get names and passwords in clear text. The Hub then starts only
-        when `insecure_allow_clear_text_passwords = True` says so too.
+        If off, `ldap://` servers get names and passwords in clear text, and the Hub starts only if
+        `insecure_allow_clear_text_passwords = True` is set, too.
         """,
     ).tag(config=True)
 
     insecure_allow_clear_text_passwords = Bool(
-        False, help="Spell out that `use_tls = False` is meant. Example: `True`"
+        False, help="Confirm `use_tls = False`. Example: `True`"
     ).tag(config=True)
 
     connect_timeout = Integer(
-        3, min=1, help="Seconds to wait for a server to take the connection. Example: `2`"
+        3, min=1, help="Seconds to wait for a server to accept the connection. Example: `2`"
     ).tag(config=True)
 
     receive_timeout = Integer(
@@ -77,9 +77,8 @@ class DirectorySettings(PortalLogin):
         15.0,
         min=0.1,
         help="""
-        Seconds until a login is answered with "The directory does not answer", whatever the
-        servers do. Leave time for a second server: more than `connect_timeout` plus
-        `receive_timeout`. Example: `10`
+        Seconds after which a login fails with "The directory does not answer". Leave time for a
+        second server: more than `connect_timeout` plus `receive_timeout`. Example: `10`
         """,
     ).tag(config=True)
 
@@ -87,25 +86,30 @@ class DirectorySettings(PortalLogin):
         0.25,
         min=0.0,
         help="""
-        Seconds that a page waits for a refresh of the person's groups. A slower answer is used
-        with the next page; what changes something, and every page of somebody whom the directory
-        refused, waits for it up to `login_timeout`. Example: `0.1`
+        Seconds that a page waits for a refresh of the user's groups. A slower answer is used with
+        the next page. Requests that change something, and all requests of users whom the directory
+        refused, wait up to `login_timeout`. Example: `0.1`
         """,
     ).tag(config=True)
 
     threads = Integer(
-        8, min=1, help="How many logins, and as many refreshes, talk to LDAP at once. Example: `16`"
+        8,
+        min=1,
+        help=(
+            "Maximum number of concurrent logins in LDAP, and of concurrent refreshes. "
+            "Example: `16`"
+        ),
     ).tag(config=True)
 
     lockout_threshold = Integer(
         5,
         min=0,
         help="""
-        After how many wrong passwords the directory locks an account (`lockoutThreshold` of
-        Active Directory, `pwdMaxFailure` of OpenLDAP, `passwordMaxFailure` of 389-ds). The portal
-        sends it one less of each name within `lockout_window`, and strangers two less, so that
-        nobody can have somebody locked out by guessing here. 0: it locks none; then guesses are
-        slowed down, twice as long each time.
+        Wrong passwords after which the directory locks an account (`lockoutThreshold` of Active
+        Directory, `pwdMaxFailure` of OpenLDAP, `passwordMaxFailure` of 389-ds). The portal sends it
+        at most one fewer for each name within `lockout_window`, and two fewer from unknown
+        browsers, so that guessing here cannot lock an account. 0: the directory locks no accounts;
+        then each wrong password doubles the wait.
 
         Example: `10`
         """,
@@ -124,22 +128,22 @@ class DirectorySettings(PortalLogin):
         20,
         min=1,
         help="""
-        Wrong passwords that come from one address within `lockout_window` before it has to wait,
-        twice as long each time, up to five minutes. Each person who logs in from there adds one,
-        and who has logged in before with the same browser does not wait. Proxies in front of the
-        portal are named in `c.JupyterHub.trusted_downstream_ips`. Example: `50`
+        Wrong passwords from an address within `lockout_window` before it must wait, twice as long
+        each time, up to five minutes. Each user who signs in from there adds one to the limit;
+        users who have signed in before with the same browser do not wait. Name proxies in front of
+        the portal in `c.JupyterHub.trusted_downstream_ips`. Example: `50`
         """,
     ).tag(config=True)
 
     people_base = Unicode(
-        help='Where people are. Example: `"ou=people,dc=example,dc=org"`',
+        help='Base DN of the users. Example: `"ou=people,dc=example,dc=org"`',
     ).tag(config=True)
 
     people_filter = Unicode(
         "(uid={username})",
         help="""
-        What the entry of a person matches; `{username}` is replaced, escaped. A person who no
-        longer matches is logged out at the next refresh.
+        Filter for a user's entry; `{username}` is replaced, escaped. A user who no longer matches
+        is logged out at the next refresh.
 
         Example for Active Directory, without groups, computers and disabled accounts:
         `"(&(objectCategory=person)(sAMAccountName={username})(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"`
@@ -162,8 +166,8 @@ class DirectorySettings(PortalLogin):
     bind_name_templates = List(
         Unicode(),
         help="""
-        Bind as the person who logs in, with these names in turn (DNs, or a UPN for Active
-        Directory). Empty: search for the person first and bind as the entry that was found.
+        Bind as the user who signs in, with these names in turn (DNs, or a UPN for Active
+        Directory). Empty: search for the user first and bind as the entry found.
 
         Examples: `["uid={username},ou=people,dc=example,dc=org"]`,
         `["{username}@corp.example.org"]`
@@ -172,8 +176,8 @@ class DirectorySettings(PortalLogin):
 
     search_bind_dn = Unicode(
         help="""
-        The account that searches people and groups. Without one, groups are refreshed at login
-        only, and `bind_name_templates` is needed.
+        The account that searches users and groups. Without one, groups are refreshed at login only,
+        and `bind_name_templates` is required.
 
         Example: `"cn=portal,ou=services,dc=example,dc=org"`
         """
@@ -181,8 +185,8 @@ class DirectorySettings(PortalLogin):
 
     search_password_file = Unicode(
         help="""
-        File with the search account's password, readable by the Hub's account only. It is read
-        anew each time, so that the password can change while the Hub runs.
+        File with the search account's password, readable by the Hub's account only. It is read each
+        time, so that the password can change while the Hub runs.
 
         Example: `"/etc/data-scientist-portal/ldap-password"`
         """
@@ -190,13 +194,15 @@ class DirectorySettings(PortalLogin):
 
     search_anonymously = Bool(
         False,
-        help="Search without an account, for directories that let anyone read. Example: `True`",
+        help=(
+            "Search without an account, for directories with anonymous read access. Example: `True`"
+        ),
     ).tag(config=True)
 
     groups_base = Unicode(
         help="""
-        Where groups are; only people who may make admins should be able to write there. Empty:
-        no groups.
+        Base DN of the groups. Write access there allows making admins, so restrict it. Empty: no
+        groups.
 
         Example: `"ou=groups,dc=example,dc=org"`
         """
@@ -204,7 +210,7 @@ class DirectorySettings(PortalLogin):
 
     groups_filter = Unicode(
         Groups.filter,
-        help='What a group matches. Example: `"(&(objectClass=groupOfNames)(cn=hpc-*))"`',
+        help='Filter for groups. Example: `"(&(objectClass=groupOfNames)(cn=hpc-*))"`',
     ).tag(config=True)
 
     group_name_attribute = Unicode(
@@ -215,28 +221,27 @@ class DirectorySettings(PortalLogin):
         ("search", "ad", "off"),
         "search",
         help="""
-        Groups in groups: `"search"` asks for them level by level on any server; `"ad"` lets
-        Active Directory follow them in one search (matching rule 1.2.840.113556.1.4.1941);
-        `"off"` takes the person's own groups only.
+        Nested groups: `"search"` queries them level by level on any server; `"ad"` lets Active
+        Directory follow them in one search (matching rule 1.2.840.113556.1.4.1941); `"off"` uses
+        only the user's direct groups.
         """,
     ).tag(config=True)
 
     group_depth = Integer(
-        10, min=1, help='How many levels `nested_groups = "search"` follows. Example: `5`'
+        10, min=1, help='Maximum levels that `nested_groups = "search"` follows. Example: `5`'
     ).tag(config=True)
 
     admin_groups = SetTrait(
         Unicode(),
         help="""
-        Members are admins of the Hub, and stop being so when they leave the group.
-        Example: `{"portal-admins"}`
+        Members are admins of the Hub, until they leave the group. Example: `{"portal-admins"}`
         """,
     ).tag(config=True)
 
     allowed_groups = SetTrait(
         Unicode(),
         help="""
-        Only members (and `allowed_users`, and admins) may log in. Example: `{"gpu-users"}`
+        Only members (and `allowed_users`, and admins) may sign in. Example: `{"gpu-users"}`
         """,
     ).tag(config=True, allow_config=True)
 
@@ -265,20 +270,22 @@ class DirectorySettings(PortalLogin):
         """Raise ConfigurationError, with a remedy, for settings that cannot or must not work."""
         if not self.servers:
             raise ConfigurationError(
-                'LDAPAuthenticator.servers is empty: name at least one, as "ldaps://host".'
+                "LDAPAuthenticator.servers is empty: name at least one server, such as "
+                '"ldaps://host".'
             )
         if not self.verify_certificates and not self.insecure_allow_unverified_servers:
             raise ConfigurationError(
-                "LDAPAuthenticator.verify_certificates is off: anyone who can answer in the LDAP "
-                "server's place would read every password. Set LDAPAuthenticator.ca_file to the "
-                "authority that signed the server's certificate, or, if you accept this, also set "
-                "LDAPAuthenticator.insecure_allow_unverified_servers = True."
+                "LDAPAuthenticator.verify_certificates is off: anyone who can answer in the "
+                "LDAP server's place can read every password. Set LDAPAuthenticator.ca_file "
+                "to the authority that signed the server's certificate, or, if you accept "
+                "this, also set LDAPAuthenticator.insecure_allow_unverified_servers = True."
             )
         if not self.use_tls and not self.insecure_allow_clear_text_passwords:
             raise ConfigurationError(
-                "LDAPAuthenticator.use_tls is off: passwords would cross the network in clear "
-                "text. Leave it on (ldap:// servers then use StartTLS), or, if you accept this, "
-                "also set LDAPAuthenticator.insecure_allow_clear_text_passwords = True."
+                "LDAPAuthenticator.use_tls is off: passwords are sent over the network in "
+                "clear text. Leave it on (ldap:// servers then use StartTLS), or, if you "
+                "accept this, also set LDAPAuthenticator.insecure_allow_clear_text_passwords "
+                "= True."
             )
         templates = self.bind_name_templates
         if any(USERNAME not in template for template in (*templates, self.people_filter)):
@@ -288,19 +295,20 @@ class DirectorySettings(PortalLogin):
             )
         if not templates and not (self.search_bind_dn or self.search_anonymously):
             raise ConfigurationError(
-                "LDAPAuthenticator can neither bind as the person who logs in nor search for them: "
-                "set bind_name_templates, or search_bind_dn and search_password_file."
+                "LDAPAuthenticator can neither bind as the user who signs in nor search for "
+                "the user: set bind_name_templates, or search_bind_dn and "
+                "search_password_file."
             )
         needs_base = any("=" not in template for template in templates) or not templates
         if not self.people_base and (needs_base or self.search_bind_dn):
             raise ConfigurationError(
-                "LDAPAuthenticator.people_base is empty: it says below which entry people are, "
-                'as "ou=people,dc=example,dc=org".'
+                "LDAPAuthenticator.people_base is empty: set it to the base DN of the users, "
+                'such as "ou=people,dc=example,dc=org".'
             )
         if (self.admin_groups or self.allowed_groups) and not self.groups_base:
             raise ConfigurationError(
-                "LDAPAuthenticator.groups_base is empty, so admin_groups and allowed_groups have "
-                "no members: set it to the entry below which groups are."
+                "LDAPAuthenticator.groups_base is empty, so admin_groups and allowed_groups "
+                "have no members: set it to the base DN of the groups."
             )
         for trait in ("people_filter", "groups_filter"):
             self._check_filter(trait)
@@ -314,7 +322,7 @@ class DirectorySettings(PortalLogin):
             parse_filter(text.replace(USERNAME, "x"), None, True, True, None, False)
         except LDAPException as error:
             raise ConfigurationError(
-                f"LDAPAuthenticator.{trait} is no LDAP filter: {text} ({error})."
+                f"LDAPAuthenticator.{trait} is not an LDAP filter: {text} ({error})."
             ) from error
 
     def read_search_password(self) -> str:
@@ -328,11 +336,13 @@ class DirectorySettings(PortalLogin):
             ) from error
         if not password:
             raise ConfigurationError(
-                "LDAPAuthenticator.search_password_file names no file with a password, but "
-                "search_bind_dn is set."
+                "LDAPAuthenticator.search_password_file does not name a file with a password, "
+                "but search_bind_dn is set."
             )
         if path.stat().st_mode & stat.S_IROTH:
-            self.log.warning("LDAP: everybody on this machine can read %s; chmod it to 600", path)
+            self.log.warning(
+                "LDAP: every user of this machine can read %s; set its mode to 600", path
+            )
         return password
 
     def make_people(self) -> People:
