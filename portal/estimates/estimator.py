@@ -61,52 +61,52 @@ class StartEstimates(LoggingConfigurable):
 
     ask_slurm = Bool(
         True,
-        help="Whether Slurm is asked (`sbatch --test-only`, as the person). Without it, what is "
-        "free and what was recorded is all that is said. "
-        "Example: c.StartEstimates.ask_slurm = False",
+        help="Whether to query Slurm (`sbatch --test-only`, as the user). If off, estimates "
+        "use only free resources and recorded waits. Example: c.StartEstimates.ask_slurm "
+        "= False",
     ).tag(config=True)
     queries_per_second = Float(
         2.0,
         min=0.01,
-        help="Questions a second that all people together cause in the long run. The Hub (the "
-        "launch page) has two thirds of them, the service one. "
-        "Example: c.StartEstimates.queries_per_second = 1",
+        help="Average queries per second for all users together. The Hub (the launch page) "
+        "gets two thirds of them, the service one third. Example: "
+        "c.StartEstimates.queries_per_second = 1",
     ).tag(config=True)
     busy_share = Float(
         0.5,
         min=0.001,
         max=1.0,
-        help="Share of the time in which a question of each process may be under way: where Slurm "
-        "needs long for an answer, since many jobs wait, it is asked less often. "
-        "Example: c.StartEstimates.busy_share = 0.1",
+        help="Maximum share of the time in which each process may have a query running: if "
+        "Slurm answers slowly, because many jobs wait, it is queried less often. Example: "
+        "c.StartEstimates.busy_share = 0.1",
     ).tag(config=True)
     fresh_for = Float(
         20.0,
-        help="Seconds for which Slurm's answer counts for everyone who asks for the same. "
-        "Example: c.StartEstimates.fresh_for = 60",
+        help="Seconds for which Slurm's answer is reused for identical requests. Example: "
+        "c.StartEstimates.fresh_for = 60",
     ).tag(config=True)
     usable_for = Float(
         180.0,
-        help="Seconds for which an older answer is still better than none, when Slurm may not be "
-        "asked again yet. Example: c.StartEstimates.usable_for = 300",
+        help="Seconds for which an older answer is still used if Slurm may not be queried "
+        "again yet. Example: c.StartEstimates.usable_for = 300",
     ).tag(config=True)
     patience = Float(
         1.5,
-        help="Seconds that a page waits for Slurm's answer before it says what is known already. "
-        "Example: c.StartEstimates.patience = 3",
+        help="Seconds that a page waits for Slurm's answer before it shows what is known "
+        "already. Example: c.StartEstimates.patience = 3",
     ).tag(config=True)
     waits_days = Integer(
         14,
         min=1,
-        help="Days of recorded sessions whose waits count. "
-        "Example: c.StartEstimates.waits_days = 30",
+        help="Days of recorded sessions whose waits are used. Example: "
+        "c.StartEstimates.waits_days = 30",
     ).tag(config=True)
 
     per_person = Float(
         3.0,
         min=0.1,
-        help="Questions a second that one person may ask the portal in the long run; a few more "
-        "at once. Example: c.StartEstimates.per_person = 1",
+        help="Average requests per second that a user may send to the portal; short bursts are "
+        "allowed. Example: c.StartEstimates.per_person = 1",
     ).tag(config=True)
 
     def __init__(self, *, share: float = 1.0, **kwargs: Any) -> None:
@@ -128,7 +128,7 @@ class StartEstimates(LoggingConfigurable):
         while len(self._people) > _PEOPLE:
             self._people.popitem(last=False)
         if not allowed.spend(1):
-            raise TooManyRequests("That is asked too often; ask again in a second.")
+            raise TooManyRequests("Too many requests. Try again in a second.")
 
     async def answer(
         self,
@@ -202,7 +202,7 @@ class StartEstimates(LoggingConfigurable):
         if away:
             return Estimate(
                 outlook=Outlook.UNKNOWN,
-                reason=f"Nobody can say when this starts: Slurm does not answer now. {away}",
+                reason=f"Start time unknown: Slurm does not answer. {away}",
                 made_at=now,
             )
         told = told or self._told(resources, user, snapshot, associations, self.usable_for)
@@ -269,8 +269,8 @@ class StartEstimates(LoggingConfigurable):
             except AnswerNotUnderstood as error:
                 if not self._odd_answer_logged:
                     self.log.warning(
-                        "sbatch --test-only says what the portal does not understand, so nobody is "
-                        "told Slurm's estimate (it is asked again every ten minutes): %r",
+                        "The portal cannot read the output of sbatch --test-only, so it shows "
+                        "no estimates from Slurm (it tries again every ten minutes): %r",
                         error.said,
                     )
                 self._odd_answer_logged = True

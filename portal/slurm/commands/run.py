@@ -66,13 +66,13 @@ class SlurmRunner(LoggingConfigurable):
     sudo = List(
         Unicode(),
         default_value=["sudo", "-n", "-u", "{user}"],
-        help="""Words that stand before a command that runs as another person; "{user}" becomes
-        the login name. Example: c.SlurmRunner.sudo = ["/usr/bin/sudo", "-n", "-u", "{user}"]""",
+        help="""Prefix of commands that run as another user; "{user}" is replaced by the user name.
+        Example: c.SlurmRunner.sudo = ["/usr/bin/sudo", "-n", "-u", "{user}"]""",
     ).tag(config=True)
 
     timeout = Float(
         20.0,
-        help="Seconds after which a command is given up. Slurm's own MessageTimeout is 10 s by "
+        help="Seconds after which a command is aborted. Slurm's own MessageTimeout is 10 s by "
         "default. Example: c.SlurmRunner.timeout = 30",
     ).tag(config=True)
 
@@ -85,7 +85,7 @@ class SlurmRunner(LoggingConfigurable):
     commands = Dict(
         key_trait=Unicode(),
         value_trait=Unicode(),
-        help="Absolute paths of single commands, where they are not all in one directory. "
+        help="Absolute paths of single commands, if they are not all in one directory. "
         'Example: c.SlurmRunner.commands = {"sbatch": "/opt/site/bin/sbatch"}',
     ).tag(config=True)
 
@@ -97,7 +97,7 @@ class SlurmRunner(LoggingConfigurable):
     concurrency = Integer(
         8,
         min=1,
-        help="How many commands run at the same time for people (submissions, cancellations). "
+        help="Maximum number of concurrent commands for users (submissions, cancellations). "
         "Example: c.SlurmRunner.concurrency = 16",
     ).tag(config=True)
 

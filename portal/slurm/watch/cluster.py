@@ -50,34 +50,34 @@ class Cluster(LoggingConfigurable):
     ).tag(config=True)
     associations_ttl = Float(
         60.0,
-        help="Seconds for which a person's associations and the QOS are fresh. "
-        "Example: c.Cluster.associations_ttl = 600",
+        help="Seconds for which a user's associations and the QOS are fresh. Example: "
+        "c.Cluster.associations_ttl = 600",
     ).tag(config=True)
     rpcs_per_second = Float(
         0.8,
         min=0.05,
-        help="""Requests a second that this process's watcher sends to slurmctld in the long run
-        for waiting sessions, however many there are. One look at the jobs costs two (squeue asks
-        for partitions too), so at 0.8 they are looked at every 2.5 seconds.
+        help="""Average requests per second that this process sends to slurmctld for all waiting
+        sessions together. A query of the jobs takes two (squeue queries the partitions, too), so
+        0.8 means a query every 2.5 seconds.
         Example: c.Cluster.rpcs_per_second = 0.5""",
     ).tag(config=True)
     burst = Integer(
         4,
         min=2,
-        help="Requests that may be sent at once after a quiet time, so that one launch is not "
-        "slowed down by rpcs_per_second. Example: c.Cluster.burst = 4",
+        help="Requests that may be sent in a burst after a quiet time, so that rpcs_per_second "
+        "does not slow down a single launch. Example: c.Cluster.burst = 4",
     ).tag(config=True)
     urgent_interval = Float(
         0.25,
-        help="Least seconds between two looks at the jobs, even urgent ones (a session that says "
-        "it is ready). Example: c.Cluster.urgent_interval = 1",
+        help="Minimum seconds between two queries of the jobs, even urgent ones (a session "
+        "that says it is ready). Example: c.Cluster.urgent_interval = 1",
     ).tag(config=True)
 
     patience = Float(
         3.0,
-        help="Seconds that a caller waits for an answer when an older one is known: after that "
-        "the older one is shown, with its age. A launch waits up to 5 seconds more before it is "
-        "refused. Example: c.Cluster.patience = 1",
+        help="Seconds that a caller waits for a new answer if an older one is known; after "
+        "that the older one is shown, with its age. A launch waits up to 5 seconds more "
+        "before it is refused. Example: c.Cluster.patience = 1",
     ).tag(config=True)
 
     def __init__(self, **kwargs: Any) -> None:
