@@ -14,16 +14,16 @@ from .web.service_address import service_address
 
 # Prefixes of batchspawner's unused settings, and what to use instead.
 _INSTEAD = {
-    "req_prologue": "Put what sessions need into their environment: its modules and variables.",
+    "req_prologue": "Put what sessions need into the modules and variables of their environment.",
     "req_epilogue": "Slurm's own Epilog runs after each job.",
     "req_keepvars": "Name variables in the environment's file (variables).",
-    "req_": "Say it in c.PortalSpawner.default_resources or in the environment's file (default).",
-    "batch_script": "The job script is constant; an environment's file says what runs in it.",
-    "batch_": "c.SlurmRunner says how Slurm's commands are called.",
-    "exec_prefix": "c.SlurmRunner.sudo says how Slurm's commands become a person's.",
+    "req_": "Set it in c.PortalSpawner.default_resources or in the environment's file (default).",
+    "batch_script": "The job script is constant; an environment's file defines what runs in it.",
+    "batch_": "c.SlurmRunner defines how Slurm's commands are called.",
+    "exec_prefix": "c.SlurmRunner.sudo defines how Slurm's commands run as a user.",
     "ip": "c.PortalSpawner.listen_address is the address that sessions listen on.",
-    "startup_poll_interval": "c.PortalSpawner.watch_interval says how often a start is looked at.",
-    "": "Slurm's states and nodes are read by the portal itself.",
+    "startup_poll_interval": "c.PortalSpawner.watch_interval sets how often a start is checked.",
+    "": "The portal reads Slurm's states and nodes itself.",
 }
 
 
@@ -32,9 +32,9 @@ class SessionSettings(SlurmSpawner):
 
     start_timeout = Integer(
         7 * 86400,
-        help="""Seconds from the launch until the server answers, the wait in Slurm's queue
-        included. Slurm decides how long that is, so the default is a week; the time that a
-        server may take once its job runs is `server_timeout`.
+        help="""Seconds from the launch until the server answers, including the wait in Slurm's
+        queue. Slurm decides how long that is, so the default is a week; `server_timeout` limits the
+        time once the job runs.
         Example: c.PortalSpawner.start_timeout = 86400""",
     ).tag(config=True)
     server_timeout = Integer(
@@ -44,36 +44,36 @@ class SessionSettings(SlurmSpawner):
     ).tag(config=True)
     http_timeout = Integer(
         120,
-        help="""Seconds that the Hub tries to reach a server that has said its port.
+        help="""Seconds that the Hub tries to reach a server that has reported its port.
         Example: c.PortalSpawner.http_timeout = 60""",
     ).tag(config=True)
     poll_interval = Integer(
         10,
-        help="""Seconds between two looks at a running session. They all read the one shared
-        snapshot, so many sessions cost no more than one.
+        help="""Seconds between checks of a running session. All checks read the same snapshot, so
+        many sessions cost no more than one.
         Example: c.PortalSpawner.poll_interval = 30""",
     ).tag(config=True)
     watch_interval = Float(
         2.0,
-        help="""Seconds between two looks at a session that is starting or stopping.
+        help="""Seconds between checks of a session that is starting or stopping.
         Example: c.PortalSpawner.watch_interval = 5""",
     ).tag(config=True)
     move_patience = Float(
         15.0,
         help="""Seconds that open pages of a session get to save their documents when it moves to
-        another job ("Change resources"); without an open page nothing is waited for.
+        another job ("Change resources"); without an open page the move does not wait.
         Example: c.PortalSpawner.move_patience = 30""",
     ).tag(config=True)
     account_timeout = Float(
         5.0,
-        help="""Seconds that a launch waits for the answer who the person's Unix account is (NSS:
-        files, sssd, nslcd). Example: c.PortalSpawner.account_timeout = 15""",
+        help="""Seconds that a launch waits for the lookup of the user's Unix account (NSS: files,
+        sssd, nslcd). Example: c.PortalSpawner.account_timeout = 15""",
     ).tag(config=True)
     cmd = List(
         Unicode(),
         [],
         help="""The server's command instead of the environment's own (`python3 -I -m
-        portal_session`, which is jupyterhub-singleuser that says its port).
+        portal_session`, which is jupyterhub-singleuser that reports its port).
         Example: c.PortalSpawner.cmd = ["/opt/site/start-server"]""",
     ).tag(config=True)
     apptainer = Unicode(
@@ -83,27 +83,27 @@ class SessionSettings(SlurmSpawner):
     ).tag(config=True)
     binds = List(
         Dict(),
-        help="""Folders that every container sees beside the home.
+        help="""Folders that are mounted in every container, in addition to the home.
         Example: c.PortalSpawner.binds = [{"source": "/data", "read_only": True}]""",
     ).tag(config=True)
     commands_in_containers = List(
         Unicode(),
-        help="""Files and folders of the nodes that containers see at the same place, read-only,
-        so that Slurm's commands and `module` work in terminals and notebooks there too: the
-        commands, their libraries, slurm.conf, munge's socket. All of them must be on every node,
-        or no container starts. docs/how-to/command-line.md has a list to begin with.
+        help="""Files and folders of the nodes that are mounted in containers at the same path,
+        read-only, so that Slurm's commands and `module` work in terminals and notebooks there too:
+        the commands, their libraries, slurm.conf, munge's socket. All of them must be on every
+        node, or no container starts. docs/how-to/command-line.md has a first list.
         Example: c.PortalSpawner.commands_in_containers = ["/usr/bin/sbatch", "/etc/slurm"]""",
     ).tag(config=True)
     kept_variables = List(
         Unicode(),
-        help="""Variables that terminals and kernels keep although they are the session's own: the
-        SLURM_… of its job, JUPYTERHUB_API_TOKEN. Jobs that are submitted from there carry them
-        along. Example: c.PortalSpawner.kept_variables = ["SLURM_CPUS_PER_TASK"]""",
+        help="""Variables of the session that terminals and kernels keep: the SLURM_… of its job,
+        JUPYTERHUB_API_TOKEN. Jobs submitted from there inherit them. Example:
+        c.PortalSpawner.kept_variables = ["SLURM_CPUS_PER_TASK"]""",
     ).tag(config=True)
     log_directory = Unicode(
         "/var/lib/data-scientist-portal/log",
         help="""Folder of the jobs' logs, on a file system that the Hub and the nodes share, owned
-        by the Hub's account with mode 0711: the Hub makes each log, its job appends to it, and
+        by the Hub's account with mode 0711: the Hub creates each log, its job appends to it, and
         only the Hub can read it.
         Example: c.PortalSpawner.log_directory = "/shared/portal/log" """,
     ).tag(config=True)
@@ -118,55 +118,55 @@ class SessionSettings(SlurmSpawner):
     ).tag(config=True)
     default_resources = Dict(
         DEFAULT_RESOURCES,
-        help="""Resources of a session where neither the user nor the environment names them.
+        help="""Resources of a session if neither the user nor the environment sets them.
         Example: c.PortalSpawner.default_resources = {"cpus": 4, "memory": "16G"}""",
     ).tag(config=True)
     tensorboard_resources = Dict(
         {"cpus": 1, "memory": "4G", "time": "1:00:00"},
-        help="""Resources of a TensorBoard that is started for the logs of an ended session: what
-        it gets, and the most that may be asked for. It never has GPUs.
+        help="""Resources of a TensorBoard that is started for the logs of an ended session: the
+        default and the maximum. It never has GPUs.
         Example: c.PortalSpawner.tensorboard_resources = {"cpus": 2, "partition": "cpu"}""",
     ).tag(config=True)
     service_url = Unicode(
-        help="""Address of the portal's service as the nodes reach it: there a session reports what
-        its own GPUs do. By default JupyterHub's `public_url`, else the proxy's address
-        (`bind_url`) where that is no loopback address. Empty: sessions do not report.
+        help="""Address of the portal's service as the nodes reach it: sessions report the load of
+        their own GPUs there. By default JupyterHub's `public_url`, else the proxy's address
+        (`bind_url`) unless that is a loopback address. Empty: sessions do not report.
         Example: c.PortalSpawner.service_url = "https://portal.example.org/services/portal/" """,
     ).tag(config=True)
     telemetry_interval = Float(
         30.0,
         min=0.0,
-        help="""Seconds between two reports of a session about its own GPUs and memory; 0: none.
+        help="""Seconds between reports of a session about its own GPUs and memory; 0: none.
         Example: c.PortalSpawner.telemetry_interval = 60""",
     ).tag(config=True)
     tensorboard_memory = Integer(
         4096,
         min=256,
-        help="""MiB of memory that one TensorBoard in a session may use, and never more than half
-        of the job's. One that uses more is stopped, and its user is told why.
+        help="""Maximum MiB of memory of a TensorBoard in a session, and never more than half of the
+        job's. A TensorBoard that uses more is stopped, and its user sees the reason.
         Example: c.PortalSpawner.tensorboard_memory = 8192""",
     ).tag(config=True)
     tensorboard_roots = List(
         Unicode(),
-        help="""Folders below which TensorBoard may show logs, beside the home and what `binds` and
-        the environment bind writable. As absolute paths, as sessions see them.
+        help="""Folders below which TensorBoard may show logs, in addition to the home and the
+        writable mounts of `binds` and the environment. Absolute paths, as sessions see them.
         Example: c.PortalSpawner.tensorboard_roots = ["/scratch"]""",
     ).tag(config=True)
     preparation_hook = Any(
         None,
         allow_none=True,
-        help="""Called with the spawner, on the launch page and before a launch is judged, for
-        sites that create homes or Slurm associations on demand. Only called when the person has
-        no account, no home or no association. A plain function runs in a thread of its own, so
-        it may block, and takes no more than `spawner.user.name` from the Hub; an async one runs
-        in the Hub's event loop. An exception refuses the launch; the words of a
-        `portal.errors.NotAllowed` are shown, those of others stand in the Hub's log only.
+        help="""Called with the spawner, on the launch page and before a launch is checked, for
+        sites that create homes or Slurm associations on demand. Called only if the user has no
+        account, no home or no association. A plain function runs in its own thread, so it may
+        block, and reads only `spawner.user.name` from the Hub; an async function runs in the Hub's
+        event loop. An exception refuses the launch; the message of a `portal.errors.NotAllowed` is
+        shown to the user, that of other exceptions only in the Hub's log.
         Example: c.PortalSpawner.preparation_hook = create_home""",
     ).tag(config=True)
     preparation_timeout = Float(
         30.0,
-        help="""Seconds that a launch and its page wait for `preparation_hook`. After that an
-        async hook is cancelled; a plain function goes on, and whoever tries again waits for it.
+        help="""Seconds that a launch and its page wait for `preparation_hook`. After that an async
+        hook is cancelled; a plain function continues, and the next attempt waits for it.
         Example: c.PortalSpawner.preparation_timeout = 60""",
     ).tag(config=True)
 

@@ -36,8 +36,8 @@ class SessionProxy(ConfigurableHTTPProxy):
         2.0,
         min=0.1,
         help="""
-        Seconds between two looks for a proxy that has restarted on its own; its routes are restored
-        at once. A look is one small request to the proxy's API.
+        Seconds between checks for a proxy that has restarted on its own; its routes are then
+        restored at once. A check is a small request to the proxy's API.
 
         Example::
 
@@ -95,7 +95,8 @@ class SessionProxy(ConfigurableHTTPProxy):
             if owners:
                 self.log.error("%s belongs to %s: no route there for %s", host, owners, mine)
                 raise StartFailed(
-                    f"The address of this session, {host}, belongs to another one. Ask an admin."
+                    f"The address of this session, {host}, belongs to another session. Ask an "
+                    "admin."
                 )
             self._note(routespec, data)
         await super().add_route(routespec, target, data)

@@ -20,9 +20,9 @@ class PortalAdmins(Configurable):
     hub_admins = Bool(
         True,
         help="""
-        Whether the Hub's admins are the portal's admins too: the members of the authenticator's
-        `admin_groups`, and its `admin_users`. Whoever was made an admin on the Hub's admin page
-        is not: put the name into `users`.
+        Whether the Hub's admins are also the portal's admins: the members of the authenticator's
+        `admin_groups`, and its `admin_users`. Users who were made admins on the Hub's admin page
+        are not: add them to `users`.
 
         Example::
 
@@ -33,7 +33,7 @@ class PortalAdmins(Configurable):
     groups = Set(
         Unicode(),
         help="""
-        Groups whose members are admins of the portal, written as the Hub writes them.
+        Groups whose members are admins of the portal, spelled as in the Hub.
 
         Example::
 
@@ -44,7 +44,7 @@ class PortalAdmins(Configurable):
     users = Set(
         Unicode(),
         help="""
-        People who are admins of the portal, by name.
+        Users who are admins of the portal, by name.
 
         Example::
 

@@ -39,8 +39,8 @@ class LaunchForm(LoggingConfigurable):
 
     gpu_types = Dict(
         help="""
-        What a person should know about a GPU type, by Slurm's name for it: `title`, `memory`,
-        `interconnect`, `simulated`. Types that are not listed are shown under Slurm's name.
+        Facts to show about a GPU type, by Slurm's name for it: `title`, `memory`, `interconnect`,
+        `simulated`. Types that are not listed are shown under Slurm's name.
 
         Example::
 
@@ -68,18 +68,18 @@ class LaunchForm(LoggingConfigurable):
             "48:00:00",
             "168:00:00",
         ],
-        help="""The times to choose from; longer ones than a person may ask for are left out.
+        help="""Time limits to choose from; those longer than the user's maximum are left out.
         Example: c.LaunchForm.times = ["1:00:00", "8:00:00"]""",
     ).tag(config=True)
     contact = Unicode(
         "an administrator of this portal",
-        help="""Whom to ask when something is missing.
+        help="""Contact for users if something is missing.
         Example: c.LaunchForm.contact = "hpc-support@example.org" """,
     ).tag(config=True)
     stale_after = Float(
         60.0,
-        help="""Seconds after which the page says how old its numbers are, even when Slurm gave
-        no error. Example: c.LaunchForm.stale_after = 120""",
+        help="""Seconds after which the page says how old its numbers are, even if Slurm gave no
+        error. Example: c.LaunchForm.stale_after = 120""",
     ).tag(config=True)
     minimum_free = Integer(
         64,
@@ -138,9 +138,9 @@ class LaunchForm(LoggingConfigurable):
                 )
             elif area.free_bytes is not None and area.free_bytes < self.minimum_free * 1024**2:
                 problems.append(
-                    f"{area.title} ({area.path}) has only {words.size(area.free_bytes)} free, too "
-                    "little for a session to start. Delete what you do not need, or ask "
-                    f"{self.contact} for space."
+                    f"{area.title} ({area.path}) has only {words.size(area.free_bytes)} free, "
+                    "too little for a session to start. Delete files that you do not need, or "
+                    f"ask {self.contact} for space."
                 )
         return problems
 
@@ -174,14 +174,14 @@ class LaunchForm(LoggingConfigurable):
         if snapshot is None:
             problems.append(
                 "Slurm does not answer, so no session can start now. Try again in a minute; "
-                f"if it lasts, tell {self.contact}."
+                f"if this continues, tell {self.contact}."
             )
             snapshot = ClusterSnapshot(taken_at=now)
         else:
             stale = words.outdated(snapshot, self.stale_after, "these numbers are", now)
         environments = ordered(environments, habits)
         if not environments:
-            problems.append(f"No environment is open to you. Please ask {self.contact}.")
+            problems.append(f"No environment is available to you. Please ask {self.contact}.")
         partitions = allowed_partitions(person, snapshot, associations)
         last = last_choice.well_formed(last)
         chosen = last_choice.chosen_environment(environments, last)
@@ -193,7 +193,7 @@ class LaunchForm(LoggingConfigurable):
         supply = availability(snapshot, [p.name for p in partitions], now)
         if snapshot.partitions and not partitions and associations != ():
             problems.append(
-                f"No partition of this cluster is open to you now. Please ask {self.contact}."
+                f"No partition of this cluster is available to you now. Please ask {self.contact}."
             )
         simulated = {name for name in supply.gpus if self.simulates(name)}
         preset = last_choice.preset(chosen, defaults, last)

@@ -65,8 +65,8 @@ class Storage(LoggingConfigurable):
         default_value=[{"title": "Home", "path": "{home}", "required": True}],
         help="""
         Folders to show. Each has a `title` and a `path`, in which {username} and {home} are
-        replaced; `required` (default false) says that a session cannot start without it.
-        A path that does not exist and is not required is left out.
+        replaced; with `required` (default false), a session cannot start without the folder. Paths
+        that do not exist and are not required are left out.
 
         Example::
 

@@ -33,10 +33,10 @@ class IdleSessions(Configurable):
         0,
         min=0,
         help="""
-        Seconds without a cell, a terminal, a computing program or a saved file after which a
-        session is stopped, with GPUs or without; 0: never. Half an hour at least. A session that
-        the Hub has not heard of for a quarter of an hour is never stopped for that: its network may
-        be cut.
+        Seconds without a running cell, a terminal, a computing program or a saved file after which
+        a session is stopped, with or without GPUs; 0: never. Minimum: half an hour. A session that
+        has not reported to the Hub for a quarter of an hour is not stopped: its network may be
+        down.
 
         Example::
 
@@ -48,7 +48,7 @@ class IdleSessions(Configurable):
         0,
         min=0,
         help="""
-        Seconds between two looks; 0: half of `timeout`.
+        Seconds between checks; 0: half of `timeout`.
 
         Example::
 
@@ -60,8 +60,8 @@ class IdleSessions(Configurable):
         0,
         min=0,
         help="""
-        Seconds after its start at which a session is stopped whatever is done in it; 0: never. It
-        needs a `timeout` too.
+        Seconds after its start at which a session is stopped, even if it is active; 0: never.
+        Requires a `timeout`.
 
         Example::
 
@@ -74,7 +74,7 @@ class IdleSessions(Configurable):
         if 0 < proposal.value < LEAST:
             raise TraitError(
                 f"c.IdleSessions.timeout must be 0 or at least {LEAST} seconds, not "
-                f"{proposal.value}: sessions say only every five minutes what was done in them."
+                f"{proposal.value}: sessions report their activity only every five minutes."
             )
         return int(proposal.value)
 
@@ -116,7 +116,7 @@ def role() -> dict[str, Any]:
     """Return the role of the service."""
     return {
         "name": SERVICE,
-        "description": "Stops sessions in which nobody does anything",
+        "description": "Stops idle sessions",
         "scopes": SCOPES,
         "services": [SERVICE],
     }
@@ -136,6 +136,6 @@ def refuse_for_silence(user: Any, server: str) -> None:
     if heard is None or (utcnow(with_tz=False) - heard).total_seconds() > SILENT:
         raise HTTPError(
             409,
-            "This session does not report to the Hub at present. What is done in it is not known, "
-            "so it is not stopped for idleness.",
+            "This session does not report to the Hub at present. Its activity is not known, "
+            "so it is not stopped as idle.",
         )

@@ -17,7 +17,7 @@ from traitlets.config import Configurable
 from portal.web.application import BoundedApplication
 from portal.web.hosts import HubHosts, host_in
 
-_ELSEWHERE = "The portal answers at {home} alone. Nothing was done here."
+_ELSEWHERE = "The portal is only available at {home}. The request was not processed."
 
 
 class HubRequests(Configurable):
@@ -27,8 +27,8 @@ class HubRequests(Configurable):
         1024 * 1024,
         min=4096,
         help="""
-        The largest request body that the Hub reads, in bytes. Sessions and the portal's own service
-        have limits of their own.
+        The largest request body that the Hub reads, in bytes. Sessions and the portal's service
+        have their own limits.
 
         Example::
 
@@ -39,9 +39,9 @@ class HubRequests(Configurable):
     hosts = List(
         Unicode(),
         help="""
-        Further host names, without a port, at which programs reach the Hub's API where sessions
-        have hosts of their own (c.JupyterHub.subdomain_host). Its public address, its
-        hub_connect_url and loopback are known. Nobody can log in at these.
+        Further host names, without a port, at which programs reach the Hub's API if sessions have
+        their own hosts (c.JupyterHub.subdomain_host). Its public address, its hub_connect_url and
+        loopback are always included. Users cannot sign in at these.
 
         Example::
 
