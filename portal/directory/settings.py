@@ -106,10 +106,10 @@ class DirectorySettings(PortalLogin):
         min=0,
         help="""
         Wrong passwords after which the directory locks an account (`lockoutThreshold` of Active
-        Directory, `pwdMaxFailure` of OpenLDAP, `passwordMaxFailure` of 389-ds). The portal sends it
-        at most one fewer for each name within `lockout_window`, and two fewer from unknown
-        browsers, so that guessing here cannot lock an account. 0: the directory locks no accounts;
-        then each wrong password doubles the wait.
+        Directory, `pwdMaxFailure` of OpenLDAP, `passwordMaxFailure` of 389-ds). The portal sends
+        one fewer for each name within `lockout_window`, and two fewer from unknown browsers and
+        addresses, so that guessing here cannot lock an account. 0: the directory locks no
+        accounts; then guesses are slowed down, with a wait that doubles each time.
 
         Example: `10`
         """,
