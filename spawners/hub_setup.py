@@ -14,8 +14,8 @@ from portal.errors import ConfigurationError
 from . import hub_database
 
 MISSING = (
-    "This Hub is not set up for the portal's sessions, so it starts none. An admin adds one line "
-    "to its configuration: from spawners.hub_setup import set_up_hub; set_up_hub()"
+    "This Hub is not set up for the portal's sessions, so it starts none. An admin must add "
+    "this line to its configuration: from spawners.hub_setup import set_up_hub; set_up_hub()"
 )
 _called = False
 

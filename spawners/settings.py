@@ -14,16 +14,16 @@ from .web.service_address import service_address
 
 # Prefixes of batchspawner's unused settings, and what to use instead.
 _INSTEAD = {
-    "req_prologue": "Put what sessions need into their environment: its modules and variables.",
+    "req_prologue": "Put what sessions need into the modules and variables of their environment.",
     "req_epilogue": "Slurm's own Epilog runs after each job.",
     "req_keepvars": "Name variables in the environment's file (variables).",
-    "req_": "Say it in c.PortalSpawner.default_resources or in the environment's file (default).",
-    "batch_script": "The job script is constant; an environment's file says what runs in it.",
-    "batch_": "c.SlurmRunner says how Slurm's commands are called.",
-    "exec_prefix": "c.SlurmRunner.sudo says how Slurm's commands become a person's.",
+    "req_": "Set it in c.PortalSpawner.default_resources or in the environment's file (default).",
+    "batch_script": "The job script is constant; an environment's file defines what runs in it.",
+    "batch_": "c.SlurmRunner defines how Slurm's commands are called.",
+    "exec_prefix": "c.SlurmRunner.sudo defines how Slurm's commands run as a user.",
     "ip": "c.PortalSpawner.listen_address is the address that sessions listen on.",
-    "startup_poll_interval": "c.PortalSpawner.watch_interval says how often a start is looked at.",
-    "": "Slurm's states and nodes are read by the portal itself.",
+    "startup_poll_interval": "c.PortalSpawner.watch_interval sets how often a start is checked.",
+    "": "The portal reads Slurm's states and nodes itself.",
 }
 
 

@@ -176,11 +176,11 @@ class LDAPAuthenticator(DirectorySettings):
             return bool(super().check_allowed(username, None))
         if self._allowed(username, authentication):
             return True
-        self.log.warning("User %s is in none of the allowed groups", username)
+        self.log.warning("User %s is not in an allowed group", username)
         raise web.HTTPError(
             403,
-            "Your password is right, but your account is not allowed to use this portal. "
-            "Ask the people who run it to add you to a group that is.",
+            "Your password is correct, but your account is not allowed to use this portal. "
+            "Ask an administrator of the portal to add you to an allowed group.",
         )
 
     # -- refresh -------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class LDAPAuthenticator(DirectorySettings):
         """
         if not self.can_refresh:
             raise ConfigurationError(
-                "The directory tells mail addresses to a search account only: set "
+                "Mail addresses can only be read with a search account: set "
                 "c.LDAPAuthenticator.search_bind_dn, or c.Notices.address."
             )
         directory_name = self._directory_name(name)
@@ -270,7 +270,7 @@ class LDAPAuthenticator(DirectorySettings):
         if self.validate_username(name):
             person = await self._ask_rosters(self.people.look_up, self._directory_name(name))
         if person is None:
-            raise NotFound(f"The directory has nobody with the name '{name[:100]}'.")
+            raise NotFound(f"The directory has no user with the name '{name[:100]}'.")
         model = self._model(person)
         if is_service(model["name"], self._services):
             raise refusal(model["name"])
@@ -290,7 +290,7 @@ class LDAPAuthenticator(DirectorySettings):
     async def _ask_rosters(self, work: Callable[..., T], what: Any) -> T:
         if not self.can_refresh:
             raise ConfigurationError(
-                "The directory tells who is in it to a search account only: set "
+                "The directory can only be searched with a search account: set "
                 "c.LDAPAuthenticator.search_bind_dn."
             )
         return await self._ask(self._refreshes, work, what)
@@ -302,7 +302,7 @@ class LDAPAuthenticator(DirectorySettings):
             directory_name = self._directory_name(name)
             person = await self._ask(self._refreshes, self.people.look_up, directory_name)
         except PortalError as error:
-            self.log.warning("LDAP: groups of %s stay as they were: %s", name, error.message)
+            self.log.warning("LDAP: groups of %s were not refreshed: %s", name, error.message)
             return name not in self._refused
         why = "in the directory"
         if person is not None:
@@ -415,8 +415,8 @@ def too_many(seconds: float) -> web.HTTPError:
     wait = f"{left} s" if left < 100 else f"{math.ceil(left / 60)} minutes"
     error = web.HTTPError(
         429,
-        f"Too many wrong passwords. Try again in {wait}, "
-        "or at once in a browser where you have logged in before.",
+        f"Too many wrong passwords. Try again in {wait}, or now in a browser where you have "
+        "signed in before.",
     )
     error.headers = {"Retry-After": str(left)}  # type: ignore[attr-defined]
     return error

@@ -155,15 +155,15 @@ class CourseLogin(PortalLogin):
         try:
             model = await self.ask_again(user, handler)
         except DirectoryUnavailable as error:
-            self.log.warning("Groups of %s stay as they were: %s", name, error.message)
+            self.log.warning("Groups of %s were not refreshed: %s", name, error.message)
             return name not in self._refused
         except Exception:  # an error of any kind must not let anybody in
-            self.log.exception("The refresh of %s failed: they log in again", name)
+            self.log.exception("The refresh of %s failed: the user must sign in again", name)
             model = False
         if model is True:
             return name not in self._refused
         if model is False or not self._same(name, model):
-            return self._refuse(name, "must log in again", for_good=False)
+            return self._refuse(name, "must sign in again", for_good=False)
         if not await self._welcome(name, model):
             return self._refuse(name, "is no longer allowed", for_good=True)
         self._refused.pop(name, None)
@@ -196,7 +196,7 @@ class CourseLogin(PortalLogin):
         claimed = model.get("name", name)
         if isinstance(claimed, str) and self.normalize_username(claimed) == name:
             return True
-        self.log.warning("The login service now calls %s %.100r", name, claimed)
+        self.log.warning("The login service has another name for %s now: %.100r", name, claimed)
         return False
 
     async def _welcome(self, name: str, model: dict[str, Any]) -> bool:

@@ -34,11 +34,11 @@ class HubPeople:
         """Return all members of a group. Raises NotFound, also for a course's group, whose members
         are on its roster, which only its staff may read. Raises HubUnavailable."""
         if group.casefold().startswith(group_of("")):
-            raise NotFound(f"'{group}' is the group of a course, which is no roster.")
+            raise NotFound(f"'{group}' is the group of a course and cannot be used as a roster.")
         try:
             return await self._hub.people_of(group)
         except NotFound:
-            raise NotFound(f"Nobody who has logged in was in a group '{group}'.") from None
+            raise NotFound(f"No user who has signed in is in a group '{group}'.") from None
 
     async def may_teach(self, name: str) -> bool:
         """Return True if the Hub's roles let the person run courses. Raises HubUnavailable."""

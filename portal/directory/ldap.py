@@ -48,7 +48,7 @@ class LdapDirectory(LoggingConfigurable):
     @property
     def _searched(self) -> LDAPAuthenticator:
         if not self.on:
-            raise ConfigurationError("This site has no directory that can be asked for people.")
+            raise ConfigurationError("This site has no directory that can be searched for users.")
         return self._ldap
 
     @property

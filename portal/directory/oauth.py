@@ -59,8 +59,8 @@ class OAuthLogin(CourseLogin):
                 raise
             raise web.HTTPError(
                 503,
-                "The login service does not answer, so nobody can log in at the moment. "
-                "Running sessions go on. Try again in a few minutes.",
+                "The login service does not answer, so nobody can sign in at the moment. "
+                "Running sessions continue. Try again in a few minutes.",
             ) from error
         finally:
             _troubles.reset(token)
@@ -109,8 +109,8 @@ class OAuthLogin(CourseLogin):
         if not isinstance(name, str) or not name:
             raise web.HTTPError(
                 403,
-                "The login service does not tell your user name. Ask the people who run this "
-                "portal to look at `username_claim`.",
+                "The login service did not send your user name. Ask an administrator of this "
+                "portal to check `username_claim`.",
             )
         return name
 

@@ -133,7 +133,7 @@ class People:
                 raise NotAllowed(READS_NOTHING.told) from error
             if entry is None:
                 self.log.warning(
-                    "LDAP: %s may bind, but no entry that this account may read matches "
+                    "LDAP: %s can bind, but no entry that this account can read matches "
                     "people_filter; refused",
                     bind_name,
                 )
@@ -145,7 +145,7 @@ class People:
         """Return True if this is the person's password. Raises NotAllowed if that is not enough."""
         right = session.bind(bind_name, password)
         if refusal := session.refusal:
-            self.log.warning("LDAP: %s may not log in: %s", bind_name, refusal.reason)
+            self.log.warning("LDAP: %s cannot sign in: %s", bind_name, refusal.reason)
             if refusal.told:
                 raise NotAllowed(refusal.told)
         return right and session.refusal is None
@@ -177,7 +177,7 @@ class People:
         assert self.search_password is not None
         if not session.bind(self.search_name, self.search_password()):
             self.log.error(
-                "LDAP: the search account %s is refused; look at search_bind_dn and "
+                "LDAP: the search account %s is refused; check search_bind_dn and "
                 "search_password_file",
                 self.search_name,
             )

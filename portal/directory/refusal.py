@@ -29,24 +29,26 @@ class Refusal:
     told: str = ""
 
 
-_RIGHT = "Your password is right, but "
-_NEW = _RIGHT + "the directory wants a new one first. Change it there, then log in here."
-_ASK = " Ask the people who run the directory."
+_RIGHT = "Your password is correct, but "
+_NEW = _RIGHT + "it must be changed first. Change it in the directory, then sign in here."
+_ASK = " Ask an administrator of the directory."
 
 MUST_CHANGE = Refusal("the password must be changed", _NEW)
 PASSWORD_EXPIRED = Refusal("the password has expired", _NEW)
 LOCKED = Refusal("the account is locked")
 READS_NOTHING = Refusal(
-    "the account may bind but not search, as where the password must be changed",
-    _RIGHT + "your account may read nothing in the directory: it may want a new password first.",
+    "the account can bind but not search, for example because the password must be changed",
+    _RIGHT + "your account cannot read the directory. You may have to change your password first.",
 )
 
 _OF_ACTIVE_DIRECTORY = {
     0x530: Refusal(
-        "no login at this hour", _RIGHT + "your account may not log in at this hour." + _ASK
+        "no login at this hour",
+        _RIGHT + "your account is not allowed to sign in at this hour." + _ASK,
     ),
     0x531: Refusal(
-        "no login from here", _RIGHT + "your account may not log in from this machine." + _ASK
+        "no login from here",
+        _RIGHT + "your account is not allowed to sign in from this machine." + _ASK,
     ),
     0x532: PASSWORD_EXPIRED,
     0x533: Refusal("the account is disabled", _RIGHT + "your account is disabled." + _ASK),

@@ -30,8 +30,8 @@ T = TypeVar("T")
 Protection = Literal["verified", "unverified", "none"]
 
 NO_ANSWER = (
-    "The directory does not answer, so nobody can log in at the moment. "
-    "Running sessions go on. Try again in a few minutes."
+    "The directory does not answer, so nobody can sign in at the moment. Running sessions "
+    "continue. Try again in a few minutes."
 )
 
 # Result codes of a bind that mean "not with this name and password" (RFC 4511, appendix A.1):
@@ -220,7 +220,7 @@ class Servers:
         """
         for uri in self._in_order():
             if time.monotonic() >= deadline:
-                self.log.warning("LDAP: no time left to ask %s", uri)
+                self.log.warning("LDAP: no time left to query %s", uri)
                 break
             try:
                 with self.open(uri) as session:
@@ -344,8 +344,9 @@ def _reason(error: BaseException) -> str:
     reason = str(error) or type(error).__name__
     if any(part in reason for part in _STRICT):
         reason += (
-            ". Python 3.13 and newer take certificates only that follow RFC 5280 strictly, which "
-            "those that Samba makes for itself do not: give the server one of your own authority"
+            ". Python 3.13 and newer accept only certificates that strictly follow RFC 5280. "
+            "Certificates that Samba creates do not: give the server a certificate of your "
+            "own authority"
         )
     return reason
 

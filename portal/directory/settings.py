@@ -272,20 +272,22 @@ class DirectorySettings(PortalLogin):
         """Raise ConfigurationError, with a remedy, for settings that cannot or must not work."""
         if not self.servers:
             raise ConfigurationError(
-                'LDAPAuthenticator.servers is empty: name at least one, as "ldaps://host".'
+                "LDAPAuthenticator.servers is empty: name at least one server, such as "
+                '"ldaps://host".'
             )
         if not self.verify_certificates and not self.insecure_allow_unverified_servers:
             raise ConfigurationError(
-                "LDAPAuthenticator.verify_certificates is off: anyone who can answer in the LDAP "
-                "server's place would read every password. Set LDAPAuthenticator.ca_file to the "
-                "authority that signed the server's certificate, or, if you accept this, also set "
-                "LDAPAuthenticator.insecure_allow_unverified_servers = True."
+                "LDAPAuthenticator.verify_certificates is off: anyone who can answer in the "
+                "LDAP server's place can read every password. Set LDAPAuthenticator.ca_file "
+                "to the authority that signed the server's certificate, or, if you accept "
+                "this, also set LDAPAuthenticator.insecure_allow_unverified_servers = True."
             )
         if not self.use_tls and not self.insecure_allow_clear_text_passwords:
             raise ConfigurationError(
-                "LDAPAuthenticator.use_tls is off: passwords would cross the network in clear "
-                "text. Leave it on (ldap:// servers then use StartTLS), or, if you accept this, "
-                "also set LDAPAuthenticator.insecure_allow_clear_text_passwords = True."
+                "LDAPAuthenticator.use_tls is off: passwords are sent over the network in "
+                "clear text. Leave it on (ldap:// servers then use StartTLS), or, if you "
+                "accept this, also set LDAPAuthenticator.insecure_allow_clear_text_passwords "
+                "= True."
             )
         templates = self.bind_name_templates
         if any(USERNAME not in template for template in (*templates, self.people_filter)):
@@ -295,19 +297,20 @@ class DirectorySettings(PortalLogin):
             )
         if not templates and not (self.search_bind_dn or self.search_anonymously):
             raise ConfigurationError(
-                "LDAPAuthenticator can neither bind as the person who logs in nor search for them: "
-                "set bind_name_templates, or search_bind_dn and search_password_file."
+                "LDAPAuthenticator can neither bind as the user who signs in nor search for "
+                "the user: set bind_name_templates, or search_bind_dn and "
+                "search_password_file."
             )
         needs_base = any("=" not in template for template in templates) or not templates
         if not self.people_base and (needs_base or self.search_bind_dn):
             raise ConfigurationError(
-                "LDAPAuthenticator.people_base is empty: it says below which entry people are, "
-                'as "ou=people,dc=example,dc=org".'
+                "LDAPAuthenticator.people_base is empty: set it to the base DN of the users, "
+                'such as "ou=people,dc=example,dc=org".'
             )
         if (self.admin_groups or self.allowed_groups) and not self.groups_base:
             raise ConfigurationError(
-                "LDAPAuthenticator.groups_base is empty, so admin_groups and allowed_groups have "
-                "no members: set it to the entry below which groups are."
+                "LDAPAuthenticator.groups_base is empty, so admin_groups and allowed_groups "
+                "have no members: set it to the base DN of the groups."
             )
         for trait in ("people_filter", "groups_filter"):
             self._check_filter(trait)
@@ -321,7 +324,7 @@ class DirectorySettings(PortalLogin):
             parse_filter(text.replace(USERNAME, "x"), None, True, True, None, False)
         except LDAPException as error:
             raise ConfigurationError(
-                f"LDAPAuthenticator.{trait} is no LDAP filter: {text} ({error})."
+                f"LDAPAuthenticator.{trait} is not an LDAP filter: {text} ({error})."
             ) from error
 
     def read_search_password(self) -> str:
@@ -335,11 +338,13 @@ class DirectorySettings(PortalLogin):
             ) from error
         if not password:
             raise ConfigurationError(
-                "LDAPAuthenticator.search_password_file names no file with a password, but "
-                "search_bind_dn is set."
+                "LDAPAuthenticator.search_password_file does not name a file with a password, "
+                "but search_bind_dn is set."
             )
         if path.stat().st_mode & stat.S_IROTH:
-            self.log.warning("LDAP: everybody on this machine can read %s; chmod it to 600", path)
+            self.log.warning(
+                "LDAP: every user of this machine can read %s; set its mode to 600", path
+            )
         return password
 
     def make_people(self) -> People:

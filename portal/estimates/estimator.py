@@ -130,7 +130,7 @@ class StartEstimates(LoggingConfigurable):
         while len(self._people) > _PEOPLE:
             self._people.popitem(last=False)
         if not allowed.spend(1):
-            raise TooManyRequests("That is asked too often; ask again in a second.")
+            raise TooManyRequests("Too many requests. Try again in a second.")
 
     async def answer(
         self,
@@ -204,7 +204,7 @@ class StartEstimates(LoggingConfigurable):
         if away:
             return Estimate(
                 outlook=Outlook.UNKNOWN,
-                reason=f"Nobody can say when this starts: Slurm does not answer now. {away}",
+                reason=f"Start time unknown: Slurm does not answer. {away}",
                 made_at=now,
             )
         told = told or self._told(resources, user, snapshot, associations, self.usable_for)
@@ -271,8 +271,8 @@ class StartEstimates(LoggingConfigurable):
             except AnswerNotUnderstood as error:
                 if not self._odd_answer_logged:
                     self.log.warning(
-                        "sbatch --test-only says what the portal does not understand, so nobody is "
-                        "told Slurm's estimate (it is asked again every ten minutes): %r",
+                        "The portal cannot read the output of sbatch --test-only, so it shows "
+                        "no estimates from Slurm (it tries again every ten minutes): %r",
                         error.said,
                     )
                 self._odd_answer_logged = True

@@ -37,7 +37,7 @@ def estimate_of(told: Told | None) -> Estimate | None:
         return Estimate(
             outlook=Outlook.UNKNOWN,
             basis=Basis.SLURM,
-            reason="Nobody can say when this starts: no node that could run it is in service now.",
+            reason="Start time unknown: no node that can run it is in service now.",
             made_at=told.at,
         )
     if told.error is not None:
@@ -56,7 +56,7 @@ def behind_limit(held: HeldBack, estimate: Estimate, now: float) -> Estimate:
         return Estimate(
             outlook=Outlook.UNKNOWN,
             basis=Basis.LIMIT,
-            reason=f"Nobody can say when this starts. {held.reason}",
+            reason=f"Start time unknown. {held.reason}",
             made_at=now,
         )
     return Estimate(

@@ -34,15 +34,15 @@ _CAUSES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (
         re.compile(r"^The image has no good signature: (.*)$", re.MULTILINE),
         lambda match: (
-            f"The signature of its image is missing or broken ({_quote(match)}); an admin has to "
-            "build or sign it again"
+            f"The signature of its image is missing or broken ({_quote(match)}); an admin "
+            "must build or sign the image again"
         ),
     ),
     (
         re.compile(r"^The course's folder leads elsewhere: (.*)$", re.MULTILINE),
         lambda match: (
-            f"The course's folder is a link, or is in one ({_quote(match)}): others may be let "
-            "into the session, so it must be a folder of its own. Rename the link"
+            f"The course's folder is a link, or is in one ({_quote(match)}). It must be a "
+            "real folder, because others may join the session. Rename the link"
         ),
     ),
     (
@@ -50,11 +50,11 @@ _CAUSES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         re.compile(
             r": line \d+: (/[^\n:]*): (?:cannot execute: )?[^\n]*(?:No such file|not found)"
         ),
-        lambda match: f"Its program is not on this node: {_quote(match)}",
+        lambda match: f"The program is not on this node: {_quote(match)}",
     ),
     (
         re.compile(r": line \d+: (/[^\n:]*): [^\n]*Permission denied"),
-        lambda match: f"Its program may not be run: {_quote(match)}",
+        lambda match: f"The program is not executable: {_quote(match)}",
     ),
     (
         re.compile(r"^FATAL:\s+(.*)$", re.MULTILINE),

@@ -215,8 +215,8 @@ def beside_of(environment: Environment, beside: str) -> str:
         return environment.path or ""
     if not beside:
         raise ConfigurationError(
-            f"The server of '{environment.title}' runs beside its container, and this site has no "
-            "environment for that: an admin sets c.Images.beside."
+            f"The server of '{environment.title}' runs outside its container, but this site "
+            "has no environment for that. An admin must set c.Images.beside."
         )
     return beside
 

@@ -59,7 +59,7 @@ def course_named(value: object) -> str:
         return ""
     if not isinstance(value, str) or not _is_name(value):
         raise InvalidRequest(
-            "'course' must be the name of a course: small letters, digits and dashes.", OPTION
+            "'course' must be the name of a course: lowercase letters, digits and dashes.", OPTION
         )
     return value
 
@@ -76,13 +76,13 @@ def server_for(course: str, server: str) -> CourseKind | None:
         if named is None:
             return None
         raise InvalidRequest(
-            f"The name '{server}' is kept for a session of the course '{named.course}': launch "
-            f"that one from the course, or choose another name for a session of your own.",
+            f"The name '{server}' is reserved for a session of the course '{named.course}'. "
+            "Launch that session from the course, or choose another name.",
             OPTION,
         )
     if named is None or named.course != course:
         raise InvalidRequest(
-            f"A session of the course '{course}' has the name 'course-{course}', not "
+            f"A session of the course '{course}' must have the name 'course-{course}', not "
             f"'{server[:60]}'.",
             OPTION,
         )
@@ -110,13 +110,14 @@ def unfit(environment: Environment) -> str:
     """
     if environment.kind is not Kind.CONTAINER:
         return (
-            f"'{environment.title}' is no container. A course's sessions run in containers, where "
-            "nothing of a student but the course's folder can be seen: choose another environment."
+            f"'{environment.title}' is not a container. Course sessions run in containers, "
+            "which see only the course's folder of a student's files. Choose another "
+            "environment."
         )
     if environment.server is Server.BESIDE:
         return (
-            f"The server of '{environment.title}' runs beside its container, where it would see "
-            "all of a student's files: choose an environment that has JupyterLab inside."
+            f"The server of '{environment.title}' runs outside its container, where it sees "
+            "all of a student's files. Choose an environment that has JupyterLab inside."
         )
     return ""
 
@@ -127,14 +128,13 @@ def check_asked(said: Mapping[str, Any], environment: Environment) -> None:
     named = said.get("environment", environment.name)
     if named != environment.name:
         raise NotAllowed(
-            f"This course runs in '{environment.title}', not in '{str(named)[:60]}'. Leave the "
-            "environment out."
+            f"This course uses '{environment.title}', not '{str(named)[:60]}'. Do not set the "
+            "environment."
         )
     for key in said:
         if key != "environment" and key not in IN_COURSES:
             raise InvalidRequest(
-                f"In a course, '{key[:60]}' is the course's to say. You may choose: "
-                f"{', '.join(sorted(IN_COURSES))}.",
+                f"The course sets '{key[:60]}'. You can choose: {', '.join(sorted(IN_COURSES))}.",
                 field=key[:60],
             )
 

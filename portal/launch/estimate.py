@@ -20,7 +20,7 @@ NEVER = 300 * 86_400
 AT_ONCE = 5.0
 _FEWEST = 3  # recorded waits from which a median is made
 
-NO_END = "Nobody can say when this starts: jobs before it have no end time."
+NO_END = "Start time unknown: jobs ahead of it have no end time."
 
 
 class Wait(NamedTuple):
@@ -175,7 +175,7 @@ def without_slurm(
         )
     return Estimate(
         outlook=Outlook.UNKNOWN,
-        reason="Nobody can say when this starts: what it needs is not free, and no like session is "
-        "recorded yet.",
+        reason="Start time unknown: the requested resources are not free, and no similar session "
+        "is recorded yet.",
         made_at=now,
     )

@@ -8,11 +8,11 @@ from typing import Any
 from ..models.session.estimate import Basis, Estimate, Outlook
 
 _SOURCES = {
-    Basis.SLURM: "Slurm's estimate; earlier where jobs end before their time.",
-    Basis.LARGER: "Or earlier: this is Slurm's estimate for a larger choice.",
-    Basis.SNAPSHOT: "By what is free now.",
-    Basis.QUEUE: "After the jobs that wait for the like, by Slurm's estimate for those.",
-    Basis.WAITS: "As long as like sessions have usually waited.",
+    Basis.SLURM: "Slurm's estimate; earlier if other jobs end before their time limit.",
+    Basis.LARGER: "Slurm's estimate for a larger request; this one may start earlier.",
+    Basis.SNAPSHOT: "Based on what is free now.",
+    Basis.QUEUE: "Based on Slurm's estimate for similar jobs ahead in the queue.",
+    Basis.WAITS: "Based on how long similar sessions waited.",
     Basis.LIMIT: "",
     Basis.NONE: "",
 }
@@ -43,7 +43,7 @@ def sentence(estimate: Estimate, now: float) -> str:
     if estimate.outlook is Outlook.LATER and estimate.starts_at is not None:
         start = f"Starts in {about(estimate.starts_at - now)}."
         return f"{start} {estimate.reason}".strip()
-    return estimate.reason or "Nobody can say when this starts."
+    return estimate.reason or "Start time unknown."
 
 
 def source(estimate: Estimate) -> str:

@@ -83,7 +83,7 @@ class Extending(Configurable):
         value = proposal["value"]
         assert isinstance(value, tuple)
         if not all(type(number) is int and 0 < number <= _A_WEEK for number in value):
-            raise TraitError(f"These are whole minutes, from 1 to {_A_WEEK}: {value!r}.")
+            raise TraitError(f"Must be whole minutes from 1 to {_A_WEEK}, not {value!r}.")
         if not value and proposal["trait"].name == "minutes":  # type: ignore[attr-defined]
             raise TraitError("c.Extending.minutes is empty: set c.Extending.allowed = False.")
         return tuple(sorted(set(value)))
@@ -128,7 +128,7 @@ def offer(
         minutes = (int(room // 60),)
     latest = None if bound is None else end + bound.room
     if not (settings.allowed or anyway):
-        return ExtendOffer(latest_end=latest, reason="Sessions are not extended on this site.")
+        return ExtendOffer(latest_end=latest, reason="This site does not allow extending sessions.")
     if not minutes and bound is not None:
         return ExtendOffer(latest_end=max(end, latest or 0), reason=_cannot(bound))
     return ExtendOffer(allowed=True, minutes=minutes, latest_end=latest)
@@ -142,7 +142,8 @@ def extended(running: Running, minutes: int, settings: Extending, now: float) ->
     """
     if not 1 <= minutes <= max(settings.minutes):
         raise InvalidRequest(
-            f"A session is extended by 1 to {max(settings.minutes)} minutes at once.", "minutes"
+            f"A session can be extended by 1 to {max(settings.minutes)} minutes at a time.",
+            "minutes",
         )
     end, bound = _end_and_bound(running, settings, now)
     gone = max(0.0, now - end)
@@ -152,7 +153,7 @@ def extended(running: Running, minutes: int, settings: Extending, now: float) ->
         if most < 1:
             raise NotAllowed(_cannot(bound))
         raise NotAllowed(
-            f"This session can be extended by {most} minute{'' if most == 1 else 's'} at most, "
+            f"This session can be extended by at most {most} minute{'' if most == 1 else 's'}, "
             f"until {clock(end + bound.room)}: {bound.why}."
         )
     assert running.job.time_limit is not None  # _end_and_bound saw it
@@ -174,9 +175,9 @@ def _end_and_bound(
     """Return the end of its time, and the nearest of all limits. Raises Conflict, NotAllowed."""
     job = running.job
     if job.state.pending:
-        raise Conflict("This session has not started: its time has not begun.")
+        raise Conflict("This session has not started yet, so it cannot be extended.")
     if job.state not in _GOES_ON:
-        raise Conflict("This session is over already, or about to be.")
+        raise Conflict("This session has ended or is ending.")
     if job.time_limit is None or job.end_time is None:
         raise Conflict("This session has no time limit: there is nothing to extend.")
     if running.environment is None:
@@ -213,7 +214,7 @@ def _bounds_of_time(
             bounds.append(_Bound(longest - limit, why))
     if settings.most_minutes and running.asked is not None:
         most = time_text(settings.most_minutes * 60)
-        why = f"sessions are extended by at most {most} of time in all"
+        why = f"sessions can be extended by at most {most} in total"
         bounds.append(_Bound(running.asked + settings.most_minutes * 60 - limit, why))
     return bounds
 
@@ -231,6 +232,6 @@ def _bounds_of_reservations(
                 bounds.append(_Bound(reservation.end_time - end, why))
         elif reservation.end_time > now and not set(job.nodes).isdisjoint(reservation.nodes):
             # An overlap that exists already is Slurm's or an admin's doing: no extension.
-            why = f"the reservation '{reservation.name}' has its node from then on"
+            why = f"the reservation '{reservation.name}' needs its node then"
             bounds.append(_Bound(max(0.0, reservation.start_time - end), why))
     return bounds

@@ -133,7 +133,7 @@ FIELDS = (
         "a time such as '2:00:00'",
         sbatch=("time", lambda of: of.time),
         moved=True,
-        moved_label="Time from its start",
+        moved_label="Time limit, counted from its start",
         in_courses=True,
         size=True,
     ),
@@ -174,7 +174,7 @@ FIELDS = (
         sbatch=("nodes", lambda of: of.nodes),
         counts="nodes",
         folded=True,
-        note="JupyterLab runs on the first",
+        note="JupyterLab runs on the first node",
     ),
     Field(
         "constraint",

@@ -167,9 +167,9 @@ def objections(
         reasons += refused or accounting_limits(resources, rows, limits)
     if partition is not None:
         if qos and not admits_qos(partition, qos):
-            takes = f" It takes: {', '.join(partition.allow_qos)}." if partition.allow_qos else ""
+            takes = f" Allowed: {', '.join(partition.allow_qos)}." if partition.allow_qos else ""
             where = f"the partition '{partition.name}'"
-            reasons.append(f"The QOS '{qos}' may not be used in {where}.{takes}")
+            reasons.append(f"The QOS '{qos}' is not allowed in {where}.{takes}")
         flags = snapshot.qos[qos].flags if qos in snapshot.qos else ()
         reasons += partition_limits(resources, partition, snapshot, flags)
     if resources.reservation:
@@ -187,11 +187,13 @@ def _accounting(
         rows = [row for row in rows if row.account == resources.account]
         if not rows:
             yours = ", ".join(sorted({row.account for row in associations}))
-            return [f"You may not charge the account '{resources.account}'. Yours: {yours}."]
+            return [f"You cannot use the account '{resources.account}'. Your accounts: {yours}."]
     if resources.qos:
         qos = sorted({name for row in rows for name in row.qos})
         if resources.qos not in qos:
-            return [f"The QOS '{resources.qos}' is not open to you. Yours: {', '.join(qos)}."]
+            return [
+                f"The QOS '{resources.qos}' is not available to you. Available: {', '.join(qos)}."
+            ]
     return []
 
 
@@ -203,13 +205,16 @@ def _named_partition(
     if resources.partition not in snapshot.partitions:
         names = ", ".join(p.name for p in allowed_partitions(person, snapshot, associations))
         raise InvalidRequest(
-            f"This cluster has no partition '{resources.partition}'. Yours: {names}.", "partition"
+            f"This cluster has no partition '{resources.partition}'. Available: {names}.",
+            "partition",
         )
     partition = snapshot.partitions[resources.partition]
     allowed = allowed_partitions(person, snapshot, associations)
     if partition not in allowed:
         names = ", ".join(p.name for p in allowed) or "none"
-        raise NotAllowed(f"The partition '{partition.name}' is not open to you. Yours: {names}.")
+        raise NotAllowed(
+            f"The partition '{partition.name}' is not available to you. Available: {names}."
+        )
     return partition
 
 
@@ -232,5 +237,5 @@ def _reservation(
 ) -> list[str]:
     reservation = snapshot.reservations.get(name)
     if reservation is None or not usable_reservation(reservation, person, associations):
-        return [f"There is no reservation '{name}' for you."]
+        return [f"No reservation '{name}' is available to you."]
     return []

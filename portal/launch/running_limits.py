@@ -54,7 +54,9 @@ def _max_jobs(rows: Sequence[Association], user: str, snapshot: ClusterSnapshot)
             most = f"{row.max_jobs} job{'' if row.max_jobs == 1 else 's'}"
             ends = jobs[len(jobs) - row.max_jobs].end_time if row.max_jobs else None
             reached.append(
-                HeldBack(f"Your account '{row.account}' lets you run {most} at one time.", ends)
+                HeldBack(
+                    f"Your account '{row.account}' lets you run {most} at the same time.", ends
+                )
             )
     return reached
 
@@ -93,7 +95,8 @@ def _tres_limits(
             if until != 0:
                 who = {"user": "you", "account": f"the account '{account}'"}.get(whose, "everyone")
                 reason = (
-                    f"The QOS '{qos}' lets {who} together use {tres_words(name, most)} at one time."
+                    f"The QOS '{qos}' lets {who} together use {tres_words(name, most)} at the "
+                    "same time."
                 ).replace("you together", "you")
                 reached.append(HeldBack(reason, until))
     return reached
@@ -139,8 +142,8 @@ def _waits_already(
             job.reason.startswith("QOS") and job.qos == qos
         ):
             return HeldBack(
-                f"Slurm holds back your job {job.id} for a limit of your account or QOS "
-                f"({job.reason}), and this one would wait with it.",
+                f"Your job {job.id} waits for a limit of your account or QOS ({job.reason}), "
+                "and this session would wait, too.",
                 None,
             )
     return None

@@ -28,25 +28,25 @@ _PENDING = {
     ),
     "PartitionDown": "the partition is closed at the moment",
     "PartitionInactive": "the partition takes no jobs at the moment",
-    "PartitionTimeLimit": "it asks for more time than the partition allows",
-    "PartitionNodeLimit": "it asks for more nodes than the partition has free or allows",
-    "PartitionConfig": "the partition does not allow what it asks for",
-    "AccountNotAllowed": "the account may not use this partition",
-    "QOSNotAllowed": "the QOS may not be used here",
+    "PartitionTimeLimit": "it requests more time than the partition allows",
+    "PartitionNodeLimit": "it requests more nodes than the partition has free or allows",
+    "PartitionConfig": "the partition does not allow its request",
+    "AccountNotAllowed": "the account is not allowed in this partition",
+    "QOSNotAllowed": "the QOS is not allowed here",
     "InvalidAccount": "the account is not valid",
     "InvalidQOS": "the QOS is not valid",
-    "BadConstraints": "no node can ever satisfy what it asks for",
+    "BadConstraints": "no node can ever satisfy its request",
     "Licenses": "waiting for a licence",
     "Prolog": "the node is being prepared",
     "NodeDown": "a node it needs is down",
     "Cleaning": "an earlier run of it is being cleaned up",
     "InactiveLimit": "it reached the inactivity limit",
-    "JobArrayTaskLimit": "its array may run no more tasks at the same time",
-    "AssociationJobLimit": "your account runs as many jobs as it may",
-    "QOSJobLimit": "the QOS runs as many jobs as it may",
+    "JobArrayTaskLimit": "its array runs its maximum number of tasks",
+    "AssociationJobLimit": "your account runs its maximum number of jobs",
+    "QOSJobLimit": "the QOS runs its maximum number of jobs",
     "MaxSubmitJobs": "too many jobs are submitted already",
     "FrontEndDown": "no front end node is available",
-    "SchedDefer": "Slurm will look at it soon",
+    "SchedDefer": "Slurm will consider it soon",
     "SystemFailure": "Slurm had an internal failure",
     "JobLaunchFailure": "it could not be started on its node",
     "ReqNodeNotAvail, May be reserved for other job": "the nodes it needs are not available now: "
@@ -69,10 +69,10 @@ _STATES = {
     JobState.FAILED: "it failed",
     JobState.LAUNCH_FAILED: "it could not be started on its node",
     JobState.NODE_FAIL: "its node failed",
-    JobState.OUT_OF_MEMORY: "it used more memory than it had asked for",
+    JobState.OUT_OF_MEMORY: "it used more memory than it requested",
     JobState.PENDING: "waiting",
     JobState.POWER_UP_NODE: "its nodes are being switched on",
-    JobState.PREEMPTED: "it had to make room for a job with a higher priority",
+    JobState.PREEMPTED: "it was preempted by a job with a higher priority",
     JobState.RECONFIG_FAIL: "its node could not be reconfigured",
     JobState.REQUEUED: "it was put back into the queue",
     JobState.REQUEUE_FED: "it was put back into the queue of another cluster",
@@ -97,12 +97,12 @@ _NODE = (
     ({"POWERING_UP"}, "is being switched on"),
     ({"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"}, "switched off to save power"),
     ({"REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED"}, "is being rebooted"),
-    ({"FUTURE"}, "not there yet"),
+    ({"FUTURE"}, "not in service yet"),
     ({"DOWN", "ERROR"}, "down"),
     ({"INVAL", "INVALID_REG"}, "has less than Slurm's configuration says, and takes no jobs"),
     ({"FAIL", "FAILING"}, "may fail soon, and takes no jobs"),
     ({"MAINT"}, "in maintenance"),
-    ({"BLOCKED"}, "kept free for a job that needs it alone"),
+    ({"BLOCKED"}, "kept free for a job that needs the whole node"),
     ({"UNKNOWN"}, "Slurm has not heard from it yet"),
 )
 _NODE_IN_USE = {"ALLOCATED", "MIXED", "COMPLETING"}
@@ -150,7 +150,7 @@ def pending_words(reason: str) -> str:
             (word for key, word in _WHAT if rest.lower().startswith(key.lower())), rest or "jobs"
         )
         whose = {
-            "PerUser": "per person",
+            "PerUser": "per user",
             "PerAccount": "per account",
             "PerNode": "per node",
             "PerJob": "per job",
@@ -176,7 +176,9 @@ def node_words(state: str) -> str:
     if words & {"DRAIN", "DRAINED", "DRAINING"}:
         busy = words & _NODE_IN_USE or "DRAINING" in words
         return (
-            "draining: its jobs go on, it takes no new ones" if busy else "drained: takes no jobs"
+            "draining: running jobs continue, no new jobs start"
+            if busy
+            else "drained: no jobs start"
         )
     return next((description for flags, description in _NODE_FREE if words & flags), state)
 

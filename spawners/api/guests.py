@@ -72,7 +72,7 @@ class GuestHandler(MovesBase):
         spawner = owner.orm_spawners.get(server) if owner else None
         guest = orm.User.find(self.db, person)
         if spawner is None or not server.startswith(_PREFIX):
-            raise NotFound("There is no such session of a course.")
+            raise NotFound("There is no such course session.")
         if guest is None:
             raise NotFound(f"The Hub does not know '{person}'.")
         return spawner, guest
@@ -88,4 +88,4 @@ class GuestHandler(MovesBase):
             if member.course == name
         }
         if (user, Role.STUDENT) not in roles or not roles & {(person, role) for role in STAFF}:
-            raise NotAllowed(f"'{person}' may not help '{user}' in a course '{name}'.")
+            raise NotAllowed(f"'{person}' is not allowed to help '{user}' in the course '{name}'.")

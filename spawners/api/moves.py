@@ -31,7 +31,7 @@ class MovesBase(APIHandler):
         await super().prepare()
         who = self.current_user
         if not isinstance(who, orm.Service) or who.name != SERVICE:
-            raise web.HTTPError(403, "Only the portal's service may ask this.")
+            raise web.HTTPError(403, "Only the portal's service may call this.")
 
     def answer(self, model: Any, status: int = 200) -> None:
         self.set_status(status)

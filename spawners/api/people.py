@@ -23,8 +23,8 @@ MAX_BODY = 1024 * 1024  # bytes; a roster of 5,000
 _MOST = 5000
 _AT_ONCE = 8  # questions to the directory
 _NO_DIRECTORY = (
-    "They have never logged in, and this site's authenticator tells nobody who there is: they log "
-    "in once by themselves."
+    "The user has never signed in, and this site's authenticator cannot look up users. The "
+    "user must sign in once."
 )
 
 

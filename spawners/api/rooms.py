@@ -88,7 +88,7 @@ class RoomHandler(MovesBase):
         owner, room = orm.User.find(self.db, user), server_of(server)
         spawner = owner.orm_spawners.get(server) if owner else None
         if spawner is None or room is None or room.kind is not CourseKind.ROOM:
-            raise NotFound("There is no such room of a course.")
+            raise NotFound("There is no such course room.")
         return spawner, room
 
     async def _members(self, user: str, course: str) -> dict[int | None, orm.User]:
@@ -99,7 +99,7 @@ class RoomHandler(MovesBase):
         members = await shared.store.members.of(course)
         staff = {member.person for member in members if member.role in STAFF}
         if user not in staff or not kept.course.together:
-            raise NotAllowed(f"'{user}' can have no room of a course '{course}'.")
+            raise NotAllowed(f"'{user}' cannot have a room of the course '{course}'.")
         names = [member.person for member in members if member.person != user]
         users = self.db.query(orm.User).filter(orm.User.name.in_(names))
         return {member.id: member for member in users}

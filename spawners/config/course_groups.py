@@ -28,7 +28,9 @@ async def course_groups(name: str) -> tuple[str, ...]:
     try:
         memberships = await HubContext.of(hub.config).memberships.mine(name, patience=PATIENCE)
     except Exception:  # a fault of ours, which is in the log, keeps nobody from logging in
-        hub.log.warning("Courses of %s stay as they were: the portal's database is away", name)
+        hub.log.warning(
+            "Courses of %s were not refreshed: the portal's database does not answer", name
+        )
         mine = held(hub.db, name)
     else:
         approved = [

@@ -95,7 +95,8 @@ class SessionProxy(ConfigurableHTTPProxy):
             if owners:
                 self.log.error("%s belongs to %s: no route there for %s", host, owners, mine)
                 raise StartFailed(
-                    f"The address of this session, {host}, belongs to another one. Ask an admin."
+                    f"The address of this session, {host}, belongs to another session. Ask an "
+                    "admin."
                 )
             self._note(routespec, data)
         await super().add_route(routespec, target, data)

@@ -72,4 +72,4 @@ class ProxyWatch:
                 await self.look()
             except Exception as error:
                 # It is away, or its response was lost; JupyterHub's own requests log that.
-                self._log.debug("The proxy could not be asked: %s", error)
+                self._log.debug("The proxy could not be checked: %s", error)

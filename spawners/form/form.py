@@ -139,9 +139,9 @@ class LaunchForm(LoggingConfigurable):
                 )
             elif area.free_bytes is not None and area.free_bytes < self.minimum_free * 1024**2:
                 problems.append(
-                    f"{area.title} ({area.path}) has only {words.size(area.free_bytes)} free, too "
-                    "little for a session to start. Delete what you do not need, or ask "
-                    f"{self.contact} for space."
+                    f"{area.title} ({area.path}) has only {words.size(area.free_bytes)} free, "
+                    "too little for a session to start. Delete files that you do not need, or "
+                    f"ask {self.contact} for space."
                 )
         return problems
 
@@ -175,14 +175,14 @@ class LaunchForm(LoggingConfigurable):
         if snapshot is None:
             problems.append(
                 "Slurm does not answer, so no session can start now. Try again in a minute; "
-                f"if it lasts, tell {self.contact}."
+                f"if this continues, tell {self.contact}."
             )
             snapshot = ClusterSnapshot(taken_at=now)
         else:
             stale = words.outdated(snapshot, self.stale_after, "these numbers are", now)
         environments = ordered(environments, habits)
         if not environments:
-            problems.append(f"No environment is open to you. Please ask {self.contact}.")
+            problems.append(f"No environment is available to you. Please ask {self.contact}.")
         partitions = allowed_partitions(person, snapshot, associations)
         last = last_choice.well_formed(last)
         chosen = last_choice.chosen_environment(environments, last)
@@ -194,7 +194,7 @@ class LaunchForm(LoggingConfigurable):
         supply = availability(snapshot, [p.name for p in partitions], now)
         if snapshot.partitions and not partitions and associations != ():
             problems.append(
-                f"No partition of this cluster is open to you now. Please ask {self.contact}."
+                f"No partition of this cluster is available to you now. Please ask {self.contact}."
             )
         simulated = {name for name in supply.gpus if self.simulates(name)}
         preset = last_choice.preset(chosen, defaults, last)

@@ -130,7 +130,7 @@ def stale(spawner: Any) -> str:
         snapshot = spawner.shared.cluster.last
         if snapshot is None:
             return ""
-        return outdated(snapshot, spawner.shared.form.stale_after, "what you see here is")
+        return outdated(snapshot, spawner.shared.form.stale_after, "the data on this page is")
     except AttributeError:
         return ""
 

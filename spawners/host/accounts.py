@@ -49,18 +49,18 @@ async def home_of(
     except KeyError:
         if not await blocking.call("own-account", _own_account, seconds):
             raise Unavailable(
-                f"The account of '{name}' could not be looked up: the Hub's machine knows not even "
-                "the Hub's own account. Sessions that run go on. An admin can look with "
-                "'getent passwd' there."
+                f"The account of '{name}' could not be looked up: the Hub's machine does not "
+                "find even the Hub's own account. Running sessions continue. An admin can "
+                "check with 'getent passwd' there."
             ) from None
         raise NotAllowed(
-            f"'{name}' has no account on this cluster. Ask an admin to make one."
+            f"'{name}' has no account on this cluster. Ask an admin to create one."
         ) from None
     except StillRunning:
         raise Unavailable(
             f"The account of '{name}' could not be looked up within {seconds:g} seconds: the "
-            "service that knows the accounts does not answer on the Hub's machine. Sessions that "
-            "run go on. Try again in a minute; if it lasts, tell an admin."
+            "name service of the Hub's machine does not answer. Running sessions continue. "
+            "Try again in a minute; if this continues, tell an admin."
         ) from None
     if service:  # sudo lets the Hub act as the account of images, too
         raise refusal(name)

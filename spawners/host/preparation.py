@@ -38,8 +38,8 @@ class Preparation:
         except StillRunning:
             spawner.log.warning("preparation_hook for %s: longer than %s s", name, seconds)
             return (
-                f"Your account could not be prepared within {seconds:g} seconds. Try again in a "
-                f"minute; if it lasts, ask {contact}."
+                f"Your account could not be prepared within {seconds:g} seconds. Try again in "
+                f"a minute; if this continues, ask {contact}."
             )
         except Exception:
             # Its message is for the Hub's log only: it may hold paths, commands, secrets.

@@ -39,7 +39,9 @@ def check(body: Any) -> None:
         value = body.get(field)
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and len(text) > most:
-                raise HTTPError(400, f"'{field}' is too long: it has {most} characters at most.")
+                raise HTTPError(
+                    400, f"'{field}' is too long: at most {most} characters are allowed."
+                )
 
 
 def apply() -> None:
@@ -67,11 +69,11 @@ PATCH = Patch(
         *(f"{handler.__module__}:{handler.__name__}" for handler in BODIES),
     ),
     why=(
-        "Security: JupyterHub's columns have lengths, which SQLite does not mind and PostgreSQL "
-        "refuses with an error that nobody can read; a token's note of a mebibyte is read with "
-        "every list of tokens."
+        "Security: JupyterHub's columns have lengths, which SQLite ignores and PostgreSQL "
+        "enforces with an unreadable error; a token's note of a mebibyte is read with every "
+        "list of tokens."
     ),
     upstream="none",
-    until="JupyterHub checks lengths in its API, and its handlers have limits of their own.",
+    until="JupyterHub checks lengths in its API, and its handlers have their own limits.",
     apply=apply,
 )

@@ -29,11 +29,13 @@ PATCH = Patch(
     name="bounded-application",
     changes=("jupyterhub.app:JupyterHub.init_tornado_application",),
     why=(
-        "Security: JupyterHub answers at every host that leads to it, sessions' hosts too, and "
-        "reads bodies of 100 MB into memory before it asks who sends them. It makes tornado's "
-        "plain Application, and has no hook for another."
+        "Security: JupyterHub answers at every host that leads to it, including sessions' "
+        "hosts, and reads bodies of 100 MB into memory before it authenticates the sender. It "
+        "creates tornado's plain Application, without a hook for another class."
     ),
     upstream="none",
-    until="JupyterHub has a setting for the class of its application, or these two bounds itself.",
+    until=(
+        "JupyterHub has a setting for the class of its application, or enforces both bounds itself."
+    ),
     apply=apply,
 )

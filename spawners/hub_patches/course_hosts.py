@@ -47,10 +47,10 @@ PATCH = Patch(
         "jupyterhub.handlers.base:UserUrlHandler._redirect_to_user_server",
     ),
     why=(
-        "Security: JupyterHub has one host for all servers of a person. In a course's session runs "
-        "what others wrote, and on its owner's host that would reach their other sessions."
+        "Security: JupyterHub has one host for all servers of a user. A course session runs "
+        "code that others wrote, which could reach the user's other sessions on the same host."
     ),
     upstream="https://github.com/jupyterhub/jupyterhub/issues/3459",
-    until="c.JupyterHub.subdomain_hook is asked with the server's name, too.",
+    until="c.JupyterHub.subdomain_hook also gets the server's name.",
     apply=apply,
 )

@@ -23,7 +23,7 @@ def apply() -> None:
 PATCH = Patch(
     name="database-ping",
     changes=("jupyterhub.orm:register_ping_connection",),
-    why="With the question, a class of 200 took the Hub 8.4 instead of 6.7 s of CPU, and all were "
+    why="With the ping, a class of 200 took the Hub 8.4 instead of 6.7 s of CPU, and all were "
     "ready after 9.1 instead of 7.7 s.",
     upstream="none",
     until="JupyterHub pings servers only, or has SQLAlchemy do it (pool_pre_ping).",

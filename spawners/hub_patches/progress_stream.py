@@ -40,8 +40,8 @@ class ProgressStream(SpawnProgressAPIHandler):
         if _open[key] >= AT_MOST:
             refused = web.HTTPError(
                 429,
-                f"You follow {AT_MOST} starts already, which is the most. "
-                "Close some of the pages that show one.",
+                f"You already have the maximum of {AT_MOST} progress pages open. Close some "
+                "of them.",
             )
             # JupyterHub takes headers of an error from there, and drops the handler's own.
             refused.headers = {"Retry-After": "30"}  # type: ignore[attr-defined]
@@ -81,10 +81,11 @@ PATCH = Patch(
     name="progress-stream",
     changes=("jupyterhub.apihandlers.users:SpawnProgressAPIHandler",),
     why=(
-        "Security: JupyterHub's stream goes on until the start is over, whoever hears it, and "
-        "nobody counts them. Jobs wait for days, and each stream that was left keeps its place."
+        "Security: JupyterHub's streams continue until the start is over, even without a "
+        "reader, and their number has no limit. Jobs wait for days, and abandoned streams "
+        "keep their resources."
     ),
     upstream="none",
-    until="JupyterHub ends a stream with its connection, and bounds how many one person has.",
+    until="JupyterHub ends a stream with its connection, and limits their number per user.",
     apply=apply,
 )

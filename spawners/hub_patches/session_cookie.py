@@ -68,10 +68,10 @@ PATCH = Patch(
         "jupyterhub.handlers.base:BaseHandler.clear_login_cookie",
     ),
     why=(
-        "Security: a page on a host below the Hub's can set jupyterhub-session-id, with which "
-        "JupyterHub makes _xsrf, and has every action of its visitors refused."
+        "Security: a page on a host below the Hub's can set jupyterhub-session-id, from which "
+        "JupyterHub derives _xsrf, so that every action of its visitors is refused."
     ),
     upstream="https://github.com/jupyterhub/jupyterhub/issues/4674 (the prefix, for logins only)",
-    until="c.JupyterHub.cookie_host_prefix_enabled covers the id of the browser's session, too.",
+    until="c.JupyterHub.cookie_host_prefix_enabled also covers the id of the browser's session.",
     apply=apply,
 )

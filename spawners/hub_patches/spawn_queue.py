@@ -52,11 +52,11 @@ def apply() -> None:
 PATCH = Patch(
     name="spawn-queue",
     changes=("jupyterhub.user:User.spawn",),
-    why="Launches that came together held the event loop for 10 to 20 ms each in one turn, for "
-    "seconds in a class; and a wait in the middle of one lost one server in fifty. While 100 "
-    "people launch at the same moment, others wait for 0.4 s for a page, without it for 0.7 s "
-    "(95th percentiles). In a class that the portal starts, which asks for a few at a time, it "
-    "makes no difference.",
+    why="Launches that came together held the event loop for 10 to 20 ms each at a time, for "
+    "seconds in a class; and a wait in the middle of a launch lost one server in fifty. "
+    "While 100 people launch at the same moment, others wait for 0.4 s for a page, "
+    "without it for 0.7 s (95th percentiles). It makes no difference in a class that the "
+    "portal starts, a few sessions at a time.",
     upstream="none",
     until="JupyterHub lets other requests run between the launches that came at the same moment.",
     apply=apply,

@@ -64,8 +64,9 @@ PATCH = Patch(
         "jupyterhub.handlers.login:LogoutHandler.default_handle_logout",
     ),
     why=(
-        "Correctness: a session's record and its page say who ended it and why, a session that "
-        "does not report is not ended for idleness, and none of that reaches Spawner.stop()."
+        "Correctness: a session's record and its page show who ended it and why, a session "
+        "that does not report is not stopped as idle, and Spawner.stop() gets none of this "
+        "information."
     ),
     upstream="none",
     until="JupyterHub tells Spawner.stop() for whom it is called.",

@@ -122,10 +122,12 @@ def _may_start(spawner: SessionSpawner, kind: CourseSession, role: Role) -> None
     if role in STAFF or kind.starters == "members":
         return
     if kind.starters != "service":
-        raise NotAllowed("Only the staff of a course start such a session.")
+        raise NotAllowed("Only the staff of a course can start this session.")
     asker = getattr(spawner.handler, "current_user", None)
     if not (isinstance(asker, orm.Service) and asker.name == SERVICE):
-        raise NotAllowed("A rehearsal is started by the staff of a course, from its page.")
+        raise NotAllowed(
+            "Only the staff of a course can start a rehearsal, from the course's page."
+        )
 
 
 async def _environment(spawner: SessionSpawner, kept: KeptCourse) -> Environment:
@@ -141,7 +143,7 @@ async def _environment(spawner: SessionSpawner, kept: KeptCourse) -> Environment
     if offer.environment is None:
         raise NotAllowed(
             f"The environment of the course '{kept.course.title}' cannot be used now. "
-            f"{offer.reason} Its instructor may choose another one."
+            f"{offer.reason} Its instructor can choose another one."
         )
     return offer.environment
 

@@ -21,8 +21,8 @@ async def make_log(directory: str, account: str) -> str:
         return await asyncio.to_thread(_make, directory, account)
     except OSError as error:
         raise ConfigurationError(
-            f"The log of the session cannot be made in {directory}: {error.strerror}. An admin can "
-            "look with 'portal doctor'."
+            f"The log of the session cannot be created in {directory}: {error.strerror}. An "
+            "admin can check with 'portal doctor'."
         ) from None
 
 

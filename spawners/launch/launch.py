@@ -73,8 +73,8 @@ async def _look(spawner: SessionSpawner) -> Readiness:
         spawner.log.warning("Associations of %s: %s", spawner.user.name, error)
         associations = None
         unknown = (
-            "Which Slurm accounts are yours cannot be read now, so Slurm alone says whether a "
-            f"session may start. {error.message}"
+            "Your Slurm accounts cannot be read now, so only Slurm checks whether a session "
+            f"may start. {error.message}"
         )
     try:
         home = await spawner.home()
@@ -173,8 +173,8 @@ async def _judged(spawner: SessionSpawner, asked: Asked, *, runs: bool) -> Launc
     snapshot = await _snapshot(spawner, late=_LATE)
     if snapshot.error:
         raise SlurmUnavailable(
-            f"Slurm does not answer now, so nothing was submitted. {snapshot.error} "
-            "Sessions that run go on. Try again in a minute."
+            f"Slurm does not answer now, so nothing was submitted. {snapshot.error} Running "
+            "sessions continue. Try again in a minute."
         )
     ready = await readiness(spawner)
     if ready.problems:

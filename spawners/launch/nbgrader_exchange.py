@@ -28,8 +28,8 @@ async def exchange_of(directory: str, course: CourseName, account: str) -> str:
     except (OSError, KeyError) as error:
         why = error.strerror if isinstance(error, OSError) else f"{account} is not known"
         raise ConfigurationError(
-            f"The exchange of the course '{course}' cannot be made in '{directory}' "
-            f"(c.Courses.exchange_directory): {why}. An admin can look with 'portal doctor'."
+            f"The exchange of the course '{course}' cannot be created in '{directory}' "
+            f"(c.Courses.exchange_directory): {why}. An admin can check with 'portal doctor'."
         ) from None
 
 

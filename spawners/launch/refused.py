@@ -37,8 +37,8 @@ class RefusedLaunches:
         if self._allowance.take(who, time.monotonic()) is None:
             seconds = max(1, self._allowance.wait(who))
             error = TooManyRequests(
-                "Your launches in courses were refused too often. Read why, then try again in "
-                f"{seconds} s."
+                "Too many of your launches in courses were refused. Read the reason, then try "
+                f"again in {seconds} s."
             )
             error.details = {"retry_after": seconds}
             raise error

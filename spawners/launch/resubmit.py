@@ -31,7 +31,7 @@ def reason_of(job: Job) -> str:
     if job.state is JobState.UNKNOWN:
         return f"Slurm has lost job {job.id}"
     if job.state is JobState.FAILED:
-        return f"Its node did not begin job {job.id}"
+        return f"Its node did not start job {job.id}"
     return f"The node of job {job.id} failed"
 
 

@@ -50,7 +50,7 @@ class UserOptions(SessionSpawner):
         known = {key: value for key, value in query.items() if key in OPTION_KEYS}
         self.prefill = well_formed(self.options_from_form(known))
         raise SpawnException(
-            "The link filled in this page. Look at the choice, then press Start.",
+            "The link filled in this form. Check the options, then press Start.",
             reason="prefilled",
             status_code=200,
         )

@@ -74,7 +74,7 @@ class IdleSessions(Configurable):
         if 0 < proposal.value < LEAST:
             raise TraitError(
                 f"c.IdleSessions.timeout must be 0 or at least {LEAST} seconds, not "
-                f"{proposal.value}: sessions say only every five minutes what was done in them."
+                f"{proposal.value}: sessions report their activity only every five minutes."
             )
         return int(proposal.value)
 
@@ -116,7 +116,7 @@ def role() -> dict[str, Any]:
     """Return the role of the service."""
     return {
         "name": SERVICE,
-        "description": "Stops sessions in which nobody does anything",
+        "description": "Stops idle sessions",
         "scopes": SCOPES,
         "services": [SERVICE],
     }
@@ -136,6 +136,6 @@ def refuse_for_silence(user: Any, server: str) -> None:
     if heard is None or (utcnow(with_tz=False) - heard).total_seconds() > SILENT:
         raise HTTPError(
             409,
-            "This session does not report to the Hub at present. What is done in it is not known, "
-            "so it is not stopped for idleness.",
+            "This session does not report to the Hub at present. Its activity is not known, "
+            "so it is not stopped as idle.",
         )

@@ -46,7 +46,9 @@ class Recorder:
         self._news.set()
         while len(self._waiting) > _MOST:
             lost, _ = self._waiting.popitem(last=False)
-            self.log.error("The database is away for too long: session %s is not recorded", lost)
+            self.log.error(
+                "The database has not answered for too long: session %s is not recorded", lost
+            )
 
     def close(self, record: SessionRecord) -> None:
         """Close a session that has no spawner any more: its record ends when its job has."""
@@ -137,10 +139,10 @@ class Recorder:
                 await self._reconcile(held)
                 pause = _RECONCILE_EVERY
             except PortalError as error:
-                self.log.debug("Open sessions are looked at later: %s", error)
+                self.log.debug("Open sessions are checked later: %s", error)
                 pause = _LONGEST_PAUSE
             except Exception:
-                self.log.exception("Open sessions cannot be looked at")
+                self.log.exception("Open sessions cannot be checked")
                 pause = _RECONCILE_EVERY
             await asyncio.sleep(pause)
 

@@ -24,7 +24,7 @@ FOR_HEADER = "X-Portal-For"  # of portal.hubapi, which only the service uses
 
 CULLED = StopReason(
     code=StopCode.IDLE,
-    words="Nothing was done in it for a long time, and this site ends such sessions.",
+    words="The session was idle for a long time, and this site stops idle sessions.",
 )
 
 _asker: ContextVar[str] = ContextVar("portal_asker", default="")
@@ -100,12 +100,12 @@ def reason(
     if by:
         return Ending(code="stopped", message=stop_words(by, owner, owner), by=by)
     if not ready:
-        return Ending(code="start_failed", message="The session was not ready in time.")
+        return Ending(code="start_failed", message="The session did not become ready in time.")
     if answers:
         return Ending(code="stopped", message=stop_words("", owner, owner))
     silence = f"did not answer the Hub within {http_timeout} seconds"
     if came_back:
         message = f"After a restart of the Hub the session's server {silence}, so it was stopped."
         return Ending(code="failed", message=message)
-    message = f"The session's server said where it listens, but {silence}."
+    message = f"The session's server reported its port, but {silence}."
     return Ending(code="start_failed", message=message)

@@ -70,7 +70,7 @@ async def queue_successor(
         raise
     successor = Successor(
         options=request.options(),
-        words=f"Job {job_id} was submitted. The session goes on.",
+        words=f"Job {job_id} was submitted. The session continues.",
         by=by,
         asked_at=asked_at,
         job_id=job_id,

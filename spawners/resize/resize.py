@@ -104,9 +104,9 @@ class Moving:
         if not self._spawner.ready or self._spawner.token_id != session:
             # Whoever stopped it while sbatch was at work could not know of the new job.
             self.forget()
-            raise Conflict("The session was stopped meanwhile, so no other job takes its place.")
+            raise Conflict("The session was stopped meanwhile, so its resources are not changed.")
         self._spawner.log.info(
-            "%s moves to job %s, asked by %s", self._spawner._log_name, self.current.job_id, by
+            "%s moves to job %s, requested by %s", self._spawner._log_name, self.current.job_id, by
         )
         await self._spawner.store_state()
         self._follow()
@@ -117,11 +117,11 @@ class Moving:
         if self.current is None or not self.current.live:
             raise Conflict("This session's resources are not being changed.")
         if self.current.state in _ARRIVED:
-            raise Conflict("It is too late: the new job takes the session's place at this moment.")
+            raise Conflict("It is too late to cancel: the session is switching to the new job.")
         who = "You" if by == self._spawner.user.name else by
         await self._call_off(
             MoveState.CANCELLED,
-            f"{who} called the change of resources off. The session goes on as it was.",
+            f"{who} cancelled the change of resources. The session continues unchanged.",
         )
         return self.current.move()
 
@@ -148,11 +148,11 @@ class Moving:
         self._unfollow()
         self._history.moved(successor, None)
         spawner.become(successor, self._token)
-        spawner.log.info("%s is job %s from now on", spawner._log_name, successor.job_id)
+        spawner.log.info("%s is now job %s", spawner._log_name, successor.job_id)
         self._say(
             MoveState.DONE,
             f"The session ended ({ending.message.rstrip('.')}) while job {successor.job_id} "
-            "waited: that job is the session now.",
+            "waited. That job is now the session.",
         )
         self._task = asyncio.ensure_future(self._arrive())
         return True
@@ -203,13 +203,12 @@ class Moving:
         """Raise Conflict if no move can begin."""
         spawner = self._spawner
         if not spawner.ready or not spawner.server_address:
-            raise Conflict(
-                "This session does not run, or not yet, so its resources cannot be changed."
-            )
+            raise Conflict("This session is not running, so its resources cannot be changed.")
         if self.live or (self._beginning and not beginning):
             job = f": job {self.current.job_id} waits" if self.live and self.current else ""
             raise Conflict(
-                f"This session's resources are being changed already{job}. Call that off first."
+                f"This session's resources are already being changed{job}. Cancel that change "
+                "first."
             )
 
     # -- the way --------------------------------------------------------------------------------
@@ -238,7 +237,7 @@ class Moving:
             await self._failed(error.message)
         except Exception:
             self._spawner.log.exception("The move of %s failed", self._spawner._log_name)
-            await self._failed("The portal made a mistake; the Hub's log tells which.")
+            await self._failed("The portal had an internal error; the Hub's log has the details.")
 
     async def _server(self, watch: JobWatch) -> str:
         """Return the address of the new server, once it answers."""
@@ -276,10 +275,10 @@ class Moving:
         position = self._watch.position if self._watch else None
         if job.state.running:
             where = f" on {', '.join(job.nodes)}" if job.nodes else ""
-            self._say(MoveState.STARTING, f"Job {job.id} starts{where}. The session goes on.")
+            self._say(MoveState.STARTING, f"Job {job.id} starts{where}. The session continues.")
         else:
             waits = words.pending(job, position)
-            self._say(MoveState.QUEUED, f"Job {job.id}: {waits}. The session goes on.")
+            self._say(MoveState.QUEUED, f"Job {job.id}: {waits}. The session continues.")
 
     async def _why(self, job: Job) -> str:
         assert self.current is not None
@@ -294,7 +293,7 @@ class Moving:
         self._say(MoveState.READY, "The new job is ready: open pages are being saved.")
         await spawner.store_state()
         await hand_over(spawner, self._url(address), spawner.move_patience)
-        self._say(MoveState.SWITCHING, "The session changes over to the new job.")
+        self._say(MoveState.SWITCHING, "The session is switching to the new job.")
         switched = await self._commit(address, job)
         if not switched:  # the session was stopped meanwhile, which has ended the move
             return
@@ -362,7 +361,7 @@ class Moving:
     # -- the end --------------------------------------------------------------------------------
 
     async def _failed(self, reason: str) -> None:
-        await self._call_off(MoveState.FAILED, f"{reason} The session goes on as it was.")
+        await self._call_off(MoveState.FAILED, f"{reason} The session continues unchanged.")
 
     async def _call_off(self, state: MoveState, sentence: str) -> None:
         successor = self.current

@@ -17,7 +17,7 @@ from traitlets.config import Configurable
 from portal.web.application import BoundedApplication
 from portal.web.hosts import HubHosts, host_in
 
-_ELSEWHERE = "The portal answers at {home} alone. Nothing was done here."
+_ELSEWHERE = "The portal is only available at {home}. The request was not processed."
 
 
 class HubRequests(Configurable):

@@ -1,4 +1,4 @@
-// A session that failed or ended: start the same again, and keep a link's fragment.
+// A session that failed or ended: "Try again" starts it with the same options; a link's fragment is kept.
 const start = document.getElementById("start");
 if (window.location.hash) start.href += window.location.hash;
 

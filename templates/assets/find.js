@@ -1,7 +1,7 @@
-// Finds among many cards by words and tags, while one types. Each card has data-search (what is looked
-// through, in lower case) and data-tags (one a line). `first`: how many are shown before anything is
-// asked for; a card that holds a checked field is always shown. `go`: what of a card Enter leads to.
-// Returns a function that looks again.
+// Filters cards by words and tags while the user types. Each card has data-search (the text to
+// search, in lower case) and data-tags (one per line). `first`: how many cards are shown without a
+// search; a card with a checked field is always shown. `go`: selector of the element in a card that Enter focuses.
+// Returns a function that filters again.
 function finder({ cards, search, filters, count, all, first = Infinity, noun, go, onFound = () => {} }) {
   const total = cards().length;
   const many = (number) => `${number} ${noun}${number === 1 ? "" : "s"}`;
@@ -10,7 +10,7 @@ function finder({ cards, search, filters, count, all, first = Infinity, noun, go
 
   function look() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const tags = [...filters].filter((one) => one.getAttribute("aria-pressed") === "true").map((one) => one.dataset.tag);
+    const tags = [...filters].filter((button) => button.getAttribute("aria-pressed") === "true").map((button) => button.dataset.tag);
     const asked = words.length + tags.length > 0;
     found = cards().filter((card) => {
       const has = card.dataset.tags.split("\n");
@@ -22,24 +22,24 @@ function finder({ cards, search, filters, count, all, first = Infinity, noun, go
       all.hidden = asked || shown.size === found.length;
       all.textContent = `Show all ${many(total)}`;
     }
-    const told = !asked ? "" : found.length ? `${many(found.length)} of ${total}.` : `No ${noun} fits. Search for less.`;
-    if (count.textContent !== told) count.textContent = told;
+    const message = !asked ? "" : found.length ? `${many(found.length)} of ${total}.` : `No ${noun} matches. Use fewer words or tags.`;
+    if (count.textContent !== message) count.textContent = message;
     onFound({ text: search.value.trim(), tags, found: found.length });
   }
 
   search.addEventListener("input", (event) => {
-    event.stopPropagation(); // it is no field of the form around it
+    event.stopPropagation(); // not a field of the form around it
     look();
   });
   search.addEventListener("change", (event) => event.stopPropagation());
   search.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
-    event.preventDefault(); // it would send the form around it
+    event.preventDefault(); // do not submit the form around it
     found[0]?.querySelector(go)?.focus();
   });
-  for (const one of filters) {
-    one.addEventListener("click", () => {
-      one.setAttribute("aria-pressed", String(one.getAttribute("aria-pressed") !== "true"));
+  for (const button of filters) {
+    button.addEventListener("click", () => {
+      button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
       look();
     });
   }

@@ -1,8 +1,8 @@
-// The list of sessions: stop, remove and new names, without leaving a dead button behind.
+// The list of sessions: buttons to stop and remove them, and the form for a new one.
 const home = document.getElementById("portal-home");
 const user = home.dataset.user;
 
-// The service's page of sessions shows more. Its scripts are for everyone, so this asks no login.
+// Redirects to the service's Sessions page, which shows more. Its scripts need no sign-in.
 async function leaveForService() {
   const service = home.dataset.service;
   if (!service) return;
@@ -10,7 +10,7 @@ async function leaveForService() {
     const answer = await fetch(`${service}static/-/js/sessions.js`, { method: "HEAD" });
     if (answer.ok) window.location.replace(`${service}sessions${window.location.search}`);
   } catch {
-    // The service is away: this page serves.
+    // The service is down: stay on this page.
   }
 }
 leaveForService();
@@ -34,13 +34,13 @@ list.addEventListener("click", (event) => {
   if (button?.classList.contains("stop-server")) {
     act(button, "Stopping the session…", () => callHub("DELETE", user, server));
   } else if (button?.classList.contains("delete-server")) {
-    act(button, "Removing the session's name…", () =>
+    act(button, "Removing the session…", () =>
       callHub("DELETE", user, server, { remove: true }),
     );
   }
 });
 
-// While something starts or stops, the list follows; the rest of the page stays as it is.
+// Updates the list while a session starts or stops; the rest of the page is not changed.
 async function follow() {
   if (!list.querySelector(".portal-dot-wait")) return;
   try {
@@ -54,7 +54,7 @@ async function follow() {
       list.replaceChildren(...now.children);
     }
   } catch {
-    // The Hub is away for a moment: ask again.
+    // The Hub does not answer: try again.
   }
   setTimeout(follow, 4000);
 }
@@ -63,11 +63,11 @@ setTimeout(follow, 4000);
 const fresh = document.getElementById("new-session");
 fresh?.addEventListener("submit", (event) => {
   event.preventDefault();
-  // The Hub's own rules for names.
+  // The Hub's rules for names.
   window.require(["utils"], (utils) => {
     const display = utils.sanitise_display_name(document.getElementById("new-session-name").value);
     if (!display) {
-      say("Please give the session a name.", true);
+      say("Enter a name for the session.", true);
       return;
     }
     const name = encodeURIComponent(utils.safe_slug(display));

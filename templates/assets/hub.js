@@ -1,4 +1,4 @@
-// What the pages share: calls of the Hub's REST API with cookie and XSRF token, no jQuery.
+// Shared by the pages: calls of the Hub's REST API with cookie and XSRF token, without jQuery.
 const hub = window.jhdata;
 
 function serverUrl(user, server) {
@@ -7,7 +7,7 @@ function serverUrl(user, server) {
   return `${base}${path}?_xsrf=${encodeURIComponent(hub.xsrf_token)}`;
 }
 
-// Resolves to the response when the Hub accepted; rejects with a sentence otherwise.
+// Resolves to the response if the Hub accepts the request; rejects with a message otherwise.
 async function callHub(method, user, server, body) {
   let response;
   try {
@@ -22,10 +22,10 @@ async function callHub(method, user, server, body) {
   }
   if (response.ok) return response;
   const answer = await response.json().catch(() => ({}));
-  throw new Error(answer.message || `The portal refused (status ${response.status}).`);
+  throw new Error(answer.message || `The portal refused the request (status ${response.status}).`);
 }
 
-// Says what happened in the page's own place for it, for screen readers too.
+// Shows a message in the page's status area, which screen readers announce.
 function say(text, bad = false) {
   const place = document.getElementById("portal-status");
   if (!place) return;
@@ -33,7 +33,7 @@ function say(text, bad = false) {
   place.className = text ? `alert ${bad ? "alert-danger" : "alert-info"}` : "";
 }
 
-// The token in the address is the Hub's; opened again, such an address would count as a spawn link.
+// Removes the Hub's token from the address, which would count as a spawn link if opened again.
 function forgetToken() {
   const address = new URL(window.location.href);
   if (!address.searchParams.has("_xsrf")) return;

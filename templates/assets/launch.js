@@ -1,5 +1,5 @@
-// The launch form: offers only what fits together, says in one line what Start will do, and takes
-// over what a link asks for in its fragment (…/hub/spawn#environment=x&gpus=2). The form works
+// The launch form: offers only options that fit together, shows in one line what Start will do, and
+// fills in the options in a link's fragment (…/hub/spawn#environment=x&gpus=2). The form works
 // without this script; the Hub checks every request anyway.
 const form = document.getElementById("spawn_form");
 const dataElement = document.getElementById("launch-data");
@@ -8,7 +8,7 @@ const data = dataElement ? JSON.parse(dataElement.textContent) : null;
 const field = (name) => form.elements.namedItem(name);
 const value = (name) => field(name)?.value ?? "";
 
-// Sets a field when it has that choice; an unknown value is left alone.
+// Sets a field if it has that choice; an unknown value is ignored.
 function set(name, wanted) {
   const element = field(name);
   if (!element || wanted === undefined || wanted === null) return false;
@@ -43,7 +43,7 @@ function offer(option, allowed) {
   if (option instanceof HTMLOptionElement) option.hidden = !allowed;
 }
 
-// Moves the choice to one that is still offered: the nearest smaller one, else the first.
+// Selects a choice that is still offered: the nearest smaller one, else the first.
 function settle(name) {
   const all = options(name);
   const at = all.findIndex((o) => o.checked || o.selected);
@@ -76,7 +76,7 @@ function fit() {
   }
   settle("partition");
   for (const { name } of data.fields) {
-    // What only the nodes of some partitions have.
+    // Values that only nodes of some partitions have.
     const bound = options(name).filter((option) => option.dataset.partitions);
     for (const option of bound) {
       offer(option, !value("partition") || option.dataset.partitions.split(" ").includes(value("partition")));
@@ -86,7 +86,7 @@ function fit() {
   const allowed = typesAllowed();
   const everything = allowed.length === Object.keys(data.gpus).length;
   for (const option of options("gpu_type")) {
-    // "Any type" would let Slurm give one that the environment cannot use.
+    // With "Any type", Slurm could choose a type that the environment cannot use.
     offer(option, option.value === "" ? everything : allowed.includes(option.value));
   }
   settle("gpu_type");
@@ -132,7 +132,7 @@ function timeInWords() {
 }
 
 const simulated = (type) =>
-  (type ? [type] : Object.keys(data.gpus)).every((one) => data.gpus[one]?.simulated);
+  (type ? [type] : Object.keys(data.gpus)).every((name) => data.gpus[name]?.simulated);
 
 function summary() {
   const here = environment();
@@ -156,7 +156,7 @@ function summary() {
   return text;
 }
 
-// Why the environment may not have some of the GPU types.
+// Why the environment cannot use some of the GPU types.
 function refused() {
   const reasons = Object.entries(environment().refusals ?? {}).filter(([type]) => type in data.gpus);
   return reasons.map(([, reason]) => reason).join(" ");
@@ -170,7 +170,7 @@ function hint() {
   if (most >= gpus()) return "";
   const what = type ? `${type} GPU` : "GPU";
   return most
-    ? `No node has ${plural(gpus(), what)} free now (at most ${most}): the session will wait in the queue.`
+    ? `No node has ${plural(gpus(), what)} free now (maximum: ${most}): the session will wait in the queue.`
     : `No ${what} is free now: the session will wait in the queue.`;
 }
 
@@ -185,15 +185,15 @@ function show() {
   if (tiles instanceof HTMLFieldSetElement) tiles.disabled = !gpus();
 }
 
-// When it would start, as the Hub says: asked when the person has stopped choosing for a moment. The
-// old answer stays, greyed, until the new one is there; the same answer is not written (and not read
+// The estimated start, requested from the Hub after a pause in the user's changes. The
+// old answer stays, greyed out, until the new one arrives; the same answer is not written (and not read
 // aloud) again.
 const PAUSE = 400; // milliseconds without a change
-const AGAIN = 30000; // after which the answer for the same choice is asked for again
+const AGAIN = 30000; // milliseconds after which the estimate for the same choice is refreshed
 const estimate = { asked: "", timer: 0, running: null, shown: "" };
 
 function chosen() {
-  const names = ["environment", "kind", ...data.fields.map((one) => one.name)];
+  const names = ["environment", "kind", ...data.fields.map((entry) => entry.name)];
   const fields = new FormData(form);
   return Object.fromEntries(names.filter((name) => fields.get(name)).map((name) => [name, fields.get(name)]));
 }
@@ -223,7 +223,7 @@ async function fetchWhen(body) {
     });
     if (response.ok) answer = await response.json();
   } catch {
-    if (stop.signal.aborted) return; // a newer choice is asked about
+    if (stop.signal.aborted) return; // the choice has changed meanwhile
   }
   if (body !== estimate.asked) return;
   showWhen(answer);
@@ -233,13 +233,13 @@ async function fetchWhen(body) {
   }, AGAIN);
 }
 
-// ``answer`` null: nobody answered, so nothing is said, rather than something old.
+// ``answer`` null: no answer, so no estimate is shown instead of an old one.
 function showWhen(answer) {
   const place = document.getElementById("launch-estimate");
   place.classList.remove("portal-old");
   document.getElementById("launch-estimate-words").hidden = !answer;
   const nearby = answer?.nearby ?? [];
-  const shown = JSON.stringify([answer?.words, answer?.source, nearby.map((one) => [one.label, one.words])]);
+  const shown = JSON.stringify([answer?.words, answer?.source, nearby.map((choice) => [choice.label, choice.words])]);
   if (shown === estimate.shown) return;
   estimate.shown = shown;
   place.dataset.outlook = answer?.outlook ?? "";
@@ -248,24 +248,24 @@ function showWhen(answer) {
   const buttons = document.getElementById("launch-nearby");
   buttons.hidden = !nearby.length;
   buttons.replaceChildren(
-    ...nearby.map((one) => {
+    ...nearby.map((choice) => {
       const button = document.createElement("button");
       button.type = "button";
       button.className = "btn btn-sm btn-outline-secondary";
-      button.textContent = `${one.label}: ${one.words}`;
+      button.textContent = `${choice.label}: ${choice.words}`;
       button.addEventListener("click", () => {
-        take(new URLSearchParams(Object.entries(one.changes)));
+        take(new URLSearchParams(Object.entries(choice.changes)));
         show();
         document.getElementById("start").focus();
       });
       return button;
     }),
   );
-  // What Slurm says of this choice is better than what the page itself can tell.
+  // Slurm's estimate is better than the page's own hint.
   document.getElementById("launch-hint").hidden = Boolean(answer) && answer.outlook !== "unknown";
 }
 
-// A new environment brings its own defaults, unless the person has already chosen.
+// A new environment sets its own defaults, unless the user has already chosen.
 const touched = new Set();
 function changed(event) {
   const name = event.target.name;
@@ -282,7 +282,7 @@ function changed(event) {
 }
 
 function take(wanted) {
-  // In this order, since each choice decides what the next ones offer. A type counts only with
+  // In this order, since each choice limits the next ones. A type counts only with
   // GPUs, and fit() clamps the count, so the type goes first.
   const order = ["environment", "partition", "gpu_type", "gpus"];
   for (const name of [...order, ...[...wanted.keys()].filter((key) => !order.includes(key))]) {
@@ -290,12 +290,12 @@ function take(wanted) {
     if (set(name, wanted.get(name)) && name !== "environment") touched.add(name);
     fit();
   }
-  const folded = data.fields.filter((one) => one.folded).map((one) => one.name);
+  const folded = data.fields.filter((entry) => entry.folded).map((entry) => entry.name);
   const more = document.getElementById("launch-more");
   if (more && folded.some((name) => wanted.get(name))) more.open = true;
 }
 
-// Many environments: the first ones, and those that one searches for. The chosen one is always there.
+// Many environments: the first ones are shown, or those that match the search. The chosen one is always shown.
 const find = document.getElementById("launch-find");
 let findAgain = () => {};
 if (find) {
@@ -319,7 +319,7 @@ if (form && data && Object.keys(data.environments).length) {
   form.addEventListener("input", () => show());
   const link = new URLSearchParams(window.location.hash.slice(1));
   if (document.getElementById("launch-refused")) {
-    // What was refused is shown again as it was entered, to be corrected.
+    // Fill in the refused options again, so that the user can correct them.
     take(new URLSearchParams(sessionStorage.getItem(REMEMBERED) ?? ""));
   } else if ([...link].length) {
     fit();
@@ -338,7 +338,7 @@ if (form) {
     button.disabled = true;
     button.textContent = "Starting…";
   });
-  // Back from the next page: the browser may show this one as it was left.
+  // After "Back", the browser may show this page as it was left.
   window.addEventListener("pageshow", (event) => {
     if (event.persisted) {
       button.disabled = false;

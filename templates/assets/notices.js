@@ -1,7 +1,7 @@
-// Notices on a page of the Hub: that a session which waited has started. Without the service, which has
-// the button's script, the page does without.
+// Notifications on a page of the Hub that a waiting session has started. Without the service, which has
+// the button's script, there are none.
 const noticePlace = document.getElementById("notices");
-const HOW_NOTICED = "This browser tells you when a session has started, as long as a page of the portal is open in any tab.";
+const HOW_NOTICED = "This browser notifies you when a session has started, while a page of the portal is open in any tab.";
 const LOOK_EVERY = 10000;
 let notices = null;
 let startingServers = new Set();
@@ -15,13 +15,13 @@ async function lookAtServers() {
         headers: { "X-XSRFToken": hub.xsrf_token },
       });
       const servers = answer.ok ? Object.values((await answer.json()).servers) : [];
-      for (const server of servers.filter((one) => one.ready && startingServers.has(one.name))) {
+      for (const server of servers.filter((candidate) => candidate.ready && startingServers.has(candidate.name))) {
         const name = server.name ? `Session ${server.name}` : "Your session";
         notices.tellStarted(server.name, `${name} is ready.`, server.url);
       }
-      if (answer.ok) startingServers = new Set(servers.filter((one) => !one.ready).map((one) => one.name));
+      if (answer.ok) startingServers = new Set(servers.filter((server) => !server.ready).map((server) => server.name));
     } catch {
-      // The Hub is away for a moment: ask again.
+      // The Hub does not answer: try again.
     }
   }
   setTimeout(lookAtServers, LOOK_EVERY);
@@ -33,11 +33,11 @@ if (noticePlace) {
     notices.mount(noticePlace, HOW_NOTICED, () => {});
     const more = document.createElement("a");
     more.href = `${noticePlace.dataset.service}sessions#notices`;
-    more.textContent = "Mail, and notices before a session ends";
+    more.textContent = "Mail notifications, and warnings before a session ends";
     document.getElementById("notices-more").append(more);
-    // The progress page knows by itself (pending.js).
+    // The progress page gets events itself (pending.js).
     if (!document.getElementById("portal-pending")) lookAtServers();
   } catch {
-    // The service is away.
+    // The service is down.
   }
 }

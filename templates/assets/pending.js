@@ -1,5 +1,5 @@
-// The progress page: the Hub's events in words, a cancel button, and no dead end. When the event
-// stream breaks, the page asks the Hub where the session stands and connects again.
+// The progress page: the Hub's events in words, and a cancel button. If the event
+// stream breaks, the page checks the state of the session and connects again.
 const page = document.getElementById("portal-pending");
 const { user, server, progress, spawn } = page.dataset;
 const message = document.getElementById("progress-message");
@@ -44,8 +44,8 @@ function show(event) {
   log.append(line);
 }
 
-// The page's address answers with this page while the session starts, and with the session or
-// the reason of its failure afterwards.
+// The page's address returns this page while the session starts, and then the session or
+// the reason why it failed.
 async function standing() {
   const answer = await fetch(window.location.href, { redirect: "manual", credentials: "same-origin" });
   if (answer.type === "opaqueredirect") return "elsewhere";
@@ -73,8 +73,8 @@ function connect() {
   };
 }
 
-// The same address now leads into the session, or says why it did not start. Who asked to be told and
-// looks elsewhere is told first: a page that goes on takes its notice with it.
+// The same address now leads to the session, or shows why it did not start. A user who wants notifications and
+// looks at another tab is notified first, because a notification ends with its page.
 function leave(event) {
   if (!document.hidden || !notices?.wanted()) {
     window.location.reload();

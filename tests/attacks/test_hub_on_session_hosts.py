@@ -105,7 +105,7 @@ async def test_a_page_leads_home_and_sets_no_cookie(hub: Served, host: str) -> N
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         answer = await hub.ask(method, "/hub/login", host, body=b"username=ada&password=x")
         assert answer.status == 403 and "set-cookie" not in answer.headers
-        assert f"answers at {HOME} alone" in answer.text
+        assert f"is only available at {HOME}" in answer.text
 
 
 async def test_a_header_names_no_other_host(hub: Served) -> None:

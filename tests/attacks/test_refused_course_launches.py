@@ -85,7 +85,9 @@ async def test_so_many_are_judged(
     assert all(type(one) is TooManyRequests for one in answers[MOST:])
     said = refusal(answers[-1])
     assert said.status_code == 429 and said.headers == {"Retry-After": "5"}
-    assert "refused too often" in str(said.log_message) and "in 5 s" in str(said.log_message)
+    assert "Too many of your launches" in str(said.log_message) and "in 5 s" in str(
+        said.log_message
+    )
 
 
 async def test_many_at_once_are_no_more(site: Site) -> None:

@@ -109,7 +109,7 @@ async def test_hundreds_of_streams_of_one_person(attacker: Attacker) -> None:
     assert [status for status, *_ in opened].count("200") == AT_MOST
     assert {status for status, *_ in opened[AT_MOST:]} == {"429"}
     text = (await opened[-1][1].read(2000)).decode()
-    assert "Retry-After: 30" in text and "which is the most" in text
+    assert "Retry-After: 30" in text and "You already have the maximum" in text
     assert attacker.spawner.followed <= AT_MOST
 
 

@@ -142,7 +142,7 @@ def test_many_environments_are_searched(page, hub):
         page.locator("#launch-summary").inner_text().startswith("JupyterLab in Environment 119 on")
     )
     search.fill("nothing like this")
-    assert count.inner_text() == "No environment fits. Search for less."
+    assert count.inner_text() == "No environment matches. Use fewer words or tags."
     assert cards.locator(".portal-card-title").all_inner_texts() == ["Environment 119"]
     search.fill("")
     page.get_by_role("button", name="odd", exact=True).click()
@@ -249,7 +249,7 @@ def test_a_failed_start_says_why_with_the_log(page, hub):
     with page.expect_navigation():
         page.get_by_role("button", name="Try again").click()
     page.get_by_role("heading", name="The session did not start").wait_for()
-    page.get_by_role("link", name="Change the choice").click()
+    page.get_by_role("link", name="Change options").click()
     assert page.get_by_role("radio", name="GCC 14").is_checked()
 
 
@@ -319,7 +319,7 @@ def test_home_says_how_old_it_is_while_slurm_does_not_answer(page, hub):
 def test_errors_are_sentences(page, hub):
     log_in(page, hub, "lost", to="home")
     page.goto(f"{hub}no-such-page")
-    assert "There is no such page here" in page.get_by_role("heading").first.inner_text()
+    assert "This page does not exist" in page.get_by_role("heading").first.inner_text()
     check(page, "error")
 
 

@@ -236,8 +236,8 @@ async def test_shares_of_a_course(hub: SmallHub) -> None:
         ("DELETE", f"{path}/ada/course-deep/b%40x%2Fy"),
         ("GET", path),
     ]
-    hub.answers["PUT"] = ((403, "not_allowed"), {"message": "'b' may not help 'ada'."})
-    with pytest.raises(NotAllowed, match="may not help"):
+    hub.answers["PUT"] = ((403, "not_allowed"), {"message": "'b' is not allowed to help 'ada'."})
+    with pytest.raises(NotAllowed, match="is not allowed to help"):
         await api.share("ada", "course-deep", "b")
     hub.answers["DELETE"] = ((404, "not_found"), {"message": "There is no such session."})
     with pytest.raises(NotFound):

@@ -45,7 +45,7 @@ class CourseSession(Kind):
     isolated = True
     bounded = True
     about: ClassVar[str] = (
-        "Your session of the course. What you make in it stays in the course's folder of your home."
+        "Your session of the course. Your work stays in the course's folder in your home."
     )
     throwaway: ClassVar[bool] = False
     early: ClassVar[bool] = False
@@ -67,7 +67,7 @@ class CourseSession(Kind):
 
     def beside(self, other: Kind) -> InvalidRequest:
         return InvalidRequest(
-            f"A course has no {other.title} of its own: open it in the session.", OPTION
+            f"A course has no separate {other.title}. Open it in the session.", OPTION
         )
 
     def at(self, server: str, owner: type[Kind] | None) -> Kind:
@@ -112,13 +112,13 @@ class CourseSession(Kind):
         course = kept.course
         title = f"The course '{course.title}'"
         if kept.state is CourseState.ARCHIVED:
-            return f"{title} is archived: its sessions are over. Your files are still there."
+            return f"{title} is archived and has no more sessions. Your files are still there."
         if kept.state is CourseState.REFUSED:
             return f"{title} was not approved, so it has no sessions."
         if kept.state is not CourseState.APPROVED:
-            return f"{title} has no sessions yet: an admin of the portal is to approve it first."
+            return f"{title} has no sessions yet: an admin of the portal must approve it first."
         if kept.pinned is None:
-            return f"{title} has no environment yet: its instructor chooses one."
+            return f"{title} has no environment yet: its instructor must choose one."
         today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
         if today > course.ends:
             return f"{title} ended on {day(course.ends)}. Your files are still there."

@@ -20,12 +20,14 @@ def environment_of(name: str | None, environments: Mapping[str, Environment]) ->
     """Return the environment that is asked for, the first if none is. Raises NotAllowed."""
     if name is None:
         if not environments:
-            raise NotAllowed("No environment is offered to you. Ask an admin of this portal.")
+            raise NotAllowed("No environment is available to you. Ask an admin of this portal.")
         return next(iter(environments.values()))
     if name not in environments:
         # The same sentence whether it does not exist or is somebody else's.
         offered = ", ".join(environments) or "none"
-        raise NotAllowed(f"There is no environment of that name for you. Offered: {offered}.")
+        raise NotAllowed(
+            f"No environment with this name is available to you. Available: {offered}."
+        )
     return environments[name]
 
 
@@ -124,7 +126,7 @@ class Kind(Frozen):
     @classmethod
     def not_free(cls, server: str) -> InvalidRequest:
         """Return the error that says why a name of this kind cannot be another's."""
-        return InvalidRequest(f"The name '{server[:60]}' is kept for {cls.title}.", cls.option)
+        return InvalidRequest(f"The name '{server[:60]}' is reserved for {cls.title}.", cls.option)
 
     @classmethod
     def unfit(cls, environment: Environment) -> str:

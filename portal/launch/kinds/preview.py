@@ -10,7 +10,7 @@ class Preview(CourseSession):
 
     name = "preview"
     prefix = "preview"
-    about = "What a student of the course would see."
+    about = "A preview of what students of the course see."
     throwaway = True
     graded = False
     starters = ""

@@ -10,7 +10,7 @@ class Rehearsal(CourseSession):
 
     name = "rehearsal"
     prefix = "rehearsal"
-    about = "A rehearsal: what is made in it is thrown away."
+    about = "A rehearsal: files that you create in it are deleted."
     throwaway = True
     early = True
     graded = False

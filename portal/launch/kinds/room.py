@@ -11,7 +11,7 @@ class Room(CourseSession):
 
     name = "room"
     prefix = "room"
-    about = "The course's room: its members are in it together."
+    about = "The course's room, which its members share."
     graded = False
     starters = ""
 
@@ -25,8 +25,5 @@ class Room(CourseSession):
     def closed(cls, kept: KeptCourse, role: Role, now: float) -> str:
         reason = super().closed(kept, role, now)
         if not reason and not kept.course.together:
-            return (
-                f"The course '{kept.course.title}' has no room for working together: its "
-                "instructor may allow one."
-            )
+            return f"The course '{kept.course.title}' has no room. Its instructor can allow one."
         return reason

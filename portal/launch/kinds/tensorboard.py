@@ -87,8 +87,8 @@ def _folder(value: object) -> str:
         )
     if not (folder.startswith("/") or folder == "~" or folder.startswith("~/")):
         raise InvalidRequest(
-            f"'{folder[:60]}' is not a log folder: write it from the root, /…, or from your home, "
-            "~/….",
+            f"'{folder[:60]}' is not a log folder. Write an absolute path, /…, or a path in "
+            "your home, ~/….",
             field=OPTION,
         )
     if ".." in folder.split("/"):
@@ -108,8 +108,8 @@ def below(folders: Sequence[str], home: str, areas: Sequence[str]) -> tuple[str,
     for folder in absolute:
         if not any(folder == root or folder.startswith(f"{root.rstrip('/')}/") for root in roots):
             raise NotAllowed(
-                f"'{folder[:200]}' is not in a folder of yours. A TensorBoard shows what is in: "
-                f"{', '.join(roots)}."
+                f"'{folder[:200]}' is not in one of your folders. TensorBoard can show "
+                f"folders in: {', '.join(roots)}."
             )
     return tuple(dict.fromkeys(absolute))
 

@@ -46,13 +46,17 @@ _FAILED = re.compile(
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 # Slurm's error alone does not tell people what to change.
 _HINTS = {
-    "Requested node configuration is not available": "No node of this partition has what was "
-    "asked for: ask for fewer GPUs or CPUs or less memory, or another partition.",
-    "Invalid account or account/partition combination specified": "This account may not be used "
-    "here: choose another account or partition.",
-    "Invalid qos specification": "This QOS may not be used with this account.",
-    "Requested time limit is invalid (missing or exceeds some limit)": "The time is longer than "
-    "this partition allows.",
+    "Requested node configuration is not available": (
+        "No node of this partition has the requested resources. Request fewer GPUs or CPUs, "
+        "less memory, or another partition."
+    ),
+    "Invalid account or account/partition combination specified": (
+        "This account is not allowed here. Choose another account or partition."
+    ),
+    "Invalid qos specification": "This QOS is not allowed with this account.",
+    "Requested time limit is invalid (missing or exceeds some limit)": (
+        "The time limit is longer than this partition allows."
+    ),
 }
 _LONGEST = 600
 

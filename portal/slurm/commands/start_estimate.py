@@ -30,7 +30,7 @@ class AnswerNotUnderstood(SlurmUnavailable):
     """Answer of Slurm without a start time that is understood; ``said`` is its text."""
 
     def __init__(self, said: str) -> None:
-        super().__init__("Slurm's estimate of a start is not understood.")
+        super().__init__("The portal cannot read Slurm's estimate of the start.")
         self.said = said
 
 

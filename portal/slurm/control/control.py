@@ -39,7 +39,7 @@ _NODE_STATE = "invalid node state"
 # src/slurmctld/proc_req.c and job_mgr.c): sacctmgr(1) names the levels.
 _ENOUGH = {"jobs": ("Operator", "Administrator"), "nodes": ("Administrator",)}
 _WHAT = {
-    "jobs": "Cancelling, holding and releasing other people's jobs, and extending any, needs",
+    "jobs": "Cancelling, holding and releasing other users' jobs, and extending any job, needs",
     "nodes": "Draining and resuming nodes needs",
 }
 _UNKNOWN_FOR = 5.0  # seconds until the next query after one that was not answered
@@ -101,7 +101,7 @@ class ClusterControl(LoggingConfigurable):
         try:
             return await self._found()
         except (PortalError, ValueError) as error:
-            self.log.warning("What the portal's Slurm account may do is not known: %s", error)
+            self.log.warning("The rights of the portal's Slurm account are not known: %s", error)
             return _unknown(str(error))
 
     async def _found(self) -> Rights:
@@ -170,9 +170,9 @@ class ClusterControl(LoggingConfigurable):
         except SlurmRefused as error:
             message = error.message.lower()
             if any(phrase in message for phrase in _OVER):
-                raise Conflict(f"Job {target} is over already.") from None
+                raise Conflict(f"Job {target} has already ended.") from None
             if _NODE_STATE in message:
-                raise Conflict(f"Node {target} is not drained or down: nothing to do.") from None
+                raise Conflict(f"Node {target} is neither drained nor down.") from None
             if user is None and any(phrase in message for phrase in _NO_RIGHT):
                 missing = (await self.rights(younger_than=0)).missing.get(what, "")
                 raise SlurmRefused(f"{error.message} {missing}".strip()) from None
@@ -188,7 +188,7 @@ def checked_reason(text: str) -> str:
     try:
         return plain_line(text)
     except ValueError as error:
-        raise InvalidRequest(f"The reason cannot be used: {error}.", field="reason") from None
+        raise InvalidRequest(f"The reason is not valid: {error}.", field="reason") from None
 
 
 def _job(job_id: str) -> tuple[str, bool]:
@@ -206,7 +206,7 @@ def _job(job_id: str) -> tuple[str, bool]:
 def _node(name: str) -> str:
     # Slurm reads "ALL" as every node, and brackets and commas as several.
     if not re.fullmatch(NODE_NAME, name) or name.upper() == "ALL":
-        raise InvalidRequest(f"{name!r} is not the name of one node.", field="name")
+        raise InvalidRequest(f"{name!r} is not the name of a node.", field="name")
     return name
 
 
@@ -217,8 +217,8 @@ def _level(what: str) -> str:
 def _missing(what: str, account: str, level: str) -> str:
     if not level:
         return (
-            f"{_WHAT[what]} the account of SlurmUser: this cluster has no accounting, which would "
-            f"give '{account}' a level of its own."
+            f"{_WHAT[what]} the account of SlurmUser: without accounting, '{account}' cannot "
+            "have an AdminLevel."
         )
     return (
         f"{_WHAT[what]} {_level(what)} for the Slurm account '{account}', which has "
@@ -228,5 +228,5 @@ def _missing(what: str, account: str, level: str) -> str:
 
 
 def _unknown(why: str) -> Rights:
-    message = f"What the portal's Slurm account may do is not known now. {why}"
+    message = f"The rights of the portal's Slurm account are not known now. {why}"
     return Rights(known=False, missing=dict.fromkeys(_ENOUGH, message))

@@ -55,12 +55,12 @@ class Wanted:
         """Return its arguments for scontrol; ``began``: the start can no longer be set. Raises
         InvalidRequest for names that scontrol would misread."""
         if not re.fullmatch(NAME, self.name):
-            raise InvalidRequest(f"{self.name!r} is no name of a course's reservation.")
+            raise InvalidRequest(f"{self.name!r} is not the name of a course's reservation.")
         for user in self.users:
             if not _USER.fullmatch(user):
                 raise InvalidRequest(f"{user!r} cannot be in a reservation.")
         if self.gpu_type and not _TYPE.fullmatch(self.gpu_type):
-            raise InvalidRequest(f"{self.gpu_type!r} is no type of GPUs.")
+            raise InvalidRequest(f"{self.gpu_type!r} is not a GPU type.")
         gpus = f"gres/gpu:{self.gpu_type}" if self.gpu_type else "gres/gpu"
         return [
             f"ReservationName={self.name}",
@@ -127,7 +127,7 @@ class Reserving:
     async def delete(self, name: str) -> None:
         """Delete a reservation, if it still exists. Raises Conflict while jobs are in it."""
         if not re.fullmatch(NAME, name):
-            raise InvalidRequest(f"{name!r} is no name of a course's reservation.")
+            raise InvalidRequest(f"{name!r} is not the name of a course's reservation.")
         try:
             await self._runner.run(["scontrol", "delete", f"ReservationName={name}"])
         except SlurmRefused as error:
@@ -135,19 +135,21 @@ class Reserving:
             if any(phrase in message for phrase in _GONE):
                 return
             if _BUSY in message:
-                raise Conflict(f"Jobs are in the reservation {name}.") from None
+                raise Conflict(f"Jobs use the reservation {name}.") from None
             raise
 
     async def _told(self, error: SlurmRefused, wanted: Wanted) -> Conflict | SlurmRefused:
         message = error.message.lower()
         if _TAKEN in message:
-            return Conflict(f"There is a reservation {wanted.name} that the portal did not make.")
+            return Conflict(
+                f"A reservation {wanted.name} exists already, which the portal did not create."
+            )
         if any(phrase in message for phrase in _GONE):
-            return Conflict(f"The reservation {wanted.name} is gone.")
+            return Conflict(f"The reservation {wanted.name} no longer exists.")
         if _FULL in message:
             return SlurmRefused(
-                "No nodes are free at that time: other reservations, or jobs that may run as long, "
-                "have them."
+                "Not enough nodes are free at that time: other reservations, or jobs that may "
+                "still run then, use them."
             )
         if wanted.gpus and _NO_TYPE in message:
             gpus = f"gres/gpu:{wanted.gpu_type}" if wanted.gpu_type else "gres/gpu"
@@ -156,8 +158,8 @@ class Reserving:
             return GpusNotReservable(_whole_nodes(await self.version()))
         if any(phrase in message for phrase in _NO_RIGHT):
             return SlurmRefused(
-                f"{error.message} Either one of the people has no account on the cluster, or the "
-                "portal's own Slurm account is no Operator (sacctmgr modify user … set "
+                f"{error.message} Either a user has no account on the cluster, or the "
+                "portal's Slurm account is not an Operator (sacctmgr modify user … set "
                 "adminlevel=Operator)."
             )
         return error
@@ -165,15 +167,15 @@ class Reserving:
 
 def _whole_nodes(version: str) -> str:
     return (
-        f"This Slurm ({version}) reserves whole nodes, not GPUs: say how many nodes the course "
-        "needs."
+        f"This Slurm ({version}) reserves whole nodes, not GPUs. Enter the number of nodes "
+        "that the course needs."
     )
 
 
 def _not_tracked(wanted: str) -> str:
     return (
-        f"Slurm does not count '{wanted}', and so cannot reserve it: an admin adds it to "
-        "AccountingStorageTRES in slurm.conf and restarts slurmctld."
+        f"Slurm does not track '{wanted}' and cannot reserve it. An admin must add it to "
+        "AccountingStorageTRES in slurm.conf and restart slurmctld."
     )
 
 

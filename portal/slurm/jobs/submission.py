@@ -59,7 +59,7 @@ class Submissions:
             job_id = job_id_of(done.result().stdout)
         except PortalError:
             return
-        self._log.warning("Cancelling job %s: nobody waits for it any more", job_id)
+        self._log.warning("Cancelling job %s: its launch was cancelled", job_id)
         task = asyncio.ensure_future(self.cancel(job_id, user))
         self._drops.add(task)
         task.add_done_callback(self._dropped)
@@ -67,4 +67,6 @@ class Submissions:
     def _dropped(self, task: asyncio.Task[bool]) -> None:
         self._drops.discard(task)
         if not task.cancelled() and task.exception():
-            self._log.error("A job that nobody waits for still runs: %s", task.exception())
+            self._log.error(
+                "A job of a cancelled launch could not be cancelled: %s", task.exception()
+            )

@@ -90,7 +90,7 @@ def _rows(text: str, separator: str) -> list[dict[str, str]]:
     parts = text.split(separator)
     width = len(SACCT_FIELDS)
     if (len(parts) - 1) % width:
-        raise ValueError("sacct did not print the fields that it was asked for")
+        raise ValueError("sacct did not print the requested fields")
     return [
         dict(zip(SACCT_FIELDS, parts[start : start + width], strict=True))
         for start in range(0, len(parts) - 1, width)
@@ -137,7 +137,7 @@ def associations(text: str) -> tuple[Association, ...]:
     for line in text.splitlines():
         parts = line.split("|")
         if len(parts) != len(ASSOCIATION_FIELDS):
-            raise ValueError("sacctmgr did not print the fields that it was asked for")
+            raise ValueError("sacctmgr did not print the requested fields")
         row = dict(zip(ASSOCIATION_FIELDS, parts, strict=True))
         if not row["Account"]:
             continue  # a user without any association

@@ -95,14 +95,14 @@ def jobs_by_record(
         return {}
     records = text.split(_end(separator) + "\n")
     if records.pop():
-        raise ValueError("squeue did not print the fields that it was asked for")
+        raise ValueError("squeue did not print the requested fields")
     known = known or {}
     return {record: known.get(record) or _job(record.split(separator)) for record in records}
 
 
 def _job(fields: list[str]) -> Job:
     if len(fields) != len(FIELDS):
-        raise ValueError("squeue did not print the fields that it was asked for")
+        raise ValueError("squeue did not print the requested fields")
     (
         id_, state, reason, user, partition, qos, reservation, priority, submit, start, end, limit,
         cpus, status, nodes, allocated, account, work_dir, stdout, comment, name,

@@ -23,7 +23,7 @@ def qos(text: str) -> dict[str, Qos]:
     for line in text.splitlines():
         parts = line.split("|")
         if len(parts) != len(QOS_FIELDS):
-            raise ValueError("sacctmgr did not print the fields that it was asked for")
+            raise ValueError("sacctmgr did not print the requested fields")
         row = dict(zip(QOS_FIELDS, parts, strict=True))
         limits = {whose: _limits(row[field]) for field, whose in _LIMITS.items()}
         by_name[row["Name"]] = Qos(

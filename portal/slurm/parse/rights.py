@@ -46,6 +46,6 @@ def admin_levels(text: str) -> dict[str, str]:
     for line in text.splitlines():
         parts = line.split("|")
         if len(parts) != len(ADMIN_FIELDS):
-            raise ValueError("sacctmgr did not print the fields that it was asked for")
+            raise ValueError("sacctmgr did not print the requested fields")
         levels[parts[0]] = parts[1]
     return levels

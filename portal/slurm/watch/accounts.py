@@ -147,4 +147,4 @@ def _no_accounting(error: SlurmRefused) -> bool:
 
 def _unreadable(error: SlurmRefused) -> SlurmUnavailable:
     """Return the error for slurmdbd's refusal to answer, which says nothing about the person."""
-    return SlurmUnavailable(f"Slurm's accounting does not tell the portal: {error.message}")
+    return SlurmUnavailable(f"The portal cannot read Slurm's accounting: {error.message}")

@@ -55,7 +55,7 @@ class PrivateData:
         """Raise SlurmUnavailable if an empty answer about somebody says nothing of them."""
         if "users" in await self.hidden():
             raise SlurmUnavailable(
-                "Slurm's accounting does not show the portal who may use which account "
-                "(PrivateData=users in slurmdbd.conf). An admin makes the portal's account an "
-                "Operator: 'portal doctor' has the command."
+                "Slurm's accounting does not show the portal which accounts users may use "
+                "(PrivateData=users in slurmdbd.conf). An admin must make the portal's "
+                "account an Operator; 'portal doctor' shows the command."
             )

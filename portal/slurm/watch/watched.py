@@ -100,9 +100,7 @@ class Watched(Generic[T]):
             self.error = error.message
             raise
         except (ValueError, LookupError) as error:
-            self.error = (
-                f"The portal does not understand Slurm's answer about {self.name}: {error}."
-            )
+            self.error = f"The portal cannot read Slurm's answer about {self.name}: {error}."
             raise SlurmUnavailable(self.error) from error
         finally:
             self._tried_at, self._late = sent, False

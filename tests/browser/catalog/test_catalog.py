@@ -234,7 +234,7 @@ def test_somebody_else_sees_nothing_of_it(demo: Any, visitor: Callable[[str], An
     outsider = Person(demo.url, OUTSIDER)
     refused = outsider.launch({"environment": NAME})
     assert refused.status_code == 403
-    assert "no environment of that name" in refused.text
+    assert "environment with this name" in refused.text
 
 
 def test_an_image_that_does_not_work_is_refused_with_its_reason(

@@ -307,7 +307,7 @@ def test_search_tags_and_keyboard(visit: Callable[..., None], page: Any) -> None
     search.press("Enter")
     expect(page.get_by_role("link", name="PyTorch 2.9", exact=True)).to_be_focused()
     search.fill("nothing like this")
-    expect(count).to_have_text("No environment fits. Search for less.")
+    expect(count).to_have_text("No environment matches. Use fewer words or tags.")
     search.fill("")
     page.get_by_role("button", name="python", exact=True).press("Space")
     expect(count).to_have_text("2 environments of 3.")

@@ -78,10 +78,10 @@ def test_a_change_that_waits_is_shown_and_called_off(
 
     told = page.locator("#move")
     expect(told).to_contain_text("Its resources are being changed")
-    expect(told).to_contain_text("The session goes on.")
+    expect(told).to_contain_text("The session continues.")
     check(page, "resources-being-changed")
     told.get_by_role("button", name="Call it off").click()
-    expect(told).to_contain_text("You called the change of resources off")
+    expect(told).to_contain_text("You cancelled the change of resources")
     wait_until(
         "only the session is left",
         lambda: [row.id for row in living_jobs(demo, "student07")] == [job_id],

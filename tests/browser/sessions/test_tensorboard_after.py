@@ -48,7 +48,7 @@ def test_the_logs_of_an_ended_session(demo: Any, ada: Person, page: Any) -> None
     # What is refused stands in the page, and nothing starts.
     field.fill("/etc")
     page.get_by_role("dialog").get_by_role("button", name="Open").click()
-    expect(page.get_by_text("'/etc' is not in a folder of yours.").first).to_be_visible()
+    expect(page.get_by_text("'/etc' is not in one of your folders.").first).to_be_visible()
     expect(opener).to_be_focused()
     opener.click()
     page.get_by_label(re.compile("Log folders")).fill("~/browser-runs")

@@ -57,8 +57,8 @@ def test_people_of_a_roster_are_made_known(demo: Any, person: Callable[[str], Pe
     answer = ask(token, {"people": names})
     assert answer.status_code == 200, answer.text
     assert answer.json()["refused"] == {
-        "nobody-here": "The directory has nobody with the name 'nobody-here'.",
-        "a b": "The directory has nobody with the name 'a b'.",
+        "nobody-here": "The directory has no user with the name 'nobody-here'.",
+        "a b": "The directory has no user with the name 'a b'.",
     }
     made = grace.api("GET", "/users/student28").json()
     assert {"course-dl101", "gpu-users"} <= set(made["groups"])

@@ -156,17 +156,17 @@ def test_what_is_made_there_is_in_the_courses_folder(demo: Any, student: Person)
 @pytest.mark.parametrize(
     ("server", "options", "words"),
     [
-        (SERVER, {}, "kept for a session of the course"),
+        (SERVER, {}, "reserved for a session of the course"),
         ("course-ml", {"course": "ml"}, "There is no course 'ml' for you."),
-        ("", {"course": COURSE}, "has the name 'course-dl101'"),
-        ("course-ml", {"course": COURSE}, "has the name 'course-dl101'"),
+        ("", {"course": COURSE}, "must have the name 'course-dl101'"),
+        ("course-ml", {"course": COURSE}, "must have the name 'course-dl101'"),
         (f"preview-{COURSE}", {"course": COURSE}, "Only the staff"),
         (f"room-{COURSE}", {"course": COURSE}, "Only the staff"),
-        (f"rehearsal-{COURSE}", {"course": COURSE}, "started by the staff"),
+        (f"rehearsal-{COURSE}", {"course": COURSE}, "can start a rehearsal"),
         (SERVER, {"course": COURSE, "gpus": 2}, "allows at most 1 GPUs"),
         (SERVER, {"course": COURSE, "time": "5:00:00"}, "allows at most 4:00:00"),
-        (SERVER, {"course": COURSE, "partition": "gpu"}, "is the course's to say"),
-        (SERVER, {"course": COURSE, "environment": "python-venv"}, "This course runs in"),
+        (SERVER, {"course": COURSE, "partition": "gpu"}, "The course sets 'partition'"),
+        (SERVER, {"course": COURSE, "environment": "python-venv"}, "This course uses"),
         (SERVER, {"course": "../x"}, "'course' must be"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_link_out_of_the_home_starts_nothing(demo: Any) -> None:
             "its ending is said",
             lambda: (page := someone.page("/hub/home")) and "is a link" in page and page,
         )
-        assert "must be a folder of its own" in ended
+        assert "must be a real folder" in ended
     finally:
         demo.run(["sh", "-c", "cd; rm -rf courses other"], user=who)
 

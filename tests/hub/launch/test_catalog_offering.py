@@ -74,7 +74,7 @@ def test_a_broken_image_is_refused_with_its_reason(
     assert item(ada_calls, BROKEN) is None
     answer = ada.launch({"environment": BROKEN})
     assert answer.status_code in (400, 403), answer.text
-    assert "There is no environment of that name for you" in answer.json()["message"]
+    assert "No environment with this name is available to you" in answer.json()["message"]
     assert not ada.server()
 
 
@@ -163,7 +163,7 @@ def test_an_environment_of_ones_own(
         assert grace.get("own-environments").json()["items"] == []
         barbara = person("barbara")
         refused = barbara.launch({"environment": name})
-        assert "There is no environment of that name for you" in refused.json()["message"]
+        assert "No environment with this name is available to you" in refused.json()["message"]
         page = wait_until("it is on the page", lambda: "My Torch" in ada.page("/hub/spawn"))
         assert page
     finally:

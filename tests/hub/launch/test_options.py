@@ -87,7 +87,7 @@ def test_an_environment_of_another_group_is_refused_alike(
     finally:
         hidden.unlink()
     assert (refused.status_code, unknown.status_code) == (403, 403)
-    assert "no environment of that name" in unknown.json()["message"]
+    assert "environment with this name" in unknown.json()["message"]
     assert refused.json()["message"] == unknown.json()["message"]
     assert jobs_ever(demo) == before
 
@@ -111,7 +111,7 @@ def test_a_link_fills_the_page_in_and_starts_nothing(demo: Any, ada: Person) -> 
         "/hub/spawn", params={"opt-gpus": "3", "opt-memory": "9G", "opt-partition": "$(id)"}
     )
     assert answer.status_code == 200
-    assert "The link filled in this page" in answer.text
+    assert "The link filled in this form" in answer.text
     assert 'value="9G"' in answer.text
     assert "$(id)" not in answer.text
     assert jobs_ever(demo) == before

@@ -43,7 +43,7 @@ def test_out_of_memory(demo: Any, ada: Person) -> None:
     hog = "python3 -c 'import time; x = bytes([1]) * 10**9; time.sleep(99)'"
     terminal(ada, hog, wait=False)
     page = wait_for_end(ada)
-    assert "more memory than it had asked for" in page
+    assert "more memory than it requested" in page
     assert "400 MB" in page
 
 
@@ -68,7 +68,7 @@ def test_a_start_that_fails_shows_its_log(demo: Any, ada: Person) -> None:
             "the catalog has the new file",
             lambda: (
                 (a := ada.launch({"environment": "broken"}))
-                and "no environment of that name" not in a.text
+                and "environment with this name" not in a.text
                 and a
             ),
         )

@@ -113,8 +113,8 @@ def test_a_reservation_of_its_node_is_the_latest_end(demo: Any, session: Session
     try:
         answer = session.ask("POST", "session/extend", {"minutes": 60})
         assert answer.status_code == 403, answer.text
-        assert "'maintenance' has its node" in said(answer)
-        assert "minutes at most, until" in said(answer)
+        assert "'maintenance' needs its node" in said(answer)
+        assert "can be extended by at most" in said(answer)
     finally:
         demo.run(
             ["scontrol", "delete", "reservation=maintenance"], user=demo.user("slurm"), check=False

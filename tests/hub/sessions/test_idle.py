@@ -168,7 +168,7 @@ def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -
         timeout=540,
     )
     assert culled["ending"]["code"] == "idle"
-    assert "Nothing was done in it for a long time" in culled["ending"]["words"]
+    assert "The session was idle for a long time" in culled["ending"]["words"]
     assert culled["ending"]["stopped_by"] == "idle-culler"
     assert culled["ended_at"] - culled["ready_at"] >= CULL - 5
 

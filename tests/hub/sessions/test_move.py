@@ -204,10 +204,10 @@ def test_two_at_once_and_calling_it_off(demo: Any, moving: Moving, full: Any) ->
         "the page says why it waits",
         lambda: "waiting" in (move := moving.state(session))["words"] and move,
     )
-    assert waiting["words"].endswith("The session goes on.")
+    assert waiting["words"].endswith("The session continues.")
     again = moving.begin(TWO_GPUS, session)
     assert again.status_code == 409
-    assert "being changed already" in again.json()["error"]["message"]
+    assert "already being changed" in again.json()["error"]["message"]
     assert len(living_jobs(demo, "ada")) == 2
     # The session itself knows of it too.
     told = wait_until(
@@ -234,7 +234,7 @@ def test_a_new_job_that_is_cancelled_leaves_the_session_as_it_was(
     session, job_id = moving.started(T4)
     demo.run(["scancel", job_id], user=demo.user("ada"))
     failed = moving.until(session, "failed")
-    assert "The session goes on as it was." in failed["words"]
+    assert "The session continues unchanged." in failed["words"]
     assert moving.job_id == before
     assert only_job(demo, "ada") == before
     assert moving.ada.session("GET", "api/status").status_code == 200

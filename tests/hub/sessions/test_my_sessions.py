@@ -221,7 +221,7 @@ def hostile(demo: Any) -> Iterator[str]:
 def test_a_start_that_failed_shows_its_log_as_text(ada: Person, hostile: str) -> None:
     wait_until(
         "the catalog has the new file",
-        lambda: "no environment of that name" not in ada.launch({"environment": hostile}).text,
+        lambda: "environment with this name" not in ada.launch({"environment": hostile}).text,
     )
     found = wait_until(
         "the failed start is recorded",

@@ -205,7 +205,7 @@ def test_a_start_that_fails(demo: Any, ada: Person) -> None:
     try:
         wait_until(
             "the catalog has the new file",
-            lambda: "no environment of that name" not in ada.launch(options).text,
+            lambda: "environment with this name" not in ada.launch(options).text,
         )
         (record,) = wait_until(
             "it is recorded",
@@ -247,7 +247,7 @@ c.PortalSpawner.log_directory = f"{place}/none"
         file = place / "portal.sqlite"
         (record,) = wait_until("it is recorded", lambda: remembered(file, "student06"))
         assert (record.ending_code, record.job_id, record.nodes) == ("start_failed", "", ())
-        assert "log of the session cannot be made" in record.ending_message
+        assert "log of the session cannot be created" in record.ending_message
         assert record.ended_at is not None
 
         (place / "none").mkdir(mode=0o711)

@@ -132,13 +132,13 @@ def test_the_logs_of_an_ended_session(
 @pytest.mark.parametrize(
     ("folder", "status", "words"),
     [
-        ("/etc", 403, "is not in a folder of yours"),
-        ("/", 403, "is not in a folder of yours"),
+        ("/etc", 403, "is not in one of your folders"),
+        ("/", 403, "is not in one of your folders"),
         ("~/../barbara", 400, "may not contain '..'"),
-        ("runs", 400, "from the root"),
+        ("runs", 400, "an absolute path"),
         ("/a\nb", 400, "printable"),
-        ("s3://bucket/runs", 400, "from the root"),
-        ("<script>alert(1)</script>", 400, "from the root"),
+        ("s3://bucket/runs", 400, "an absolute path"),
+        ("<script>alert(1)</script>", 400, "an absolute path"),
         ("", 400, "printable"),
         (7, 400, ""),
         ("/" + "a" * 5000, 400, ""),

@@ -315,7 +315,7 @@ def test_a_job_that_ended_meanwhile(
     demo.run(["scancel", job])
     answer = ask(grace, "POST", f"jobs/{job}/hold")  # the page may still show it
     assert answer.status_code in (404, 409), answer.text
-    assert "over already" in message(answer) or "no job" in message(answer)
+    assert "already ended" in message(answer) or "no job" in message(answer)
 
 
 def test_a_running_job_is_not_held(demo: Any, grace: Person, ada: Person) -> None:
@@ -378,7 +378,7 @@ def test_draining_names_the_right_that_is_missing_and_works_with_it(
         assert log(action="resume-node")["outcome"] == "done"
         again = ask(grace, "POST", "nodes/cpu02/resume")
         assert again.status_code == 409
-        assert "nothing to do" in message(again)
+        assert "neither drained nor down" in message(again)
     finally:
         set_level(demo, "Operator")
         demo.run(["scontrol", "update", "NodeName=cpu02", "State=RESUME"], check=False)

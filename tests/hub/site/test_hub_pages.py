@@ -50,7 +50,7 @@ def test_every_page_has_the_same_navigation(person: Callable[[str], Person], pat
         "Users": "/hub/admin",
         "Announcements": f"{SERVICE}announcements",
         "Audit log": f"{SERVICE}audit",
-        "Usage of all": f"{SERVICE}usage?by=user",
+        "All usage": f"{SERVICE}usage?by=user",
     }
     under_the_name = {
         "Usage": f"{SERVICE}usage",

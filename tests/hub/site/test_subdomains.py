@@ -152,7 +152,7 @@ def test_nobody_logs_in_at_a_sessions_host(demo: Any, student: Person) -> None:
     form = {"username": "student12", "password": "portal-demo"}
     answer = local_hosts.request("POST", f"{student.host()}/hub/login", data=form)
     assert answer.status_code == 403 and "Set-Cookie" not in answer.headers
-    assert f"The portal answers at {demo.url} alone" in answer.text
+    assert f"The portal is only available at {demo.url}" in answer.text
     auth = {"auth": form}
     url = "/hub/api/users/student12/tokens"
     answer = local_hosts.request("POST", student.host() + url, json=auth)
@@ -185,7 +185,7 @@ def test_a_tokens_note_has_a_length(person: Callable[[str], Person]) -> None:
     ada = person("ada")
     answer = ada.api("POST", "/users/ada/tokens", {"note": "a" * 1024})
     assert answer.status_code == 400
-    assert answer.json()["message"] == "'note' is too long: it has 1023 characters at most."
+    assert answer.json()["message"] == "'note' is too long: at most 1023 characters are allowed."
     answer = ada.api("POST", "/users/ada/tokens", {"note": "a" * 1023})
     assert answer.status_code == 201
     assert ada.api("DELETE", f"/users/ada/tokens/{answer.json()['id']}").status_code == 204

@@ -103,7 +103,7 @@ async def test_groups_computers_and_disabled_people_are_nobody(hub: Make, filter
     assert set(await hub(people_filter=filter).known(names)) == {"ada"}
 
 
-_NEW = "wants a new one first"
+_NEW = "it must be changed first"
 
 
 @pytest.mark.parametrize("way", [{}, AS_USER], ids=["search-then-bind", "bind-as-user"])
@@ -126,10 +126,10 @@ async def test_what_a_right_password_is_told(
     with pytest.raises(web.HTTPError, match=told) as refused:
         await log_in(hub(**way), name, PASSWORD)
     assert refused.value.status_code == 403
-    assert f"may not log in: {logged}" in caplog.text
+    assert f"cannot sign in: {logged}" in caplog.text
     caplog.clear()
     assert await log_in(hub(**way), name, "wrong") is None  # and nothing is told, nor counted below
-    assert "may not log in" not in caplog.text
+    assert "cannot sign in" not in caplog.text
 
 
 async def test_who_is_locked_is_told_what_a_stranger_is(
@@ -137,7 +137,7 @@ async def test_who_is_locked_is_told_what_a_stranger_is(
 ) -> None:
     """Active Directory says so after a wrong password too."""
     assert await log_in(hub(), "locked", PASSWORD) is None
-    assert "may not log in: the account is locked" in caplog.text
+    assert "cannot sign in: the account is locked" in caplog.text
 
 
 async def test_who_is_disabled_is_told_after_the_right_password(
@@ -195,8 +195,8 @@ async def test_the_certificate_that_samba_makes(domain: ActiveDirectory) -> None
         uri = f"ldaps://127.0.0.1:{running.sockets[0].getsockname()[1]}"
         settings = domain.settings(servers=[uri], ca_file=str(domain.own_tls / "ca.pem"))
         (answer,) = await LDAPAuthenticator(**settings).probe()
-    assert answer.trouble and "those that Samba makes for itself do not" in answer.trouble
-    assert "give the server one of your own authority" in answer.trouble
+    assert answer.trouble and "Certificates that Samba creates do not" in answer.trouble
+    assert "give the server a certificate of your own authority" in answer.trouble
 
 
 @pytest.mark.usefixtures("strict")

@@ -70,7 +70,7 @@ async def test_the_model_of_somebody_who_has_not_come(slapd: Slapd, make: Make) 
     hub = make(slapd, more_groups=courses)
     assert (await hub.model_of("ada"))["groups"] == ["course-b", "course-dl101", "gpu-users"]
     for nobody in ("nobody-here", "*", "", "ada)(uid=*"):
-        with pytest.raises(NotFound, match="has nobody"):
+        with pytest.raises(NotFound, match="has no user"):
             await hub.model_of(nobody)
     hub = make(slapd, more_groups=courses, allow_all=False, allowed_groups={"portal-admins"})
     with pytest.raises(NotAllowed, match="not allowed"):

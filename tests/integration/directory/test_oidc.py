@@ -234,8 +234,8 @@ def test_the_hubs_people_are_told_to_the_service_alone(site: Site) -> None:
         ("s3", {"preferred_username": "slurm"}, "service account"),
         ("s4", {"preferred_username": "../ada"}, "not currently authorized"),
         ("s5", {"preferred_username": "\u212aate"}, "not currently authorized"),
-        ("s6", {"preferred_username": ["ada"]}, "does not tell your user name"),
-        ("s7", {}, "does not tell your user name"),
+        ("s6", {"preferred_username": ["ada"]}, "did not send your user name"),
+        ("s7", {}, "did not send your user name"),
         ("s8", {"preferred_username": "mallory", "groups": ["staff"]}, "not currently authorized"),
         ("s9", {"preferred_username": "mallory", "groups": "gpu"}, "not currently authorized"),
     ],
@@ -269,7 +269,7 @@ def test_no_group_of_the_provider_gives_a_course(site: Site, course_of_a_group: 
     asked = made(ian.post(f"{API}/courses", json={"course": wanted}), 201)
     made(ian.post(f"{API}/courses/spy/submit", json={"number": asked["number"]}))
     path = f"{API}/courses/spy/roster"
-    wait_for(lambda: "is no roster" in made(ian.get(path))["group_error"], True)
+    wait_for(lambda: "cannot be used as a roster" in made(ian.get(path))["group_error"], True)
     assert [one["person"] for one in made(ian.get(path))["items"]] == ["ian"]
 
 

@@ -100,7 +100,7 @@ def at(text: str) -> float:
 def test_a_courses_server_is_known_by_its_name(server: str, course: str, kind: str) -> None:
     assert server_of(server) == (course, kind)
     assert server_for(course, server) == kind
-    with pytest.raises(InvalidRequest, match=f"kept for a session of the course '{course}'"):
+    with pytest.raises(InvalidRequest, match=f"reserved for a session of the course '{course}'"):
         server_for("", server)
 
 
@@ -108,7 +108,7 @@ def test_a_courses_server_is_known_by_its_name(server: str, course: str, kind: s
 def test_other_names_are_the_persons_own(server: str) -> None:
     assert server_of(server) is None
     assert server_for("", server) is None
-    with pytest.raises(InvalidRequest, match="has the name 'course-dl101'"):
+    with pytest.raises(InvalidRequest, match="must have the name 'course-dl101'"):
         server_for("dl101", server)
 
 
@@ -145,8 +145,8 @@ def test_every_kind_of_server_of_the_longest_name_is_one_for_jupyterhub() -> Non
         ({}, "course", "student", "2027-02-02T00:00", "ended on 1 February 2027."),
         ({}, "rehearsal", "instructor", "2027-02-02T00:00", "ended on"),
         ({}, "room", "instructor", "2026-12-01T00:00", "no room"),
-        ({"state": "draft"}, "course", "instructor", "2026-12-01T00:00", "to approve it first"),
-        ({"state": "requested"}, "course", "student", "2026-12-01T00:00", "to approve it first"),
+        ({"state": "draft"}, "course", "instructor", "2026-12-01T00:00", "must approve it first"),
+        ({"state": "requested"}, "course", "student", "2026-12-01T00:00", "must approve it first"),
         ({"state": "refused"}, "course", "student", "2026-12-01T00:00", "was not approved"),
         ({"state": "archived"}, "course", "student", "2026-12-01T00:00", "is archived"),
         ({"pinned": None}, "course", "student", "2026-12-01T00:00", "no environment yet"),
@@ -165,8 +165,8 @@ def test_when_a_course_has_sessions(
 def test_only_a_container_with_its_server_inside_is_fit() -> None:
     assert unfit(LAB) == ""
     venv = Environment(name="v", title="V", kind=Kind.VENV, path="/v")
-    assert "no container" in unfit(venv)
-    assert "beside its container" in unfit(LAB.model_copy(update={"server": Server.BESIDE}))
+    assert "is not a container" in unfit(venv)
+    assert "outside its container" in unfit(LAB.model_copy(update={"server": Server.BESIDE}))
 
 
 def test_the_courses_limits_are_the_sessions() -> None:
@@ -209,7 +209,7 @@ def test_what_a_member_chooses() -> None:
     check(chosen)
     check({"account": "", "qos": None})
     for key in ("account", "qos", "partition", "reservation", "nodes"):
-        with pytest.raises(InvalidRequest, match=f"'{key}' is the course's to say"):
+        with pytest.raises(InvalidRequest, match=f"The course sets '{key}'"):
             check({key: 2 if key == "nodes" else "x"})
     with pytest.raises(NotAllowed, match="runs in 'Lab'"):
         check({"environment": "other"})

@@ -156,17 +156,17 @@ def test_any_type_means_any_that_the_environment_runs_on() -> None:
         ({"gpus": 3, "gpu_type": "t4"}, "at most 2 t4"),
         ({"gpus": 1, "gpu_type": "h100"}, "no h100"),
         ({"gpus": 1, "partition": "cpu"}, "has no GPUs"),
-        ({"partition": "secret"}, "not open to you"),
-        ({"partition": "old"}, "not open to you"),
+        ({"partition": "secret"}, "not available to you"),
+        ({"partition": "old"}, "not available to you"),
         ({"partition": "nope"}, "no partition 'nope'"),
-        ({"account": "boss"}, "may not charge"),
+        ({"account": "boss"}, "cannot use the account"),
         ({"qos": "high"}, "QOS 'high'"),
         ({"reservation": "course"}, "no reservation 'course' for you"),
         ({"time": "9:00:00"}, "at most 8:00:00"),
         ({"cpus": 17}, "at most 16 CPUs"),
         ({"memory": "1T"}, "at most 62G"),
         ({"nodes": 3, "gpus": 1}, "at most 2 nodes"),
-        ({"environment": "other"}, "no environment of that name"),
+        ({"environment": "other"}, "environment with this name"),
     ],
 )
 def test_policy_says_why_not(options: dict[str, Any], words: str) -> None:
@@ -439,7 +439,7 @@ def test_what_a_session_opens_is_asked_for_by_its_name() -> None:
     for wrong in ("tensorboard", "course", "nothing", 1, ["marimo"], True):
         with pytest.raises(InvalidRequest, match="'kind' must be one of: jupyterlab"):
             Asked.parse({"kind": wrong})
-    with pytest.raises(InvalidRequest, match="A course has no marimo of its own"):
+    with pytest.raises(InvalidRequest, match="A course has no separate marimo"):
         Asked.parse({"kind": "marimo", "course": "dl101"})
     request = decide(asked, ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
     assert Asked.parse(request.options()).kind == request.kind

@@ -188,7 +188,7 @@ async def test_without_accounting_only_slurm_user_may(tmp_path: Path) -> None:
     made = commands(tmp_path, CONFIG.format(kind="(null)"))
     rights = await ClusterControl(runner=SlurmRunner(commands=made), patience=60).rights()
     assert (rights.known, rights.jobs, rights.nodes) == (True, False, False)
-    assert "no accounting" in rights.missing["nodes"]
+    assert "without accounting" in rights.missing["nodes"]
     assert runs(tmp_path, "sacctmgr") == 0
 
 
@@ -271,7 +271,7 @@ def test_an_operator_holds_releases_and_cancels_jobs_of_others(
     assert as_portal(slurm_cluster, ("cancel", job)) == ["done"]
     wait_until("it is cancelled", lambda: job_state(slurm_cluster, job) in ("", "CANCELLED"))
     for answer in as_portal(slurm_cluster, ("hold", job), ("release", job)):
-        assert answer == {"code": "conflict", "message": f"Job {job} is over already."}
+        assert answer == {"code": "conflict", "message": f"Job {job} has already ended."}
 
 
 def test_a_person_cancels_as_themselves(slurm_cluster: Any, job: str) -> None:
@@ -333,7 +333,7 @@ def test_a_running_jobs_time_is_extended(slurm_cluster: Any) -> None:
         slurm_cluster.run(["scancel", id_], check=False)
     wait_until("it is over", lambda: job_state(slurm_cluster, id_) in ("", "CANCELLED"))
     (answer,) = as_portal(slurm_cluster, ("extend", id_, 3600))
-    assert answer == {"code": "conflict", "message": f"Job {id_} is over already."}
+    assert answer == {"code": "conflict", "message": f"Job {id_} has already ended."}
 
 
 def test_without_the_right_slurms_refusal_names_it(slurm_cluster: Any) -> None:
@@ -406,9 +406,9 @@ def test_an_administrator_drains_and_resumes(
 async def test_what_is_no_name_of_one_node_never_reaches_slurm(name: str, tmp_path: Path) -> None:
     made = commands(tmp_path, "x")
     control = ClusterControl(runner=SlurmRunner(commands=made))
-    with pytest.raises(InvalidRequest, match="not the name of one node"):
+    with pytest.raises(InvalidRequest, match="not the name of a node"):
         await control.drain(name, "grace: x")
-    with pytest.raises(InvalidRequest, match="not the name of one node"):
+    with pytest.raises(InvalidRequest, match="not the name of a node"):
         await control.resume(name)
     assert runs(tmp_path, "scontrol") == 0
 

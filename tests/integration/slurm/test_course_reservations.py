@@ -293,7 +293,7 @@ def test_more_nodes_than_there_are(place: Place) -> None:
     (shown,) = place.look(course(reservation={"nodes": 99, "partition": "cpu"}))["shown"][0]
     if not slurm_version(place).startswith("22."):
         assert shown["state"] == "refused"
-        assert shown["message"].startswith("No nodes are free at that time")
+        assert shown["message"].startswith("Not enough nodes are free at that time")
         return
     assert shown["state"] == "made"
     assert "of 99 nodes" in shown["message"]
@@ -322,7 +322,7 @@ def test_meetings_of_two_courses_at_the_same_time_have_nodes_of_their_own(place:
     # All nodes of the partition are another's at that time: refused, in words.
     shown, _ = place.look(third, second)["shown"]
     assert shown[0]["state"] == "refused"
-    assert shown[0]["message"].startswith("No nodes are free at that time")
+    assert shown[0]["message"].startswith("Not enough nodes are free at that time")
     assert place.held("resv") == {}
     assert place.held("other") == others
 

@@ -255,7 +255,7 @@ async def test_a_drained_node_with_its_reason(
         await dashboard.refreshed()
         node = dashboard.view.nodes["gpu02"]
         assert (node.usable, node.reason) == (False, reason)
-        assert node.words == "draining: its jobs go on, it takes no new ones"
+        assert node.words == "draining: running jobs continue, no new jobs start"
         states = [str(dashboard.view.gpus[f"gpu02/{index}"].state) for index in range(4)]
         assert states == ["allocated", "allocated", "drained", "drained"]
     finally:

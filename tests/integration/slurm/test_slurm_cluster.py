@@ -329,7 +329,7 @@ async def test_position_in_the_queue(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--gpus=99"], "No node of this partition has what was asked for"),
+        (["--gpus=99"], "No node of this partition has the requested resources"),
         (["--partition=nonsense"], "nonsense"),
         (["--account=nonsense"], "Invalid account"),
     ],

@@ -561,7 +561,7 @@ async def test_a_server_that_is_gone_has_no_share(
     number = await site.granted()
 
     async def gone(*_: str) -> None:
-        raise NotFound("There is no such session of a course.")
+        raise NotFound("There is no such course session.")
 
     monkeypatch.setattr(site.shares, "unshare", gone)
     await site.done("ada", "POST", f"courses/deep/help/{number}/end")

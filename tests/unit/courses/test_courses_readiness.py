@@ -204,7 +204,7 @@ async def test_usage_by_student(site: Site) -> None:
 async def test_gpus_that_slurm_cannot_reserve_are_said_before_the_term(site: Site) -> None:
     """Slurm answers "Invalid Trackable RESource" days ahead of a meeting: too late."""
     said: list[str | Exception] = [
-        "Slurm does not count 'gres/gpu:v100'.", "", SlurmUnavailable("It is away.")
+        "Slurm does not track 'gres/gpu:v100'.", "", SlurmUnavailable("It is away.")
     ]  # fmt: skip
     asked: list[str] = []
 
@@ -218,7 +218,7 @@ async def test_gpus_that_slurm_cannot_reserve_are_said_before_the_term(site: Sit
     site.parts.readiness.reserving.untracked = untracked  # type: ignore[method-assign]
     await site.approved(reservation={"gpus": 4})
     point = (await points_of(site))["reservable"]
-    assert (point["sign"], "does not count" in point["message"]) == ("bad", True)
+    assert (point["sign"], "does not track" in point["message"]) == ("bad", True)
     point = (await points_of(site))["reservable"]
     assert (point["sign"], "v100 GPUs, with all cores" in point["message"]) == ("good", True)
     assert (await points_of(site))["reservable"]["sign"] == "unknown"

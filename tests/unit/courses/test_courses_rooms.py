@@ -176,7 +176,7 @@ async def test_what_the_hub_refuses_for_one_room_is_not_in_the_way_of_others(
 
     async def close_room(user: str, server: str) -> None:
         if user == "aaron":
-            raise NotFound("There is no such room of a course.")
+            raise NotFound("There is no such course room.")
         await close(user, server)
 
     monkeypatch.setattr(hub, "close_room", close_room)

@@ -247,7 +247,9 @@ async def test_where_the_new_number_is_refused_the_old_one_stays_and_the_page_sa
 ) -> None:
     await desk.look(gpus=3)
     said = await desk.look(gpus=9)
-    assert said.startswith("made: It could not be changed, and is as it was: No nodes are free")
+    assert said.startswith(
+        "made: It could not be changed, and is as it was: Not enough nodes are free"
+    )
     assert desk.tres == "gres/gpu:v100=3"
     desk.now += 1000
     desk.slurm.most = 16
@@ -258,7 +260,7 @@ async def test_where_the_new_number_is_refused_the_old_one_stays_and_the_page_sa
 async def test_with_sessions_in_it_the_old_number_stays_and_the_page_says_so(desk: Desk) -> None:
     await desk.look(gpus=3)
     desk.slurm.busy = True
-    assert "as it was: Jobs are in the reservation" in await desk.look(gpus=5)
+    assert "as it was: Jobs use the reservation" in await desk.look(gpus=5)
     desk.slurm.busy = False
     desk.now += 1000
     assert await desk.look(gpus=5) == "made: "
@@ -268,7 +270,7 @@ async def test_with_sessions_in_it_the_old_number_stays_and_the_page_says_so(des
 async def test_gpus_that_slurm_does_not_count_are_refused_in_words(desk: Desk) -> None:
     desk.slurm.tres = "gres/gpu"
     said = await desk.look(gpus=3)
-    assert said.startswith("refused: Slurm does not count 'gres/gpu:v100'")
+    assert said.startswith("refused: Slurm does not track 'gres/gpu:v100'")
     assert "AccountingStorageTRES" in said
     assert (await desk.look(nodes=2, gpus=3)).startswith("made: Only its nodes are reserved.")
 
@@ -285,8 +287,8 @@ async def test_nodes_without_the_type_are_named_where_slurm_cannot_choose(desk: 
         ("24.11.5", "gres/gpu,gres/gpu:v100", "v100", ""),
         ("26.05.5", "gres/gpu,gres/gpu:V100", "v100", ""),
         ("24.11.5", "gres/gpu", "", ""),
-        ("24.11.5", "gres/gpu", "v100", "Slurm does not count 'gres/gpu:v100'"),
-        ("24.11.5", "billing", "", "Slurm does not count 'gres/gpu'"),
+        ("24.11.5", "gres/gpu", "v100", "Slurm does not track 'gres/gpu:v100'"),
+        ("24.11.5", "billing", "", "Slurm does not track 'gres/gpu'"),
         ("22.05.8", "gres/gpu,gres/gpu:v100", "v100", "This Slurm (22.05.8) reserves whole nodes"),
     ],
 )

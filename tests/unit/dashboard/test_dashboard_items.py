@@ -216,8 +216,8 @@ def test_counts() -> None:
     [
         ("IDLE", "free"),
         ("MIXED", "partly in use"),
-        ("IDLE+DRAIN", "drained: takes no jobs"),
-        ("MIXED+DRAIN", "draining: its jobs go on, it takes no new ones"),
+        ("IDLE+DRAIN", "drained: no jobs start"),
+        ("MIXED+DRAIN", "draining: running jobs continue, no new jobs start"),
         ("DOWN+NOT_RESPONDING", "does not answer"),
         ("IDLE+MAINT", "in maintenance"),
         ("IDLE+RESERVED", "reserved"),

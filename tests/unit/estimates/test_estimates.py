@@ -150,7 +150,7 @@ class TestSnapshot:
         told = without_slurm(asked(), snapshot(full=True), waits, now)
         assert (told.basis, told.starts_at) == (Basis.WAITS, now + 600)
         told = without_slurm(asked(), snapshot(full=True), waits[:2], now)
-        assert told.outlook is Outlook.UNKNOWN and "Nobody can say" in told.reason
+        assert told.outlook is Outlook.UNKNOWN and "Start time unknown" in told.reason
 
     def test_the_usual_wait_is_that_of_the_like(self) -> None:
         waits = [Wait("gpu", 1, "v100", 10.0)] * 3 + [Wait("gpu", 4, "v100", 5000.0)] * 2
@@ -208,7 +208,7 @@ class TestLimits:
     def test_a_job_that_is_held_back_already(self) -> None:
         waits = pending("7", user="ada", account="research", qos="normal", reason="AssocGrpGRES")
         held = held_back(asked(), "ada", snapshot(waits), ROWS)
-        assert held and held.until is None and "your job 7" in held.reason
+        assert held and held.until is None and "Your job 7" in held.reason
         assert held_back(asked(), "barbara", snapshot(waits), ROWS) is None
         assert held_back(asked(gpus=0, gpu_type=None), "ada", snapshot(waits), ROWS) is None
         assert held_back(asked(), "ada", snapshot(waits), None) is None
@@ -255,7 +255,7 @@ def test_an_answer_in_words() -> None:
     later = Estimate(outlook=Outlook.LATER, starts_at=1500, basis=Basis.SLURM, made_at=0)
     assert words.sentence(later, 0) == "Starts in about 25 minutes."
     unknown = Estimate(outlook=Outlook.UNKNOWN, made_at=0)
-    assert words.sentence(unknown, 0) == "Nobody can say when this starts."
+    assert words.sentence(unknown, 0) == "Start time unknown."
 
 
 # -- the estimator ----------------------------------------------------------------------------
@@ -431,7 +431,7 @@ async def test_an_answer_for_more_holds_for_less(store: Store) -> None:
     made.ask_slurm = False
     less = await made.estimate(request(gpus=2, time="1:00:00"), "ada", snapshot(full=True), ROWS)
     assert (less.outlook, less.basis) == (Outlook.LATER, Basis.LARGER)
-    assert words.source(less).startswith("Or earlier")
+    assert words.source(less).startswith("Slurm's estimate for a larger request")
     for more in ({"cpus": 3}, {"time": "3:00:00"}, {"memory": "5G"}, {"gpu_type": "t4", "gpus": 3}):
         found = await made.estimate(request(**more), "ada", snapshot(full=True), ROWS)
         assert found.basis is not Basis.LARGER, more

@@ -95,7 +95,7 @@ class Slurm:
         await asyncio.sleep(0)
         if self.ends_at_extend:
             self.job = self.job.model_copy(update={"state": JobState.COMPLETED})
-            raise Conflict(f"Job {job_id} is over already.")
+            raise Conflict(f"Job {job_id} has already ended.")
         self.limits.append(limit)
         more = {"time_limit": limit, "end_time": (self.job.start_time or 0) + limit}
         self.job = self.job.model_copy(update=more)
@@ -248,7 +248,7 @@ async def test_a_session_that_ends_meanwhile_is_said_to_be_over(site: Site) -> N
     site.slurm.ends_at_extend = True
     answer = await site.own({"minutes": 30})
     assert answer.status_code == 409
-    assert "over already" in said(answer)
+    assert "already ended" in said(answer)
     assert (await site.audit())[0][4] == "failed"
 
 

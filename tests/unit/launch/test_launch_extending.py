@@ -154,7 +154,7 @@ LIMITS: dict[str, tuple[Running, float, str]] = {
             reservation("later", END + 5000, END + 9999),
         ),
         END + 2400,
-        "the reservation 'maintenance' has its node from then on",
+        "the reservation 'maintenance' needs its node then",
     ),
     "its own reservation": (
         running(reservation("course", START - 60, END + 2400), reservation="course"),
@@ -173,7 +173,7 @@ def test_beyond_a_limit_the_sentence_names_it_and_the_latest_end(name: str) -> N
     with pytest.raises(NotAllowed) as refused:
         extended(this, 41, SETTINGS, NOW)
     assert refused.value.message == (
-        f"This session can be extended by 40 minutes at most, until {clock(latest)}: {words}."
+        f"This session can be extended by at most 40 minutes, until {clock(latest)}: {words}."
     )
 
 
@@ -225,7 +225,7 @@ def test_the_site_limits_what_is_added_in_all() -> None:
     assert offer(running(), settings, NOW).minutes == (30,)
     once = running(time_limit=HOUR + 1800, end_time=END + 1800)
     assert offer(once, settings, NOW).minutes == (15,)
-    with pytest.raises(NotAllowed, match="at most 0:45:00 of time in all"):
+    with pytest.raises(NotAllowed, match="at most 0:45:00 in total"):
         extended(once, 16, settings, NOW)
     assert offer(running(asked=None), settings, NOW).minutes == (30, 60, 120)
 
@@ -235,7 +235,7 @@ def test_the_site_limits_what_is_added_in_all() -> None:
 
 @pytest.mark.parametrize("minutes", [0, -5, 121, 10**9])
 def test_no_more_than_the_largest_step_at_once(minutes: int) -> None:
-    with pytest.raises(InvalidRequest, match="1 to 120 minutes at once") as refused:
+    with pytest.raises(InvalidRequest, match="1 to 120 minutes at a time") as refused:
         extended(running(), minutes, SETTINGS, NOW)
     assert refused.value.field == "minutes"
 
@@ -245,9 +245,9 @@ def test_no_more_than_the_largest_step_at_once(minutes: int) -> None:
     [
         (JobState.PENDING, "has not started"),
         (JobState.REQUEUED, "has not started"),
-        (JobState.COMPLETING, "over already"),
-        (JobState.TIMEOUT, "over already"),
-        (JobState.UNKNOWN, "over already"),
+        (JobState.COMPLETING, "has ended or is ending"),
+        (JobState.TIMEOUT, "has ended or is ending"),
+        (JobState.UNKNOWN, "has ended or is ending"),
     ],
 )
 def test_a_session_that_does_not_run_is_not_extended(state: JobState, words: str) -> None:
@@ -269,7 +269,7 @@ def test_an_environment_that_is_gone_says_nothing_of_its_largest_time() -> None:
 def test_where_the_site_does_not_want_it_nothing_is_offered() -> None:
     found = offer(running(), Extending(allowed=False), NOW)
     assert (found.allowed, found.minutes) == (False, ())
-    assert found.reason == "Sessions are not extended on this site."
+    assert found.reason == "This site does not allow extending sessions."
     assert offer(running(), Extending(allowed=False), NOW, anyway=True).minutes == (30, 60, 120)
 
 

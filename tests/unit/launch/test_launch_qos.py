@@ -155,9 +155,9 @@ def test_a_qos_may_lift_the_partitions_time() -> None:
 @pytest.mark.parametrize("rule", [{"allow_qos": ("normal", "long")}, {"deny_qos": ("short",)}])
 def test_a_partition_that_does_not_take_the_qos(rule: dict[str, Any]) -> None:
     snapshot = cluster(**rule)
-    words = "The QOS 'short' may not be used in the partition 'gpu'."
+    words = "The QOS 'short' is not allowed in the partition 'gpu'."
     assert words in refusal({"qos": "short", "partition": "gpu"}, snapshot)
-    takes = "It takes: normal, long." if "allow_qos" in rule else words
+    takes = "Allowed: normal, long." if "allow_qos" in rule else words
     assert refusal({"qos": "short", "partition": "gpu"}, snapshot).endswith(takes)
     # It is not chosen either: a session without GPUs goes elsewhere, one with GPUs is refused.
     only_gpu = snapshot.model_copy(update={"partitions": {"gpu": snapshot.partitions["gpu"]}})

@@ -185,11 +185,11 @@ async def test_the_kind_knows_what_it_may_use_and_show() -> None:
         '["/home/ada/runs", "/scratch/ada/more"]'
     )
     assert place.environments == {"lab": for_tensorboard(LAB, LARGEST)}
-    with pytest.raises(NotAllowed, match="not in a folder of yours"):
+    with pytest.raises(NotAllowed, match="not in one of your folders"):
         wrong = Asked.parse({"tensorboard": ["/etc"]})
         await wrong.kind.place(wrong, hub, CLUSTER, None)
 
 
 def test_a_course_has_none_of_its_own() -> None:
-    with pytest.raises(InvalidRequest, match="A course has no TensorBoard of its own"):
+    with pytest.raises(InvalidRequest, match="A course has no separate TensorBoard"):
         Asked.parse({"course": "dl101", "tensorboard": ["/runs"]})

@@ -81,9 +81,12 @@ def test_a_server_that_never_answered_could_not_start() -> None:
     [
         (
             "/var/spool/job/slurm_script: line 98: /opt/x/bin/python3: No such file or directory",
-            "Its program is not on this node: /opt/x/bin/python3.",
+            "The program is not on this node: /opt/x/bin/python3.",
         ),
-        ("x: line 98: /opt/x/python3: Permission denied", "Its program may not be run: /opt/x/p"),
+        (
+            "x: line 98: /opt/x/python3: Permission denied",
+            "The program is not executable: /opt/x/p",
+        ),
         ("/opt/x/python3: No module named portal_session", "lacks the Python package 'portal_s"),
         ("The module 'cuda/99' could not be loaded.", "The module 'cuda/99' could not be loaded."),
         ("a\nThe modules could not be loaded: a b", "The modules could not be loaded: a b."),

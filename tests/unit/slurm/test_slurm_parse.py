@@ -94,7 +94,7 @@ def test_states(recording: Recording, label: str, state: JobState) -> None:
         ("dependency", "Dependency", "another job"),
         ("reservation", "Reservation", "reservation"),
         ("too-long", "PartitionTimeLimit", "more time than the partition"),
-        ("qos-limit-2", "QOSMaxGRESPerUser", "a limit of the QOS is reached: GPUs per person"),
+        ("qos-limit-2", "QOSMaxGRESPerUser", "a limit of the QOS is reached: GPUs per user"),
         ("not-available", "ReqNodeNotAvail", "not available"),
         ("requeued", "job requeued in held state", "held"),
     ],
@@ -635,7 +635,7 @@ def test_node_states(text: str, state: str, usable: bool) -> None:
     [
         ("Resources", "waiting for resources"),
         ("AssocGrpGRES", "a limit of the account is reached: GPUs together (AssocGrpGRES)"),
-        ("QOSMaxCpuPerUserLimit", "a limit of the QOS is reached: CPUs per person"),
+        ("QOSMaxCpuPerUserLimit", "a limit of the QOS is reached: CPUs per user"),
         ("AssocGrpMemLimit", "memory together"),
         ("ReqNodeNotAvail, UnavailableNodes:gpu03", "not available now"),
         ("SomethingNobodyKnows", "SomethingNobodyKnows"),

@@ -247,9 +247,7 @@ async def test_an_answer_that_is_not_understood_is_a_sentence() -> None:
 
     watched = Watched[int]("nodes", at_once, odd)
     await watched.newer_than(time.monotonic())
-    assert watched.error == (
-        "The portal does not understand Slurm's answer about nodes: 12 fields."
-    )
+    assert watched.error == ("The portal cannot read Slurm's answer about nodes: 12 fields.")
 
 
 async def test_a_budget_is_waited_for_unless_somebody_cannot() -> None:

@@ -200,7 +200,7 @@ class TestView:
         assert "Deprecated. Take &lt;the new&gt; one." in html
         assert "PyTorch 2.1, CUDA 12.4" in html
         assert "tested 14 Nov 2023" in html or "tested 15 Nov 2023" in html
-        assert "only admins see it" in html
+        assert "visible only to admins" in html
         assert "For all." in html and "<script>x" not in html
 
     def test_why_a_gpu_type_is_refused_reaches_the_page(self):

@@ -170,10 +170,10 @@ async def test_accounts_that_cannot_be_read_are_not_missing_and_the_page_says_so
     assert (ready.associations, list(ready.problems), ready.missing) == (None, [], False)
     assert calls == [], "nobody has to make an account that may be there"
     assert ready.unknown == (
-        "Which Slurm accounts are yours cannot be read now, so Slurm alone says whether a session "
+        "Your Slurm accounts cannot be read now, so only Slurm checks whether a session "
         "may start. Slurm's accounting does not tell the portal."
     )
     view = who.shared.form.view(None, [], ready.associations, who.person, unknown=ready.unknown)
     page = who.shared.form.render(view)
-    assert "Which Slurm accounts are yours cannot be read now" in page
+    assert "Your Slurm accounts cannot be read now" in page
     assert "no Slurm account" not in page

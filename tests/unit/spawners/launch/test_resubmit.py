@@ -278,7 +278,7 @@ async def test_a_job_that_its_node_did_not_begin_is_submitted_again_once() -> No
     refused = {"state": JobState.FAILED, "exit_code": 1}
     spawner.slurm.over["1"] = spawner.slurm.jobs.pop("1").model_copy(update=refused)
     await until(lambda: spawner.job_id == "2")
-    assert "Its node did not begin job 1. Submitted again" in spawner.progress_state.message
+    assert "Its node did not start job 1. Submitted again" in spawner.progress_state.message
     spawner.runs_on("cpu01")
     spawner.posts()
     assert await waits == "http://10.0.0.1:5000"

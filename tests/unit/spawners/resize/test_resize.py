@@ -239,7 +239,7 @@ async def test_what_cannot_begin(spawner: Spawner, monkeypatch: pytest.MonkeyPat
         await spawner.moving.begin({"gpus": 2}, "ada")
     assert set(spawner.db.tokens) == {1}  # the new server's token is gone again
     spawner.ready = False
-    with pytest.raises(Conflict, match="does not run"):
+    with pytest.raises(Conflict, match="is not running"):
         await spawner.moving.begin({"gpus": 2}, "ada")
     spawner.ready = True
     spawner.db.tokens.clear()
@@ -294,7 +294,7 @@ async def test_a_new_job_that_comes_to_nothing(
     await until(lambda: state(spawner) is MoveState.FAILED)
     move = spawner.moving.shown()
     assert move is not None
-    assert move.words.endswith("The session goes on as it was.")
+    assert move.words.endswith("The session continues unchanged.")
     await until(lambda: any(step[:2] == ("end", "8") for step in spawner.done))
     assert set(spawner.db.tokens) == {1}
     assert spawner.job_id == "7"
@@ -305,7 +305,7 @@ async def test_called_off_while_slurm_is_away(spawner: Spawner) -> None:
     await spawner.moving.begin({"gpus": 2}, "ada")
     spawner.slurm.away = True
     move = await spawner.moving.cancel("ada")
-    assert move.words == "You called the change of resources off. The session goes on as it was."
+    assert move.words == "You cancelled the change of resources. The session continues unchanged."
     assert spawner.stored is not None
     assert spawner.stored["leaves"] == ["8"]  # the next Hub would end it too
     await asyncio.sleep(0.05)
