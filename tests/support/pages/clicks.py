@@ -1,4 +1,4 @@
-"""Clicks that a task takes, counted as the browser sees them."""
+"""Clicks that a task takes, as the browser sees them."""
 
 from __future__ import annotations
 
@@ -6,31 +6,38 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+# What is pressed, since a click on a label makes another one on its input; a choice in a list is one
+# more.
 COUNT = """() => {
   if (window.portalCounts) return;
   window.portalCounts = true;
-  // A list takes a click to open, and its choice is counted as one more.
-  for (const kind of ["click", "change"]) {
-    addEventListener(kind, (event) => {
-      if (!event.isTrusted || (kind === "change" && event.target.tagName !== "SELECT")) return;
-      const target = event.target.closest("a, button, label, input, select, summary");
-      window.portalClicked(target?.textContent ?? "");
-    }, true);
-  }
+  const named = (target) => target.closest("a, button, label, select, summary")?.textContent ?? "";
+  addEventListener("pointerdown", (event) => {
+    if (event.isTrusted) window.portalClicked(named(event.target));
+  }, true);
+  addEventListener("change", (event) => {
+    if (event.isTrusted && event.target.tagName === "SELECT") window.portalClicked("a choice");
+  }, true);
 }"""
 
 
-@contextlib.contextmanager
-def at_most(page: Any, number: int, task: str) -> Iterator[list[str]]:
-    """Fail if the block takes more than ``number`` clicks; yield what was clicked so far.
+class Clicks:
+    """Counter of the clicks in ``page``, on all pages that it shows."""
 
-    A click on a label is one, though the browser reports a second for its input.
-    """
-    clicked: list[str] = []
-    page.expose_function("portalClicked", lambda text: clicked.append(" ".join(text.split())[:60]))
-    page.add_init_script(f"({COUNT})()")
-    page.evaluate(COUNT)
-    yield clicked
-    counted = [text for at, text in enumerate(clicked) if text or not at or not clicked[at - 1]]
-    print(f"{task}: {len(counted)} clicks, at most {number}: {counted}")
-    assert len(counted) <= number, f"{task} takes {len(counted)} clicks: {counted}"
+    def __init__(self, page: Any) -> None:
+        self._page = page
+        self._texts: list[str] = []
+        page.expose_function("portalClicked", self._note)
+        page.add_init_script(f"({COUNT})()")
+        page.evaluate(COUNT)
+
+    def _note(self, text: str) -> None:
+        self._texts.append(" ".join(text.split())[:60])
+
+    @contextlib.contextmanager
+    def at_most(self, number: int, task: str) -> Iterator[None]:
+        """Fail if the block takes no click, or more than ``number``."""
+        self._texts.clear()
+        yield
+        print(f"{task}: {len(self._texts)} clicks, at most {number}: {self._texts}")
+        assert 0 < len(self._texts) <= number, f"{task} takes the clicks {self._texts}"

@@ -1,0 +1,61 @@
+"""Clicks that the most frequent tasks take. Others are counted where they are done anyway: publishing
+an environment in catalog/test_catalog.py, starting a class in courses/test_courses.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from clicks import Clicks
+from hub_client import Person, wait_until
+from jobs import living_jobs
+from lab_page import log_in
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+
+
+@pytest.fixture
+def ada(demo: Any) -> Iterator[Person]:
+    """Ada, without a session before and after."""
+    person = Person(demo.url, "ada")
+    person.stop()
+    yield person
+    person.stop()
+
+
+def test_the_tasks_of_a_session_take_few_clicks(demo: Any, ada: Person, page: Any) -> None:
+    log_in(page, demo)
+    page.wait_for_url("**/hub/spawn*")
+    clicks = Clicks(page)
+    with clicks.at_most(3, "start a first session"):
+        page.get_by_text("Python (virtual environment)").first.click()
+        page.locator("label[for='launch-gpus-0']").click()
+        page.get_by_role("button", name="Start", exact=True).click()
+        page.wait_for_url("**/user/ada/lab**", timeout=120_000)
+    (job,) = living_jobs(demo, "ada")
+
+    page.goto(f"{demo.url}/services/portal/catalog")
+    page.get_by_role("link", name="Sessions", exact=True).click()
+    expect(page.locator("#living .entry")).to_contain_text(f"job {job.id}")
+    with clicks.at_most(2, "extend a session"):
+        page.get_by_role("button", name="Extend").click()
+        page.get_by_role("dialog").get_by_role("button", name="Extend").click()
+        expect(page.locator("#living .entry")).to_contain_text("extended to")
+
+    ada.stop()
+    page.goto(f"{demo.url}/services/portal/catalog")
+    with clicks.at_most(2, "see why the last session ended"):
+        page.get_by_role("link", name="Sessions", exact=True).click()
+        expect(page.locator("#ended .entry").first).to_contain_text("You stopped it")
+
+    with clicks.at_most(3, "start it again with other GPUs"):
+        page.locator("#ended .entry").first.get_by_role("link", name="Launch again").click()
+        page.locator("label[for='launch-gpus-1']").click()
+        page.get_by_role("button", name="Start", exact=True).click()
+        page.wait_for_url("**/hub/spawn-pending/ada**")
+    wait_until("it asks for a GPU", lambda: living_jobs(demo, "ada"))
+    (job,) = living_jobs(demo, "ada")
+    assert job.gres.endswith(":1")
