@@ -18,8 +18,8 @@ class Images(LoggingConfigurable):
     directory = Unicode(
         "/srv/portal/images",
         help="""
-        The folder of finished images, on a file system that all nodes see. The account of the
-        builds writes there and everybody reads; the cache of downloads lies in it as well.
+        The folder of finished images and of the download cache, on a file system that all nodes
+        mount. The account of the builds writes there; all users can read it.
 
         Example::
 
@@ -30,8 +30,8 @@ class Images(LoggingConfigurable):
     service_account = Unicode(
         "",
         help="""
-        The account that builds and tests run under; empty: the service's own. Another one needs a
-        line in sudoers, as people do. It must not be a person's account.
+        The account that runs builds and tests; empty: the service's own. Another account needs an
+        entry in sudoers, as users do. It must not be a user's account.
 
         Example::
 
@@ -42,7 +42,7 @@ class Images(LoggingConfigurable):
     slurm_account = Unicode(
         "",
         help="""
-        The Slurm account of builds and tests; empty: the default of whoever they run as.
+        The Slurm account of builds and tests; empty: the default account of their user.
 
         Example::
 
@@ -75,7 +75,7 @@ class Images(LoggingConfigurable):
     resources = Dict(
         default_value={"cpus": 4, "memory": "16G", "time": "4:00:00"},
         help="""
-        What a build may use: cpus, memory and time.
+        Resources of a build: cpus, memory and time.
 
         Example::
 
@@ -86,7 +86,7 @@ class Images(LoggingConfigurable):
     test_resources = Dict(
         default_value={"cpus": 2, "memory": "8G", "time": "0:20:00"},
         help="""
-        What a smoke test may use, beside its GPU.
+        Resources of a smoke test, in addition to its GPU.
 
         Example::
 
@@ -97,7 +97,7 @@ class Images(LoggingConfigurable):
     python = Unicode(
         help="""
         A Python on the nodes that has the portal installed, readable by the accounts of the jobs;
-        the default is the one that runs the service.
+        default: the Python that runs the service.
 
         Example::
 
@@ -118,8 +118,8 @@ class Images(LoggingConfigurable):
     log_directory = Unicode(
         "/var/log/data-scientist-portal/images",
         help="""
-        The folder of the jobs' logs. The service makes the files, so that it can read them, and
-        the nodes write into them.
+        The folder of the jobs' logs. The service creates the files, so that it can read them; the
+        jobs write into them.
 
         Example::
 
@@ -141,8 +141,8 @@ class Images(LoggingConfigurable):
     scratch = Unicode(
         "",
         help="""
-        A folder on the nodes for what builds unpack, best on a disk of the node's own; empty:
-        ``directory``. A build needs about six times what it pulls.
+        A folder on the nodes where builds unpack images, preferably on a local disk; empty:
+        ``directory``. A build needs about six times the size that it pulls.
 
         Example::
 
@@ -165,8 +165,8 @@ class Images(LoggingConfigurable):
     verify = Bool(
         False,
         help="""
-        Whether an image must carry a good signature of the keyring before it is tested or used. A
-        SIF that somebody made elsewhere then needs one, too.
+        Whether an image must have a valid signature by a key of the keyring before it is tested or
+        used. SIF files made elsewhere then need a signature, too.
 
         Example::
 
@@ -190,8 +190,8 @@ class Images(LoggingConfigurable):
         "",
         help="""
         A file with the public keys that ``verify`` trusts when a session starts: a copy of
-        ``pgp-public`` of the builds' keyring, which everybody on the nodes can read, since
-        Apptainer's keyring is its owner's alone. Empty: the keyrings of the person and the node.
+        ``pgp-public`` of the builds' keyring that all users on the nodes can read, because only
+        its owner can read Apptainer's keyring. Empty: the keyrings of the user and the node.
 
         Example::
 
@@ -202,8 +202,8 @@ class Images(LoggingConfigurable):
     node_cache = Unicode(
         "",
         help="""
-        A folder on each node's own disk into which images are unpacked, owned by the account of
-        the builds: sessions then start from there. Empty: they start from the SIF file.
+        A folder on each node's local disk, owned by the account of the builds, into which images
+        are unpacked: sessions then start from there. Empty: sessions start from the SIF file.
 
         Example::
 
@@ -214,7 +214,8 @@ class Images(LoggingConfigurable):
     simulated_gpus = Bool(
         False,
         help="""
-        Whether the GPUs of this site are simulated, as the demo's are: tests then look for none.
+        Whether the GPUs of this site are simulated, as in the demo; tests then do not look for
+        GPUs.
 
         Example::
 
@@ -225,8 +226,9 @@ class Images(LoggingConfigurable):
     beside = Unicode(
         "",
         help="""
-        A virtual environment on the nodes with JupyterLab and portal-session. It holds the server
-        of images that cannot hold one themselves; only the kernel then runs in the container.
+        A virtual environment on the nodes with JupyterLab and portal-session. It runs the
+        server for images that cannot run one themselves; only the kernel then runs in the
+        container.
 
         Example::
 
