@@ -60,8 +60,8 @@ class EnvironmentCatalog(LoggingConfigurable):
     directory = Unicode(
         "/etc/data-scientist-portal/environments",
         help="""
-        The directory with one environment a file, ``*.yaml`` or ``*.yml``. Changed, new and
-        removed files are seen without a restart.
+        The directory with one file per environment, ``*.yaml`` or ``*.yml``. Changes are picked up
+        without a restart.
 
         Example::
 
@@ -72,9 +72,8 @@ class EnvironmentCatalog(LoggingConfigurable):
     kept_directory = Unicode(
         "/var/lib/data-scientist-portal/environments",
         help="""
-        The directory that the service alone writes: previews of versions that are not published
-        yet (``previews/``, for admins) and what people registered for themselves (``own/``). The
-        Hub reads it.
+        The directory that only the service writes to: previews of unpublished versions
+        (``previews/``, for admins) and users' own environments (``own/``). The Hub reads it.
 
         Example::
 
@@ -85,8 +84,8 @@ class EnvironmentCatalog(LoggingConfigurable):
     offer_untested = Bool(
         False,
         help="""
-        Whether environments are offered whatever their tests said, also where nothing was tested
-        yet. Sessions may then fail to start.
+        Whether environments are offered regardless of their test results, even if they were never
+        tested. Sessions may then fail to start.
 
         Example::
 
@@ -98,8 +97,7 @@ class EnvironmentCatalog(LoggingConfigurable):
         3.0,
         min=0.1,
         help="""
-        Seconds for which it is believed what the database says of tests, and what an image's file
-        looks like.
+        Seconds for which test results of the database and the state of image files are cached.
 
         Example::
 
@@ -110,7 +108,7 @@ class EnvironmentCatalog(LoggingConfigurable):
     max_size = Integer(
         65536,
         help="""
-        The largest environment file that is read, in bytes. A larger one is an error.
+        Maximum size of an environment file, in bytes. A larger file is an error.
 
         Example::
 
@@ -121,8 +119,8 @@ class EnvironmentCatalog(LoggingConfigurable):
     timeout = Float(
         5.0,
         help="""
-        Seconds that ``load()`` waits for the directory (it may lie on a network file system)
-        before it goes on with what it knows.
+        Seconds that ``load()`` waits for the directory (it may be on a network file system) before
+        it continues with the environments already known.
 
         Example::
 
@@ -302,7 +300,7 @@ def _wrong_place(file: str, environment: Environment) -> str:
         return f"the name of a preview ends with '{PREVIEW}'"
     if environment.private and folder != OWN:
         # Its tests run as its owner, who asked for them: nobody else registers it.
-        return "'private' is for what people register for themselves"
+        return "'private' is only for environments that users register themselves"
     if folder == OWN and (not environment.private or Path(rest).stem != environment.name):
-        return "what a person registered is private and has the name of its file"
+        return "a registered environment must be private and have the name of its file"
     return ""

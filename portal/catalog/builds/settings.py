@@ -19,7 +19,7 @@ class WorkshopSettings(LoggingConfigurable):
         2,
         min=1,
         help="""
-        How many images are built at the same time; others wait for their turn.
+        Maximum number of images that are built at the same time; others wait.
 
         Example::
 
@@ -31,7 +31,7 @@ class WorkshopSettings(LoggingConfigurable):
         4,
         min=1,
         help="""
-        How many smoke tests are in Slurm's queue or run at the same time.
+        Maximum number of smoke tests that wait in Slurm's queue or run at the same time.
 
         Example::
 
@@ -43,8 +43,8 @@ class WorkshopSettings(LoggingConfigurable):
         2,
         min=1,
         help="""
-        How many of these may be on GPUs, so that a catalog that is tested keeps people waiting for
-        two GPUs at most.
+        Maximum number of these tests on GPUs. By default, testing the catalog occupies at most two
+        GPUs.
 
         Example::
 
@@ -56,7 +56,7 @@ class WorkshopSettings(LoggingConfigurable):
         2.0,
         min=0.1,
         help="""
-        Seconds between two looks at the logs and jobs of what is built and tested.
+        Seconds between two checks of the logs and jobs of builds and tests.
 
         Example::
 
@@ -68,7 +68,7 @@ class WorkshopSettings(LoggingConfigurable):
         True,
         help="""
         Whether container environments that were never tested, or whose image file has changed, are
-        tested without being told. Each is tested once; what failed waits for an admin.
+        tested automatically. Each is tested once; an admin must repeat a failed test.
 
         Example::
 
@@ -80,7 +80,7 @@ class WorkshopSettings(LoggingConfigurable):
         3600.0,
         min=60,
         help="""
-        Seconds until a test that could not be run (a node failed, Slurm was away) is tried again.
+        Seconds until a test that could not run (a node failed, Slurm did not answer) is repeated.
 
         Example::
 
@@ -92,7 +92,7 @@ class WorkshopSettings(LoggingConfigurable):
         24 * 3600.0,
         min=60,
         help="""
-        Seconds that a build or test may wait in Slurm's queue before it is given up.
+        Seconds that a build or test may wait in Slurm's queue before it is cancelled.
 
         Example::
 
@@ -104,8 +104,8 @@ class WorkshopSettings(LoggingConfigurable):
         90.0,
         min=1,
         help="""
-        Days after which the log of a build or test is removed; what it ended with stays. The logs
-        of an environment of somebody's own go with it, and those of its newest 20 tests are kept.
+        Days after which the log of a build or test is removed; its result is kept. Of a user's own
+        environment, the logs of the newest 20 tests are kept until it is removed.
 
         Example::
 

@@ -62,9 +62,9 @@ class CatalogRules(LoggingConfigurable):
             "/shared",
         ],
         help="""
-        Host paths that environments may bind, with all that is below them. Places that hold
+        Host paths that environments may bind, including everything below them. Paths with
         passwords, keys or processes (``/etc/shadow``, ``/root``, ``/proc``, ``/``…) are refused
-        even where they stand here. What *every* container sees is ``c.PortalSpawner.binds``.
+        even if listed here. Bind mounts of *every* container: ``c.PortalSpawner.binds``.
 
         Example::
 
@@ -113,9 +113,9 @@ class CatalogRules(LoggingConfigurable):
             "no_proxy",
         ],
         help="""
-        Variables that environments may set; ``*`` stands for anything. Those that decide who a
-        session is or what code it loads (``PATH``, ``LD_…``, ``JUPYTERHUB_…``) are refused even
-        where they stand here.
+        Variables that environments may set; ``*`` matches any text. Variables that decide whose
+        session it is or what code it loads (``PATH``, ``LD_…``, ``JUPYTERHUB_…``) are refused even
+        if listed here.
 
         Example::
 
@@ -126,8 +126,8 @@ class CatalogRules(LoggingConfigurable):
     icons = List(
         Unicode(),
         help="""
-        Names that ``icon`` may have. Empty: any; one that the pages do not know shows the picture
-        of the kind.
+        Allowed values of ``icon``. Empty: any; for an unknown icon, the pages show the icon of the
+        kind.
 
         Example::
 
@@ -140,7 +140,7 @@ class CatalogRules(LoggingConfigurable):
         min=0,
         max=MAX_DESCRIPTION,
         help="""
-        The longest description, in characters of Markdown.
+        Maximum length of a description, in characters of Markdown.
 
         Example::
 
@@ -152,9 +152,9 @@ class CatalogRules(LoggingConfigurable):
         ("off", "groups", "on"),
         "off",
         help="""
-        Who may register a SIF file or virtual environment of their own, which only they see:
-        nobody, the members of ``own_groups``, or everyone. It has to pass the same test as those
-        of the catalog.
+        Who may register their own SIF file or virtual environment, visible only to them: no user,
+        the members of ``own_groups``, or all users. It must pass the same test as environments of
+        the catalog.
 
         Example::
 
@@ -165,7 +165,7 @@ class CatalogRules(LoggingConfigurable):
     own_groups = List(
         Unicode(),
         help="""
-        The groups whose members may do so where ``own_environments`` is "groups".
+        Groups whose members may register environments if ``own_environments`` is "groups".
 
         Example::
 
@@ -206,7 +206,7 @@ class CatalogRules(LoggingConfigurable):
 
     def _broken(self, environment: Environment) -> Iterable[tuple[Place, str]]:
         if environment.name in _ADDRESSES:
-            yield ("name",), "the portal has a page or an address of this name; take another"
+            yield ("name",), "this name is reserved by the portal; choose another"
         for number, bind in enumerate(environment.binds):
             if reason := self._source(bind.source):
                 yield ("binds", number, "source"), reason
@@ -216,24 +216,23 @@ class CatalogRules(LoggingConfigurable):
             if not any(fnmatchcase(name, pattern) for pattern in self.allowed_variables):
                 yield (
                     ("variables", name),
-                    "environments of this site may not set this variable; "
-                    "c.CatalogRules.allowed_variables has those that they may",
+                    "this site does not allow this variable (c.CatalogRules.allowed_variables)",
                 )
         if environment.icon and self.icons and environment.icon not in self.icons:
-            yield ("icon",), f"this site has the icons {', '.join(self.icons)}"
+            yield ("icon",), f"this site allows the icons {', '.join(self.icons)}"
         if len(environment.description) > self.max_description:
             yield ("description",), f"longer than {self.max_description} characters"
 
     def _source(self, path: str) -> str:
         normal = _normal(path)
         if normal is None:
-            return "a bind may not contain '..'"
+            return "a bind mount may not contain '..'"
         for forbidden in _NEVER_SEEN:
             if _within(normal, forbidden) or _within(forbidden, normal):
                 return f"{path} may never be bound into a container"
         if not any(_within(normal, _normal(prefix) or "") for prefix in self.allowed_binds):
             return (
-                f"{path} is not among the host paths that environments of this site may bind "
+                f"this site does not allow {path} as a bind mount "
                 f"(c.CatalogRules.allowed_binds: {', '.join(self.allowed_binds) or 'none'})"
             )
         return ""
@@ -242,9 +241,9 @@ class CatalogRules(LoggingConfigurable):
 def _target(path: str) -> str:
     normal = _normal(path)
     if normal is None:
-        return "a bind may not contain '..'"
+        return "a bind mount may not contain '..'"
     if normal == "/" or any(_within(normal, folder) for folder in _NEVER_COVERED):
-        return f"nothing may be laid over {path} in a container"
+        return f"a bind mount may not cover {path} in the container"
     return ""
 
 
