@@ -24,8 +24,8 @@ from portal.store import Store
 Mark = tuple[int, int]  # size and mtime_ns of an image file
 Verdicts = Mapping[str, dict[str, Verdict]]  # by fingerprint, then by GPU type
 UNTYPED = "gpu"  # the GPU type of a cluster that names none (models.cluster.GpuPool)
-NOT_TESTED = "It has not been tested yet."
-NOT_KNOWN = "What its tests said is not known now: the portal's database does not answer."
+NOT_TESTED = "Not tested yet."
+NOT_KNOWN = "Test results are unavailable: the portal's database does not answer."
 
 
 class Offer(NamedTuple):
@@ -58,20 +58,22 @@ def offer_of(environment: Environment, tested: Mapping[str, Verdict], mark: Mark
         if base is None:
             return Offer(None, NOT_TESTED)
         if changed(base, mark):
-            return Offer(None, "Its image was changed after its last test; it is tested again.")
+            return Offer(
+                None, "The image was changed after its last test and must be tested again."
+            )
     if base is not None and not base.passed:
-        return Offer(None, f"Its test failed: {base.message}")
+        return Offer(None, f"The test failed: {base.message}")
     return Offer(_narrowed(environment, tested))
 
 
 def closed_reason(environment: Environment) -> str:
     """Return why its file alone keeps it from being offered; "" if it does not."""
     if environment.state is EnvironmentState.WITHDRAWN:
-        return f"It was withdrawn. {environment.message}".strip()
+        return f"Withdrawn. {environment.message}".strip()
     if environment.state not in USABLE:
-        return f"Its file says that it is '{environment.state}'."
+        return f"The state in its file is '{environment.state}'."
     if environment.kind is Kind.CONTAINER and not environment.image:
-        return "It has no image yet: build one from its source."
+        return "No image yet. Build one from the source."
     return ""
 
 

@@ -300,7 +300,7 @@ def _wrong_place(file: str, environment: Environment) -> str:
         return f"the name of a preview ends with '{PREVIEW}'"
     if environment.private and folder != OWN:
         # Its tests run as its owner, who asked for them: nobody else registers it.
-        return "'private' is for what people register for themselves"
+        return "'private' is only for environments that users register themselves"
     if folder == OWN and (not environment.private or Path(rest).stem != environment.name):
-        return "what a person registered is private and has the name of its file"
+        return "a registered environment must be private and have the name of its file"
     return ""

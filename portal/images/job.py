@@ -40,9 +40,7 @@ def main() -> int:
     try:
         job = ImageJob.model_validate_json(text)
     except ValidationError:
-        log_protocol.say(
-            f"{VARIABLE} does not say what to do: this program is started by the portal."
-        )
+        log_protocol.say(f"{VARIABLE} is missing or invalid. Only the portal starts this program.")
         return 2
 
     def report(event: Event) -> None:
@@ -66,7 +64,7 @@ def main() -> int:
         return 1
     except Exception as error:
         log_protocol.say(f"{type(error).__name__}: {error}")
-        _say(report, error="The job failed for a reason that the portal does not know.")
+        _say(report, error="The job failed for an unknown reason.")
         raise
     finally:
         end_descendants(but=())

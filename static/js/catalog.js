@@ -1,4 +1,4 @@
-// The catalog's tiles: search, tags and favourites. What is asked for stays in the page's address.
+// The catalog's tiles: search, tags and favourites. The page's URL keeps the search.
 
 import { byId } from "./dom.js";
 import { stars } from "./favourites.js";
@@ -12,7 +12,7 @@ if (form) {
   const asked = new URLSearchParams(window.location.search);
   const tags = (asked.get("tags") ?? "").split(",");
   byId("find-text").value = asked.get("text") ?? "";
-  for (const one of buttons) one.setAttribute("aria-pressed", String(tags.includes(one.dataset.tag)));
+  for (const button of buttons) button.setAttribute("aria-pressed", String(tags.includes(button.dataset.tag)));
   const look = window.portalFinder({
     cards: () => [...document.querySelectorAll("#tiles > .tile")],
     search: byId("find-text"),

@@ -1,4 +1,4 @@
-// One environment's page: packages are searched, the digest copied, what was measured is drawn.
+// An environment's page: search packages, copy the digest, draw the measurements.
 
 import { byId, setText } from "./dom.js";
 import { tell } from "./dialog.js";
@@ -14,23 +14,23 @@ if (search) {
   search.hidden = false;
   search.addEventListener("input", () => {
     const text = search.value.trim().toLowerCase();
-    let fitting = 0;
-    for (const one of packages) {
-      one.hidden = Boolean(text) && !one.textContent.toLowerCase().includes(text);
-      if (!one.hidden) fitting += 1;
+    let matches = 0;
+    for (const item of packages) {
+      item.hidden = Boolean(text) && !item.textContent.toLowerCase().includes(text);
+      if (!item.hidden) matches += 1;
     }
-    setText(byId("packages-count"), text ? `${count(fitting, "package")} of ${packages.length}.` : "");
+    setText(byId("packages-count"), text ? `${count(matches, "package")} of ${packages.length}.` : "");
   });
 }
 
-// Browsers let pages copy only where they came through TLS or from this machine.
+// Browsers allow pages to copy only over TLS or from localhost.
 const copy = byId("copy-digest");
 if (copy && navigator.clipboard) {
   copy.hidden = false;
   copy.addEventListener("click", () =>
     tell(async () => {
       await navigator.clipboard.writeText(copy.dataset.text);
-      return "The digest is copied.";
+      return "Digest copied.";
     }),
   );
 }

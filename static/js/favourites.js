@@ -1,10 +1,10 @@
-// The star of an environment: pressed, it stands first in the catalog and on the launch page.
+// The star of an environment: favourites come first in the catalog and on the launch page.
 
 import { call } from "./api.js";
 import { toast } from "./dialog.js";
 import { announce } from "./dom.js";
 
-// Makes the stars in `place` work; `changed(name, on)` is called when one has another state.
+// Handles clicks on the stars in `place`; calls `changed(name, on)` when the state of a star changes.
 export function stars(place, changed = (_environment, _pressed) => {}) {
   place.addEventListener("click", async (event) => {
     const star = event.target.closest(".star");
@@ -19,7 +19,7 @@ export function stars(place, changed = (_environment, _pressed) => {}) {
     show(on);
     try {
       await call(`environments/${environment}/favourite`, { method: on ? "PUT" : "DELETE" });
-      announce(on ? `${title} is a favourite.` : `${title} is no favourite any more.`);
+      announce(on ? `${title} is added to your favourites.` : `${title} is removed from your favourites.`);
     } catch (error) {
       show(!on);
       toast(error.message, true);

@@ -1,4 +1,4 @@
-// What benchmarks measured, as bars: images per second by GPU type, number and precision.
+// Benchmark results as bars: images per second by GPU type, number of GPUs and precision.
 
 // uPlot comes from npm at installation (deploy/install.sh).
 const library = import("../vendor/uplot/uPlot.esm.js").then((module) => module.default);
@@ -7,7 +7,7 @@ const HEIGHT = 240;
 
 const where = (row) => (row.gpu_type ? `${row.gpus} × ${row.gpu_type}` : "CPUs");
 
-// `rows` are Measured; a row's bar stands in the series of what is real or of what is simulated.
+// `rows` are Measured; each bar belongs to the series of real or of simulated GPUs.
 export async function drawMeasured(place, rows) {
   const Library = await library;
   const several = new Set(rows.map((row) => row.benchmark)).size > 1;
@@ -36,7 +36,7 @@ export async function drawMeasured(place, rows) {
           { ...axis, size: 60, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) },
         ],
         series: [
-          { label: "On", value: (_, index) => (names[index] ?? "").replaceAll("\n", ", ") },
+          { label: "Hardware", value: (_, index) => (names[index] ?? "").replaceAll("\n", ", ") },
           { ...series("measured", "--portal-accent-text"), show: rows.some((row) => !row.simulated) },
           { ...series("simulated GPUs", "--portal-quiet", [5, 4]), show: rows.some((row) => row.simulated) },
         ],
@@ -50,14 +50,14 @@ export async function drawMeasured(place, rows) {
   }
 
   draw();
-  // Colours are drawn, not styled: a change of the theme draws them again.
+  // The canvas has its own colours: redraw when the theme changes.
   new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
   new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: HEIGHT })).observe(place);
 }
 
-// The picture for who does not see it; every figure stands in the table below it.
+// Text alternative of the chart; the table below it has every number.
 function words(rows) {
-  const best = rows.reduce((one, other) => (other.images_per_second > one.images_per_second ? other : one));
+  const best = rows.reduce((best, row) => (row.images_per_second > best.images_per_second ? row : best));
   const most = Math.round(best.images_per_second).toLocaleString("en");
-  return `Images per second. The most, ${most}, on ${where(best)} in ${best.precision}${best.simulated ? ", simulated" : ""}. The table below has all.`;
+  return `Images per second. Highest: ${most} on ${where(best)} in ${best.precision}${best.simulated ? ", simulated" : ""}. The table below has all values.`;
 }

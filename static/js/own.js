@@ -1,4 +1,4 @@
-// One's own environments: registering, how the tests go with their logs, and removing.
+// The user's own environments: register, follow the tests and their logs, remove.
 
 import { call, facts } from "./api.js";
 import { TestCards } from "./curate/tests.js";
@@ -8,10 +8,10 @@ import { Poller } from "./poller.js";
 import { capital, count } from "./words.js";
 
 const EVERY = { testing: 2000, still: 15000 };
-const STATES = { testing: "is being tested", ready: "ready", failed: "cannot be launched" };
+const STATES = { testing: "being tested", ready: "ready", failed: "cannot be launched" };
 const SIGNS = { testing: "waits", ready: "runs", failed: "bad" };
 const form = byId("own-form");
-const shown = new Map(); // by name: the entry of each
+const shown = new Map(); // entries by name
 const poller = new Poller({ every: EVERY.still, ask: list, onTrouble: trouble });
 
 class Entry {
@@ -23,50 +23,51 @@ class Entry {
     this.element = el("li.entry", { dataset: { environment: name } }, el("div", {}, this.head, this.tests));
   }
 
-  show(one) {
-    const { tests, ...rest } = one;
+  show(environment) {
+    const { tests, ...rest } = environment;
     const text = JSON.stringify(rest);
     if (text !== this.text) {
       this.text = text;
-      this.#head(one);
+      this.#head(environment);
     }
-    this.cards.show(tests, "Its test has not begun yet.");
+    this.cards.show(tests, "The test has not started yet.");
   }
 
-  #head(one) {
+  #head(environment) {
+    const { name, title, state, path, reason } = environment;
     const button = (label, act) =>
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: act }, label, el("span.visually-hidden", {}, ` ${one.title}`));
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: act }, label, el("span.visually-hidden", {}, ` ${title}`));
     fill(
       this.head,
-      el("h3", {}, el("a", { href: `${facts.prefix}catalog/environments/${one.name}` }, one.title)),
-      el("p.portal-facts", {}, el(`span.state.state-${SIGNS[one.state]}`, {}, capital(STATES[one.state])), el("span.portal-path", {}, one.path)),
-      one.reason && one.state === "failed" ? el("p.why", {}, one.reason) : null,
+      el("h3", {}, el("a", { href: `${facts.prefix}catalog/environments/${name}` }, title)),
+      el("p.portal-facts", {}, el(`span.state.state-${SIGNS[state]}`, {}, capital(STATES[state])), el("span.portal-path", {}, path)),
+      reason && state === "failed" ? el("p.why", {}, reason) : null,
       el(
         "div.entry-actions",
         {},
-        one.state === "ready"
-          ? el("a.btn.btn-sm.btn-jupyter", { href: `${facts.hub}spawn?opt-environment=${encodeURIComponent(one.name)}` }, "Launch", el("span.visually-hidden", {}, ` ${one.title}`))
+        state === "ready"
+          ? el("a.btn.btn-sm.btn-jupyter", { href: `${facts.hub}spawn?opt-environment=${encodeURIComponent(name)}` }, "Launch", el("span.visually-hidden", {}, ` ${title}`))
           : null,
-        one.state === "testing" ? null : button("Test again", () => this.#test(one)),
-        button("Remove…", () => this.#remove(one)),
+        state === "testing" ? null : button("Test again", () => this.#test(environment)),
+        button("Remove…", () => this.#remove(environment)),
       ),
     );
   }
 
-  async #test(one) {
+  async #test({ name, title }) {
     await tell(async () => {
-      await call(`own-environments/${one.name}/test`, { method: "POST", body: {} });
-      return `${one.title} is tested again.`;
+      await call(`own-environments/${name}/test`, { method: "POST", body: {} });
+      return `${title} is being tested again.`;
     });
     poller.now();
   }
 
-  async #remove(one) {
-    const text = "It is no longer offered to you. Its files stay, and sessions that run in it go on.";
-    if ((await ask({ title: `Remove ${one.title}?`, text, action: "Remove", danger: true })) === null) return;
+  async #remove({ name, title }) {
+    const text = "It is removed from your catalog. Its files are kept, and running sessions continue.";
+    if ((await ask({ title: `Remove ${title}?`, text, action: "Remove", danger: true })) === null) return;
     await tell(async () => {
-      await call(`own-environments/${one.name}`, { method: "DELETE" });
-      return `${one.title} is removed.`;
+      await call(`own-environments/${name}`, { method: "DELETE" });
+      return `${title} is removed.`;
     });
     poller.now();
   }
@@ -74,24 +75,24 @@ class Entry {
 
 async function list() {
   const { items, most } = await call("own-environments");
-  const names = new Set(items.map((one) => one.name));
+  const names = new Set(items.map((item) => item.name));
   for (const [name, entry] of shown) {
     if (names.has(name)) continue;
     entry.cards.show([], "");
     entry.element.remove();
     shown.delete(name);
   }
-  for (const one of items) {
-    if (!shown.has(one.name)) {
-      shown.set(one.name, new Entry(one.name));
-      byId("own-list").append(shown.get(one.name).element);
+  for (const item of items) {
+    if (!shown.has(item.name)) {
+      shown.set(item.name, new Entry(item.name));
+      byId("own-list").append(shown.get(item.name).element);
     }
-    shown.get(one.name).show(one);
+    shown.get(item.name).show(item);
   }
   setText(byId("own-count"), items.length ? `${count(items.length, "environment")} of at most ${most}` : "");
   byId("own-empty").hidden = items.length > 0;
   trouble(null);
-  return items.some((one) => one.state === "testing") ? EVERY.testing : EVERY.still;
+  return items.some((item) => item.state === "testing") ? EVERY.testing : EVERY.still;
 }
 
 function trouble(error) {
@@ -112,7 +113,7 @@ if (form) {
     setText(problem, "");
     const missing = ["title", "path"].map((name) => form.elements[name]).find((field) => !field.value.trim());
     if (missing) {
-      setText(problem, missing.name === "title" ? "Give it a title." : "Say where it is: an absolute path.");
+      setText(problem, missing.name === "title" ? "Enter a title." : "Enter an absolute path.");
       missing.focus();
       return;
     }

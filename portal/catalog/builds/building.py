@@ -67,13 +67,13 @@ class BuildQueue:
         """See Workshop.retry."""
         old = await self._store.builds.get(id)
         if old.state in LIVE:
-            raise Conflict(f"Build {id} is not over yet.")
+            raise Conflict(f"Build {id} has not finished yet.")
         if old.state is WorkState.PASSED:
-            raise Conflict(f"Build {id} has passed: there is nothing to do again.")
+            raise Conflict(f"Build {id} has passed and cannot be repeated.")
         failed = await self._store.versions.in_state(EnvironmentState.FAILED)
         waiting = [version for version in failed if version.build_id == id]
         if not waiting:
-            raise Conflict(f"Nothing waits for build {id} any more: build the version itself.")
+            raise Conflict(f"No version waits for build {id}. Start a new build of the version.")
         async with self._one:
             build = await self._store.builds.with_key(old.key, *LIVE)
             if build is None:
@@ -98,12 +98,12 @@ class BuildQueue:
         """See Workshop.cancel_build."""
         build = await self._store.builds.get(id)
         if build.state not in LIVE:
-            raise Conflict(f"Build {id} is over already.")
+            raise Conflict(f"Build {id} has already finished.")
         self._cancelled[id] = by
         try:
             if build.job_id:
                 await self._jobs.drop(build.job_id)
-            return await self._over(build, End(WorkState.CANCELLED, f"{by} cancelled it."))
+            return await self._over(build, End(WorkState.CANCELLED, f"Cancelled by {by}."))
         finally:
             self._cancelled.pop(id, None)
 
@@ -188,7 +188,7 @@ class BuildQueue:
         )
         if environment is None:
             if self._ages.of(build.id, build.asked_at) > self._settings.interval + 5:
-                gone = "Nothing waits for it any more."
+                gone = "No version waits for this build."
                 await self._over(build, End(WorkState.CANCELLED, gone))
             return
         images = self._jobs.images
@@ -209,7 +209,7 @@ class BuildQueue:
             await self._store.builds.change(build.id, message=error.message)
             return
         except SlurmRefused as error:
-            refused = f"Slurm refused it: {error.message}"
+            refused = f"Slurm refused the job: {error.message}"
             await self._over(build, End(WorkState.UNKNOWN, refused))
             return
         except ValidationError as error:
@@ -232,11 +232,14 @@ class BuildQueue:
         late = self._ages.of(build.id, build.asked_at) > self._settings.queue_patience
         if look.state is WorkState.WAITING and late:
             await self._jobs.drop(build.job_id)
-            reason = f"It was given up in the queue. {look.message}"
+            reason = (
+                "The job waited too long in the queue and was cancelled "
+                f"(c.Workshop.queue_patience). {look.message}"
+            )
             return await self._over(build, End(WorkState.UNKNOWN, reason))
         if follower.size > MAX_LOG:
             await self._jobs.drop(build.job_id)
-            reason = f"It wrote more than {MAX_LOG // 2**20} MiB into its log."
+            reason = f"The log is larger than {MAX_LOG // 2**20} MiB."
             return await self._over(build, End(WorkState.FAILED, reason))
         seen = {
             "state": look.state,
@@ -256,7 +259,7 @@ class BuildQueue:
             try:
                 result = BuildResult.model_validate(look.result)
             except ValidationError:
-                end = End(WorkState.FAILED, "Its job's answer cannot be read.")
+                end = End(WorkState.FAILED, "The job's result cannot be read.")
         await self._pulling.clear(build)
         ended = await self._store.builds.change(
             build.id,
@@ -289,7 +292,7 @@ def with_image(environment: Environment, build: Build) -> Environment:
 
 def _demand_idle(version: EnvironmentVersion) -> None:
     if version.state in (EnvironmentState.BUILDING, EnvironmentState.TESTING):
-        raise Conflict(f"Version {version.number} of '{version.name}' is {version.state} already.")
+        raise Conflict(f"Version {version.number} of '{version.name}' is already {version.state}.")
 
 
 def _digest_of(source: Source) -> str:
@@ -298,5 +301,5 @@ def _digest_of(source: Source) -> str:
         return path_digest(source)
     except WorkFailed as error:
         raise InvalidRequest(
-            f"{error.message} The account of the portal's service must be able to.", "source"
+            f"{error.message} The portal's service account needs read access.", "source"
         ) from None

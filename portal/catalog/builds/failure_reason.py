@@ -22,13 +22,13 @@ _SETTING = {
     Work.CACHE: "c.Images.resources",
 }
 _NO_VERDICT = {
-    JobState.NODE_FAIL: "Its node failed{where}.",
-    JobState.BOOT_FAIL: "Its node could not be started{where}.",
-    JobState.PREEMPTED: "Slurm ended its job to make room for one of higher priority.",
-    JobState.REVOKED: "Its job was revoked by Slurm.",
-    JobState.LAUNCH_FAILED: "Slurm could not launch its job{where}.",
-    JobState.RECONFIG_FAIL: "Slurm could not launch its job{where}.",
-    JobState.UNKNOWN: "Its job vanished: neither slurmctld nor Slurm's accounting knows it.",
+    JobState.NODE_FAIL: "The node failed{where}.",
+    JobState.BOOT_FAIL: "The node could not be started{where}.",
+    JobState.PREEMPTED: "Slurm preempted the job for one of higher priority.",
+    JobState.REVOKED: "Slurm revoked the job.",
+    JobState.LAUNCH_FAILED: "Slurm could not launch the job{where}.",
+    JobState.RECONFIG_FAIL: "Slurm could not launch the job{where}.",
+    JobState.UNKNOWN: "The job is unknown to slurmctld and to Slurm's accounting.",
 }
 
 
@@ -41,23 +41,26 @@ def end_of(job: Job, work: Work) -> End:
     if state is JobState.CANCELLED:
         word, _, name = job.reason.partition(":")
         by = f" by {name}" if word == "CancelledBy" and name else ""
-        return End(WorkState.CANCELLED, f"Its job was cancelled in Slurm{by}.")
+        return End(WorkState.CANCELLED, f"The job was cancelled in Slurm{by}.")
     if state in (JobState.TIMEOUT, JobState.DEADLINE):
         limit = f" of {time_text(job.time_limit)}" if job.time_limit else ""
         return End(
             WorkState.FAILED,
-            f"It reached its time limit{limit}{where}. {_SETTING[work]} sets another one.",
+            f"The job reached its time limit{limit}{where}. Increase it in {_SETTING[work]}.",
         )
     if state is JobState.OUT_OF_MEMORY:
         asked = f" ({job.memory} MiB)" if job.memory else ""
         return End(
             WorkState.FAILED,
-            f"It used more memory than its job had{asked}{where}. {_SETTING[work]} sets more.",
+            (
+                f"The job used more memory than it requested{asked}{where}. Increase the memory in "
+                f"{_SETTING[work]}."
+            ),
         )
     how = f"with code {job.exit_code}" if not job.exit_signal else f"by signal {job.exit_signal}"
     # A job that ends before its report may have failed because of the site as well as the image,
     # so such a test gives no verdict.
     return End(
         WorkState.FAILED if work is Work.BUILD else WorkState.UNKNOWN,
-        f"Its job ended {how}{where} before it said how it went; its log may tell why.",
+        f"The job ended {how}{where} before it reported a result. See its log.",
     )

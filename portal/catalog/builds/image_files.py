@@ -129,6 +129,6 @@ class ImageFiles:
                     yield path.name, path.read_text(errors="replace")
                 except OSError as error:
                     raise ConfigurationError(
-                        f"{path} cannot be read ({error.strerror}), so which images it needs is "
-                        "not known."
+                        f"{path} cannot be read ({error.strerror}), so the images that it "
+                        "needs are unknown."
                     ) from None

@@ -52,8 +52,8 @@ class NodeCopies:
             raise ConfigurationError("c.Images.node_cache is not set: sessions start from the SIF.")
         if not target:
             raise InvalidRequest(
-                f"The image of '{environment.name}' was not built by the portal, so it is used as "
-                "it is on the nodes."
+                f"The image of '{environment.name}' was not built by the portal, so it cannot "
+                "be cached on nodes."
             )
         snapshot = await self._cluster.snapshot(time.monotonic())
         if snapshot.error:

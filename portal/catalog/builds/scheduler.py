@@ -88,7 +88,7 @@ class Workshop(WorkshopSettings):
         if number is not None:
             version = await self._store.versions.get(environment.name, number)
             if version.state is EnvironmentState.BUILDING:
-                raise Conflict("Its image is being built; it is tested after that.")
+                raise Conflict("The image is being built. It is tested afterwards.")
         snapshot = await self._cluster.snapshot()
         types = types_to_test(environment, snapshot)
         if gpu_types is not None:
@@ -155,7 +155,7 @@ class Workshop(WorkshopSettings):
                 busy = True
                 if error.message != last_error:
                     last_error = error.message
-                    self.log.warning("The workshop waits: %s", last_error)
+                    self.log.warning("Builds and tests are paused: %s", last_error)
             pause = self.interval if busy else max(self.interval, _REST)
             try:
                 await asyncio.wait_for(self._wake.wait(), pause)
@@ -204,7 +204,9 @@ class Workshop(WorkshopSettings):
         try:
             environment = with_image(version.environment, build)
         except ValidationError as error:
-            message = f"What the build made is no environment: {error.errors()[0]['msg']}."
+            message = (
+                f"The result of the build is not a valid environment: {error.errors()[0]['msg']}."
+            )
             await self._change(version, EnvironmentState.FAILED, message)
             return
         version = await self._store.versions.change(
@@ -248,7 +250,7 @@ class Workshop(WorkshopSettings):
         elif base.state is WorkState.FAILED:
             await self._change(version, EnvironmentState.FAILED, base.message)
         else:
-            message = f"It could not be tested: {base.message} Test it again."
+            message = f"The test could not run: {base.message} Test it again."
             await self._change(version, EnvironmentState.FAILED, message)
 
     async def _change(

@@ -61,7 +61,7 @@ class Submitter:
             )
         except OSError as error:
             raise ConfigurationError(
-                f"The log of the {work} cannot be made in {self.images.log_directory} "
+                f"The log of the {work} cannot be created in {self.images.log_directory} "
                 f"(c.Images.log_directory): {error.strerror}."
             ) from None
 
@@ -111,7 +111,7 @@ class Submitter:
         if (work, row.id) not in self._mine:
             job_id = await self._taken_up(name, user, row.log)
             if job_id:
-                self.log.warning("Job %s is taken up again as %s", job_id, name)
+                self.log.warning("Adopted job %s as %s", job_id, name)
                 return job_id
         argv, env = image_job_command(
             job,

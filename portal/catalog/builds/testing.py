@@ -80,12 +80,12 @@ class TestQueue:
         """See Workshop.cancel_test."""
         test = await self._store.tests.get(id)
         if test.state not in LIVE:
-            raise Conflict(f"Test {id} is over already.")
+            raise Conflict(f"Test {id} has already finished.")
         self._cancelled[id] = by
         try:
             if test.job_id:
                 await self._jobs.drop(test.job_id, await self._user(test))
-            return await self._over(test, End(WorkState.CANCELLED, f"{by} cancelled it."))
+            return await self._over(test, End(WorkState.CANCELLED, f"Cancelled by {by}."))
         finally:
             self._cancelled.pop(id, None)
 
@@ -113,11 +113,11 @@ class TestQueue:
         """Submit a waiting test to Slurm; return True if that succeeds."""
         environment = await self._environment(test)
         if environment is None:
-            gone = "The environment was changed or removed before its test began."
+            gone = "The environment was changed or removed before the test started."
             await self._over(test, End(WorkState.CANCELLED, gone))
             return False
         if test.gpu_type and not usable_nodes(snapshot, test.gpu_type):
-            away = f"No node with {test.gpu_type} GPUs can be used now."
+            away = f"No node with {test.gpu_type} GPUs is available now."
             await self._over(test, End(WorkState.UNKNOWN, away))
             return False
         user = _user_of(environment)
@@ -134,7 +134,9 @@ class TestQueue:
             resources = await self._jobs.placed(self._resources(test, user), snapshot, user)
             job_id = await self._jobs.submit(Work.TEST, test, job, resources, user)
         except SlurmRefused as error:
-            await self._over(test, End(WorkState.UNKNOWN, f"Slurm refused it: {error.message}"))
+            await self._over(
+                test, End(WorkState.UNKNOWN, f"Slurm refused the job: {error.message}")
+            )
             return False
         except ValidationError as error:
             wrong = f"c.Images.test_resources: {error.errors()[0]['msg']}"
@@ -169,11 +171,18 @@ class TestQueue:
         if look.state is WorkState.WAITING and late:
             await self._jobs.drop(test.job_id, await self._user(test))
             return await self._over(
-                test, End(WorkState.UNKNOWN, f"It was given up in the queue. {look.message}")
+                test,
+                End(
+                    WorkState.UNKNOWN,
+                    (
+                        "The job waited too long in the queue and was cancelled "
+                        f"(c.Workshop.queue_patience). {look.message}"
+                    ),
+                ),
             )
         if follower.size > MAX_LOG:
             await self._jobs.drop(test.job_id, await self._user(test))
-            reason = f"It wrote more than {MAX_LOG // 2**20} MiB into its log."
+            reason = f"The log is larger than {MAX_LOG // 2**20} MiB."
             return await self._over(test, End(WorkState.FAILED, reason))
         seen = {"state": look.state, "step": look.step, "message": look.message}
         seen["started_at"] = look.started_at  # type: ignore[assignment]
@@ -190,7 +199,7 @@ class TestQueue:
             try:
                 result = TestResult.model_validate(look.result)
             except ValidationError:
-                end = End(WorkState.UNKNOWN, "Its job's answer cannot be read.")
+                end = End(WorkState.UNKNOWN, "The job's result cannot be read.")
         now = time.time()
         if end.state in (WorkState.PASSED, WorkState.FAILED):
             await self._store.tests.judge(
@@ -287,8 +296,8 @@ def checked_types(
     for gpu_type in asked:
         if gpu_type and gpu_type not in available:
             raise InvalidRequest(
-                f"'{environment.title}' cannot be tested on '{gpu_type[:60]}' GPUs: "
-                f"{', '.join(available) or 'none'} are here and allowed.",
+                f"'{environment.title}' cannot be tested on '{gpu_type[:60]}' GPUs. Available "
+                f"and allowed: {', '.join(available) or 'none'}.",
                 "gpu_types",
             )
     return list(dict.fromkeys(["", *asked]))

@@ -54,7 +54,8 @@ class ExportCommand(CatalogCommand):
 
     name = "portal-environments-export"
     description = (
-        "Write the catalog's files into a folder. What was changed there since the last time stays."
+        "Write the catalog's files into a folder. Files changed there since the last export "
+        "are kept."
     )
     aliases = {**CatalogCommand.aliases, "theirs": "ExportCommand.theirs"}
 
@@ -84,8 +85,8 @@ class ImportCommand(CatalogCommand):
 
     name = "portal-environments-import"
     description = (
-        "Bring a folder's files into the catalog, all or none. What was changed in the catalog "
-        "since the last export or import is a conflict, shown and not overwritten."
+        "Import a folder's files into the catalog, all or none. Files changed in the catalog "
+        "since the last export or import are conflicts, shown and not overwritten."
     )
     aliases = {
         **CatalogCommand.aliases,
@@ -93,7 +94,10 @@ class ImportCommand(CatalogCommand):
         "theirs": "ImportCommand.theirs",
     }
     flags = {
-        "dry-run": ({"ImportCommand": {"dry_run": True}}, "Say what would be done, and do nothing.")
+        "dry-run": (
+            {"ImportCommand": {"dry_run": True}},
+            "Show what would be done, and change nothing.",
+        )
     }
 
     dry_run = Bool(
@@ -141,7 +145,7 @@ class ImportCommand(CatalogCommand):
                 print(f"{plan.name} {plan.step}")
         if conflicts:
             print(
-                "Nothing was imported. For each name say --ours=NAME (this folder's file) or "
+                "Nothing was imported. For each name use --ours=NAME (this folder's file) or "
                 "--theirs=NAME (the catalog's), or export, merge and import again."
             )
             return False
@@ -157,14 +161,14 @@ class ValidateCommand(CatalogCommand):
     """Command that says what is wrong with a file or a folder of files."""
 
     name = "portal-environments-validate"
-    description = "Say what is wrong with a file or a folder of files, with the line."
+    description = "Check a file or a folder of files, and show each problem with its line."
     takes = "a file or a folder"
 
     def act(self, catalog: EnvironmentCatalog) -> bool:
         count, errors = errors_of(catalog, self.path)
         _print_errors(errors)
         if not errors:
-            print(f"{self.path}: {count} environment{'' if count == 1 else 's'}, nothing wrong")
+            print(f"{self.path}: {count} environment{'' if count == 1 else 's'}, no problems")
         return not errors
 
 

@@ -39,7 +39,7 @@ class ListCommand(ImagesCommand):
     """Command that lists every image, its size, and who needs it."""
 
     name = "portal-images-list"
-    description = "List the images that the portal has built, and who needs each."
+    description = "List the images that the portal has built, and what needs each."
     flags = {"json": ({"ListCommand": {"json": True}}, "Print JSON.")}
 
     json = Bool(False, help="Print JSON. Example: ``portal images list --json``").tag(config=True)
@@ -68,7 +68,10 @@ class PruneCommand(ImagesCommand):
     )
     aliases = {**ImagesCommand.aliases, "older-than": "PruneCommand.older_than"}
     flags = {
-        "dry-run": ({"PruneCommand": {"dry_run": True}}, "Say what would go, and remove nothing.")
+        "dry-run": (
+            {"PruneCommand": {"dry_run": True}},
+            "Show what would be removed, and remove nothing.",
+        )
     }
 
     dry_run = Bool(
@@ -101,11 +104,10 @@ class PruneCommand(ImagesCommand):
         for image in going:
             if not self.dry_run:
                 await asyncio.to_thread(files.remove, image)
-            print(
-                f"{'would go' if self.dry_run else 'gone'}  {image.path.name}  {_size(image.size)}"
-            )
+            done = "would remove" if self.dry_run else "removed"
+            print(f"{done}  {image.path.name}  {_size(image.size)}")
         verb = "would be" if self.dry_run else "are"
-        young = f"; {len(unused) - len(going)} unused ones are too young" if unused != going else ""
+        young = f"; {len(unused) - len(going)} unused images are too new" if unused != going else ""
         total = sum(image.size for image in going)
         print(f"{len(going)} of {len(images)} images {verb} removed, {_size(total)}{young}.")
         return True
@@ -157,7 +159,7 @@ class ImagesApp(CommandGroup):
     """``portal images SUBCOMMAND``."""
 
     name = "portal-images"
-    description = "The images that the portal has built."
+    description = "Images that the portal has built."
     subcommands: dict[str, Any] = {
         "list": (ListCommand, ListCommand.description),
         "prune": (PruneCommand, PruneCommand.description),

@@ -28,8 +28,8 @@ class TestCommand(SiteCommand):
     __test__ = False  # not a test of pytest's
     name = "portal-environments-test"
     description = (
-        "Have the portal test environments again: one by its NAME, or all of the catalog (--all). "
-        "Waits for the end; exit status 1 when something failed."
+        "Test environments again: one by its NAME, or the whole catalog (--all). Wait for the "
+        "results; exit status 1 if a test failed."
     )
     aliases = {
         **SiteCommand.aliases,
@@ -108,7 +108,9 @@ class TestCommand(SiteCommand):
 
     def _act(self) -> bool:
         if self.everything == bool(self.extra_args) or len(self.extra_args) > 1:
-            raise InvalidRequest("Say which: portal environments test NAME, or --all")
+            raise InvalidRequest(
+                "Name an environment (portal environments test NAME), or use --all"
+            )
         path = "environments/test-all"
         if not self.everything:
             path = f"environments/{quote(self.extra_args[0], safe='')}/test"
@@ -144,7 +146,7 @@ class TestCommand(SiteCommand):
         base = self.url or str(self.config.PortalSpawner.get("service_url", ""))
         if not base.startswith(("http://", "https://")):
             raise ConfigurationError(
-                "Where the portal's service answers is not known: give --url, or set "
+                "The URL of the portal's service is unknown. Use --url, or set "
                 "c.PortalSpawner.service_url."
             )
         request = urllib.request.Request(  # noqa: S310  looked at above
@@ -172,7 +174,7 @@ class TestCommand(SiteCommand):
             # systemd's credentials are read through an ACL, which shows as a right of the group.
             if path.stat().st_mode & (stat.S_IWGRP | stat.S_IRWXO):
                 raise ConfigurationError(
-                    f"{path} can be read by others: chmod 0600 it, and make another token."
+                    f"Other users can read {path}. Run chmod 0600 on it, and create a new token."
                 )
             token = path.read_text().strip()
         except OSError as error:
@@ -181,7 +183,7 @@ class TestCommand(SiteCommand):
                 "--token-file."
             ) from None
         if not token.isascii() or not token.isprintable() or " " in token or not token:
-            raise ConfigurationError(f"{path} holds no token.")
+            raise ConfigurationError(f"{path} contains no token.")
         return token
 
 

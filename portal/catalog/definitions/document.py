@@ -70,13 +70,13 @@ def read_document(raw: bytes) -> Document:
         raise DocumentError(f"not YAML: {error.reason}", line) from None
     except (ValueError, OverflowError):  # PyYAML hands "\UFFFFFFFF" to chr() as it is
         line = next((n for n, row in enumerate(text.split("\n"), 1) if "\\U" in row), 1)
-        raise DocumentError("not YAML: an escape names no character", line) from None
+        raise DocumentError("not YAML: invalid character escape", line) from None
     if root is None:
         raise DocumentError("the file is empty", 1)
     lines: dict[Location, int] = {}
     data = _value(root, (), lines)
     if not isinstance(data, dict):
-        raise DocumentError("the file must hold 'key: value' lines", lines[()])
+        raise DocumentError("the file must contain 'key: value' lines", lines[()])
     return Document(data, lines)
 
 
@@ -132,7 +132,7 @@ def _value(node: yaml.Node, location: Location, lines: dict[Location, int]) -> A
             if not isinstance(key, str):
                 raise DocumentError(f"the key {key!r} must be text: put it in quotes", line)
             if key in values:
-                raise DocumentError(f"the key '{key}' stands here a second time", line)
+                raise DocumentError(f"the key '{key}' is duplicated", line)
             lines[(*location, key)] = line
             values[key] = _value(value_node, (*location, key), lines)
         return values
@@ -147,5 +147,5 @@ def _value(node: yaml.Node, location: Location, lines: dict[Location, int]) -> A
     if node.tag == _DECIMAL:
         return float(node.value)
     if any("\ud800" <= letter <= "\udfff" for letter in node.value):
-        raise DocumentError("not YAML: an escape names no character", lines[location])
+        raise DocumentError("not YAML: invalid character escape", lines[location])
     return node.value

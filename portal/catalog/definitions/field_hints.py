@@ -9,14 +9,14 @@ _PATTERNS = {
     MEMORY: "must be a size such as 32G or 512M",
     TIME: "must be a time such as 2:00:00 or 1-00:00:00",
     VERSION: "must be a version such as 12.4",
-    SLURM_NAME: "must be a name as Slurm has it",
+    SLURM_NAME: "must be a Slurm name",
 }
 _PATH = "must be an absolute path without ',' and ':'"
 _FIELDS = {
-    "name": "must be small letters, digits, dots, dashes and underscores, 63 at most, with a "
+    "name": "must be lowercase letters, digits, dots, dashes and underscores, at most 63, with a "
     "letter or digit at both ends",
-    "icon": "must be small letters, digits and dashes",
-    "digest": "must be 'sha256:' and 64 digits, hexadecimal",
+    "icon": "must be lowercase letters, digits and dashes",
+    "digest": "must be 'sha256:' and 64 hexadecimal digits",
     "image": _PATH,
     "python": _PATH,
     "path": _PATH,

@@ -207,7 +207,7 @@ class CatalogRules(LoggingConfigurable):
 
     def _broken(self, environment: Environment) -> Iterable[tuple[Place, str]]:
         if environment.name in _ADDRESSES:
-            yield ("name",), "the portal has a page or an address of this name; take another"
+            yield ("name",), "this name is reserved by the portal; choose another"
         for number, bind in enumerate(environment.binds):
             if reason := self._source(bind.source):
                 yield ("binds", number, "source"), reason
@@ -217,24 +217,23 @@ class CatalogRules(LoggingConfigurable):
             if not any(fnmatchcase(name, pattern) for pattern in self.allowed_variables):
                 yield (
                     ("variables", name),
-                    "environments of this site may not set this variable; "
-                    "c.CatalogRules.allowed_variables has those that they may",
+                    "this site does not allow this variable (c.CatalogRules.allowed_variables)",
                 )
         if environment.icon and self.icons and environment.icon not in self.icons:
-            yield ("icon",), f"this site has the icons {', '.join(self.icons)}"
+            yield ("icon",), f"this site allows the icons {', '.join(self.icons)}"
         if len(environment.description) > self.max_description:
             yield ("description",), f"longer than {self.max_description} characters"
 
     def _source(self, path: str) -> str:
         normal = _normal(path)
         if normal is None:
-            return "a bind may not contain '..'"
+            return "a bind mount may not contain '..'"
         for forbidden in _NEVER_SEEN:
             if _within(normal, forbidden) or _within(forbidden, normal):
                 return f"{path} may never be bound into a container"
         if not any(_within(normal, _normal(prefix) or "") for prefix in self.allowed_binds):
             return (
-                f"{path} is not among the host paths that environments of this site may bind "
+                f"this site does not allow {path} as a bind mount "
                 f"(c.CatalogRules.allowed_binds: {', '.join(self.allowed_binds) or 'none'})"
             )
         return ""
@@ -243,9 +242,9 @@ class CatalogRules(LoggingConfigurable):
 def _target(path: str) -> str:
     normal = _normal(path)
     if normal is None:
-        return "a bind may not contain '..'"
+        return "a bind mount may not contain '..'"
     if normal == "/" or any(_within(normal, folder) for folder in _NEVER_COVERED):
-        return f"nothing may be laid over {path} in a container"
+        return f"a bind mount may not cover {path} in the container"
     return ""
 
 

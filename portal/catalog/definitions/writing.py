@@ -63,9 +63,9 @@ def _demand(path: Path, known: str | None) -> None:
     except FileNotFoundError:
         now = ""
     if now != known:
-        what = "was changed by hand" if known else "is there already, and holds something else"
+        what = "was changed by hand" if known else "already exists with other content"
         raise Conflict(
-            f"{path} {what}, and nothing was written. Look at it, mend or remove it, and try again."
+            f"{path} {what}. Nothing was written. Check the file, fix or remove it, and try again."
         )
 
 
@@ -81,12 +81,12 @@ def _keep(folder: Path) -> None:
 def _told(path: Path, error: OSError) -> Conflict | Unavailable:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return CatalogNotWritable(
-            f"{path.parent} is managed by hand: the portal's service may not write there. Take the "
-            f"definition as a file and put it there as {path.name}, or let the service's account "
-            "write into the folder."
+            f"The portal's service cannot write to {path.parent}, which is managed by hand. "
+            f"Save the definition there as {path.name}, or give the service's account write "
+            "access to the folder."
         )
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable(f"There is no space left in {path.parent}; nothing was changed.")
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return Unavailable(f"{path.parent} is not there; nothing was changed.")
+        return Unavailable(f"{path.parent} does not exist; nothing was changed.")
     return Unavailable(f"{path} could not be written ({error.strerror}); nothing was changed.")

@@ -85,7 +85,7 @@ def markdown_html(text: str) -> Markup:
     than ``MAX_DESCRIPTION`` characters."""
     if len(text) > MAX_DESCRIPTION:
         raise InvalidRequest(
-            f"The description has {len(text):,} characters; {MAX_DESCRIPTION:,} is the most.",
+            f"The description has {len(text):,} characters; the maximum is {MAX_DESCRIPTION:,}.",
             "description",
         )
     lines = text.splitlines()

@@ -106,7 +106,7 @@ def tile_of(
         tags=tags,
         versions=titles,
         tested_at=tested_at,
-        tested=f"tested {day(tested_at)}" if tested_at else "its last test failed" * failed,
+        tested=f"tested {day(tested_at)}" if tested_at else "last test failed" * failed,
         deprecated=deprecated,
         note=environment.message if deprecated else "",
         private=environment.private,

@@ -63,7 +63,7 @@ class Curator(LoggingConfigurable):
             except PortalError as error:  # the database is away: the files are not lost
                 if error.message != last_error:
                     last_error = error.message
-                    self.log.warning("The history of the catalog waits: %s", last_error)
+                    self.log.warning("The catalog's history could not be updated: %s", last_error)
             await asyncio.sleep(self.sync_interval)
 
     async def sync(self) -> dict[str, EnvironmentVersion]:
@@ -88,8 +88,8 @@ class Curator(LoggingConfigurable):
             newest = await self._newest(environment.name)
             if newest is not None:
                 raise EditConflict(
-                    f"There is an environment '{environment.name}' already: edit that one, or "
-                    "choose another name.",
+                    f"Environment '{environment.name}' already exists. Edit it, or choose "
+                    "another name.",
                     newest,
                     environment,
                 )
@@ -103,8 +103,8 @@ class Curator(LoggingConfigurable):
         environment = self._valid(definition)
         if environment.name != name:
             raise InvalidRequest(
-                f"'name' is '{environment.name}', but this is '{name}': an environment keeps its "
-                "name. Make a new one instead.",
+                f"The name of '{name}' cannot be changed to '{environment.name}'. Create a new "
+                "environment instead.",
                 "name",
             )
         async with self._one:
@@ -114,9 +114,9 @@ class Curator(LoggingConfigurable):
                 raise NotFound(f"There is no environment '{name}'.")
             if newest.number != base:
                 raise EditConflict(
-                    f"'{name}' was changed by {newest.author or 'somebody'} meanwhile: you edited "
-                    f"version {base}, the newest is {newest.number}. Nothing of yours is lost: "
-                    "look at both and save again from the newest.",
+                    f"'{name}' was changed by {newest.author or 'another user'} in the "
+                    f"meantime: you edited version {base}, the newest is {newest.number}. Your "
+                    "text is not lost. Compare both, and save again from the newest.",
                     newest,
                     environment,
                 )
@@ -159,12 +159,16 @@ class Curator(LoggingConfigurable):
             raise InvalidRequest(f"{first.message}{rest}.", first.field or None)
         environment = reading.environment
         if environment.private:
-            raise InvalidRequest("'private' is for what people register for themselves.", "private")
+            raise InvalidRequest(
+                "'private' is only for environments that users register themselves.", "private"
+            )
         if environment.state not in FILE_STATES:
             states = ", ".join(sorted(FILE_STATES))
-            raise InvalidRequest(f"'state' of a definition is one of {states}.", "state")
+            raise InvalidRequest(f"'state' of a definition must be one of {states}.", "state")
         if environment.name.endswith(PREVIEW):
-            raise InvalidRequest(f"'name': names with '{PREVIEW}' are for previews.", "name")
+            raise InvalidRequest(
+                f"'name': names with '{PREVIEW}' are reserved for previews.", "name"
+            )
         if len(yaml_text(environment).encode()) > self._catalog.max_size:
             raise InvalidRequest(f"The definition is longer than {self._catalog.max_size} bytes.")
         return environment
@@ -199,7 +203,9 @@ class Curator(LoggingConfigurable):
                 return await self._publisher.publish(version, environment, made=False)
             if yaml_text(environment) == yaml_text(version.environment):
                 return version  # it is what people see already
-            made = await self._add_tested(environment, by, f"Version {number}, for others.", number)
+            made = await self._add_tested(
+                environment, by, f"Version {number} with changed visibility.", number
+            )
             return await self._publisher.publish(made, environment, made=True)
 
     async def rollback(self, name: str, number: int, by: str) -> EnvironmentVersion:
@@ -211,11 +217,13 @@ class Curator(LoggingConfigurable):
             if old.published_at is None:
                 demand_ready(old)
             if published is not None and published.number == number:
-                raise Conflict(f"Version {number} of '{name}' is the one that is published.")
+                raise Conflict(f"Version {number} of '{name}' is already published.")
             await demand_image(old.environment)
             environment = self._altered(old.environment, state="ready", message="")
             base = published.number if published else None
-            made = await self._add_tested(environment, by, f"Back to version {number}.", base)
+            made = await self._add_tested(
+                environment, by, f"Rolled back to version {number}.", base
+            )
             return await self._publisher.publish(made, environment, made=True)
 
     async def turn(
@@ -227,14 +235,14 @@ class Curator(LoggingConfigurable):
         async with self._one:
             published = (await self._history.sync()).get(name)
             if published is None:
-                raise NotFound(f"No version of an environment '{name[:63]}' is published.")
+                raise NotFound(f"Environment '{name[:63]}' has no published version.")
             before = published.environment
             if (before.state, before.message) == (state, message):
-                raise Conflict(f"'{name}' is {state.value} already.")
+                raise Conflict(f"'{name}' is already {state.value}.")
             if state is not EnvironmentState.WITHDRAWN:
                 await demand_image(before)
             environment = self._altered(before, state=state.value, message=message)
-            comment = message or f"Now {state.value}."
+            comment = message or f"State set to {state.value}."
             made = await self._add_tested(environment, by, comment, published.number)
             return await self._publisher.publish(made, environment, made=True)
 

@@ -30,8 +30,8 @@ class Step(StrEnum):
     ADD = "is new"
     CHANGE = "is changed"
     REMOVE = "is removed"
-    BEHIND = "was changed in the catalog since; left as it is there"
-    LEFT = "is in the catalog only; left there"
+    BEHIND = "was changed in the catalog; kept there"
+    LEFT = "is only in the catalog; kept there"
     CONFLICT = "was changed in both"
 
 
@@ -84,7 +84,7 @@ class Exchange:
     def __init__(self, catalog: EnvironmentCatalog, directory: Path) -> None:
         self.directory = directory
         if not directory.is_dir():
-            raise NotFound(f"There is no folder {directory}.")
+            raise NotFound(f"Folder {directory} does not exist.")
         catalog.load_now()
         if not catalog.loaded:
             raise ConfigurationError("; ".join(str(error) for error in catalog.errors))
@@ -96,8 +96,9 @@ class Exchange:
         self._outside = _texts(folder)
         if self._manifest and not self._inside:
             raise ConfigurationError(
-                f"{catalog.directory} has no environment at all, and had some at the last export: "
-                f"is its file system mounted? If that is right, remove {directory / MANIFEST}."
+                f"{catalog.directory} has no environments, but had some at the last export. "
+                "Check that its file system is mounted. If it is empty on purpose, remove "
+                f"{directory / MANIFEST}."
             )
 
     def plans(self, ours: Collection[str] = (), theirs: Collection[str] = ()) -> list[Plan]:
@@ -177,13 +178,13 @@ class Exchange:
             return {}
         except (OSError, ValueError) as error:
             raise ConfigurationError(
-                f"{path} cannot be read ({error}). Take it from git again, or remove it: then "
-                "everything that differs is a conflict."
+                f"{path} cannot be read ({error}). Restore it from git, or remove it; then "
+                "every difference is a conflict."
             ) from None
         if not isinstance(manifest, dict) or not all(
             isinstance(digest, str) for digest in manifest.values()
         ):
-            raise ConfigurationError(f"{path} is not what an export wrote; take it from git again.")
+            raise ConfigurationError(f"{path} was not written by an export. Restore it from git.")
         return manifest
 
     def _note(self, agreed: dict[str, str]) -> None:

@@ -67,11 +67,11 @@ class FileHistory:
             at=min(source.at, now) if source.at > 0 else now,
             origin=Origin.FILE,
             state=environment.state if environment.state in FILE_STATES else EnvironmentState.DRAFT,
-            comment=f"Written by hand into {source.file}.",
+            comment=f"File {source.file} was edited by hand.",
             file_hash=source.hash,
             published_at=now,
         )
-        await self._tell(author, version, f"Its file {source.file} was written by hand.")
+        await self._tell(author, version, f"File {source.file} was edited by hand.")
         return version
 
     async def _gone(self, name: str, sources: dict[str, SourceFile]) -> bool:
@@ -87,7 +87,7 @@ class FileHistory:
 
     async def _removed(self, known: EnvironmentVersion) -> EnvironmentVersion:
         environment = known.environment.model_copy(
-            update={"state": EnvironmentState.WITHDRAWN, "message": "Its file was removed."}
+            update={"state": EnvironmentState.WITHDRAWN, "message": "The file was removed."}
         )
         owner = await asyncio.to_thread(_owner, self._catalog.directory)
         version = await self._store.versions.add(
@@ -96,12 +96,12 @@ class FileHistory:
             at=time.time(),
             origin=Origin.FILE,
             state=EnvironmentState.WITHDRAWN,
-            comment="Its file was removed by hand.",
+            comment="The file was removed by hand.",
             base=known.number,
             published_at=time.time(),
         )
         self._files.pop(known.name, None)
-        await self._tell(owner, version, "Its file was removed by hand.")
+        await self._tell(owner, version, "The file was removed by hand.")
         return version
 
     async def _tell(self, author: str, version: EnvironmentVersion, detail: str) -> None:

@@ -17,7 +17,10 @@ from ..definitions.yaml_text import yaml_text
 from ..files import PREVIEW, PREVIEWS, EnvironmentCatalog
 from .history import FILE_STATES
 
-_UNDER_WAY = {EnvironmentState.BUILDING: "is being built", EnvironmentState.TESTING: "is tested"}
+_UNDER_WAY = {
+    EnvironmentState.BUILDING: "is being built",
+    EnvironmentState.TESTING: "is being tested",
+}
 
 
 class EditConflict(Conflict):
@@ -97,9 +100,10 @@ class Publisher:
         if at.number == published.number:
             return
         raise EditConflict(
-            f"Version {version.number} of '{version.name}' was not made from version "
-            f"{published.number}, which is published now (by {published.author or 'somebody'}). "
-            "Edit the newest version, or roll back to this one.",
+            f"Version {version.number} of '{version.name}' is not based on version "
+            f"{published.number}, which is published now (by "
+            f"{published.author or 'an unknown user'}). Edit the newest version, or roll back "
+            "to this one.",
             published,
             version.environment,
         )
@@ -117,11 +121,11 @@ def demand_ready(version: EnvironmentVersion) -> None:
     if state is EnvironmentState.DRAFT and version.environment.kind is not Kind.CONTAINER:
         return
     if state is EnvironmentState.FAILED:
-        raise Conflict(f"{what} failed: {version.message or 'its test did not pass'}")
+        raise Conflict(f"{what} failed: {version.message or 'the test failed'}")
     if state in _UNDER_WAY:
-        raise Conflict(f"{what} {_UNDER_WAY[state]}; wait until that is over.")
+        raise Conflict(f"{what} {_UNDER_WAY[state]}. Wait until it has finished.")
     needs = "tested" if version.environment.image else "built"
-    raise Conflict(f"{what} is a draft: it has to be {needs} first.")
+    raise Conflict(f"{what} is a draft and must be {needs} first.")
 
 
 async def demand_image(environment: Environment) -> None:
@@ -129,7 +133,7 @@ async def demand_image(environment: Environment) -> None:
     if environment.kind is Kind.CONTAINER and environment.image:
         image = Path(environment.image)
         if await asyncio.to_thread(lambda: image.parent.is_dir() and not image.exists()):
-            raise Conflict(f"Its image {image} is gone; build it again.")
+            raise Conflict(f"The image {image} no longer exists. Build it again.")
 
 
 def _as_preview(version: EnvironmentVersion) -> Environment:
@@ -150,6 +154,6 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
         raise Conflict(
-            f"{folder} cannot be made ({error.strerror}): the service's account needs "
-            "c.EnvironmentCatalog.kept_directory to write in."
+            f"{folder} cannot be created ({error.strerror}). The service's account needs write "
+            "access to c.EnvironmentCatalog.kept_directory."
         ) from None

@@ -53,7 +53,7 @@ class OwnDraft(Frozen):
     @classmethod
     def _no_steps(cls, value: str) -> str:
         if ".." in value.split("/"):
-            raise ValueError("write the path without '..'")
+            raise ValueError("the path must not contain '..'")
         return value
 
 
@@ -93,8 +93,8 @@ class OwnEnvironments(LoggingConfigurable):
         if self._catalog.rules.may_register(person):
             return ""
         return (
-            "Environments of one's own are not open to you at this site. You can request that an "
-            "environment is added to the catalog."
+            "You may not register your own environments at this site. You can request an "
+            "environment for the catalog instead."
         )
 
     async def register(self, draft: OwnDraft, person: Person) -> Environment:
@@ -109,12 +109,12 @@ class OwnEnvironments(LoggingConfigurable):
             mine = await self.of(person)
             if len(mine) >= self.most:
                 raise Conflict(
-                    f"You have registered {len(mine)} environments, and one person may have "
-                    f"{self.most}. Remove one of them first."
+                    f"You have registered {len(mine)} environments; the maximum is "
+                    f"{self.most}. Remove one first."
                 )
             environment = self._made(draft, person)
             if environment.name in self._catalog.environments:
-                raise Conflict(f"You have an environment '{draft.title}' already.")
+                raise Conflict(f"You already have an environment '{draft.title}'.")
             path = self._path(environment.name)
             await asyncio.to_thread(path.parent.mkdir, 0o755, True, True)
             await asyncio.to_thread(write_file, path, yaml_text(environment), "")
@@ -122,7 +122,7 @@ class OwnEnvironments(LoggingConfigurable):
         try:
             await self._workshop.test(environment, None, None, person.name)
         except PortalError as error:  # the workshop tries again by itself
-            self.log.warning("The test of %s has to wait: %s", environment.name, error)
+            self.log.warning("The test of %s is delayed: %s", environment.name, error)
         return environment
 
     async def test(self, name: str, person: Person) -> list[EnvironmentTest]:
@@ -158,7 +158,7 @@ class OwnEnvironments(LoggingConfigurable):
     def reason(self, environment: Environment) -> str:
         """Return why the environment cannot be launched now; "" if it can."""
         offer = self._catalog.offers.get(environment.name)
-        return offer.reason if offer is not None else "It is not known any more."
+        return offer.reason if offer is not None else "This environment no longer exists."
 
     async def live(self, environment: Environment) -> bool:
         """Return True if the environment is being tested."""
@@ -176,7 +176,9 @@ class OwnEnvironments(LoggingConfigurable):
     def _made(self, draft: OwnDraft, person: Person) -> Environment:
         """Build the catalog entry. Raises InvalidRequest."""
         if draft.kind is Kind.MODULES:
-            raise InvalidRequest("Register a 'container' or a 'venv'; modules are the site's.")
+            raise InvalidRequest(
+                "Only a 'container' or a 'venv' can be registered. The site provides modules."
+            )
         values: dict[str, Any] = {
             "name": own_name(person.name, draft.title),
             "title": draft.title,

@@ -54,7 +54,7 @@ class BuildLog(BuildEndpoint):
 
     path = "builds/{build_id}/log"
 
-    @Operation("A piece of a build's log.", query=LogQuery, scope=ENVIRONMENTS_MANAGE)
+    @Operation("Part of a build's log.", query=LogQuery, scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, build_id: str) -> LogText:
         """Return plain text from 'offset' on."""
         return await self.log_text(build_id, self.query.offset)
@@ -66,7 +66,7 @@ class BuildEvents(BuildEndpoint, WorkEvents):
     path = "builds/{build_id}/events"
 
     @Operation(
-        "Server-sent events: a build's state and log, as they come.",
+        "Server-sent events with a build's state and log.",
         query=LogQuery,
         media="text/event-stream",
         scope=ENVIRONMENTS_MANAGE,
@@ -96,9 +96,7 @@ class RetryBuild(Action):
     path = "builds/{build_id}/retry"
     parameters = _ONE
 
-    @Operation(
-        "Build once more what failed or was cancelled.", scope=ENVIRONMENTS_MANAGE, errors=(409,)
-    )
+    @Operation("Repeat a failed or cancelled build.", scope=ENVIRONMENTS_MANAGE, errors=(409,))
     async def on_post(self, build_id: str) -> Build:
         """Start a new build of the same digest; what was pulled is not pulled again."""
         async with self.audited("retry-build", f"build {build_id}") as line:

@@ -64,7 +64,7 @@ class VersionComparison(Endpoint):
     parameters = NAME
 
     @Operation(
-        "What differs between two versions of an environment.",
+        "Differences between two versions of an environment.",
         query=ComparisonQuery,
         scope=ENVIRONMENTS_MANAGE,
     )
@@ -104,7 +104,7 @@ class TextComparison(Endpoint):
     path = "environment-comparison"
 
     @Operation(
-        "What differs between two texts of a definition.", body=Texts, scope=ENVIRONMENTS_MANAGE
+        "Differences between two texts of a definition.", body=Texts, scope=ENVIRONMENTS_MANAGE
     )
     async def on_post(self) -> Lines:
         """Compare line by line. Nothing is stored."""

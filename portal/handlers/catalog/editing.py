@@ -76,7 +76,7 @@ class Validate(Endpoint):
 
     path = "environments/validate"
 
-    @Operation("Say what is wrong with a definition.", body=Text, scope=ENVIRONMENTS_MANAGE)
+    @Operation("Validate a definition.", body=Text, scope=ENVIRONMENTS_MANAGE)
     async def on_post(self) -> Validation:
         """Give either 'definition' or 'text'. Problems are the answer, not an error."""
         body: Text = self.body
@@ -131,7 +131,7 @@ class Rollback(EnvironmentChange):
     async def on_post(self, environment: str) -> EnvironmentVersion:
         """Copy that version to a new one, and publish it."""
         number = self.body.number
-        detail = f"Back to version {number}."
+        detail = f"Rolled back to version {number}."
         async with self.audited(
             "roll-back-environment", f"environment {environment}", detail=detail
         ):
@@ -144,7 +144,9 @@ class Deprecate(EnvironmentChange):
     path = "environments/{environment}/deprecate"
     parameters = NAME
 
-    @_change("Offer it with a message that says what to use instead.", body=Message)
+    @_change(
+        "Deprecate an environment, with a message that says what to use instead.", body=Message
+    )
     async def on_post(self, environment: str) -> EnvironmentVersion:
         """Mark it as deprecated; it can still be launched."""
         return await self.turned(environment, EnvironmentState.DEPRECATED, self.body.message)
@@ -156,7 +158,7 @@ class Withdraw(EnvironmentChange):
     path = "environments/{environment}/withdraw"
     parameters = NAME
 
-    @_change("Offer it no longer.", body=Message)
+    @_change("Withdraw an environment.", body=Message)
     async def on_post(self, environment: str) -> EnvironmentVersion:
         """Leave sessions that run in it as they are."""
         return await self.turned(environment, EnvironmentState.WITHDRAWN, self.body.message)
@@ -168,7 +170,7 @@ class OfferAgain(EnvironmentChange):
     path = "environments/{environment}/offer-again"
     parameters = NAME
 
-    @_change("Offer it again, after it was deprecated or withdrawn.")
+    @_change("Offer a deprecated or withdrawn environment again.")
     async def on_post(self, environment: str) -> EnvironmentVersion:
         """Remove its message, too."""
         return await self.turned(environment, EnvironmentState.READY, "")

@@ -27,8 +27,8 @@ class EnvironmentQuery(Query):
     all: Annotated[
         bool,
         Field(
-            description="Also drafts and what is not offered, with the reason. For those who "
-            f"manage environments: needs {ENVIRONMENTS_MANAGE}."
+            description="Also drafts and environments that are not offered, with the reason. Needs "
+            f"{ENVIRONMENTS_MANAGE}."
         ),
     ] = False
 
@@ -49,7 +49,7 @@ class EnvironmentsEndpoint(Action):
 
     path = "environments"
 
-    @Operation("The environments that you may use.", query=EnvironmentQuery, sparse=True)
+    @Operation("Environments that you may use.", query=EnvironmentQuery, sparse=True)
     async def on_get(self) -> EnvironmentList:
         """Return those that are offered to one of your groups or to everyone."""
         if self.query.all and not self.person.may(ENVIRONMENTS_MANAGE):
@@ -69,7 +69,7 @@ class EnvironmentsEndpoint(Action):
         return EnvironmentList(items=tuple(items), next=None)
 
     @Operation(
-        "Make a new environment, as a draft.",
+        "Create an environment as a draft.",
         body=NewEnvironment,
         scope=ENVIRONMENTS_MANAGE,
         status=201,
@@ -104,9 +104,9 @@ async def _everything(shown: Shown) -> list[EnvironmentItem]:
     for name, version in sorted(newest.items()):
         if name not in catalog.environments:
             draft = version.environment.model_copy(update={"state": version.state})
-            reason = "It is not published."
+            reason = "Not published."
             if name in published:
-                reason = "Its file is not in the catalog's folder, or is wrong."
+                reason = "Its file is missing from the catalog's folder, or invalid."
             items.append(
                 shown.item(draft, offered=False, reason=reason, draft=version_item(version, None))
             )
@@ -119,7 +119,7 @@ class OneEnvironment(Action):
     path = "environments/{environment}"
     parameters = NAME
 
-    @Operation("One environment: what is inside, how its tests went, who uses it.", sparse=True)
+    @Operation("One environment: contents, test results and users.", sparse=True)
     async def on_get(self, environment: str) -> EnvironmentDetail:
         """Include drafts and what is not offered for those who manage environments."""
         return await Shown(self.parts, self.person).one(environment)

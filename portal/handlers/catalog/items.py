@@ -99,7 +99,7 @@ class Shown:
             raise not_there(name)
         newest = versions[0]
         draft = newest.environment.model_copy(update={"state": newest.state})
-        return await self.detail(draft, offered=False, reason="It is not published.")
+        return await self.detail(draft, offered=False, reason="Not published.")
 
     async def detail(self, environment: Environment, **more: Any) -> EnvironmentDetail:
         """Return all of an environment. Raises StoreUnavailable."""

@@ -26,7 +26,7 @@ class OwnMeasurements(OwnSession):
     path = "session/measurements"
 
     @Operation(
-        "Tell how many images per second a benchmark in this session handled.",
+        "Report the images per second of a benchmark in this session.",
         body=MeasurementReport,
         scope=SESSION_OWN,
         errors=(409, 429),
@@ -39,10 +39,12 @@ class OwnMeasurements(OwnSession):
         can have been used.
         """
         if _pace.admit((self.person.name, self.server), time.monotonic()):
-            raise TooManyRequests("One measurement a second is enough. Send it again in a moment.")
+            raise TooManyRequests(
+                "Only one measurement per second is accepted. Send it again later."
+            )
         record, job = await self.own()
         if not job.state.running:
-            raise Conflict("This session does not run.")
+            raise Conflict("This session is not running.")
         simulated = self.parts.telemetry.simulated
         gpus = used_gpus(self.body, job, simulated=simulated)
         await self.parts.store.measurements.add(
@@ -99,8 +101,8 @@ class EnvironmentMeasurements(Endpoint):
     parameters = {"name": r"[a-z0-9._-]{1,63}"}
 
     @Operation(
-        "Images per second that benchmarks measured in an environment, by GPU type, "
-        "number of GPUs and precision."
+        "Benchmark results of an environment, in images per second, by GPU type, number of "
+        "GPUs and precision."
     )
     async def on_get(self, name: str) -> Measurements:
         """Return those of an environment that you may use; any other is not found."""

@@ -52,7 +52,7 @@ class RegistryList(Endpoint):
     path = "registries"
 
     @Operation(
-        "The registries that images are pulled from.", query=PageQuery, scope=ENVIRONMENTS_MANAGE
+        "Registries that images are pulled from.", query=PageQuery, scope=ENVIRONMENTS_MANAGE
     )
     async def on_get(self) -> Page[Registry]:
         """Return them by host, without their passwords."""
@@ -68,7 +68,7 @@ class OneRegistry(Action):
     parameters = {"registry": HOST}
 
     @Operation(
-        "Keep a registry, new or changed.",
+        "Add or change a registry.",
         body=RegistryBody,
         scope=ENVIRONMENTS_MANAGE,
         errors=(409,),
@@ -82,13 +82,11 @@ class OneRegistry(Action):
         draft, host = self.body, registry.lower()
         async with self.audited("set-registry", f"registry {host}") as line:
             if draft.host.lower() not in ("", host):
-                raise InvalidRequest(
-                    f"'host' is '{draft.host}', the address says '{host}'.", "host"
-                )
+                raise InvalidRequest(f"'host' is '{draft.host}', but the URL has '{host}'.", "host")
             rows = await self.parts.store.registries.all()
             old = next((row for row in rows if row.registry.host == host), None)
             if old is None and len(rows) >= MOST:
-                raise Conflict(f"There are {MOST} registries already; remove one before.")
+                raise Conflict(f"There are already {MOST} registries. Remove one first.")
             await asyncio.to_thread(_check_files, draft, self.parts.registries.secrets)
             secret = await self._secret(draft, host, old)
             made = Registry(
@@ -100,19 +98,19 @@ class OneRegistry(Action):
             )
             if made.has_password and not made.username:
                 raise InvalidRequest(
-                    "A password needs a user name; NGC's is the word $oauthtoken.", "username"
+                    "A password needs a user name; for NGC it is $oauthtoken.", "username"
                 )
             line.detail = _told(made, changed=draft.password is not None)
             await self.parts.store.registries.set(made, secret)
         return made
 
-    @Operation("Forget a registry.", scope=ENVIRONMENTS_MANAGE)
+    @Operation("Remove a registry.", scope=ENVIRONMENTS_MANAGE)
     async def on_delete(self, registry: str) -> None:
         """Delete its password, too; images that are there stay."""
         host = registry.lower()
         async with self.audited("remove-registry", f"registry {host}"):
             if not await self.parts.store.registries.remove(host):
-                raise NotFound(f"No registry '{host}' is kept.")
+                raise NotFound(f"There is no registry '{host}'.")
 
     async def _secret(self, draft: RegistryBody, host: str, old: KeptRegistry | None) -> str:
         """Return the password for the database to keep.
@@ -126,8 +124,8 @@ class OneRegistry(Action):
                 await asyncio.to_thread(secrets.compare, draft.password, draft.password_file)
             elif _elsewhere(draft, old):
                 raise InvalidRequest(
-                    f"Enter the password that is in {draft.password_file} as well: it would be "
-                    f"sent to '{draft.mirror or host}', or guarded in another way than before.",
+                    f"Enter the password of {draft.password_file} as well: it would be sent to "
+                    f"'{draft.mirror or host}', or with other TLS settings than before.",
                     "password",
                 )
             return ""
@@ -137,8 +135,8 @@ class OneRegistry(Action):
             return ""
         if _elsewhere(draft, old):
             raise InvalidRequest(
-                f"Enter the password of '{host}' again: it would be sent to another place, or "
-                "guarded in another way, than when it was entered.",
+                f"Enter the password of '{host}' again: it would be sent to another host, or "
+                "with other TLS settings, than when it was entered.",
                 "password",
             )
         return old.secret
@@ -167,7 +165,7 @@ class RegistryCheck(Action):
     parameters = {"registry": HOST}
 
     @Operation(
-        "Ask a registry whether it takes the password, or for an image.",
+        "Check the credentials of a registry, or look up an image in it.",
         body=Check,
         scope=ENVIRONMENTS_MANAGE,
     )
@@ -200,7 +198,7 @@ def _check_files(draft: RegistryBody, secrets: Secrets) -> None:
             authorities_in(draft.ca_file)
         except OSError:
             raise InvalidRequest(
-                f"The service can read no certificate (PEM) in {draft.ca_file}.", "ca_file"
+                f"The service cannot read a certificate (PEM) in {draft.ca_file}.", "ca_file"
             ) from None
 
 
@@ -213,7 +211,7 @@ def _told(registry: Registry, *, changed: bool) -> str:
         parts.append("password set" if registry.has_password else "password removed")
     parts.append(f"mirror {registry.mirror}" if registry.mirror else "")
     parts.append("insecure" if registry.insecure else "")
-    parts.append(f"authority {registry.ca_file}" if registry.ca_file else "")
+    parts.append(f"CA file {registry.ca_file}" if registry.ca_file else "")
     return ", ".join(filter(None, parts))
 
 

@@ -25,10 +25,17 @@ class RequestQuery(PageQuery):
     """Filters and page of the requests."""
 
     mine: Annotated[
-        bool, Field(description="Only your own. Who may not curate the catalog gets no others.")
+        bool,
+        Field(
+            description=(
+                "Only your own requests. Users who may not curate the catalog always get only "
+                "their own."
+            )
+        ),
     ] = False
     state: Annotated[
-        RequestState | None, Field(description="Only those that are open, done or declined.")
+        RequestState | None,
+        Field(description="Only requests in this state: open, done or declined."),
     ] = None
 
 
@@ -47,7 +54,7 @@ class EnvironmentRequests(Action):
 
     path = "environment-requests"
 
-    @Operation("What was asked for in the catalog.", query=RequestQuery)
+    @Operation("Requests for environments.", query=RequestQuery)
     async def on_get(self) -> Page[EnvironmentRequest]:
         """Return your own with their answers, newest first.
 
@@ -63,7 +70,7 @@ class EnvironmentRequests(Action):
         )
         return page(items, query, total)
 
-    @Operation("Ask for an environment.", body=EnvironmentRequestDraft, status=201, errors=(429,))
+    @Operation("Request an environment.", body=EnvironmentRequestDraft, status=201, errors=(429,))
     async def on_post(self) -> EnvironmentRequest:
         """Send a request to those who curate the catalog; you will see their answer."""
         draft, person = self.body, self.person.name
@@ -75,8 +82,8 @@ class EnvironmentRequests(Action):
             )
             if request is None:
                 raise TooManyRequests(
-                    f"{MOST_OPEN} requests of yours wait for an answer. Ask for more when some "
-                    "of them are answered."
+                    f"You have {MOST_OPEN} open requests, which is the maximum. Wait until "
+                    "some are answered."
                 )
             line.target = f"environment request {request.id}"
         return request
@@ -99,13 +106,13 @@ class EnvironmentRequestAnswer(Action):
         answer, table = self.body, self.parts.store.environment_requests
         target = f"environment request {request_id}"
         if answer.state is RequestState.DECLINED and not answer.answer:
-            raise InvalidRequest("'answer': say why it is declined.", "answer")
+            raise InvalidRequest("'answer': give a reason for declining the request.", "answer")
         async with self.audited("answer-request", target, detail=answer.answer) as line:
             request = await table.get(int(request_id))
             line.detail = f"{answer.state}: {answer.answer}"
             if request.state is not RequestState.OPEN:
                 raise Conflict(
-                    f"Request {request_id} was answered already, by {request.answered_by}."
+                    f"Request {request_id} was already answered by {request.answered_by}."
                 )
             return await table.answer(
                 request.id,

@@ -73,7 +73,7 @@ class TestLog(TestEndpoint):
 
     path = "environment-tests/{test_id}/log"
 
-    @Operation("A piece of a test's log.", query=LogQuery)
+    @Operation("Part of a test's log.", query=LogQuery)
     async def on_get(self, test_id: str) -> LogText:
         """Return plain text from 'offset' on."""
         await self.work(test_id)
@@ -86,7 +86,7 @@ class TestEvents(TestEndpoint, WorkEvents):
     path = "environment-tests/{test_id}/events"
 
     @Operation(
-        "Server-sent events: a test's state and log, as they come.",
+        "Server-sent events with a test's state and log.",
         query=LogQuery,
         media="text/event-stream",
         errors=(429,),
@@ -150,7 +150,9 @@ class AllTests(Done):
     """Tests that were started or joined."""
 
     items: tuple[EnvironmentTest, ...]
-    left_out: Annotated[tuple[NotTested, ...], Field(description="Withdrawn ones are not named.")]
+    left_out: Annotated[
+        tuple[NotTested, ...], Field(description="Withdrawn environments are not listed.")
+    ]
 
 
 class TestAll(Action):

@@ -88,7 +88,7 @@ class OwnEnvironmentsEndpoint(OwnAction):
         )
 
     @Operation(
-        "Register an image or virtual environment of yours.",
+        "Register your own image or virtual environment.",
         body=OwnDraft,
         status=201,
         errors=(409,),
@@ -109,7 +109,7 @@ class OneOwnEnvironment(Action):
     path = "own-environments/{environment}"
     parameters = NAME
 
-    @Operation("Forget an environment of yours.", errors=(409,))
+    @Operation("Remove one of your environments.", errors=(409,))
     async def on_delete(self, environment: str) -> None:
         """Leave its files as they are; sessions that run in it go on."""
         target = f"environment {environment}"
@@ -124,7 +124,7 @@ class TestOwnEnvironment(Action):
     path = "own-environments/{environment}/test"
     parameters = NAME
 
-    @Operation("Test an environment of yours again.", status=202)
+    @Operation("Test one of your environments again.", status=202)
     async def on_post(self, environment: str) -> StartedTests:
         """Test it in jobs of yours, without GPUs and on each type of GPU."""
         async with self.audited("test-environment", f"environment {environment}", self.person.name):

@@ -75,7 +75,7 @@ class Versions(Action):
             environment, offset_of(query.after), query.limit
         )
         if not total:
-            raise NotFound(f"There are no versions of an environment '{environment}'.")
+            raise NotFound(f"Environment '{environment}' has no versions.")
         return page(items, query, total)
 
 
@@ -105,7 +105,7 @@ class TextOfVersion(VersionAction):
     path = "environments/{environment}/versions/{number}/text"
     parameters = VERSION
 
-    @Operation("A version as the YAML of a file.", scope=ENVIRONMENTS_MANAGE)
+    @Operation("A version as YAML text.", scope=ENVIRONMENTS_MANAGE)
     async def on_get(self, environment: str, number: str) -> VersionText:
         """Return text that can be compared line by line with that of another version."""
         version = await self.version(environment, number)
@@ -139,7 +139,7 @@ class TestVersion(VersionAction):
     parameters = VERSION
 
     @Operation(
-        "Test a version in jobs of Slurm.",
+        "Test a version in Slurm jobs.",
         body=GpuTypes,
         scope=ENVIRONMENTS_MANAGE,
         errors=(409, 502),
@@ -161,9 +161,7 @@ class PublishVersion(VersionAction):
     path = "environments/{environment}/versions/{number}/publish"
     parameters = VERSION
 
-    @Operation(
-        "Offer a version to people.", body=Audience, scope=ENVIRONMENTS_MANAGE, errors=(409,)
-    )
+    @Operation("Publish a version.", body=Audience, scope=ENVIRONMENTS_MANAGE, errors=(409,))
     async def on_post(self, environment: str, number: str) -> EnvironmentVersion:
         """Publish a version that has passed its test; virtual environments and modules need none.
 

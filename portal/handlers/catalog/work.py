@@ -70,7 +70,7 @@ class ResolveImage(Endpoint):
     path = "images/resolve"
 
     @Operation(
-        "Ask a registry which image a reference is now.", body=Reference, scope=ENVIRONMENTS_MANAGE
+        "Resolve an image reference at its registry.", body=Reference, scope=ENVIRONMENTS_MANAGE
     )
     async def on_post(self) -> ResolvedImage:
         """Resolve the reference without pulling or storing anything.

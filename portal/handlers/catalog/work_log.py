@@ -31,7 +31,10 @@ class LogQuery(Query):
     """Offset in a log, in bytes."""
 
     offset: Annotated[
-        int, Field(ge=0, le=2**53, description="'next' of the answer before; 0 for the beginning.")
+        int,
+        Field(
+            ge=0, le=2**53, description="'next' of the previous answer; 0 for the start of the log."
+        ),
     ] = 0
 
 
@@ -77,7 +80,9 @@ class WorkEvents(WorkEndpoint):
             raise Unavailable("The portal's service is being restarted.")
         mine = sum(stream.person.name == self.person.name for stream in self._open)
         if mine >= _EACH or len(self._open) >= _MOST:
-            raise TooManyRequests("Too many logs are followed at the moment. Ask for pieces of it.")
+            raise TooManyRequests(
+                "Too many logs are being streamed. Request the log in parts instead."
+            )
         self.set_header("X-Accel-Buffering", "no")  # nginx
         if self.request.method == "HEAD":
             self.finish()

@@ -33,12 +33,12 @@ _NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 # only.
 _TAKEN = ("environments", "own", "request")
 _OUTCOMES = {
-    WorkState.WAITING: "waits for a node",
-    WorkState.RUNNING: "is under way",
+    WorkState.WAITING: "waiting for a node",
+    WorkState.RUNNING: "running",
     WorkState.PASSED: "passed",
     WorkState.FAILED: "failed",
-    WorkState.CANCELLED: "was cancelled",
-    WorkState.UNKNOWN: "could not be run",
+    WorkState.CANCELLED: "cancelled",
+    WorkState.UNKNOWN: "could not run",
 }
 
 
@@ -138,7 +138,7 @@ class EnvironmentPage(_CatalogPage):
         ]
         users = sorted(set(environment.users)) if self.person.may(scope.SESSIONS_READ) else []
         return {
-            "one": environment,
+            "environment": environment,
             "tile": self.parts.tiles.of(known) if known else _draft_tile(environment),
             "reason": "" if environment.offered else environment.reason,
             "description": await asyncio.to_thread(markdown_html, environment.description),

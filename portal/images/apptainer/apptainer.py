@@ -97,7 +97,7 @@ class Apptainer:
         match = _VERSION.search(output if isinstance(output, str) else "")
         if not match:
             raise CouldNotRun(
-                f"{self.program} is not Apptainer: --version says no version. See "
+                f"{self.program} is not Apptainer: --version prints no version. See "
                 "c.Images.apptainer."
             )
         return match.group(1)
@@ -126,7 +126,9 @@ class Apptainer:
         try:
             self._stream("build", args, what=what, environ=environ, enclosure=enclosure)
             if not (target.is_dir() if sandbox else target.is_file()):
-                raise ApptainerFailed(f"Cannot {what}: Apptainer made nothing and did not say why.")
+                raise ApptainerFailed(
+                    f"Cannot {what}: Apptainer created no file and gave no reason."
+                )
         except BaseException:
             end_descendants(but=before)
             if not sandbox:
@@ -152,12 +154,14 @@ class Apptainer:
         args = ["--containall", "--no-eval", "--no-home", "--pwd", "/", *options]
         for source, target in (binds or {}).items():
             if not Path(source).exists():
-                raise WorkFailed(f"'{source}' is not there, so that the container cannot see it.")
+                raise WorkFailed(
+                    f"'{source}' does not exist, so it cannot be bound into the container."
+                )
             args += ["--bind", f"{source}:{target}"]
         result = self._execute(image, argv, args, limit)
         if result.returncode and _NO_MOUNT.search(result.text):
             # Users cannot mount image files on this node: unpack it for a moment.
-            self._log("This node cannot mount an image file; it is unpacked for this command.")
+            self._log("This node cannot mount image files. The image is unpacked for this command.")
             result = self._execute(image, argv, [*args, "--unsquash"], limit)
         if result.returncode == 255 and "FATAL" in result.text:
             raise ApptainerFailed(
@@ -196,7 +200,9 @@ class Apptainer:
                     sudo=False,
                 )
             except UnicodeDecodeError:
-                raise WorkFailed(f"What '{argv[0]}' printed in the container is no text.") from None
+                raise WorkFailed(
+                    f"The output of '{argv[0]}' in the container is not text."
+                ) from None
             except OSError as error:
                 raise CouldNotRun(f"{self.program} cannot run: {error.strerror}.") from None
         if over.is_set():
@@ -239,7 +245,7 @@ class Apptainer:
                 raise ApptainerFailed(f"Cannot {what}: {reason(output)}", said=output) from None
             except UnicodeDecodeError:
                 raise ApptainerFailed(
-                    f"Cannot {what}: Apptainer printed what is no text."
+                    f"Cannot {what}: the output of Apptainer is not text."
                 ) from None
             except OSError as error:
                 raise CouldNotRun(f"{self.program} cannot run: {error.strerror}.") from None
@@ -287,8 +293,8 @@ def _patience(seconds: float) -> Iterator[threading.Event]:
 
 def _no_enclosure(why: str) -> str:
     return (
-        f"This node cannot keep the commands of a definition file apart from its other files: {why}"
-        ". Accounts need user namespaces there (user.max_user_namespaces, and on Ubuntu "
+        f"This node cannot isolate the commands of a definition file: {why}. It must allow "
+        "user namespaces (user.max_user_namespaces, and on Ubuntu "
         "kernel.apparmor_restrict_unprivileged_userns=0)."
     )
 
@@ -298,7 +304,7 @@ def reason(output: str) -> str:
     lines = [_COLOURS.sub("", line).strip() for line in output.splitlines()]
     fatal = [line for line in lines if re.match(r"(FATAL|ERROR)\s*:", line)]
     chosen = fatal[-1] if fatal else next((line for line in reversed(lines) if line), "")
-    return re.sub(r"^(FATAL|ERROR)\s*:\s*", "", chosen)[:500] or "it did not say why."
+    return re.sub(r"^(FATAL|ERROR)\s*:\s*", "", chosen)[:500] or "no reason given."
 
 
 def unpack(apptainer: Apptainer, image: Path, directory: Path) -> None:
@@ -334,4 +340,4 @@ def partition(apptainer: Apptainer, image: Path) -> tuple[int, str]:
         match = re.search(r"\|\s*(\d+)-\d+\s*\|FS \(Squashfs/\*System/(\w+)\)", line)
         if match:
             return int(match.group(1)), match.group(2)
-    raise WorkFailed(f"{image} holds no file system that can be started.")
+    raise WorkFailed(f"{image} contains no file system that can be started.")

@@ -46,26 +46,27 @@ def read_definition(path: Path) -> str:
             agents += 1
             if value.lower() not in _AGENTS:
                 raise WorkFailed(
-                    f"{where}the bootstrap '{value[:40]}' asks for root. Start from an image "
+                    f"{where}the bootstrap '{value[:40]}' needs root. Start from an image "
                     f"instead: {', '.join(sorted(_AGENTS))}."
                 )
         elif section in _ON_THE_NODE:
             raise WorkFailed(
-                f"{where}%{section} runs on the node, outside of the image, and is not done here. "
-                "Put the commands into %post, which runs in it."
+                f"{where}%{section} runs on the node, outside the image, and is not supported. "
+                "Move the commands to %post, which runs inside the image."
             )
         elif section not in ("", "files from", *_SECTIONS):
             raise WorkFailed(
-                f"{where}'{line.strip()[:60]}' is no section that is followed here. Those are "
-                f"{', '.join(f'%{item}' for item in sorted(_SECTIONS))}; '%' begins no other line."
+                f"{where}'{line.strip()[:60]}' is not a supported section. Supported: "
+                f"{', '.join(f'%{item}' for item in sorted(_SECTIONS))}. Other lines must not "
+                "begin with '%'."
             )
         elif section in ("post", "test") and _ROOT.search(line):
             raise WorkFailed(
-                f"{where}the file asks for root ('{line.strip()[:60]}'). %post already runs as the "
-                "root of the image; more than that is not to be had here."
+                f"{where}the file needs root ('{line.strip()[:60]}'). %post already runs as "
+                "root inside the image; other root rights are not available."
             )
     if not agents:
-        raise WorkFailed(f"'{path}' is no definition file: it has no line 'Bootstrap: …'.")
+        raise WorkFailed(f"'{path}' is not a definition file: it has no line 'Bootstrap: …'.")
     copied_files(path, text)
     return text
 
@@ -105,7 +106,7 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError:
         raise WorkFailed(f"'{path}' is not UTF-8 text.") from None
     if _CONTROL.search(text):
-        raise WorkFailed(f"'{path}' has control characters in it: remove them.")
+        raise WorkFailed(f"'{path}' contains control characters. Remove them.")
     return text
 
 
@@ -123,8 +124,8 @@ def copied_files(path: Path, text: str | None = None) -> list[Path]:
         pattern = re.sub(r'^"(.*)"$', r"\1", re.split(r"[ \t]+", line.strip(), maxsplit=1)[0])
         if not _NAME.fullmatch(pattern):
             raise WorkFailed(
-                f"'{path.name}', line {number}: '{pattern[:200]}' in %files is no name that is "
-                "followed here: letters, digits and . _ + @ - / * ? [ ] only, and no '-' at the "
+                f"'{path.name}', line {number}: '{pattern[:200]}' in %files is not a supported "
+                "name. Use only letters, digits and . _ + @ - / * ? [ ], and no '-' at the "
                 "beginning."
             )
         if section == "files from":
@@ -135,8 +136,8 @@ def copied_files(path: Path, text: str | None = None) -> list[Path]:
             name = str(entry.relative_to(path.parent))
             if name.startswith("-"):
                 raise WorkFailed(
-                    f"'{path.name}', line {number}: '{name[:200]}' would be an option of cp. "
-                    "Give the file another name."
+                    f"'{path.name}', line {number}: '{name[:200]}' would be read as an option "
+                    "of cp. Rename the file."
                 )
             for member in [entry, *(sorted(entry.rglob("*")) if entry.is_dir() else [])]:
                 if not Path(os.path.realpath(member)).is_relative_to(folder):

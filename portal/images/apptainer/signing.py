@@ -30,8 +30,8 @@ def verify(apptainer: Apptainer, image: Path) -> None:
         else:
             why = "its signature is broken: the file was changed after it was signed"
         raise WorkFailed(
-            f"'{image.name}' is not used: {why}. An image must carry a good signature of the "
-            "keyring here (c.Images.verify)."
+            f"'{image.name}' is refused: {why}. This site requires a valid signature by a key "
+            "of its keyring (c.Images.verify)."
         ) from None
 
 
@@ -52,5 +52,5 @@ def _number(lines: list[str], fingerprint: str) -> int:
                 return number
     raise CouldNotRun(
         f"The keyring of the builds' account has no secret key '{fingerprint[:60]}' "
-        "(c.Images.sign_key). `apptainer key list --secret` says which ones it has."
+        "(c.Images.sign_key). `apptainer key list --secret` lists its keys."
     )

@@ -37,8 +37,8 @@ def workplace(folder: Path) -> Iterator[Path]:
         Path(lock.name).rename(work / _LOCK)
     except OSError as error:
         raise CouldNotRun(
-            f"Nothing can be written to '{folder}': {error.strerror}. The account of the builds "
-            "needs a folder of its own there (c.Images.directory)."
+            f"'{folder}' is not writable: {error.strerror}. The account of the builds needs "
+            "its own folder there (c.Images.directory)."
         ) from None
     try:
         yield work

@@ -87,10 +87,10 @@ class _Build:
         self.needed = _TIMES * self.size + _ADDED
 
     def run(self) -> BuildResult:
-        self._say("prepare", "Looking at what is there")
+        self._say("prepare", "Checking for an existing image")
         done = finished(self.target)
         if done and (done.signed or not self.job.verify):
-            self._say("done", "This image is there already.")
+            self._say("done", "This image already exists.")
             return done
         if self.target.parent != self.directory or self.target.name.startswith("."):
             raise CouldNotRun(f"'{self.target}' is not in the folder of images.")
@@ -130,19 +130,20 @@ class _Build:
         recipe = definition.recipe_key(job.wheels)
         if self.target.name != definition.image_path("", job.digest, recipe).name:
             raise CouldNotRun(
-                "What goes into images has changed since this build was asked for. Start it again."
+                "The files that are added to images have changed since this build was "
+                "requested. Start it again."
             )
         root = work / "root"
         self._fetch(apptainer, root, work)
         container_paths.check_architecture(container_paths.architecture(root), platform.machine())
         container_paths.make_room(root, definition.PREFIX)
 
-        self._say("probe", "Looking into the image")
+        self._say("probe", "Inspecting the image")
         found = probe(apptainer, root)
         for python in found.pythons:
             log_protocol.say(f"Python {'.'.join(map(str, python.version))}: {python.executable}")
 
-        self._say("install", "Putting the session's server together")
+        self._say("install", "Assembling the session's server")
         folder = work / "added"
         added = put_together(found, folder, wheel=wheel, cache=self.cache, log=log_protocol.say)
         self._compile(apptainer, root, folder, found, added)
@@ -166,15 +167,15 @@ class _Build:
             )
 
         self._enclosed(write, self._enclosure(work, place))
-        self._say("verify", "Looking whether the finished image works")
+        self._say("verify", "Verifying the finished image")
         self._verify(apptainer, new, found, added)
         if job.sign_key:
             self._say("sign", "Signing the image")
             signing.sign(apptainer, new, job.sign_key)
         elif job.verify:
             raise CouldNotRun(
-                "Images must be signed here (c.Images.verify), and there is no key to sign with "
-                "(c.Images.sign_key)."
+                "This site requires signed images (c.Images.verify), but no signing key is "
+                "set (c.Images.sign_key)."
             )
         return self._named(new, found, added)
 
@@ -220,7 +221,7 @@ class _Build:
     def _open(self, apptainer: Apptainer, root: Path) -> None:
         path = Path(os.path.realpath(self.source.path))
         if not path.is_file():
-            raise WorkFailed(f"'{self.source.path}' is no file on {platform.node()}.")
+            raise WorkFailed(f"'{self.source.path}' is not a file on {platform.node()}.")
         if self.job.verify:
             signing.verify(apptainer, path)
         container_paths.check_architecture(partition(apptainer, path)[1], platform.machine())
@@ -242,7 +243,7 @@ class _Build:
         apptainer.build(
             root,
             enclosure.seen(read),
-            what="follow the definition file",
+            what="build from the definition file",
             options=options,
             environ={**self.variables, "APPTAINER_PID": "1"},  # processes of its own, too
             sandbox=True,
@@ -273,7 +274,7 @@ class _Build:
     def _same(self, digest: str) -> None:
         if self.job.digest and digest != self.job.digest:
             raise WorkFailed(
-                f"'{self.source.path}' has changed since this build was asked for. Start it again."
+                f"'{self.source.path}' has changed since this build was requested. Start it again."
             )
 
     def _compile(
@@ -373,7 +374,7 @@ def _description(target: Path) -> Path:
 
 def _last(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:400] if lines else "it did not say why."
+    return lines[-1][:400] if lines else "no reason given."
 
 
 def _bytes_below(folder: Path) -> int:

@@ -62,8 +62,8 @@ def check_architecture(name: str, here: str) -> None:
     theirs, ours = OCI_NAMES.get(name, name), OCI_NAMES.get(here, here)
     if theirs and theirs != ours:
         raise WorkFailed(
-            f"The image is for {theirs}, and the nodes here are {ours}. Look for a tag or digest "
-            f"of it that is for {ours}."
+            f"The image is built for {theirs}, but the nodes are {ours}. Use a tag or digest "
+            f"for {ours}."
         )
 
 
@@ -76,8 +76,8 @@ def make_room(root: Path, prefix: str) -> None:
         if at.is_symlink() or (at.exists() and not at.is_dir()):
             shown = f"/{at.relative_to(root)}"
             raise WorkFailed(
-                f"'{shown}' is no folder in this image, so that the portal's own files cannot go "
-                f"to '{prefix}'."
+                f"'{shown}' is not a folder in this image, so the portal's files cannot be "
+                f"placed in '{prefix}'."
             )
     if at.exists():
         shutil.rmtree(at)

@@ -48,8 +48,8 @@ def session_wheel(wheels: str) -> Path:
     )
     if not candidates:
         raise WorkFailed(
-            f"There is no wheel of portal-session in '{wheels}' (c.Images.wheels), so nothing can "
-            "be added to an image. Build one: uv build --wheel kernels."
+            f"There is no wheel of portal-session in '{wheels}' (c.Images.wheels). Build one: "
+            "uv build --wheel kernels."
         )
     return candidates[-1]
 

@@ -64,7 +64,9 @@ def put_together(
     if python:
         _environment(python, found, folder, wheel, cache, log)
     else:
-        log("No Python of the image can hold the session's server: it will run beside the image.")
+        log(
+            "No Python in the image can run the session's server: it will run beside the container."
+        )
     packages: tuple[str, ...] = ()
     kernels: list[Kernel] = []
     if own := found.python3:
@@ -88,7 +90,7 @@ def put_together(
         kernels.append(_kernel(folder, argv, kernel) if python else kernel)
     if not kernels:
         raise WorkFailed(
-            "No kernel can run in this image: it has no Python that ipykernel is made for, no "
+            "No kernel can run in this image: it has no Python that ipykernel supports, no "
             "IRkernel, and no Bash."
         )
     _readable(folder)
@@ -118,7 +120,7 @@ def _environment(
         _install(python, found, [*prefix, *pinned, *wanted], cache, log)
     except WorkFailed:
         # The tested versions do not support this Python: take the newest that do.
-        log("The tested versions are not for this Python; looking for others.")
+        log("The tested versions do not support this Python; trying other versions.")
         loose = [
             "jupyterhub>=5,<7" if requirement.startswith("jupyterhub==") else requirement
             for requirement in wanted
@@ -126,7 +128,9 @@ def _environment(
         try:
             _install(python, found, [*prefix, *loose], cache, log)
         except WorkFailed:
-            log("There is no jupyter-collaboration for this Python: no course has a room in it.")
+            log(
+                "There is no jupyter-collaboration for this Python: course rooms are not available."
+            )
             loose.remove(TOGETHER)
             _install(python, found, [*prefix, *loose], cache, log)
     # uv's layout is that of the Python which ran it.
@@ -168,7 +172,7 @@ def _python_kernel(
             python, found, ["--target", str(here / "packages"), "--no-deps", *added], cache, log
         )
     except WorkFailed as error:
-        log(f"Python {python.short} of the image is no kernel: {error.message}")
+        log(f"Python {python.short} of the image cannot be a kernel: {error.message}")
         shutil.rmtree(here)
         return (), False
     (here / "packages/.lock").unlink(missing_ok=True)

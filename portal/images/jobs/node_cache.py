@@ -34,10 +34,10 @@ def unpack(job: ImageJob, report: Callable[[Event], None]) -> str:
     folder = target.parent
     _check_folder(folder)
     if target.is_dir() and not target.is_symlink():
-        report(Event(at=time.time(), step="unpack", message="It is there already.", share=1.0))
+        report(Event(at=time.time(), step="unpack", message="Already there.", share=1.0))
         return str(target)
     if not image.is_file():
-        raise WorkFailed(f"'{image}' is no file on this node.")
+        raise WorkFailed(f"'{image}' is not a file on this node.")
     check_space(folder, _TIMES * image.stat().st_size)
     with workplace(folder) as work:
         home = work / "home"
@@ -50,7 +50,7 @@ def unpack(job: ImageJob, report: Callable[[Event], None]) -> str:
             log=log_protocol.say,
         )
         if job.verify:
-            report(Event(at=time.time(), step="verify", message="Looking at the signature"))
+            report(Event(at=time.time(), step="verify", message="Verifying the signature"))
             signing.verify(apptainer, image)
         report(Event(at=time.time(), step="unpack", message=f"Unpacking {image.name}"))
         new = work / "new"
@@ -91,7 +91,7 @@ def _check_folder(folder: Path) -> None:
         except OSError as error:
             raise CouldNotRun(
                 f"'{folder}' (c.Images.node_cache) cannot be used on this node: "
-                f"{error.strerror}. Make it, and give it to the account of the builds."
+                f"{error.strerror}. Create it, owned by the account of the builds."
             ) from None
         writable = stat.S_IMODE(status.st_mode) & 0o022 and not (
             part != folder and status.st_mode & stat.S_ISVTX
@@ -99,9 +99,9 @@ def _check_folder(folder: Path) -> None:
         known = status.st_uid in (0, os.geteuid())
         if writable or not known or not stat.S_ISDIR(status.st_mode):
             raise CouldNotRun(
-                f"'{folder}' (c.Images.node_cache) is not safe: somebody else could change '{part}'"
-                ". It must be a folder, without links on the way, of root's or of the builds' "
-                "account, where nobody else may write."
+                f"'{folder}' (c.Images.node_cache) is not safe: another account could change "
+                f"'{part}'. It must be a folder without links in its path, owned by root or "
+                "the builds' account, and not writable by others."
             )
 
 

@@ -202,9 +202,9 @@ def probe(apptainer: Apptainer, image: Path) -> Found:
         answers = []
     if not answers:
         raise WorkFailed(
-            "There is no shell (/bin/sh) that works in this image, so that no session can start in "
-            "it. Images that hold a single program only, such as 'scratch' or 'distroless' ones, "
-            "cannot be used."
+            "This image has no working shell (/bin/sh), so sessions cannot start in it. "
+            "Images with a single program, such as 'scratch' or 'distroless' images, are not "
+            "supported."
         )
     first = {key: value for key, value in reversed(answers)}
     pythons = tuple(_pythons(apptainer, image, [v for k, v in answers if k == "python"]))

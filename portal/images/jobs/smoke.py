@@ -88,7 +88,7 @@ def test(job: ImageJob, report: Report) -> TestResult:
         and environment.server is Server.INSIDE
         and _NO_SERVER.search(seen.log)
     ):
-        _say(report, "server", "This image cannot hold the server: trying beside it.")
+        _say(report, "server", "This image cannot run the server: trying beside the container.")
         environment = environment.model_copy(update={"server": Server.BESIDE})
         seen = _run(job, environment, report)
     result = _result(job, environment, seen, mark)
@@ -106,13 +106,11 @@ def _mark(job: ImageJob) -> tuple[int, int] | None:
     try:
         status = image.stat()
     except FileNotFoundError:
-        raise WorkFailed(f"The image {image} is not there.") from None
+        raise WorkFailed(f"The image {image} does not exist.") from None
     except OSError as error:
         raise WorkFailed(f"The image {image} cannot be read: {error.strerror}.") from None
     if not os.access(job.apptainer, os.X_OK):
-        raise CouldNotRun(
-            f"{job.apptainer} is not on this node (c.Images.apptainer), so nothing could be tested."
-        )
+        raise CouldNotRun(f"{job.apptainer} is not installed on this node (c.Images.apptainer).")
     if job.verify:
         with tempfile.TemporaryDirectory(prefix="portal-verify-") as home:
             signing.verify(_apptainer(job, home), image)
@@ -310,7 +308,7 @@ def _result(
             mark=mark,
         )
     except ValueError:
-        raise WorkFailed("What the environment says of itself cannot be read.") from None
+        raise WorkFailed("The environment's report cannot be read.") from None
 
 
 def _reason(job: ImageJob, seen: Seen, result: TestResult) -> str:
@@ -320,7 +318,7 @@ def _reason(job: ImageJob, seen: Seen, result: TestResult) -> str:
     if end is None or (reason and "server" not in seen.steps):
         if _NODE.search(seen.log):
             last = next(line for line in reversed(seen.log.splitlines()) if _NODE.search(line))
-            raise CouldNotRun(f"The test could not be run on this node: {last.strip()[:300]}")
+            raise CouldNotRun(f"The test could not run on this node: {last.strip()[:300]}")
         cause = cause_of(seen.log) or _last_line(seen.log)
         if reason:
             return f"{str(reason)[:500]}{cause}"
@@ -353,7 +351,7 @@ def _about_gpus(job: ImageJob, seen: Seen, result: TestResult) -> str:
         ("CUDA", cuda, environment.min_cuda),
     ):
         if need and have and _numbers(str(have)) < _numbers(need):
-            return f"It needs {what} {need}, and this node has {have}."
+            return f"The environment needs {what} {need}, but this node has {have}."
     return ""
 
 

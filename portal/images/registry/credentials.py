@@ -76,14 +76,14 @@ class Secrets(LoggingConfigurable):
         if not kept.secret:
             return ""
         host = kept.registry.host
-        again = f"enter the password of '{host}' again, or bring the key back from its copy."
+        again = f"enter the password of '{host}' again, or restore the key from its backup."
         if not Path(self.key_file).exists():
-            message = f"The key {self.key_file} (c.Secrets.key_file) is gone: {again}"
+            message = f"The key {self.key_file} (c.Secrets.key_file) is missing: {again}"
             raise InvalidRequest(message, "password")
         try:
             return Fernet(self._key(make=False)).decrypt(kept.secret.encode()).decode()
         except (InvalidToken, ValueError):
-            message = f"The key {self.key_file} has changed since the password was kept: {again}"
+            message = f"The key {self.key_file} has changed since the password was stored: {again}"
             raise InvalidRequest(message, "password") from None
 
     def login(self, kept: KeptRegistry) -> Login | None:
@@ -109,7 +109,7 @@ class Secrets(LoggingConfigurable):
             return InvalidRequest(f"The password file {path} {problem}", "password_file")
 
         if file.parent != folder or file.name in ("", ".", ".."):
-            raise wrong(f"is not in {folder} (c.Secrets.password_directory): put it there.")
+            raise wrong(f"is not in {folder} (c.Secrets.password_directory): move it there.")
         try:
             with open(file, "rb", opener=_not_through_links) as opened:  # Path.open has no opener
                 status = os.fstat(opened.fileno())
@@ -127,7 +127,7 @@ class Secrets(LoggingConfigurable):
         except UnicodeDecodeError:
             raise wrong("is not UTF-8 text.") from None
         if not password or len(data) > _LONGEST or "\n" in password or "\0" in password:
-            raise wrong("must hold the password on one line, and nothing else.")
+            raise wrong("must contain only the password, on one line.")
         return password
 
     def compare(self, password: str, path: str) -> None:
@@ -146,19 +146,19 @@ class Secrets(LoggingConfigurable):
             key = path.read_bytes().strip()
         except OSError as error:
             raise ConfigurationError(
-                f"The key {path} (c.Secrets.key_file) cannot be read or made: {error.strerror}."
+                f"The key {path} (c.Secrets.key_file) cannot be read or created: {error.strerror}."
             ) from None
         if mode & 0o077:
             raise ConfigurationError(
-                f"The key {path} can be read by others: chmod 0600 it, and enter the passwords of "
-                "registries again where somebody may have read it."
+                f"Other users can read the key {path}. Run chmod 0600 on it, and enter the "
+                "registry passwords again if another user may have read it."
             )
         try:
             Fernet(key)
         except ValueError:
             raise ConfigurationError(
-                f"{path} (c.Secrets.key_file) holds no key: remove it, and enter the passwords of "
-                "registries again, or bring it back from its copy."
+                f"{path} (c.Secrets.key_file) contains no key. Restore it from its backup, or "
+                "remove it and enter the registry passwords again."
             ) from None
         return key
 

@@ -117,7 +117,7 @@ class Guard:
             return self._connect("https", host, port, target), b""
         parts = urlsplit(target)
         if parts.scheme != "http" or not parts.hostname:
-            raise InsideRefused(f"'{target[:80]}' is no address of a registry.")
+            raise InsideRefused(f"'{target[:80]}' is not a registry address.")
         server = self._connect("http", parts.hostname, parts.port or 80, "")
         if not proxied("http", parts.hostname):
             target = parts._replace(scheme="", netloc="").geturl() or "/"
@@ -169,7 +169,7 @@ class Guard:
                 allows(entry, host, port, address) for entry in self._allowed
             ):
                 raise InsideRefused(
-                    f"'{host}' is a link-local address, which the portal does not ask."
+                    f"'{host}' is a link-local address, which the portal does not contact."
                 )
         return self._found.setdefault(host, addresses)
 
@@ -197,7 +197,7 @@ def places(registry: str) -> set[tuple[str, int]]:
 def _authority(text: str) -> tuple[str, int]:
     match = _AUTHORITY.fullmatch(text)
     if not match or int(match[2]) > 65535:
-        raise InsideRefused(f"'{text[:80]}' is no address of a registry.")
+        raise InsideRefused(f"'{text[:80]}' is not a registry address.")
     return match[1].strip("[]"), int(match[2])
 
 
@@ -229,7 +229,7 @@ def _through_proxy(scheme: str, connect: str) -> socket.socket:
         status = head.split("\r\n", 1)[0].split(" ", 1)[-1]
         if not status.startswith("200"):
             server.close()
-            raise OSError(0, f"the site's proxy says {status[:60]}")
+            raise OSError(0, f"the site's proxy answered {status[:60]}")
     return server
 
 

@@ -27,8 +27,8 @@ class Manifest:
         self._said = _object(data, name)
         if self._said.get("schemaVersion") != 2:
             raise InvalidRequest(
-                f"{name} is in Docker's format of before 2016, which has no digest of its own: "
-                "somebody has to push it again with a newer Docker.",
+                f"{name} is in Docker's image format from before 2016, which has no digest. "
+                "Push it again with a newer Docker.",
                 "source",
             )
 
@@ -74,8 +74,8 @@ def other_architecture(name: str, architecture: str, available: list[str]) -> In
         sorted({arch for arch in available if re.fullmatch(r"[a-z0-9_]{1,20}", arch)})
     )
     return InvalidRequest(
-        f"{name} is for {known or 'another system'}, and this site's nodes are {architecture}: "
-        "choose a tag that has it.",
+        f"{name} is built for {known or 'another system'}, but this site's nodes are "
+        f"{architecture}. Choose a tag for {architecture}.",
         "source",
     )
 

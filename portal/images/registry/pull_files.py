@@ -78,7 +78,7 @@ def authorities_in(path: str) -> str:
     try:
         certificates = load_pem_x509_certificates(raw[:_MOST_AUTHORITIES])
     except ValueError:
-        raise OSError(errno.EINVAL, "It holds no certificate (PEM)", path) from None
+        raise OSError(errno.EINVAL, "It contains no certificate (PEM)", path) from None
     return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
@@ -152,9 +152,9 @@ def hand_over(
             raise
     except OSError as error:
         raise ConfigurationError(
-            f"What a build needs to reach the registry cannot be written below {directory}: "
-            f"{error.strerror}. The service's account must be in the group of that folder, and "
-            "the folder's mode 2775 (`portal doctor` says more)."
+            f"The registry files of a build cannot be written below {directory}: "
+            f"{error.strerror}. The service's account must be in the folder's group, and the "
+            "folder must have mode 2775 (see `portal doctor`)."
         ) from None
 
 

@@ -155,7 +155,7 @@ class Registries(LoggingConfigurable):
                 # "There is no such image" is an answer, too.
                 if fault not in (Fault.TAG, Fault.REPOSITORY, Fault.DENIED, Fault.PASSWORD):
                     raise await self._complaint(asked, answer, source, kept)
-                return f"'{asked_host}' answers. No user and password are kept for it."
+                return f"'{asked_host}' answers. No user and password are stored for it."
             insecure = entry is not None and entry.registry.insecure
             args = ["--username", login.username, "--password-stdin"]
             args += ["--tls-verify=false"] if insecure else []
@@ -164,7 +164,7 @@ class Registries(LoggingConfigurable):
             )
             if answer.status:
                 raise await self._complaint(asked, answer, source, kept)
-        return f"'{asked_host}' answers, and takes the password of '{login.username}'."
+        return f"'{asked_host}' answers and accepts the password of '{login.username}'."
 
     def auth_file(self, source: Source, kept: Sequence[KeptRegistry]) -> str:
         """Return the text for Apptainer's option ``--authfile`` (``build`` and ``pull``), empty if
@@ -246,8 +246,8 @@ class Registries(LoggingConfigurable):
         manifest = Manifest(answer.stdout, str(source))
         if source.digest and manifest.digest != source.digest:
             raise InvalidRequest(
-                f"The registry sent another image than {source}: somebody or something between "
-                "has changed it.",
+                f"The registry sent a different image than {source}. It may have been changed "
+                "on the way.",
                 "source",
             )
         return manifest
@@ -269,18 +269,20 @@ class Registries(LoggingConfigurable):
         name = f"'{mirror}', the mirror of '{source.host}'," if mirror else f"'{source.host}'"
         if answer.refused:
             return InvalidRequest(
-                f"The registry {name} leads to another host, and {answer.refused} "
-                "An admin can allow it: c.Registries.internal_hosts.",
+                f"The registry {name} redirects to another host: {answer.refused} An admin can "
+                "allow it: c.Registries.internal_hosts.",
                 "source",
             )
         if answer.late:
             # skopeo waits and tries again, for longer than a person, when it is told to slow down.
             return RegistryUnavailable(
-                f"The registry {name} gave no image in {self.timeout:g} s: it does not answer, or "
-                "wants to be asked less often. Try again later."
+                f"The registry {name} sent no image within {self.timeout:g} s: it does not "
+                "answer, or it limits the request rate. Try again later."
             )
         if answer.long:
-            return InvalidRequest(f"The registry {name} says too much of {source}.", "source")
+            return InvalidRequest(
+                f"The registry's answer about {source} is too large ({name}).", "source"
+            )
         fault, message = fault_of(answer.stderr)
         if fault is Fault.TAG:
             return await self._unknown_tag(asked, source, name, entry)
@@ -303,7 +305,7 @@ class Registries(LoggingConfigurable):
         near = _near(source.tag, _tags(answer.stdout) if not answer.status else [])
         if not near:
             return InvalidRequest(f"{message}.", "source")
-        return InvalidRequest(f"{message}. It has, among others: {', '.join(near)}.", "source")
+        return InvalidRequest(f"{message}. Similar tags: {', '.join(near)}.", "source")
 
 
 def _of(host: str, kept: Sequence[KeptRegistry]) -> KeptRegistry | None:
@@ -352,13 +354,13 @@ def _near(tag: str, tags: list[str]) -> list[str]:
 def _refused(source: Source, name: str, entry: KeptRegistry | None) -> InvalidRequest:
     if entry is None or not entry.registry.has_password:
         return InvalidRequest(
-            f"The registry {name} wants a password for {source.repository}, or has no such "
-            "repository. Check the name; passwords are kept on the page of registries.",
+            f"The registry {name} requires a password for {source.repository}, or has no such "
+            "repository. Check the name, or store a password on the Registries page.",
             "source",
         )
     return InvalidRequest(
-        f"The registry {name} does not take the password of '{entry.registry.username}' for "
-        f"{source.repository}. Enter it again on the page of registries, or choose another image.",
+        f"The registry {name} does not accept the password of '{entry.registry.username}' for "
+        f"{source.repository}. Enter it again on the Registries page, or choose another image.",
         "source",
     )
 
@@ -367,21 +369,21 @@ def _other(fault: Fault, detail: str, source: Source, name: str) -> PortalError:
     messages: Mapping[Fault, str] = {
         Fault.REPOSITORY: f"The registry {name} has no repository '{source.repository}'.",
         Fault.CERTIFICATE: (
-            f"The certificate of the registry {name} is not trusted ({detail}). Name its authority "
-            "('ca_file') on the page of registries."
+            f"The certificate of the registry {name} is not trusted ({detail}). Set its "
+            "certificate authority ('ca_file') on the Registries page."
         ),
         Fault.PLAIN_HTTP: (
-            f"The registry {name} speaks plain HTTP. If that is what this site wants, mark it as "
-            "insecure on the page of registries."
+            f"The registry {name} uses plain HTTP. To allow this, mark it as insecure on the "
+            "Registries page."
         ),
     }
     if fault in messages:
         return InvalidRequest(messages[fault], "source")
     if fault is Fault.BUSY:
         return RegistryUnavailable(
-            f"The registry {name} wants to be asked less often. Try again later, or keep a user "
-            "and password for it, with which it allows more."
+            f"The registry {name} limits the request rate. Try again later, or store a user "
+            "and password, which may raise the limit."
         )
     if fault is Fault.AWAY:
         return RegistryUnavailable(f"The registry {name} cannot be reached ({detail}).")
-    return InvalidRequest(f"The registry {name} gave no image for {source}: {detail}", "source")
+    return InvalidRequest(f"The registry {name} sent no image for {source}: {detail}", "source")

@@ -178,9 +178,9 @@ def _open_doors(parent: socket.socket, guard: Guard) -> None:
 @functools.cache
 def _warn_once() -> None:
     logging.getLogger(__name__).warning(
-        "This machine gives accounts no network namespace (user.max_user_namespaces, or Ubuntu's "
-        "kernel.apparmor_restrict_unprivileged_userns): a registry could lead the portal to "
-        "addresses of loopback."
+        "This machine does not allow network namespaces (user.max_user_namespaces, or "
+        "Ubuntu's kernel.apparmor_restrict_unprivileged_userns). Without them, a registry "
+        "could redirect the portal to loopback addresses."
     )
 
 

@@ -136,7 +136,7 @@ class EnvironmentRequestDraft(Frozen):
     @model_validator(mode="after")
     def _asks_for_something(self) -> EnvironmentRequestDraft:
         if not self.source and not self.text:
-            raise ValueError("say what you need, or which image")
+            raise ValueError("describe what you need, or name an image")
         return self
 
 

@@ -85,7 +85,7 @@ class Bind(Frozen):
     @classmethod
     def _no_parent_steps(cls, value: str | None) -> str | None:
         if value and ".." in value.split("/"):
-            raise ValueError("a bind may not contain '..'")
+            raise ValueError("a bind mount may not contain '..'")
         return value
 
 
@@ -143,7 +143,7 @@ class Environment(Frozen):
     @classmethod
     def _a_minute_at_least(cls, value: Duration | None) -> Duration | None:
         if value is not None and value < 60:
-            raise ValueError("a time shorter than a minute")
+            raise ValueError("must be at least one minute")
         return value
 
     @field_validator("variables")

@@ -68,7 +68,9 @@ def parse_source(text: str) -> Source:
     text = text.strip()
     if text.startswith("/"):
         if not _PATH.match(text) or ".." in text.split("/"):
-            raise ValueError(f"'{text[:80]}' is not a path without '..', ',' and ':'")
+            raise ValueError(
+                f"'{text[:80]}' is not a valid path: it may not contain '..', ',' or ':'"
+            )
         kind = SourceKind.DEFINITION if text.endswith(".def") else SourceKind.SIF
         return Source(kind=kind, path=text)
     match = _OCI.match(text)

@@ -1,4 +1,4 @@
-// One build: steps, log, and what comes after it.
+// One build: its steps and log, then the tests and publishing.
 
 import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
@@ -19,7 +19,7 @@ const steps = new Steps(byId("steps"));
 const cards = new TestCards(byId("tests"));
 const log = new LogBox(byId("log-part"), { path: `builds/${id}/log`, title: "Log", id: "log", level: "h2" });
 let last = null;
-let version = null; // the newest one that this build is of
+let version = null; // the newest version that this build is for
 const followed = new Poller({ every: EVERY, ask: follow, onTrouble: (error) => setText(byId("tests-words"), error.message) });
 
 const work = new Work({
@@ -31,7 +31,7 @@ const work = new Work({
 });
 
 function show(build) {
-  if (last && last.state !== build.state) announce(`The build ${isLive(build) ? "is" : "has"} ${build.state}.`);
+  if (last && last.state !== build.state) announce(`Build ${id}: ${build.state}.`);
   last = build;
   main.removeAttribute("aria-busy");
   const { result } = build;
@@ -44,9 +44,9 @@ function show(build) {
       version ? ["Environment", el("a", { href: environmentPage(version.name) }, `${version.environment?.title ?? version.name}, version ${version.number}`)] : null,
       ["Source", el("span.portal-path", {}, build.source)],
       build.digest ? ["Digest", el("code.portal-path", {}, build.digest)] : null,
-      ["Asked for by", build.askers.join(", ")],
+      ["Requested by", build.askers.join(", ")],
       build.job_id ? ["Slurm job", build.job_id] : null,
-      ["Asked", exactly(build.asked_at)],
+      ["Requested", exactly(build.asked_at)],
       build.ended_at ? ["Ended", exactly(build.ended_at)] : null,
       result ? ["Image", el("span.portal-path", {}, `${result.image} (${bytes(result.size)}${result.signed ? ", signed" : ""})`)] : null,
       result?.kernels?.length ? ["Kernels", result.kernels.map((kernel) => kernel.title).join(", ")] : null,
@@ -62,7 +62,7 @@ function show(build) {
 function actions(build) {
   const live = isLive(build);
   const button = live
-    ? el("button.btn.btn-outline-danger.portal-danger", { type: "button", id: "cancel", onclick: cancel }, "Cancel the build")
+    ? el("button.btn.btn-outline-danger.portal-danger", { type: "button", id: "cancel", onclick: cancel }, "Cancel build…")
     : build.state === "passed"
       ? null
       : el("button.btn.btn-jupyter", { type: "button", id: "retry", onclick: retry }, "Build again");
@@ -74,10 +74,10 @@ function actions(build) {
 async function cancel() {
   const sure = await ask({
     title: "Cancel this build?",
-    text: last.askers.length > 1 ? `It is shared: ${last.askers.join(", ")} asked for it.` : "Its job is ended. What was pulled stays in the cache.",
-    action: "Cancel the build",
+    text: last.askers.length > 1 ? `${last.askers.join(", ")} requested this build. It is cancelled for all of them.` : "The Slurm job is cancelled. What was pulled stays in the cache.",
+    action: "Cancel build",
     danger: true,
-    keep: "Go on building",
+    keep: "Continue building",
   });
   if (sure === null) return;
   await tell(async () => {
@@ -95,20 +95,20 @@ async function retry() {
     }
     byId("actions").replaceChildren();
     work.start();
-    return "It is built again, with what was pulled already.";
+    return "The build starts again and reuses what was pulled.";
   });
 }
 
-// The version and its tests, until both are at their end.
+// The version and its tests, until both have finished.
 async function follow() {
-  const found = await call(`builds/${id}/versions`);
-  const newer = found.items.at(-1) ?? null;
+  const { items } = await call(`builds/${id}/versions`);
+  const newer = items.at(-1) ?? null;
   const fresh = JSON.stringify(newer) !== JSON.stringify(version);
   version = newer;
   if (fresh && last) show(last);
   if (!version || last?.state !== "passed") return null;
   const mine = await testsOf(version.name, version.number);
-  cards.show(mine, version.state === "testing" || version.state === "building" ? "The tests begin in a moment." : "It was not tested.");
+  cards.show(mine, version.state === "testing" || version.state === "building" ? "The tests start soon." : "Not tested.");
   tested(mine);
   return ["building", "testing"].includes(version.state) || mine.some(isLive) ? EVERY : null;
 }
@@ -118,23 +118,23 @@ function tested(tests) {
   const { state, message, name, number, environment } = version;
   const bad = tests.filter((test) => test.state === "failed").map((test) => gpuWords(test.gpu_type));
   const words = {
-    building: "They begin when the build is written down.",
-    testing: "They run in Slurm, one for each GPU type.",
-    ready: bad.length ? `It works, but not ${bad.join(", ")}: there it is not offered.` : "It works.",
-    failed: message || "It does not work, and cannot be published.",
+    building: "The tests start when the build is recorded.",
+    testing: "The tests run in Slurm, one for each GPU type.",
+    ready: bad.length ? `The tests passed, except on ${bad.join(", ")}, where it is not offered.` : "All tests passed.",
+    failed: message || "The tests failed. This version cannot be published.",
   };
   setText(byId("tests-words"), words[state] ?? state);
   const key = `${name} ${number} ${state} ${version.published_at}`;
   if (key === offered) return;
   offered = key;
   if (state !== "ready") {
-    fill(byId("next"), state === "failed" ? el("a.btn.btn-outline-contrast", { href: environmentPage(name) }, "To the environment") : null);
+    fill(byId("next"), state === "failed" ? el("a.btn.btn-outline-contrast", { href: environmentPage(name) }, "View environment") : null);
     fill(byId("publish"));
     return;
   }
   const open = el("button.btn.btn-jupyter", { type: "button", "aria-expanded": "false", onclick: () => publish(open, environment) }, version.published_at ? "Publish again" : "Publish");
-  fill(byId("next"), el("button.btn.btn-outline-contrast", { type: "button", onclick: () => tryIt(name, number) }, "Try it"), open, el("a.btn.btn-outline-contrast", { href: environmentPage(name) }, "To the environment"));
-  announce("The tests have passed.");
+  fill(byId("next"), el("button.btn.btn-outline-contrast", { type: "button", onclick: () => tryIt(name, number) }, "Launch preview"), open, el("a.btn.btn-outline-contrast", { href: environmentPage(name) }, "View environment"));
+  announce("The tests passed.");
 }
 
 function publish(button, environment) {

@@ -1,13 +1,13 @@
-// Somebody saved, or changed the file, meanwhile: both texts and what differs, and the choice. What was
-// typed here stays here until one says otherwise.
+// A newer version was saved, or the file changed: show both texts, their differences and the choices.
+// The user's own text is kept until they choose.
 
 import { call } from "../api.js";
 import { byId, el, fill } from "../dom.js";
 import { lines } from "./diff.js";
 import { at, origins, when } from "./words.js";
 
-// Shows both. `mine`: the text that was refused; `choose(which, version)` gets "theirs", "mine" or
-// "merge", and the newest version.
+// Shows both texts. `mine`: the text that was refused; calls `choose(which, version)` with "theirs",
+// "mine" or "merge", and the newest version.
 export async function conflict(name, mine, choose) {
   const place = byId("conflict");
   place.hidden = false;
@@ -26,26 +26,26 @@ export async function conflict(name, mine, choose) {
       el(
         "div.alert.alert-warning.conflict",
         { role: "group", "aria-labelledby": "conflict-title" },
-        el("h3", { id: "conflict-title" }, `Version ${theirs.number} is newer than what you began with`),
-        el("p", {}, `${theirs.author} wrote it ${origins[theirs.origin] ?? ""} at `, when(theirs.at), theirs.comment ? `: “${theirs.comment}”.` : ".", " Nothing of yours is lost, and nothing was saved. Choose:"),
+        el("h3", { id: "conflict-title" }, `Version ${theirs.number} is newer than the version that you edited`),
+        el("p", {}, `Saved by ${theirs.author} (${origins[theirs.origin] ?? theirs.origin}) at `, when(theirs.at), theirs.comment ? `: “${theirs.comment}”.` : ".", " Your text is not saved yet, and it is not lost. Choose:"),
         el(
           "div.entry-actions",
           {},
           el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: pick("merge") }, "Merge by hand"),
-          el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: pick("mine") }, "Save mine after it"),
-          el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: pick("theirs") }, `Take version ${theirs.number}`),
+          el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: pick("mine") }, "Save mine as the newest version"),
+          el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: pick("theirs") }, `Use version ${theirs.number}`),
         ),
       ),
-      lines(changes, `From version ${theirs.number} to yours`),
+      lines(changes, `Changes from version ${theirs.number} to your version`),
       el(
         "div.side-by-side",
         {},
         side(`Version ${theirs.number}, by ${theirs.author}`, text),
-        side("Yours", mine),
+        side("Your version", mine),
       ),
     );
   } catch (error) {
-    fill(place, el("div.alert.alert-warning", { role: "alert" }, `Somebody saved a newer version meanwhile, and it cannot be shown: ${error.message} What you typed is still in the form.`));
+    fill(place, el("div.alert.alert-warning", { role: "alert" }, `A newer version was saved, but it cannot be shown: ${error.message} Your changes are still in the form.`));
   }
   place.focus();
   place.scrollIntoView({ block: "start" });

@@ -1,13 +1,13 @@
-// What differs between two texts or two versions, as the API says it.
+// Differences between two texts or two versions, from the API.
 
 import { el, hidden } from "../dom.js";
 import { count } from "../words.js";
 
 const SIGNS = { same: "  ", added: "+ ", removed: "− " };
 const WORDS = { added: "added: ", removed: "removed: " };
-const AROUND = 3; // equal lines that are shown beside a difference
+const AROUND = 3; // equal lines shown before and after a difference
 
-// The lines (portal.catalog.versions.comparison.LineChange); of long equal parts only the ends.
+// The changed lines (portal.catalog.versions.comparison.LineChange); long equal parts are shortened.
 export function lines(changes, label) {
   const near = new Set();
   changes.forEach((line, at) => {
@@ -33,9 +33,9 @@ export function lines(changes, label) {
   return el("pre.diff", { tabindex: "0", role: "region", "aria-label": label }, shown);
 }
 
-// Packages that are not the same in both (PackageChange); null: nobody knows them of one of the two.
+// Packages that differ (PackageChange); null: unknown for at least one version.
 export function packages(changes) {
-  if (!changes) return el("p.portal-quiet", {}, "The packages of one of the two are not known: it was never built or tested.");
+  if (!changes) return el("p.portal-quiet", {}, "Package changes are unknown: one of the versions was never built or tested.");
   if (!changes.length) return el("p.portal-quiet", {}, "The packages are the same.");
   return el(
     "ul.package-changes",

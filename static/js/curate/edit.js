@@ -1,5 +1,5 @@
-// The editor of an environment: what is saved is its next version; what somebody else saved meanwhile is
-// shown beside it.
+// The editor of an environment: saving creates the next version; a version that another user saved in
+// the meantime is shown as a conflict.
 
 import { call } from "../api.js";
 import { tell } from "../dialog.js";
@@ -12,7 +12,7 @@ import { at } from "./words.js";
 
 const save = byId("save");
 const editor = new Editor({ key: name, fixed: ["name"], onState: ready });
-let base = null; // the number of the version that is edited
+let base = null; // number of the edited version
 
 const newest = async () => (await call(at(name, "versions"), { query: { limit: 1 } })).items[0];
 
@@ -24,7 +24,7 @@ function ready({ definition, changed }) {
 async function open(version) {
   base = version.number;
   const kept = editor.draft.value;
-  setText(byId("edit-words"), `From version ${base}.`);
+  setText(byId("edit-words"), `Based on version ${base}.`);
   await stand(version);
   byId("kept").hidden = !kept;
   if (kept) fill(byId("kept"), keptNote(editor, kept, () => byId("kept").replaceChildren()));
@@ -32,15 +32,15 @@ async function open(version) {
 
 const textOf = (version) => call(at(name, "versions", version.number, "text"));
 
-// The version stands in the editor as it is saved.
+// Shows the version in the editor as it is saved.
 async function stand(version) {
   await editor.open({ text: (await textOf(version)).text }, version.environment);
 }
 
-// Begins with an older version, whose number the address names; it is saved after the newest.
+// Starts from an older version, whose number is in the URL; it is saved after the newest one.
 async function from(number) {
   const { text } = await call(at(name, "versions", number, "text"));
-  setText(byId("edit-words"), `As version ${number} was; saved after version ${base}.`);
+  setText(byId("edit-words"), `Content of version ${number}. It is saved as the version after ${base}.`);
   await editor.edit({ text });
   await editor.turn("form");
   editor.form.focus("title");
@@ -54,7 +54,7 @@ save.addEventListener("submit", async (event) => {
   button.disabled = true;
   const definition = await editor.validate();
   if (!definition) {
-    setText(problem, "Something is wrong above; it says where.");
+    setText(problem, "Fix the marked fields.");
     return;
   }
   try {
@@ -62,7 +62,7 @@ save.addEventListener("submit", async (event) => {
     base = version.number;
     editor.done();
     byId("comment").value = "";
-    setText(byId("edit-words"), `From version ${base}.`);
+    setText(byId("edit-words"), `Based on version ${base}.`);
     await tell(() => `Version ${base} is saved. ${version.state === "draft" ? "Build or test it, then publish it." : ""}`.trim());
     await poller.now();
   } catch (error) {
@@ -74,7 +74,7 @@ save.addEventListener("submit", async (event) => {
 
 async function resolve(which, theirs) {
   base = theirs.number;
-  setText(byId("edit-words"), `From version ${base}.`);
+  setText(byId("edit-words"), `Based on version ${base}.`);
   if (which === "mine") {
     save.requestSubmit();
     return;
@@ -86,7 +86,7 @@ async function resolve(which, theirs) {
     fill(byId("kept"), keptNote(editor, mine, () => byId("kept").replaceChildren()));
     return;
   }
-  // By hand: theirs stands above, mine is in the editor, and is saved after theirs.
+  // Merge by hand: theirs is shown above; mine is in the editor and is saved after theirs.
   editor.turnTo("text");
   editor.text.area.focus();
 }

@@ -1,5 +1,5 @@
-// Form and YAML text of one definition, kept the same by the API, which also says what is wrong while
-// one types. What was typed is kept in this tab until it is saved.
+// Form and YAML text of one definition. The API converts between them and validates while the user
+// types. Unsaved changes are kept in this tab.
 
 import { call } from "../api.js";
 import { byId, el, fill, later, setText } from "../dom.js";
@@ -8,17 +8,18 @@ import { DefinitionForm } from "./form.js";
 import { TextView } from "./text.js";
 import { count } from "../words.js";
 
-const PAUSE = 350; // milliseconds without a key
+const PAUSE = 350; // milliseconds without a keystroke
 
 export class Editor {
-  // `key` names what is kept in this tab; `onState({definition, problems, changed})` hears every check.
+  // `key` names the draft kept in this tab; `onState({definition, problems, changed})` is called after
+  // every validation.
   constructor({ key, fixed = [], onState = (_) => {} }) {
     this.draft = new Draft(`portal-curate ${key}`);
     this.onState = onState;
     this.view = "form";
     this.asked = 0;
     this.problems = [];
-    this.definition = null; // the last one that the API could read
+    this.definition = null; // the last one that the API could parse
     this.saved = { form: "", text: "" };
     this.others = byId("editor-problems");
     this.status = byId("editor-status");
@@ -30,7 +31,7 @@ export class Editor {
     window.addEventListener("beforeunload", (event) => this.changed && event.preventDefault());
   }
 
-  // What stands in the view that is open: {definition} or {text}, as the API takes it.
+  // The content of the open view: {definition} or {text}, as the API takes it.
   get content() {
     return this.view === "form" ? { definition: this.form.value } : { text: this.text.value };
   }
@@ -39,8 +40,8 @@ export class Editor {
     return this.#now()[this.view] !== this.saved[this.view];
   }
 
-  // Shows what is saved now, {definition} or {text}, in the form. Resolves when the API has said what
-  // it thinks of it; of a text that it does not take, `otherwise` is shown.
+  // Shows what is saved, {definition} or {text}, in the form. Resolves after the API has validated it;
+  // if the text cannot be parsed, `otherwise` is shown.
   async open({ definition = undefined, text = undefined }, otherwise = {}) {
     if (text !== undefined) {
       this.text.value = text;
@@ -53,12 +54,12 @@ export class Editor {
     this.turnTo("form");
     this.#mark();
     await this.validate();
-    if (this.changed) return; // somebody has typed since
-    this.#mark(); // the text as the API writes it, too
+    if (this.changed) return; // the user has typed since
+    this.#mark(); // also the text as the API writes it
     this.onState({ definition: this.problems.length ? null : this.definition, problems: this.problems, changed: false });
   }
 
-  // Shows a definition, or a text, that is not saved.
+  // Shows an unsaved definition or text.
   async edit({ definition = undefined, text = undefined }) {
     if (definition) {
       this.form.value = definition;
@@ -71,21 +72,21 @@ export class Editor {
     return this.validate();
   }
 
-  // What is there is saved: nothing is kept any more.
+  // The content is saved: discard the kept draft.
   done() {
     this.draft.forget();
     this.#mark();
   }
 
-  // Asks the API; returns the definition, or null when something is wrong with it.
+  // Validates with the API; returns the definition, or null if it has problems.
   async validate() {
-    this.check.cancel(); // or what was typed before would be asked again, and this answer be an old one
+    this.check.cancel(); // or a pending check would make this answer outdated
     this.asked += 1;
     const mine = this.asked;
     setText(this.status, "Checking…");
     try {
       const answer = await call("environments/validate", { method: "POST", body: this.content });
-      if (mine !== this.asked) return null; // somebody has typed since
+      if (mine !== this.asked) return null; // the user has typed since
       this.problems = answer.problems;
       this.definition = answer.definition ?? null;
       if (this.view === "form" && answer.text) this.text.value = answer.text;
@@ -100,18 +101,18 @@ export class Editor {
     }
   }
 
-  // Says what the API refused with, at its field.
+  // Shows the API's refusal at its field.
   refuse(error) {
     this.problems = [{ field: error.field ?? "", line: null, message: error.message }];
     this.#show();
   }
 
-  // The other view; a text that cannot be read stays where it is.
+  // Switches the view, unless the text cannot be parsed.
   async turn(view) {
     if (view === this.view) return;
     await this.validate();
     if (view === "form" && !this.definition) {
-      setText(this.status, "The form can show it when the text can be read. See what is wrong below the text.");
+      setText(this.status, "The form cannot show this text yet. Fix the problems listed below the text.");
       this.text.area.focus();
       return;
     }
@@ -121,11 +122,11 @@ export class Editor {
 
   turnTo(view) {
     this.view = view;
-    for (const one of ["form", "text"]) {
-      byId(`editor-${one}`).hidden = one !== view;
-      const tab = byId(`editor-as-${one}`);
-      tab.setAttribute("aria-selected", String(one === view));
-      tab.tabIndex = one === view ? 0 : -1;
+    for (const name of ["form", "text"]) {
+      byId(`editor-${name}`).hidden = name !== view;
+      const tab = byId(`editor-as-${name}`);
+      tab.setAttribute("aria-selected", String(name === view));
+      tab.tabIndex = name === view ? 0 : -1;
     }
   }
 
@@ -152,7 +153,7 @@ export class Editor {
     const others = this.form.show(problems);
     this.text.show(problems);
     fill(this.others, this.view === "form" ? others.map(({ field, message }) => el("li", {}, field && !message.includes(field) ? `${field}: ${message}` : message)) : []);
-    setText(this.status, problems.length ? `${count(problems.length, "thing is", "things are")} wrong.` : "Nothing is wrong.");
+    setText(this.status, problems.length ? `${count(problems.length, "problem")}.` : "No problems.");
     this.onState({ definition: problems.length ? null : this.definition, problems, changed: this.changed });
   }
 

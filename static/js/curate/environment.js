@@ -1,11 +1,11 @@
-// An environment for those who curate: its state and what can be done with it, on all of its tabs; what it
-// is, its tests and its versions.
+// An environment for curators: its state and actions on all tabs; its facts, tests and versions.
 
 import { call, facts } from "../api.js";
 import { tell } from "../dialog.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
+import { count } from "../words.js";
 import { verb } from "./publish.js";
 import { TestCards, testsOf } from "./tests.js";
 import { Versions } from "./versions.js";
@@ -16,7 +16,7 @@ const main = byId("environment");
 export const { name } = main.dataset;
 const cards = byId("tests") ? new TestCards(byId("tests")) : null;
 const versions = byId("versions") ? new Versions(name, { onEdit, onChange: () => poller.now() }) : null;
-let current = null; // the number of the version that is published
+let current = null; // number of the published version
 export const poller = new Poller({ every: 5 * EVERY, ask: load, onTrouble: showTrouble });
 
 async function load() {
@@ -31,7 +31,7 @@ async function load() {
   show(item);
   if (cards) {
     const tests = await lastTests();
-    cards.show(tests, "It was not tested yet.");
+    cards.show(tests, "Not tested yet.");
     live ||= tests.some(isLive);
   }
   showTrouble(null);
@@ -42,14 +42,14 @@ function onEdit(version) {
   window.location.assign(`${editPage(name)}?from=${version.number}`);
 }
 
-// Those of the newest version; before it has any, those of what is published.
+// The tests of the newest version, or of the published one if the newest has none.
 async function lastTests() {
   const { items } = await call(at(name, "versions"), { query: { limit: 1 } });
   const numbers = [...new Set([items[0]?.number, current])].filter(Boolean);
   for (const number of numbers) {
-    const found = await testsOf(name, number);
-    setText(byId("tests-words"), found.length ? `of version ${number}` : "");
-    if (found.length) return found;
+    const tests = await testsOf(name, number);
+    setText(byId("tests-words"), tests.length ? `of version ${number}` : "");
+    if (tests.length) return tests;
   }
   return [];
 }
@@ -71,12 +71,12 @@ function show(item) {
       versionState(state),
       current === null ? el("span", {}, "not published yet") : item.offered ? null : el("span", {}, "not offered"),
       el("code", {}, name),
-      item.sessions_now ? el("span", {}, `${item.sessions_now} running now`) : null,
+      item.sessions_now ? el("span", {}, `${count(item.sessions_now, "session")} running now`) : null,
     ),
     item.reason || item.message ? el("div.alert.alert-secondary.ending", {}, item.reason || item.message) : null,
   );
   if (byId("environment-facts")) fill(byId("environment-facts"), factsOf(item));
-  if (focused) [...main.querySelectorAll("a, button")].find((one) => one.textContent === focused)?.focus();
+  if (focused) [...main.querySelectorAll("a, button")].find((element) => element.textContent === focused)?.focus();
 }
 
 function factsOf(item) {
@@ -84,7 +84,7 @@ function factsOf(item) {
       item.digest ? ["Digest", el("code.portal-path", {}, item.digest)] : null,
       item.kernels?.length ? ["Kernels", item.kernels.map((kernel) => kernel.title).join(", ")] : null,
       item.gpu_types?.length ? ["GPU types", item.gpu_types.map(gpuWords).join(", ")] : null,
-      ["Seen by", item.groups?.length || item.courses?.length ? [...(item.groups ?? []), ...(item.courses ?? [])].join(", ") : "everyone"],
+      ["Visible to", item.groups?.length || item.courses?.length ? [...(item.groups ?? []), ...(item.courses ?? [])].join(", ") : "everyone"],
       item.tested_at ? ["Tested", when(item.tested_at)] : null,
     ]);
 }
@@ -96,21 +96,21 @@ function verbs(item, state) {
   const message = (label) => ({ label, required: true, maxlength: 1000, rows: 3, value: item.message ?? "" });
   const buttons = [button("Test again", testAgain)];
   if (state === "deprecated" || state === "withdrawn") {
-    buttons.push(button("Offer it again", () => then(verb(name, ["offer-again"], { title: `Offer ${item.title} again?`, text: "", action: "Offer it again", said: "It is offered again." }))));
+    buttons.push(button("Offer again…", () => then(verb(name, ["offer-again"], { title: `Offer ${item.title} again?`, text: "", action: "Offer again", said: `${item.title} is offered again.` }))));
   }
   if (state !== "deprecated" && state !== "withdrawn") {
     buttons.push(
-      button("Deprecate", () =>
-        then(verb(name, ["deprecate"], { title: `Deprecate ${item.title}?`, text: "People still can launch it, and see your message.", action: "Deprecate", field: message("What people should know, e.g. what to use instead"), body: (text) => ({ message: text }), said: "It is deprecated." })),
+      button("Deprecate…", () =>
+        then(verb(name, ["deprecate"], { title: `Deprecate ${item.title}?`, text: "Users can still launch it, and see your message.", action: "Deprecate", field: message("Message to users, e.g. what to use instead"), body: (text) => ({ message: text }), said: `${item.title} is deprecated.` })),
       ),
     );
   }
   if (state !== "withdrawn") {
     buttons.push(
-      button("Withdraw", () => then(verb(name, ["withdraw"], { title: `Withdraw ${item.title}?`, text: "Nobody can launch it any more. Running sessions stay.", action: "Withdraw", danger: true, field: message("Why it is withdrawn"), body: (text) => ({ message: text }), said: "It is withdrawn." })), true),
+      button("Withdraw…", () => then(verb(name, ["withdraw"], { title: `Withdraw ${item.title}?`, text: "Users can no longer launch it. Running sessions continue.", action: "Withdraw", danger: true, field: message("Reason"), body: (text) => ({ message: text }), said: `${item.title} is withdrawn.` })), true),
     );
   }
-  return [el("a.btn.btn-sm.btn-outline-contrast", { href: `${facts.prefix}catalog/${encodeURIComponent(name)}` }, "As people see it"), el("a.btn.btn-sm.btn-outline-contrast", { href: launchPage(name) }, "Launch"), ...buttons];
+  return [el("a.btn.btn-sm.btn-outline-contrast", { href: `${facts.prefix}catalog/${encodeURIComponent(name)}` }, "View in catalog"), el("a.btn.btn-sm.btn-outline-contrast", { href: launchPage(name) }, "Launch"), ...buttons];
 }
 
 async function testAgain() {

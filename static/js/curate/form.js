@@ -1,5 +1,5 @@
-// The form of one environment, or of what else has fields in groups (fields.js). What it does not
-// know of a definition it keeps.
+// A form of fields in groups (fields.js), for environments and courses. Keys of the definition without
+// a field are kept.
 
 import { el, setText } from "../dom.js";
 import { capital } from "../words.js";
@@ -7,8 +7,8 @@ import { GROUPS, isEmpty, put, take } from "./fields.js";
 import { Rows } from "./rows.js";
 
 export class DefinitionForm {
-  // `fixed`: names of fields that cannot be changed, e.g. the name of what is there already;
-  // `readOnly`: none can.
+  // `fixed`: names of fields that cannot be changed, e.g. the name of an existing environment;
+  // `readOnly`: no field can.
   constructor(place, { onChange, fixed = [], groups = /** @type {any[]} */ (GROUPS), readOnly = false }) {
     this.base = {};
     /** @type {any[]} */
@@ -19,7 +19,7 @@ export class DefinitionForm {
     place.replaceChildren(
       ...groups.map((group) => {
         const fields = el("div.fields", {}, group.fields.map((field) => this.#field(field, fixed.includes(field.name))));
-        // What most environments leave as it is can be opened.
+        // Rarely changed groups are folded.
         if (group.folded) return el("details.field-group", {}, el("summary", {}, group.legend), fields);
         return el("fieldset.field-group", {}, el("legend", {}, group.legend), fields);
       }),
@@ -45,7 +45,7 @@ export class DefinitionForm {
     this.#fit();
   }
 
-  // Shows each problem {field, message} at its field; those that have none here are returned.
+  // Shows each problem {field, message} at its field; returns those without a field in this form.
   show(problems) {
     const at = new Map();
     const others = [];
@@ -63,7 +63,7 @@ export class DefinitionForm {
     return others;
   }
 
-  // The field with this name gets the focus.
+  // Focuses the field with this name.
   focus(name) {
     const { element } = this.inputs.get(name) ?? {};
     (element?.matches("input, textarea, select") ? element : element?.querySelector("input, button"))?.focus();
@@ -79,7 +79,7 @@ export class DefinitionForm {
     this.onChange();
   }
 
-  // Only the fields of this kind of environment.
+  // Shows only the fields of the chosen kind of environment.
   #fit() {
     for (const { field, block } of this.inputs.values()) {
       const by = this.inputs.get(field.by ?? "kind")?.element;
@@ -87,7 +87,7 @@ export class DefinitionForm {
     }
   }
 
-  // The form's field for "binds.0.source" or "default.memory"; "" where there is none.
+  // The form's field for "binds.0.source" or "default.memory"; "" if there is none.
   #fieldOf(path) {
     const steps = path.split(".");
     for (let length = steps.length; length > 0; length -= 1) {
@@ -141,10 +141,10 @@ export class DefinitionForm {
     if (field.kind === "check") return element.checked;
     const text = element.value.trim();
     if (field.kind === "words") return text.split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
-    // What is no whole number stays as it is, so that the portal can say so at the field.
+    // Invalid numbers stay text, so that the API reports them at the field.
     if (field.kind === "number" && /^-?[0-9]{1,15}$/.test(text)) return Number(text);
     if (field.kind === "decimal" && /^-?[0-9]{1,15}([.][0-9]{1,9})?$/.test(text)) return Number(text);
-    // What every environment has stands in a file only where it is not the usual.
+    // The default is left out of the file.
     if (field.name === "server" && text === "inside") return undefined;
     return text;
   }
@@ -153,7 +153,7 @@ export class DefinitionForm {
     const { element, rows } = this.inputs.get(field.name);
     if (field.kind === "rows") rows.value = value ?? [];
     else if (field.kind === "dates") rows.value = (value ?? []).map((date) => ({ date }));
-    else if (field.kind === "pairs") rows.value = Object.entries(value ?? {}).map(([name, one]) => ({ name, value: one }));
+    else if (field.kind === "pairs") rows.value = Object.entries(value ?? {}).map(([name, text]) => ({ name, value: text }));
     else if (field.kind === "check") element.checked = Boolean(value);
     else if (field.kind === "choice") element.value = value ?? field.choices[0][0];
     else {
@@ -163,11 +163,11 @@ export class DefinitionForm {
   }
 }
 
-// Which row of a list it is about, then what is wrong.
+// The row of a list, then the problem.
 function inWords(problem, name) {
   const row = problem.field.slice(name.length + 1).split(".")[0];
-  const told = problem.message.replace(`'${problem.field}'`, "").replace(/^:? /, "").replace(/[^.!?]$/, "$&.");
-  const words = capital(told);
+  const message = problem.message.replace(`'${problem.field}'`, "").replace(/^:? /, "").replace(/[^.!?]$/, "$&.");
+  const words = capital(message);
   if (!row) return words;
   return /^[0-9]+$/.test(row) ? `No. ${Number(row) + 1}: ${words}` : `${row}: ${words}`;
 }

@@ -1,4 +1,4 @@
-// What there is to do in the catalog: requests, wrong files, environments, builds.
+// The curators' start page: requests, invalid files, environments, builds.
 
 import { call, loginEnded } from "../api.js";
 import { ask, tell } from "../dialog.js";
@@ -19,23 +19,23 @@ let environments = [];
 const table = new Table(byId("environments"), {
   label: "environments-title",
   columns: [
-    { head: "Environment", cell: (one) => el("div", {}, el("a.first", { href: environmentPage(one.name) }, one.title || one.name), el("span.second", {}, one.name)) },
-    { head: "State", cell: (one) => el("div", {}, versionState(one.state), one.offered ? null : el("span.second", {}, "not offered"), one.draft && one.draft.number > 1 ? el("span.second", {}, `version ${one.draft.number} ${one.draft.state}`) : null) },
-    { head: "Why", wide: true, cell: (one) => one.reason || one.message || "–" },
-    { head: "Kind", cell: (one) => KINDS[one.kind] ?? one.kind },
-    { head: "GPU types", cell: (one) => (one.gpu_types?.length ? one.gpu_types.map(gpuWords).join(", ") : "–") },
-    { head: "Tested", cell: (one) => when(one.tested_at) },
+    { head: "Environment", cell: (environment) => el("div", {}, el("a.first", { href: environmentPage(environment.name) }, environment.title || environment.name), el("span.second", {}, environment.name)) },
+    { head: "State", cell: (environment) => el("div", {}, versionState(environment.state), environment.offered ? null : el("span.second", {}, "not offered"), environment.draft && environment.draft.number > 1 ? el("span.second", {}, `version ${environment.draft.number} ${environment.draft.state}`) : null) },
+    { head: "Reason", wide: true, cell: (environment) => environment.reason || environment.message || "–" },
+    { head: "Kind", cell: (environment) => KINDS[environment.kind] ?? environment.kind },
+    { head: "GPU types", cell: (environment) => (environment.gpu_types?.length ? environment.gpu_types.map(gpuWords).join(", ") : "–") },
+    { head: "Tested", cell: (environment) => when(environment.tested_at) },
   ],
 });
 const builds = new Table(byId("builds"), {
   label: "builds-title",
   columns: [
-    { head: "Build", cell: (one) => el("a", { href: buildPage(one.id) }, `Build ${one.id}`) },
-    { head: "State", cell: (one) => el("div", {}, workState(one.state), isLive(one) && one.step ? el("span.second", {}, one.step) : null) },
-    { head: "Of", wide: true, cell: (one) => el("span.portal-path", {}, one.source) },
-    { head: "For", cell: (one) => one.askers.join(", ") },
-    { head: "Asked", cell: (one) => when(one.asked_at) },
-    { head: "What came of it", wide: true, cell: (one) => one.message || "–" },
+    { head: "Build", cell: (build) => el("a", { href: buildPage(build.id) }, `Build ${build.id}`) },
+    { head: "State", cell: (build) => el("div", {}, workState(build.state), isLive(build) && build.step ? el("span.second", {}, build.step) : null) },
+    { head: "Source", wide: true, cell: (build) => el("span.portal-path", {}, build.source) },
+    { head: "Requested by", cell: (build) => build.askers.join(", ") },
+    { head: "Requested", cell: (build) => when(build.asked_at) },
+    { head: "Result", wide: true, cell: (build) => build.message || "–" },
   ],
 });
 const pager = new Pager(byId("builds-pager"), BUILDS, loadBuilds);
@@ -46,7 +46,7 @@ let values = followForm(byId("filters"), (fresh) => {
 
 async function loadEnvironments() {
   const answer = await call("environments", { query: { all: "true" } });
-  environments = answer.items.filter((one) => !one.private && !one.name.endsWith(".preview"));
+  environments = answer.items.filter((environment) => !environment.private && !environment.name.endsWith(".preview"));
   byId("files").hidden = !answer.errors?.length;
   fill(
     byId("files-list"),
@@ -59,11 +59,11 @@ async function loadEnvironments() {
 
 function showEnvironments() {
   const text = (values.text ?? "").toLowerCase();
-  const fits = (one) =>
-    (!values.state || one.state === values.state) &&
-    [one.name, one.title, one.reason, one.message, ...(one.tags ?? [])].some((word) => (word ?? "").toLowerCase().includes(text));
+  const fits = (environment) =>
+    (!values.state || environment.state === values.state) &&
+    [environment.name, environment.title, environment.reason, environment.message, ...(environment.tags ?? [])].some((word) => (word ?? "").toLowerCase().includes(text));
   const items = environments.filter(fits);
-  table.show(items, environments.length ? "None fits these filters." : "There are none yet.");
+  table.show(items, environments.length ? "No environment matches these filters." : "No environments yet.");
   setText(byId("environments-count"), environments.length ? `${items.length === environments.length ? "" : `${items.length} of `}${count(environments.length, "environment")}` : "");
 }
 
@@ -71,7 +71,7 @@ async function loadBuilds() {
   const page = await call("builds", { query: { limit: BUILDS, after: pager.after } });
   if (!page.items.length && pager.back()) return loadBuilds();
   pager.show(page);
-  builds.show(page.items, "Nothing was built yet.");
+  builds.show(page.items, "No builds yet.");
   const live = page.items.filter(isLive).length;
   setText(byId("builds-count"), live ? `${count(live, "build")} under way` : "");
 }
@@ -94,7 +94,7 @@ const poller = new Poller({ every: EVERY, ask: load });
 byId("test-all").addEventListener("click", async () => {
   const sure = await ask({
     title: "Test all environments again?",
-    text: "Every environment gets a job in Slurm for each GPU type. What fails is not offered any more.",
+    text: "Each environment is tested in a Slurm job for each GPU type. Environments that fail are no longer offered.",
     action: "Test all",
   });
   if (sure === null) return;

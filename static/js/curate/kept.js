@@ -1,9 +1,9 @@
-// What was typed in this tab and not saved: restore it, or discard it.
+// Unsaved changes of this tab: restore or discard them.
 
 import { el } from "../dom.js";
 import { clock } from "../words.js";
 
-// `draft` is the value of `editor.draft`; `done()` is called once it is restored or discarded.
+// `draft`: the value of `editor.draft`; `done()` is called after it is restored or discarded.
 export function keptNote(editor, draft, done = () => {}) {
   const leave = (run) => () => {
     run();

@@ -1,16 +1,16 @@
-// A log as it is written: plain text in a box of bounded size, that follows the end until one stops
-// it or scrolls away from it.
+// A live log: plain text in a box of bounded size that follows the end until the user stops it or
+// scrolls away.
 
 import { apiUrl, call, facts } from "../api.js";
 import { el, setText } from "../dom.js";
 import { bytes } from "./words.js";
 
-const MOST = 400_000; // characters in the page; the browser stays quick with so many
+const MOST = 400_000; // characters in the page; more would slow down the browser
 const PIECE = 20_000;
-const NEAR = 24; // pixels from the end that count as the end
+const NEAR = 24; // within this many pixels counts as the end
 
 export class LogBox {
-  // `path`: where the API has the log, e.g. "builds/7/log"; `level`: of its heading.
+  // `path`: the log's path in the API, e.g. "builds/7/log"; `level`: of the heading.
   constructor(place, { path, title, id, level = "h3" }) {
     this.path = path;
     this.id = id;
@@ -21,23 +21,23 @@ export class LogBox {
     this.pre = el("pre.portal-log.live-log", { id, tabindex: "0", role: "region", "aria-labelledby": `${id}-title` });
     this.words = el("p.portal-quiet", { id: `${id}-words`, role: "status" });
     this.follow = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-pressed": "true", onclick: () => this.#turn(!this.following) }, "Follow");
-    this.save = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#save() }, "Save the whole log");
+    this.save = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#save() }, "Save log");
     place.replaceChildren(
       el("div.part-head", {}, el(level, { id: `${id}-title` }, title), this.words, el("div.entry-actions", {}, this.follow, this.save)),
       this.pre,
     );
     this.pre.addEventListener("scroll", () => this.#scrolled());
-    this.say("Nothing yet.");
+    this.say("No output yet.");
   }
 
-  // Adds text; at most once a frame it is painted, however much comes.
+  // Adds text; it is painted at most once per frame.
   add(text) {
     if (!text) return;
     this.waiting += plain(text);
     if (this.waiting.length > 2 * MOST) this.#cut();
     if (this.frame) return;
     this.frame = requestAnimationFrame(() => this.#paint());
-    // A page that is not looked at has no frames.
+    // Hidden pages have no animation frames.
     if (document.hidden) this.#paint();
   }
 
@@ -56,7 +56,7 @@ export class LogBox {
     this.frame = 0;
     if (!this.waiting) return;
     if (this.waiting.length > MOST) this.#cut();
-    // In pieces, so that the oldest ones can go without the others.
+    // In pieces, so that the oldest can be removed.
     for (let at = 0; at < this.waiting.length; at += PIECE) {
       this.pre.append(document.createTextNode(this.waiting.slice(at, at + PIECE)));
     }
@@ -84,7 +84,7 @@ export class LogBox {
     if (on) this.pre.scrollTop = this.pre.scrollHeight;
   }
 
-  // The whole of it, asked for piece by piece, as a file.
+  // Saves the whole log as a file, fetched in pieces.
   async #save() {
     this.save.disabled = true;
     try {
@@ -107,14 +107,14 @@ export class LogBox {
   }
 }
 
-// What a terminal would make of it, without colours: of a line that was written over, the last state.
+// The text as a terminal shows it, without colours: of overwritten lines, the last state.
 const ESCAPES = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
 const CONTROLS = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 export const plain = (text) =>
   text.replace(ESCAPES, "").replaceAll("\r\n", "\n").replace(/[^\n]*\r(?=[^\n])/g, "").replaceAll("\r", "\n").replace(CONTROLS, "\ufffd");
 
-// Follows a build or test (`kind`: "builds", "environment-tests"): its state and its log, over the
-// event stream, which goes on at the offset after a break; where that does not get through, by asking.
+// Follows the state and log of a build or test (`kind`: "builds", "environment-tests") over the event
+// stream, resuming at the offset after a break; without the stream, by polling.
 export class Work {
   constructor({ kind, id, log, onState, onTrouble }) {
     this.kind = kind;
@@ -151,7 +151,7 @@ export class Work {
     this.over = true;
   }
 
-  // The state now, and what the log has grown by.
+  // Reads the current state and the new part of the log.
   async #read() {
     const state = await call(this.path);
     await this.#more();
@@ -170,17 +170,17 @@ export class Work {
   #state(state) {
     this.over = state.state !== "waiting" && state.state !== "running";
     this.onState(state);
-    if (this.over) this.log.say("It wrote nothing.");
+    if (this.over) this.log.say("The log is empty.");
   }
 
   #connect() {
     const source = new EventSource(apiUrl(`${this.path}/events`, { _xsrf: facts.xsrf, offset: this.offset || null }));
     this.source = source;
-    const of = (run) => (event) => source === this.source && run(JSON.parse(event.data));
+    const handler = (run) => (event) => source === this.source && run(JSON.parse(event.data));
     const name = this.kind === "builds" ? "build" : "test";
     source.addEventListener(
       "log",
-      of(({ text, next }) => {
+      handler(({ text, next }) => {
         this.failures = 0;
         this.log.add(text);
         if (next) this.offset = next;
@@ -188,13 +188,13 @@ export class Work {
     );
     source.addEventListener(
       name,
-      of((state) => {
+      handler((state) => {
         this.failures = 0;
         this.onTrouble("");
         this.#state(state);
         if (!this.over) return;
         source.close();
-        // What was written at the very end.
+        // The last part of the log.
         this.#more().catch(() => {});
       }),
     );

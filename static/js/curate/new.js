@@ -1,4 +1,4 @@
-// A new environment: from a reference or path to a proposal, then a build or a test.
+// A new environment: propose a definition for a reference or path, then build or test it.
 
 import { call } from "../api.js";
 import { byId, el, fill, setText } from "../dom.js";
@@ -12,7 +12,7 @@ const origin = byId("origin");
 const source = byId("origin-source");
 const go = byId("make-go");
 const draft = byId("make-draft");
-let saved = null; // the version that this page has made already
+let saved = null; // the version that this page has already saved
 const editor = new Editor({ key: "new", onState: ready });
 
 function ready({ definition }) {
@@ -22,7 +22,7 @@ function ready({ definition }) {
   go.disabled = draft.disabled = definition === null;
 }
 
-// Fills what nobody has typed yet.
+// Fills the fields that the user has not edited.
 function fit(found) {
   const values = editor.form.value;
   const before = propose(values.source ?? "") ?? {};
@@ -40,7 +40,7 @@ async function look() {
   setText(byId("origin-words"), "");
   const found = propose(text);
   if (!found) {
-    setText(byId("origin-problem"), text ? "This is neither docker://REGISTRY/REPOSITORY:TAG nor an absolute path of a SIF file (.sif) or a definition file (.def)." : "Paste a reference or a path first.");
+    setText(byId("origin-problem"), text ? "Enter docker://REGISTRY/REPOSITORY:TAG, or the absolute path of a SIF file (.sif) or a definition file (.def)." : "Enter an image reference or a path.");
     source.focus();
     return;
   }
@@ -48,11 +48,11 @@ async function look() {
   const mine = looked;
   await editor.edit({ definition: { ...fit(found), kind: "container", source: text } });
   if (!text.startsWith("docker://")) return;
-  setText(byId("origin-words"), "Asking the registry…");
+  setText(byId("origin-words"), "Querying the registry…");
   try {
     const image = await call("images/resolve", { method: "POST", body: { source: text } });
     if (mine !== looked) return;
-    fill(byId("origin-words"), "The registry has it: ", el("code.portal-path", {}, image.digest), ` ${[image.architecture, bytes(image.size), image.created.slice(0, 10)].filter(Boolean).join(", ")}`);
+    fill(byId("origin-words"), "Found in the registry: ", el("code.portal-path", {}, image.digest), ` ${[image.architecture, bytes(image.size), image.created.slice(0, 10)].filter(Boolean).join(", ")}`);
   } catch (error) {
     if (mine !== looked) return;
     setText(byId("origin-words"), "");
@@ -66,12 +66,12 @@ origin.addEventListener("submit", (event) => {
 });
 source.addEventListener("paste", () => setTimeout(look, 0));
 
-// Saves the draft, once; what was changed after that becomes the next version.
+// Saves the draft once; later changes become the next version.
 async function save() {
   /** @type {any} */
   const definition = await editor.validate();
   if (!definition) {
-    setText(byId("make-problem"), "Something is wrong above; it says where.");
+    setText(byId("make-problem"), "Fix the marked fields.");
     return null;
   }
   const comment = byId("comment").value.trim();
@@ -126,7 +126,7 @@ async function begin() {
     fill(byId("editor-problems"));
   }
   const wanted = query.get("source");
-  if (query.get("request")) fill(byId("troubles"), el("p.alert.alert-info.trouble", {}, `For request ${query.get("request")}. Answer it in the inbox when the environment is published.`));
+  if (query.get("request")) fill(byId("troubles"), el("p.alert.alert-info.trouble", {}, `For request ${query.get("request")}. Answer the request on the Curate page after publishing the environment.`));
   if (wanted && !kept) {
     source.value = wanted;
     await look();

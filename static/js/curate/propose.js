@@ -1,4 +1,4 @@
-// What an environment could be called, from what was pasted.
+// Proposes a name, title, tags and icon for an image reference or path.
 
 const KNOWN = {
   pytorch: ["PyTorch", "fire"],
@@ -13,8 +13,8 @@ const KNOWN = {
   horovod: ["Horovod", "arrows-spin"],
 };
 
-// {name, title, tags, icon} of "docker://nvcr.io/nvidia/pytorch:25.10-py3" or "/path/name.sif"; null
-// for what is neither.
+// {name, title, tags, icon} for "docker://nvcr.io/nvidia/pytorch:25.10-py3" or "/path/name.sif"; null
+// for other texts.
 export function propose(source) {
   const text = source.trim();
   const path = /^\/.*?([^/]+?)(?:\.sif|\.def|\.img)?\/?$/.exec(text);
@@ -30,7 +30,7 @@ export function propose(source) {
   return {
     name: name.toLowerCase().replace(/[^a-z0-9._-]+/g, "-").replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, "").slice(0, 63).replace(/[^a-z0-9]+$/, ""),
     title: [title, version || (tag !== "latest" ? tag : "")].filter(Boolean).join(" ").slice(0, 120),
-    tags: [...new Set([title.toLowerCase(), python ? `python ${python}` : "", ngc ? "ngc" : ""].filter(Boolean))].map((one) => one.slice(0, 40)),
+    tags: [...new Set([title.toLowerCase(), python ? `python ${python}` : "", ngc ? "ngc" : ""].filter(Boolean))].map((tag) => tag.slice(0, 40)),
     icon,
   };
 }

@@ -1,4 +1,4 @@
-// Publishing a tested version: to whom, and what came of it. And trying it before that.
+// Publishes a tested version to chosen users, or launches its preview first.
 
 import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
@@ -28,8 +28,8 @@ export function publishing({ name, number, groups = [], courses = [] }, done) {
     el(
       "fieldset.portal-part",
       {},
-      el("legend", {}, `Who may use version ${number}?`),
-      el("div.choices", {}, radio("everyone", "Everyone"), radio("groups", "Members of groups"), radio("courses", "People of courses")),
+      el("legend", {}, "Visible to"),
+      el("div.choices", {}, radio("everyone", "Everyone"), radio("groups", "Members of groups"), radio("courses", "Members of courses")),
     ),
     field("groups", "Groups, separated by commas", groups),
     field("courses", "Courses, separated by commas", courses),
@@ -47,7 +47,7 @@ export function publishing({ name, number, groups = [], courses = [] }, done) {
     const to = which();
     const names = to === "everyone" ? [] : words(form.querySelector(`#${id}-${to}-names`).value);
     if (to !== "everyone" && !names.length) {
-      setText(problem, `Name at least one ${to === "groups" ? "group" : "course"}.`);
+      setText(problem, `Enter at least one ${to === "groups" ? "group" : "course"}.`);
       form.querySelector(`#${id}-${to}-names`).focus();
       return;
     }
@@ -66,7 +66,7 @@ export function publishing({ name, number, groups = [], courses = [] }, done) {
   return form;
 }
 
-// Makes the preview of a tested version, which admins alone see, and opens the launch page with it.
+// Creates the preview of a tested version, which only admins see, and opens its launch page.
 export async function tryIt(name, number) {
   await tell(async () => {
     const answer = await call(at(name, "versions", number, "preview"), { method: "POST", body: {} });
@@ -74,7 +74,7 @@ export async function tryIt(name, number) {
   });
 }
 
-// Runs a verb of an environment after a question; resolves to whether it was done.
+// Runs an action on an environment after confirmation; resolves to whether it was done.
 export async function verb(name, path, { title, text, action, field = null, danger = false, body = (_) => ({}), said }) {
   const given = await ask({ title, text, action, field, danger });
   if (given === null) return false;

@@ -1,4 +1,4 @@
-// Registries: list, add, change, check, remove. A password is only ever sent, never received.
+// Registries: list, add, change, check, remove. Passwords are sent, but never received.
 
 import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
@@ -6,18 +6,18 @@ import { byId, el, fill, setText } from "../dom.js";
 import { count } from "../words.js";
 import { when } from "./words.js";
 
-// NVIDIA's registry takes an API key with this word as the user's name.
+// NVIDIA's registry takes an API key with this user name.
 const NGC = "nvcr.io";
 const NGC_USER = "$oauthtoken";
 const form = byId("registry");
 const fields = form.elements;
-let changing = ""; // the host that is being changed
+let changing = ""; // host of the registry being changed
 
 async function load() {
   try {
     const { items } = await call("registries");
     setText(byId("list-count"), items.length ? count(items.length, "registry", "registries") : "");
-    fill(byId("list"), items.length ? el("ul.entries", {}, items.map(entry)) : el("p.portal-quiet.empty", {}, "None yet: images are pulled without a login."));
+    fill(byId("list"), items.length ? el("ul.entries", {}, items.map(entry)) : el("p.portal-quiet.empty", {}, "No registries yet. Images are pulled without credentials."));
   } catch (error) {
     setText(byId("list-count"), error.message);
   } finally {
@@ -27,7 +27,7 @@ async function load() {
 
 function entry(item) {
   const said = el("p.why", { role: "status" });
-  const secret = item.password_file ? `password in ${item.password_file}` : item.has_password ? "password is kept" : "no password";
+  const secret = item.password_file ? `password in ${item.password_file}` : item.has_password ? "password is stored" : "no password";
   const check = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Check ${item.host}`, onclick: () => checkIt(item.host, check, said) }, "Check");
   return el(
     "li.entry",
@@ -42,8 +42,8 @@ function entry(item) {
         item.username ? el("span", {}, item.username) : null,
         el("span", {}, secret),
         item.mirror ? el("span", {}, `mirror ${item.mirror}`) : null,
-        item.insecure ? el("span", {}, "without checked TLS") : null,
-        item.ca_file ? el("span", {}, `authority ${item.ca_file}`) : null,
+        item.insecure ? el("span", {}, "TLS is not verified") : null,
+        item.ca_file ? el("span", {}, `CA file ${item.ca_file}`) : null,
         el("span", {}, `by ${item.author}, `, when(item.at)),
       ),
       said,
@@ -61,10 +61,10 @@ function entry(item) {
 async function checkIt(host, button, said) {
   button.disabled = true;
   said.classList.remove("form-problem");
-  setText(said, "Asking…");
+  setText(said, "Checking…");
   try {
     const answer = await call(`registries/${encodeURIComponent(host)}/check`, { method: "POST", body: {} });
-    setText(said, answer?.message ?? "It answers, and takes this login.");
+    setText(said, answer?.message ?? "The registry answers and accepts the credentials.");
   } catch (error) {
     said.classList.add("form-problem");
     setText(said, error.message);
@@ -80,7 +80,7 @@ function change(item) {
   fields.insecure.checked = item.insecure;
   fields.host.readOnly = true;
   setText(byId("registry-title"), `Change ${item.host}`);
-  fields.password.placeholder = item.has_password && !item.password_file ? "Kept; type to replace it" : "";
+  fields.password.placeholder = item.has_password && !item.password_file ? "Stored. Type to replace it." : "";
   form.scrollIntoView({ block: "nearest" });
   fields.username.focus();
 }
@@ -95,7 +95,7 @@ function clear() {
 }
 
 async function remove(host) {
-  const sure = await ask({ title: `Remove ${host}?`, text: "Its password is forgotten. Images that are there stay.", action: "Remove", danger: true, keep: "Keep it" });
+  const sure = await ask({ title: `Remove ${host}?`, text: "Its stored password is deleted. Existing images are kept.", action: "Remove", danger: true, keep: "Keep registry" });
   if (sure === null) return;
   await tell(async () => {
     await call(`registries/${encodeURIComponent(host)}`, { method: "DELETE" });
@@ -115,7 +115,7 @@ form.addEventListener("submit", async (event) => {
   const text = (name) => fields[name].value.trim();
   const host = text("host");
   const body = { host, username: text("username"), password_file: text("password_file"), mirror: text("mirror"), ca_file: text("ca_file"), insecure: fields.insecure.checked };
-  // Left out, the one that is kept stays.
+  // If left out, the stored password is kept.
   if (fields.password.value) body.password = fields.password.value;
   const button = byId("registry-save");
   button.disabled = true;

@@ -1,4 +1,4 @@
-// The inbox: what people ask for, and the answers.
+// The users' requests for environments, and their answers.
 
 import { call, facts } from "../api.js";
 import { tell } from "../dialog.js";
@@ -14,11 +14,11 @@ export async function loadRequests() {
     const items = await all("environment-requests", { state: "open" }, 200);
     const text = JSON.stringify(items);
     if (text === shown) return;
-    // What somebody is writing stays.
+    // Keep an answer that is being written.
     if ([...place.querySelectorAll("textarea, input")].some((field) => field.value)) return;
     shown = text;
     setText(byId("requests-count"), items.length ? `${count(items.length, "request waits", "requests wait")} for an answer` : "");
-    fill(place, items.length ? el("ul.entries", {}, items.map(entry)) : el("p.portal-quiet.empty", {}, "Nobody waits for an answer."));
+    fill(place, items.length ? el("ul.entries", {}, items.map(entry)) : el("p.portal-quiet.empty", {}, "No open requests."));
   } catch (error) {
     setText(byId("requests-count"), error.message);
   } finally {
@@ -58,7 +58,7 @@ function entry(item) {
       el(
         "div.entry-actions",
         {},
-        el("a.btn.btn-sm.btn-jupyter", { href: `${facts.prefix}curate/new?${query}` }, "Make an environment of it"),
+        el("a.btn.btn-sm.btn-jupyter", { href: `${facts.prefix}curate/new?${query}` }, "Create environment"),
       ),
       el(
         "details",
@@ -69,13 +69,13 @@ function entry(item) {
           {},
           el("label.form-label", { for: answer.id }, `Answer to ${item.person}`),
           answer,
-          el("label.form-label", { for: environment.id }, "Environment that does it (name, may be empty)"),
+          el("label.form-label", { for: environment.id }, "Name of the environment (optional)"),
           environment,
           problem,
           el(
             "div.entry-actions",
             {},
-            el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => send("done") }, "It is done"),
+            el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => send("done") }, "Mark as done"),
             el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => send("declined") }, "Decline"),
           ),
         ),

@@ -1,10 +1,10 @@
-// A list of small rows in a form, e.g. kernels: add, change, remove.
+// A list of rows in a form, e.g. kernels: add, change, remove.
 
 import { el } from "../dom.js";
 
 export class Rows {
   // `one`: the word for a row; `columns`: {name, label, kind: "check", "number" or "choice" with its
-  // choices, type: an input's}. `id` begins the fields' ids.
+  // choices, type: of the input}. `id`: prefix of the fields' ids.
   constructor({ id, one, columns, describedBy }, onChange) {
     this.id = id;
     this.one = one;

@@ -1,22 +1,22 @@
-// How far a build is: its steps in order, a bar for the one that runs.
+// Progress of a build: its steps in order, with a bar for the running one.
 
 import { el, fill } from "../dom.js";
 import { share } from "../words.js";
 import { isLive } from "./words.js";
 
-// The steps of portal.images.jobs.building in their order; one that is not known here is shown as it is called.
+// The steps of portal.images.jobs.building in order; others are shown by their own name.
 const STEPS = {
   queue: "Wait for a node",
   prepare: "Prepare",
   pull: "Pull",
-  probe: "Look inside",
+  probe: "Inspect the image",
   install: "Add the server",
-  write: "Write the file",
+  write: "Write the image file",
   verify: "Verify",
   sign: "Sign",
 };
 
-// What portal.catalog.builds.job_monitor says before the job's first word and after its last.
+// Steps of portal.catalog.builds.job_monitor before the job's first event and after its last.
 const OTHERS = { start: "prepare", end: "" };
 
 export class Steps {
@@ -29,7 +29,7 @@ export class Steps {
   show(build) {
     const step = OTHERS[build.step] ?? build.step;
     if (step && step !== "done" && !this.seen.includes(step)) this.seen.push(step);
-    // A site that does not sign has no such step.
+    // Sites that do not sign images have no such step.
     const known = Object.keys(STEPS).filter((step) => step !== "sign" || this.seen.includes(step));
     const queued = build.state === "waiting" || !build.started_at;
     const now = step || (queued ? "queue" : "prepare");

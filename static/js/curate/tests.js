@@ -1,4 +1,4 @@
-// Smoke tests: how each GPU type did, kernel by kernel, with its log.
+// Smoke tests: results by GPU type and kernel, with logs.
 
 import { call } from "../api.js";
 import { el, fill } from "../dom.js";
@@ -7,7 +7,7 @@ import { count, short } from "../words.js";
 import { LogBox, Work } from "./log.js";
 import { at, gpuWords, isLive, when, workState } from "./words.js";
 
-// The cards of these tests (EnvironmentTest); what is open stays open when it is shown again.
+// Cards of tests (EnvironmentTest); open logs stay open on updates.
 export class TestCards {
   constructor(place) {
     this.place = place;
@@ -40,7 +40,7 @@ class TestCard {
     this.id = test.id;
     this.body = el("div.test-body");
     this.log = el("div");
-    this.details = el("details", {}, el("summary", {}, "Log of this test"), this.log);
+    this.details = el("details", {}, el("summary", {}, "Test log"), this.log);
     this.details.addEventListener("toggle", () => (this.details.open ? this.#open() : this.close()));
     this.element = el("li.entry.test", { dataset: { test: test.id } }, el("div", {}, this.body, this.details));
   }
@@ -102,8 +102,8 @@ function kernels(results) {
 function found(result) {
   const versions = Object.entries(result.facts?.versions ?? {}).map(([name, version]) => `${name} ${version}`);
   const rows = [
-    result.server_seconds !== undefined ? ["Server", `${result.server === "beside" ? "beside the container" : "inside"}, up after ${short(result.server_seconds)} s`] : null,
-    result.gpus ? ["GPUs seen", String(result.gpus)] : null,
+    result.server_seconds !== undefined ? ["Server", `${result.server === "beside" ? "beside the container" : "in the container"}, ready after ${short(result.server_seconds)} s`] : null,
+    result.gpus ? ["GPUs detected", String(result.gpus)] : null,
     versions.length ? ["Versions", versions.join(", ")] : null,
     result.facts?.distribution ? ["System", result.facts.distribution] : null,
     result.facts?.packages?.length ? ["Packages", count(result.facts.packages.length, "package")] : null,
@@ -111,5 +111,5 @@ function found(result) {
   return rows.some(Boolean) ? factList(rows) : null;
 }
 
-// The newest tests of a version, one for each GPU type, without GPUs first.
+// The newest tests of a version, one per GPU type; the test without GPUs comes first.
 export const testsOf = async (name, number) => (await call(at(name, "versions", number, "tests"))).items;

@@ -1,4 +1,4 @@
-// The definition as YAML, the same text as in its file, with the lines that are wrong.
+// The definition as YAML, with the lines that have problems.
 
 import { el, fill, setText } from "../dom.js";
 
@@ -9,7 +9,7 @@ export class TextView {
     this.where = el("p.field-help", { id: "yaml-where" });
     place.replaceChildren(
       el("label.form-label", { for: "yaml" }, "Definition (YAML)"),
-      el("p.field-help", { id: "yaml-help" }, "The same as the form, as it stands in its file. Lines that begin with # are not kept."),
+      el("p.field-help", { id: "yaml-help" }, "The same definition as in the form. Comments (#) are not kept."),
       this.area,
       this.where,
       this.problems,
@@ -41,7 +41,7 @@ export class TextView {
   // Selects a line (from 1) and shows it.
   go(line) {
     const lines = this.value.split("\n");
-    const start = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
+    const start = lines.slice(0, line - 1).reduce((sum, text) => sum + text.length + 1, 0);
     this.area.focus();
     this.area.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
     this.area.scrollTop = ((line - 4) * this.area.scrollHeight) / Math.max(1, lines.length);

@@ -1,4 +1,4 @@
-// The versions of one environment: who, when, why; what one can do with each; what differs.
+// The versions of one environment: author, date, change note, actions, and differences.
 
 import { call } from "../api.js";
 import { tell } from "../dialog.js";
@@ -13,25 +13,25 @@ import { at, buildPage, origins, versionState, when } from "./words.js";
 const LIMIT = 10;
 
 export class Versions {
-  // `onEdit(version)`: somebody wants to go on from it; `onChange()`: something was done.
+  // `onEdit(version)`: the user edits from this version; `onChange()`: an action was done.
   constructor(name, { onEdit, onChange }) {
     this.name = name;
     this.onEdit = onEdit;
     this.onChange = onChange;
     this.items = [];
-    this.current = null; // the number that is published now
-    // Without a pager the page shows the newest version only.
+    this.current = null; // number of the published version
+    // Without a pager, the page shows only the newest version.
     this.pager = byId("versions-pager") ? new Pager(byId("versions-pager"), LIMIT, () => this.load()) : null;
     this.table = new Table(byId("versions"), {
       label: "versions-title",
       columns: [
-        { head: "Version", cell: (one) => el("div", {}, el("span.first", {}, String(one.number)), one.number === this.current ? el("span.second", {}, "published now") : null) },
-        { head: "State", cell: (one) => versionState(one.state) },
-        { head: "Who", cell: (one) => one.author || "–" },
-        { head: "When", cell: (one) => when(one.at) },
-        { head: "Where", cell: (one) => el("div", {}, origins[one.origin] ?? one.origin, one.base && one.base !== one.number - 1 ? el("span.second", {}, `from version ${one.base}`) : null) },
-        { head: "What", wide: true, cell: (one) => el("div", {}, el("span.first.entry-text", {}, one.comment || "–"), one.message ? el("span.second.why", {}, one.message) : null) },
-        { head: "", wide: true, cell: (one) => this.#actions(one) },
+        { head: "Version", cell: (version) => el("div", {}, el("span.first", {}, String(version.number)), version.number === this.current ? el("span.second", {}, "published") : null) },
+        { head: "State", cell: (version) => versionState(version.state) },
+        { head: "Author", cell: (version) => version.author || "–" },
+        { head: "Date", cell: (version) => when(version.at) },
+        { head: "Origin", cell: (version) => el("div", {}, origins[version.origin] ?? version.origin, version.base && version.base !== version.number - 1 ? el("span.second", {}, `from version ${version.base}`) : null) },
+        { head: "Change note", wide: true, cell: (version) => el("div", {}, el("span.first.entry-text", {}, version.comment || "–"), version.message ? el("span.second.why", {}, version.message) : null) },
+        { head: "", wide: true, cell: (version) => this.#actions(version) },
       ],
     });
     byId("compare")?.addEventListener("submit", (event) => {
@@ -49,9 +49,9 @@ export class Versions {
     this.text = text;
     this.items = page.items;
     if (byId("versions-count")) setText(byId("versions-count"), page.total ? count(page.total, "version") : "");
-    // What has the focus keeps it, though its row is made anew.
+    // Restore the focus: the rows are new elements.
     const focused = byId("versions").contains(document.activeElement) ? document.activeElement.id : "";
-    this.table.show(page.items, "There is no version yet.");
+    this.table.show(page.items, "No versions yet.");
     if (focused) byId(focused)?.focus();
     if (byId("compare")) this.#offer(page.total);
   }
@@ -68,21 +68,21 @@ export class Versions {
     }
   }
 
-  #actions(one) {
-    const { number, state, environment } = one;
+  #actions(version) {
+    const { number, state, environment } = version;
     const container = environment.kind === "container" && environment.source;
     const buttons = [];
     const add = (id, words, run) => buttons.push(el("button.btn.btn-sm.btn-outline-contrast", { type: "button", id: `${id}-${number}`, "aria-label": `${words} (version ${number})`, onclick: run }, words));
-    const published = one.published_at !== null;
+    const published = version.published_at !== null;
     if (["draft", "failed"].includes(state) && container && !environment.image) add("build", state === "failed" ? "Build again" : "Build", () => this.build(number));
     if (["draft", "failed"].includes(state) && (!container || environment.image)) add("test", "Test", () => this.test(number));
     if (!published && (state === "ready" || (state === "draft" && environment.kind !== "container"))) {
-      add("try", "Try it", () => tryIt(this.name, number));
-      add("publish", "Publish", () => this.publish(one));
+      add("try", "Launch preview", () => tryIt(this.name, number));
+      add("publish", "Publish", () => this.publish(version));
     }
-    if (published && number !== this.current) add("rollback", "Roll back to it", () => this.rollBack(number));
-    if (one.build_id) buttons.push(el("a.btn.btn-sm.btn-outline-contrast", { href: buildPage(one.build_id), "aria-label": `Build of version ${number}` }, "Its build"));
-    add("edit", "Edit from it", () => this.onEdit(one));
+    if (published && number !== this.current) add("rollback", "Roll back…", () => this.rollBack(number));
+    if (version.build_id) buttons.push(el("a.btn.btn-sm.btn-outline-contrast", { href: buildPage(version.build_id), "aria-label": `View build of version ${number}` }, "View build"));
+    add("edit", "Edit this version", () => this.onEdit(version));
     return el("div.entry-actions", {}, buttons);
   }
 
@@ -114,10 +114,10 @@ export class Versions {
   async rollBack(number) {
     const done = await verb(this.name, ["rollback"], {
       title: `Roll back to version ${number}?`,
-      text: "It becomes what people launch. Running sessions stay as they are, and no version is lost.",
+      text: "Users launch this version from now on. Running sessions continue, and all versions are kept.",
       action: "Roll back",
       body: () => ({ number }),
-      said: `${this.name} is at what version ${number} was.`,
+      said: `${this.name} is rolled back to version ${number}.`,
     });
     if (done) this.onChange();
   }
@@ -125,13 +125,13 @@ export class Versions {
   async compare(older, newer) {
     const place = byId("comparison");
     try {
-      const found = await call(at(this.name, "comparison"), { query: { old: older, new: newer } });
+      const changes = await call(at(this.name, "comparison"), { query: { old: older, new: newer } });
       fill(
         place,
-        el("h3", {}, `From version ${older} to ${newer}`),
-        lines(found.lines, "The definitions"),
+        el("h3", {}, `Changes from version ${older} to ${newer}`),
+        lines(changes.lines, "The definitions"),
         el("h4", {}, "Packages"),
-        packages(found.packages),
+        packages(changes.packages),
       );
     } catch (error) {
       fill(place, el("p.form-problem", { role: "alert" }, error.message));

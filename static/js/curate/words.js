@@ -1,4 +1,4 @@
-// States of environments, builds and tests in words, and the signs beside them.
+// Labels and signs of the states of environments, builds and tests.
 
 import { call, facts } from "../api.js";
 import { el } from "../dom.js";
@@ -21,7 +21,7 @@ const WORK_STATES = {
   passed: ["runs", "passed"],
   failed: ["bad", "failed"],
   cancelled: ["held", "cancelled"],
-  unknown: ["other", "could not be run"],
+  unknown: ["other", "could not run"],
 };
 const sign = ([look, words]) => el(`span.state.state-${look}`, {}, words);
 
@@ -29,7 +29,7 @@ export const versionState = (state) => sign(VERSION_STATES[state] ?? ["other", s
 export const workState = (state) => sign(WORK_STATES[state] ?? ["other", state]);
 export const isLive = (work) => work.state === "waiting" || work.state === "running";
 
-// A page's own names under curate/ (portal/handlers/pages/curate.py) can be names of environments too.
+// Names of pages under curate/ (portal/handlers/pages/curate.py) can also be names of environments.
 const PAGES = ["new", "builds", "registries", "environments"];
 const below = (path) => `${facts.prefix}curate/${path}`;
 export const environmentPage = (name) => below(`${PAGES.includes(name) ? "environments/" : ""}${encodeURIComponent(name)}`);
@@ -37,7 +37,7 @@ export const editPage = (name) => below(`environments/${encodeURIComponent(name)
 export const buildPage = (id) => below(`builds/${id}`);
 export const launchPage = (name) => `${facts.hub}spawn#environment=${encodeURIComponent(name)}`;
 
-// Where the API has one environment, or something below it.
+// API path of an environment, or of something below it.
 /** @type {import("../../types/call").PathBelow<"environments">} */
 export const at = (name, ...more) => /** @type {any} */ (["environments", encodeURIComponent(name), ...more].join("/"));
 
@@ -56,9 +56,9 @@ export function bytes(size) {
   return `${size.toLocaleString("en", { maximumFractionDigits: size < 10 && step > 1 ? 1 : 0 })} ${units[step]}`;
 }
 
-export const origins = { page: "on a page", file: "in the catalog’s folder", build: "by a build" };
+export const origins = { page: "web page or API", file: "catalog folder", build: "build" };
 
-// The pages of a list as one, up to `most` items.
+// All pages of a list, up to `most` items.
 export async function all(path, query = {}, most = 500) {
   const items = [];
   let after = null;

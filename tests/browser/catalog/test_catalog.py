@@ -129,12 +129,12 @@ def paste(demo: Any, page: Any, source: str, name: str) -> None:
     """The page of a new environment, with ``source`` looked up, and a name of ours."""
     page.goto(service(demo, "curate/new"))
     page.get_by_label("Image reference or path").fill(source)
-    page.get_by_role("button", name="Look it up").click()
+    page.get_by_role("button", name="Look up image").click()
     expect(page.locator("#origin-words")).to_contain_text("sha256:")
     proposed = source.rpartition("/")[2].partition("-")[0].replace(":", "-")
     expect(page.get_by_label("Name", exact=True)).to_have_value(proposed)
     page.get_by_label("Name", exact=True).fill(name)
-    expect(page.locator("#editor-status")).to_contain_text("Nothing is wrong")
+    expect(page.locator("#editor-status")).to_contain_text("No problems")
 
 
 def test_from_a_reference_to_a_tile(
@@ -146,7 +146,7 @@ def test_from_a_reference_to_a_tile(
     grace.get_by_label("User name").fill("$oauthtoken")
     grace.get_by_label("Password or API key").fill("a-key-of-ngc")
     grace.get_by_label("Mirror").fill(nvcr.host)
-    grace.get_by_label("Without TLS").check()
+    grace.get_by_label("No TLS").check()
     picture(grace, "1-registry")
     grace.get_by_role("button", name="Save").click()
     expect(grace.locator("#list")).to_contain_text("nvcr.io")
@@ -154,7 +154,7 @@ def test_from_a_reference_to_a_tile(
 
     paste(demo, grace, NGC, NAME)
     expect(grace.get_by_label("Title", exact=True)).to_have_value("PyTorch 25.10")
-    grace.get_by_label("What is new, for the history").fill("NGC's PyTorch of October")
+    grace.get_by_label("Change note").fill("NGC's PyTorch of October")
     picture(grace, "2-paste")
     grace.get_by_role("button", name="Build", exact=True).click()
 
@@ -162,7 +162,7 @@ def test_from_a_reference_to_a_tile(
     expect(grace.locator("#log")).to_contain_text(re.compile(r"\w"), timeout=BUILD)
     picture(grace, "3-build")
     expect(grace.get_by_role("heading", name="Smoke tests")).to_be_visible(timeout=BUILD)
-    expect(grace.locator("#tests-words")).to_contain_text("It works", timeout=TESTS)
+    expect(grace.locator("#tests-words")).to_contain_text("tests passed", timeout=TESTS)
     tests = grace.locator("#tests")
     for kernel in KERNELS:
         expect(tests).to_contain_text(kernel)

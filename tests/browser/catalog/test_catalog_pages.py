@@ -322,7 +322,7 @@ def test_favourites_come_first(visit: Callable[..., None], page: Any, service: S
     visit("catalog", "barbara")
     assert titles(page)[-1] == "PyTorch 2.9"
     page.get_by_role("button", name="Favourite: PyTorch 2.9").press("Enter")
-    expect(page.locator("#board-status")).to_have_text("PyTorch 2.9 is a favourite.")
+    expect(page.locator("#board-status")).to_have_text("PyTorch 2.9 is added to your favourites.")
     page.get_by_role("button", name="favourites", exact=True).click()
     assert titles(page) == ["PyTorch 2.9"]
     visit("catalog", "barbara")
@@ -331,7 +331,9 @@ def test_favourites_come_first(visit: Callable[..., None], page: Any, service: S
     star = page.get_by_role("button", name="Favourite: PyTorch 2.9")
     expect(star).to_have_attribute("aria-pressed", "true")
     star.click()
-    expect(page.locator("#board-status")).to_have_text("PyTorch 2.9 is no favourite any more.")
+    expect(page.locator("#board-status")).to_have_text(
+        "PyTorch 2.9 is removed from your favourites."
+    )
     # What the service refuses is put back, and said.
     page.route("**/favourite", lambda route: route.abort())
     star.click()
@@ -349,19 +351,19 @@ def test_an_environment_with_all_that_is_inside(visit: Callable[..., None], page
     assert text.get_by_role("link").count() == 1
     expect(text).to_contain_text("<script>")
     rows = page.locator("section:has(#gpus-title) tbody tr").all_inner_texts()
-    assert [row.split()[0] for row in rows] == ["CPUs", "v100", "t4"]
+    assert [row.split()[0] for row in rows] == ["CPU", "v100", "t4"]
     assert "passed, 14 Nov 2023" in rows[1] and "simulated GPUs" in rows[1]
     assert "failed" in rows[2] and "nvidia-smi sees no GPU on this node." in rows[2]
     facts = page.locator(".about-facts")
-    for words in ("PyTorch\n2.9.1", "NCCL\n2.27.7", "Ubuntu 24.04.3 LTS", DIGEST, "by nobody"):
+    for words in ("PyTorch\n2.9.1", "NCCL\n2.27.7", "Ubuntu 24.04.3 LTS", DIGEST, "no sessions"):
         assert words in facts.inner_text()
     expect(page.locator("section:has(#kernels-title)")).to_contain_text(
-        "Python 3 python 3.12.3, answered its test in 1.4 s"
+        "Python 3 python 3.12.3, answered in 1.4 s"
     )
     expect(page.locator("#measured-plot canvas")).to_have_attribute(
         "aria-label",
-        f"Images per second. The most, 2,345, on 2 {TIMES} v100 in fp16, simulated. "
-        "The table below has all.",
+        f"Images per second. Highest: 2,345 on 2 {TIMES} v100 in fp16, simulated. "
+        "The table below has all values.",
     )
     page.get_by_text("As a table").click()
     expect(page.get_by_role("row", name=f"resnet50 2 {TIMES} v100 simulated fp16")).to_be_visible()
@@ -370,7 +372,7 @@ def test_an_environment_with_all_that_is_inside(visit: Callable[..., None], page
     expect(page.locator("#packages-count")).to_have_text("1 package of 82.")
     assert page.locator("#packages li:visible").all_inner_texts() == ["torch==2.9.1"]
     search.fill("")
-    expect(page.get_by_role("link", name="Edit, test, all versions")).to_have_count(0)
+    expect(page.get_by_role("link", name="Manage this environment")).to_have_count(0)
     check(page, "catalog-environment")
 
 
@@ -387,8 +389,8 @@ def test_those_who_curate_see_what_is_not_offered(visit: Callable[..., None], pa
     closed = page.locator("section:has(#closed-title)")
     expect(closed).to_contain_text("no module named 'jupyterhub'")
     closed.get_by_role("link", name="Broken image").click()
-    expect(page.locator(".tile-state")).to_contain_text("Not offered. Its test failed")
-    expect(page.get_by_role("link", name="Edit, test, all versions")).to_have_attribute(
+    expect(page.locator(".tile-state")).to_contain_text("Not offered. The test failed")
+    expect(page.get_by_role("link", name="Manage this environment")).to_have_attribute(
         "href", "/services/portal/curate/environments/broken"
     )
     expect(page.get_by_role("link", name="Launch Broken image")).to_have_count(0)
@@ -401,15 +403,15 @@ def test_a_request_is_sent_and_its_answer_read(
     page.get_by_role("link", name="Request an environment").click()
     page.wait_for_url("**/catalog/request")
     page.get_by_role("button", name="Send").click()
-    expect(page.get_by_role("alert")).to_have_text("Say what you need, or which image.")
-    source = page.get_by_label("Image, if you know one")
+    expect(page.get_by_role("alert")).to_have_text("Describe what you need, or enter an image.")
+    source = page.get_by_label("Image (optional)")
     source.fill("docker://nvcr.io/nvidia/jax:25.10-py3")
     text = page.get_by_label("What do you need")
     text.fill("JAX, for <b>the</b> summer school.")
     page.get_by_role("button", name="Send").click()
     mine = page.locator("#requests .entry")
     expect(mine).to_contain_text("JAX, for <b>the</b> summer school.")
-    expect(mine).to_contain_text("Waits for an answer")
+    expect(mine).to_contain_text("Waiting for an answer")
     expect(text).to_have_value("")
     check(page, "catalog-request")
     asked = json.loads(service.get("api/v1/environment-requests", f"{USER}-token"))["items"]
@@ -422,15 +424,17 @@ def test_a_request_is_sent_and_its_answer_read(
     assert answered.ok, answered.text()
     page.reload()
     expect(mine).to_contain_text("grace: Here it is.")
-    mine.get_by_role("link", name="See pytorch").click()
+    mine.get_by_role("link", name="View pytorch").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("PyTorch 2.9")
 
 
 def test_where_nobody_may_register_the_page_says_so(visit: Callable[..., None], page: Any) -> None:
     visit("catalog")
-    expect(page.get_by_role("link", name="Your own")).to_have_count(0)
+    expect(page.get_by_role("link", name="Your environments")).to_have_count(0)
     visit("catalog/own")
-    expect(page.locator("#refusal")).to_contain_text("not open to you at this site")
+    expect(page.locator("#refusal")).to_contain_text(
+        "may not register your own environments at this site"
+    )
     expect(page.locator("form.card-form")).to_have_count(0)
     page.get_by_role("link", name="Request an environment").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Request an environment")
@@ -460,10 +464,10 @@ def test_ones_own_says_why_it_failed_and_is_removed(
     entry = page.locator("[data-environment='ada.mine']")
     expect(entry).to_contain_text("Cannot be launched")
     expect(entry).to_contain_text("The image holds no Python")
-    expect(entry).to_contain_text("Log of this test")
+    expect(entry).to_contain_text("Test log")
     check(page, "catalog-own")
     entry.get_by_role("link", name="My image").click()
-    expect(page.locator("main")).to_contain_text("Your own: only you see it.")
+    expect(page.locator("main")).to_contain_text("Your own environment. Only you see it.")
     visit("catalog/ada.mine", "barbara")
     expect(page.locator("main")).to_contain_text("There is no environment 'ada.mine'")
     visit("catalog/own")

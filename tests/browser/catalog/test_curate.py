@@ -156,10 +156,10 @@ def test_a_pasted_reference_becomes_a_proposal(demo: Any, grace: Any) -> None:
     expect(grace.get_by_role("heading", name="New environment")).to_be_visible()
     source = grace.get_by_label("Image reference or path")
     source.fill("pytorch:25.10")
-    grace.get_by_role("button", name="Look it up").click()
+    grace.get_by_role("button", name="Look up image").click()
     expect(grace.locator("#origin-problem")).to_contain_text("docker://REGISTRY/REPOSITORY:TAG")
     source.fill("docker://127.0.0.1:9/nvidia/pytorch:25.10-py3")
-    grace.get_by_role("button", name="Look it up").click()
+    grace.get_by_role("button", name="Look up image").click()
     expect(grace.get_by_label("Name", exact=True)).to_have_value("pytorch-25.10")
     expect(grace.get_by_label("Title", exact=True)).to_have_value("PyTorch 25.10")
     expect(grace.get_by_label("Tags", exact=True)).to_have_value("pytorch, python 3")
@@ -168,30 +168,30 @@ def test_a_pasted_reference_becomes_a_proposal(demo: Any, grace: Any) -> None:
     # A title that somebody typed stays when another reference is looked up.
     grace.get_by_label("Title", exact=True).fill("Ours")
     source.fill("/images/tensorflow-2.sif")
-    grace.get_by_role("button", name="Look it up").click()
+    grace.get_by_role("button", name="Look up image").click()
     expect(grace.get_by_label("Name", exact=True)).to_have_value("tensorflow-2")
     expect(grace.get_by_label("Title", exact=True)).to_have_value("Ours")
-    expect(grace.locator("#editor-status")).to_have_text("Nothing is wrong.")
+    expect(grace.locator("#editor-status")).to_have_text("No problems.")
     expect(grace.get_by_role("button", name="Build", exact=True)).to_be_enabled()
 
 
 def test_each_field_says_what_is_wrong_with_it_while_one_types(demo: Any, grace: Any) -> None:
     visit(grace, demo, "/new")
     grace.get_by_label("Image reference or path").fill("/images/a.sif")
-    grace.get_by_role("button", name="Look it up").click()
-    expect(grace.locator("#editor-status")).to_have_text("Nothing is wrong.")
+    grace.get_by_role("button", name="Look up image").click()
+    expect(grace.locator("#editor-status")).to_have_text("No problems.")
     grace.get_by_label("Name", exact=True).fill("Not A Name")
-    expect(problem_of(grace, "Name")).to_contain_text("Must be small letters, digits")
+    expect(problem_of(grace, "Name")).to_contain_text("Must be lowercase letters, digits")
     expect(grace.get_by_label("Name", exact=True)).to_have_attribute("aria-invalid", "true")
     grace.get_by_label("Name", exact=True).fill("a-name")
     expect(problem_of(grace, "Name")).to_be_empty()
     # What is folded opens where something is wrong in it.
-    grace.get_by_text("Folders and variables").click()
-    grace.get_by_role("button", name="Add a folder").click()
-    grace.get_by_label("On the node").fill("/etc/shadow")
+    grace.get_by_text("Bind mounts and environment variables").click()
+    grace.get_by_role("button", name="Add a bind mount").click()
+    grace.get_by_label("Path on the node").fill("/etc/shadow")
     expect(grace.locator("#field-binds-problem")).to_contain_text("No. 1")
-    grace.get_by_text("Folders and variables").click()
-    grace.get_by_text("Resources that are set beforehand").click()
+    grace.get_by_text("Bind mounts and environment variables").click()
+    grace.get_by_text("Default resources").click()
     grace.get_by_label("Memory", exact=True).fill("lots")
     expect(problem_of(grace, "Memory")).to_have_text("Must be a size such as 32G or 512M.")
     expect(grace.get_by_role("button", name="Build", exact=True)).to_be_disabled()
@@ -222,9 +222,9 @@ def test_each_field_says_what_is_wrong_with_it_while_one_types(demo: Any, grace:
 def test_what_was_typed_outlives_a_reload(demo: Any, grace: Any) -> None:
     visit(grace, demo, "/new")
     grace.get_by_label("Image reference or path").fill("/images/kept.sif")
-    grace.get_by_role("button", name="Look it up").click()
+    grace.get_by_role("button", name="Look up image").click()
     grace.get_by_label("Title", exact=True).fill(HOSTILE)
-    expect(grace.locator("#editor-status")).to_have_text("Nothing is wrong.")
+    expect(grace.locator("#editor-status")).to_have_text("No problems.")
     grace.once("dialog", lambda dialog: dialog.accept())
     grace.reload()
     note = grace.get_by_role("group", name="Unsaved changes")
@@ -238,14 +238,14 @@ def test_from_a_draft_to_everyone_and_back(
 ) -> None:
     """Publish, edit, compare, roll back, deprecate, withdraw."""
     visit(grace, demo, "/new")
-    save = grace.get_by_role("button", name="Save the draft")
+    save = grace.get_by_role("button", name="Save draft")
     expect(save).to_be_disabled()  # once it is known that nothing is filled in yet
     grace.get_by_label("Kind", exact=True).select_option("Virtual environment")
     expect(grace.get_by_label("Source", exact=True)).to_be_hidden()
     grace.get_by_label("Title", exact=True).fill(f"First {HOSTILE}")
     grace.get_by_label("Name", exact=True).fill(named)
     grace.get_by_label("Virtual environment", exact=True).fill(venv(demo))
-    grace.get_by_label("What is new, for the history").fill(f"the first {HOSTILE}")
+    grace.get_by_label("Change note").fill(f"the first {HOSTILE}")
     save.click()
     expect(grace.get_by_role("heading", name=f"First {HOSTILE}")).to_be_visible()
     expect(grace.locator("#environment")).to_contain_text("not published yet")
@@ -256,10 +256,10 @@ def test_from_a_draft_to_everyone_and_back(
     form = grace.get_by_role("form", name="Publish version 1")
     form.get_by_label("Members of groups").check()
     form.get_by_role("button", name="Publish", exact=True).click()
-    expect(form.get_by_role("alert")).to_contain_text("Name at least one group")
+    expect(form.get_by_role("alert")).to_contain_text("Enter at least one group")
     form.get_by_label("Groups, separated by commas").fill("nobody-is-in-this")
     form.get_by_role("button", name="Publish", exact=True).click()
-    expect(grace.locator("#versions")).to_contain_text("published now")
+    expect(grace.locator("#versions")).to_contain_text("published")
     written = yaml.safe_load((demo.environments / f"{named}.yaml").read_text())
     assert written["groups"] == ["nobody-is-in-this"]
 
@@ -267,9 +267,9 @@ def test_from_a_draft_to_everyone_and_back(
     tab(grace, "Edit")
     grace.get_by_label("Title", exact=True).fill("Second")
     expect(grace.get_by_role("button", name="Save as a new version")).to_be_enabled()
-    grace.get_by_label("What is new, for the history").fill("better words")
+    grace.get_by_label("Change note").fill("better words")
     grace.get_by_role("button", name="Save as a new version").click()
-    expect(grace.locator("#edit-words")).to_have_text("From version 2.")
+    expect(grace.locator("#edit-words")).to_have_text("Based on version 2.")
     check(grace, "curate-edit")
     tab(grace, "Versions")
     expect(grace.locator("#versions")).to_contain_text("better words")
@@ -284,10 +284,10 @@ def test_from_a_draft_to_everyone_and_back(
     form.get_by_label("Everyone").check()
     form.get_by_role("button", name="Publish", exact=True).click()
     expect(grace.get_by_role("heading", name="Second")).to_be_visible()
-    grace.get_by_role("button", name="Roll back to it (version 1)").click()
+    grace.get_by_role("button", name="Roll back… (version 1)").click()
     confirm(grace, "Roll back")
     expect(grace.get_by_role("heading", name=f"First {HOSTILE}")).to_be_visible()
-    expect(grace.locator("#versions")).to_contain_text("Back to version 1")
+    expect(grace.locator("#versions")).to_contain_text("Rolled back to version 1")
 
     grace.get_by_role("button", name="Deprecate").click()
     confirm(grace, "Deprecate", f"Use the other one {HOSTILE}")
@@ -300,8 +300,8 @@ def test_from_a_draft_to_everyone_and_back(
     expect(row).to_contain_text("not offered")
     expect(row).to_contain_text("It is broken.")
     visit(grace, demo, f"/{named}")
-    grace.get_by_role("button", name="Offer it again").click()
-    confirm(grace, "Offer it again")
+    grace.get_by_role("button", name="Offer again").click()
+    confirm(grace, "Offer again")
     expect(grace.get_by_role("button", name="Deprecate")).to_be_visible()
 
 
@@ -313,18 +313,20 @@ def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     save = grace.get_by_role("button", name="Save as a new version")
     title = grace.get_by_label("Title", exact=True)
     expect(title).to_have_value(f"Title of {named}")
-    grace.get_by_label("What is new, for the history").fill("checked slowly")
+    grace.get_by_label("Change note").fill("checked slowly")
     title.press_sequentially(" of mine")
     expect(save).to_be_enabled()
     with late(grace, "**/environments/validate"):
         save.click()
-    expect(grace.locator("#edit-words")).to_have_text("From version 2.")
+    expect(grace.locator("#edit-words")).to_have_text("Based on version 2.")
     tab(grace, "Overview")
     expect(grace.locator("#versions")).to_contain_text("checked slowly")
     # An older version is what one begins with, and the newest is what it is saved after.
     tab(grace, "Versions")
-    grace.get_by_role("button", name="Edit from it (version 1)").click()
-    expect(grace.locator("#edit-words")).to_have_text("As version 1 was; saved after version 2.")
+    grace.get_by_role("button", name="Edit this version (version 1)").click()
+    expect(grace.locator("#edit-words")).to_have_text(
+        "Content of version 1. It is saved as the version after 2."
+    )
     expect(title).to_have_value(f"Title of {named}")
     expect(save).to_be_enabled()
     grace.get_by_role("button", name="Discard changes").click()
@@ -349,21 +351,21 @@ def test_two_admins_edit_the_same_and_nothing_is_lost(
     save = grace.get_by_role("button", name="Save as a new version")
     save.click()
     conflict = grace.locator("#conflict")
-    expect(conflict).to_contain_text("Version 2 is newer than what you began with")
+    expect(conflict).to_contain_text("Version 2 is newer than the version that you edited")
     expect(conflict).to_contain_text(f"theirs {HOSTILE}")
-    expect(conflict.get_by_label("Text: Yours")).to_contain_text("title: Mine")
+    expect(conflict.get_by_label("Text: Your version")).to_contain_text("title: Mine")
     expect(conflict.get_by_label("Text: Version 2")).to_contain_text(f"Theirs {HOSTILE}")
     expect(conflict.locator(".diff-added")).to_contain_text("title: Mine")
     check(grace, "curate-conflict")
     # Theirs is taken; what was typed is still there to be put back.
-    conflict.get_by_role("button", name="Take version 2").click()
+    conflict.get_by_role("button", name="Use version 2").click()
     expect(title).to_have_value(f"Theirs {HOSTILE}")
     grace.get_by_role("button", name="Restore").click()
     expect(title).to_have_value("Mine")
     another(2, "Theirs again")
     save.click()
-    conflict.get_by_role("button", name="Save mine after it").click()
-    expect(grace.locator("#edit-words")).to_have_text("From version 4.")
+    conflict.get_by_role("button", name="Save mine as the newest version").click()
+    expect(grace.locator("#edit-words")).to_have_text("Based on version 4.")
     newest = ask(admin, "GET", f"environments/{named}/versions?limit=1")["items"][0]
     assert newest["environment"]["title"] == "Mine"
 
@@ -410,7 +412,7 @@ def test_a_build_with_a_huge_and_hostile_log(
     assert "line 39999 <b>bold</b> red" in shown
     expect(grace.locator("#log-words")).to_contain_text("are not shown")
     with grace.expect_download() as download:
-        grace.get_by_role("button", name="Save the whole log").click()
+        grace.get_by_role("button", name="Save log").click()
     whole = Path(download.value.path()).read_text()
     assert whole.count("\n") >= 40_000 and whole.startswith("line 0 ")
     expect(grace.get_by_role("button", name="Build again")).to_be_visible()
@@ -453,7 +455,7 @@ def test_a_log_stops_following_where_one_reads(demo: Any, grace: Any, admin: Per
 def test_a_finished_build_with_its_tests_is_tried_and_published(
     demo: Any, grace: Any, admin: Person, named: str
 ) -> None:
-    """The page after a build: how each GPU type did, kernel by kernel, then Try it and Publish."""
+    """The page after a build: results by GPU type and kernel, then Launch preview and Publish."""
     draft(demo, admin, named)
     kernel = {"name": "python3", "title": f"Python {HOSTILE}", "language": "python"}
     facts = Facts(versions={"torch": "2.9.0"}, packages=("torch==2.9.0",))
@@ -506,12 +508,12 @@ def test_a_finished_build_with_its_tests_is_tried_and_published(
     expect(tests).to_contain_text(f"No GPU was seen {HOSTILE}")
     expect(tests).to_contain_text(f"Python {HOSTILE} answers")
     expect(tests).to_contain_text("torch 2.9.0")
-    expect(grace.locator("#tests-words")).to_contain_text("but not v100")
+    expect(grace.locator("#tests-words")).to_contain_text("except on v100")
     grace.get_by_role("button", name="Publish", exact=True).click()
     form = grace.get_by_role("form", name="Publish version 1")
     expect(form.get_by_label("Everyone")).to_be_focused()
     check(grace, "curate-build-passed")
-    grace.get_by_role("button", name="Try it").click()
+    grace.get_by_role("button", name="Launch preview").click()
     grace.wait_for_url(re.compile(rf"/hub/spawn#environment={named}\.preview"))
     chosen = grace.get_by_role("radio", name=f"Title of {named}")
     expect(chosen).to_be_checked()
@@ -520,7 +522,7 @@ def test_a_finished_build_with_its_tests_is_tried_and_published(
     form = grace.get_by_role("form", name="Publish version 1")
     form.get_by_role("button", name="Publish", exact=True).click()
     grace.wait_for_url(f"**/curate/{named}")
-    expect(grace.locator("#versions")).to_contain_text("published now")
+    expect(grace.locator("#versions")).to_contain_text("published")
 
 
 def test_requests_are_answered_and_become_environments(demo: Any, grace: Any) -> None:
@@ -534,18 +536,18 @@ def test_requests_are_answered_and_become_environments(demo: Any, grace: Any) ->
     entry.get_by_text("Answer", exact=True).click()
     # To decline without a word is refused, in place.
     entry.get_by_role("button", name="Decline").click()
-    expect(entry.get_by_role("alert")).to_contain_text("say why")
+    expect(entry.get_by_role("alert")).to_contain_text("give a reason")
     entry.get_by_label("Answer to ada").fill(f"No {HOSTILE}")
     entry.get_by_role("button", name="Decline").click()
     expect(entry).to_have_count(0)
     entry = grace.locator(f"[data-request='{second}']")
-    entry.get_by_role("link", name="Make an environment of it").click()
+    entry.get_by_role("link", name="Create environment").click()
     expect(grace.get_by_label("Image reference or path")).to_have_value(source)
     expect(grace.get_by_label("Name", exact=True)).to_have_value("tensorflow-24.01")
     visit(grace, demo)
     entry.get_by_text("Answer", exact=True).click()
-    entry.get_by_label("Environment that does it").fill("python-venv")
-    entry.get_by_role("button", name="It is done").click()
+    entry.get_by_label("Name of the environment").fill("python-venv")
+    entry.get_by_role("button", name="Mark as done").click()
     expect(entry).to_have_count(0)
     mine = ask(ada, "GET", "environment-requests?mine=true")["items"]
     states = {one["id"]: (one["state"], one["environment"]) for one in mine}
@@ -576,16 +578,16 @@ def test_a_registry_takes_a_password_and_never_shows_it(
     password = grace.get_by_label("Password or API key")
     assert password.get_attribute("type") == "password"
     password.fill(secret)
-    grace.get_by_label("Or a file with it").fill("/etc/both")
-    save = grace.get_by_role("button", name="Save", exact=True)
+    grace.get_by_label("Password file").fill("/etc/both")
+    save = grace.get_by_role("button", name="Save registry", exact=True)
     save.click()
     expect(grace.locator("#registry-problem")).to_contain_text("/etc/both is not in")
-    grace.get_by_label("Or a file with it").fill("")
+    grace.get_by_label("Password file").fill("")
     grace.get_by_label("Mirror").fill("127.0.0.1:9")
-    grace.get_by_label("Without TLS").check()
+    grace.get_by_label("No TLS").check()
     save.click()
     entry = grace.locator("[data-host='nvcr.io']")
-    expect(entry).to_contain_text("password is kept")
+    expect(entry).to_contain_text("password is stored")
     expect(password).to_have_value("")
     try:
         entry.get_by_role("button", name="Check").click()
@@ -602,7 +604,7 @@ def test_a_registry_takes_a_password_and_never_shows_it(
         grace.get_by_label("User name").fill("another")
         save.click()
         expect(entry).to_contain_text("another")
-        expect(entry).to_contain_text("password is kept")
+        expect(entry).to_contain_text("password is stored")
         assert secret not in grace.content()
         assert answers and all(secret not in one.text() for one in answers if one.status != 204)
     finally:

@@ -47,7 +47,7 @@ def broken(demo: Any, grace: Caller) -> Iterator[dict[str, Any]]:
             "the broken image is tested",
             lambda: (
                 (found := item(grace, BROKEN, all=True))
-                and found["reason"].startswith("Its test failed")
+                and found["reason"].startswith("The test failed")
                 and found
             ),
             120,
@@ -121,7 +121,7 @@ def test_the_command_of_the_night(demo: Any, grace: Caller) -> None:
     assert missing.returncode == 1
     assert missing.stderr.startswith("There is no environment 'nothing-here'")
     neither = subprocess.run([*words, place, token], **run)
-    assert "Say which" in neither.stderr
+    assert "Name an environment" in neither.stderr
 
 
 # -- one's own -------------------------------------------------------------------------------

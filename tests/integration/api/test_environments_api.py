@@ -95,7 +95,7 @@ def test_from_a_draft_to_a_group_and_back(
         item for item in done(grace.get("environments?all=true"))["items"] if item["name"] == name
     ]
     assert (draft["offered"], draft["state"], draft["draft"]["number"]) == (False, "draft", 1)
-    assert draft["reason"] == "It is not published."
+    assert draft["reason"] == "Not published."
     url = f"environments/{name}/versions/1"
     published = done(grace.post(f"{url}/publish", json={"groups": ["portal-instructors"]}))
     assert (published["state"], published["environment"]["groups"]) == (
@@ -112,7 +112,7 @@ def test_from_a_draft_to_a_group_and_back(
     done(grace.post(f"environments/{name}/withdraw", json={"message": "Broken."}))
     assert name not in names(barbara)
     hidden = done(grace.get(f"environments/{name}"))
-    assert (hidden["offered"], hidden["reason"]) == (False, "It was withdrawn. Broken.")
+    assert (hidden["offered"], hidden["reason"]) == (False, "Withdrawn. Broken.")
     back = done(grace.post(f"environments/{name}/rollback", json={"number": 1}))
     assert back["number"] == 4
     assert name in names(barbara)
@@ -170,7 +170,7 @@ def test_a_container_that_was_not_tested_is_not_published(grace: Caller, name: s
     values = {"kind": "container", "path": None, "source": "docker://nvcr.io/nvidia/x:1"}
     created(grace, name, **values)
     message = refused(grace.post(f"environments/{name}/versions/1/publish", json={}), 409)
-    assert message == f"Version 1 of '{name}' is a draft: it has to be built first."
+    assert message == f"Version 1 of '{name}' is a draft and must be built first."
     refused(grace.post(f"environments/{name}/versions/1/preview"), 409)
 
 
@@ -289,7 +289,7 @@ BOMB = "name: x\na: &a [x,x,x]\nb: &b [*a,*a,*a,*a]\nc: [*b,*b,*b,*b]\n"
         ("name: x\ntitle: x\nkind: venv\npath: /x\nbinds:\n- source: /etc/shadow\n", "never", 6),
         ("name: x\ntitle: x\nkind: venv\npath: /x\nbinds:\n- source: /data/../x\n", "'..'", 6),
         ("name: x\ntitle: x\nkind: venv\npath: /x\nvariables: {LD_PRELOAD: x}\n", "LD_PRELOAD", 5),
-        ("name: validate\ntitle: x\nkind: venv\npath: /x\n", "of this name", 1),
+        ("name: validate\ntitle: x\nkind: venv\npath: /x\n", "reserved by the portal", 1),
     ],
     ids=str,
 )
@@ -318,7 +318,7 @@ def test_validate_gives_both_forms(grace: Caller) -> None:
         ({"description": "<script>" * 3000}, "description"),
         ({"binds": [{"source": "/etc/shadow"}]}, "never be bound"),
         ({"name": "../x"}, "'name'"),
-        ({"name": "request"}, "of this name"),
+        ({"name": "request"}, "reserved by the portal"),
         ({"groups": "x"}, "groups"),
         ({"private": True, "owner": "x"}, "private"),
         ({"variables": {"A=B": "x"}}, "variables"),

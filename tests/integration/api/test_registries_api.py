@@ -105,7 +105,7 @@ async def test_a_password_goes_in_and_never_comes_out(
     key = site.place / "key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     said = (await site.ask("POST", "registries/nvcr.io/check", {})).json()["message"]
-    assert "takes the password of '$oauthtoken'" in said
+    assert "accepts the password of '$oauthtoken'" in said
     image = {"source": "docker://nvcr.io/nvidia/pytorch:25.10-py3"}
     said = (await site.ask("POST", "registries/nvcr.io/check", image)).json()["message"]
     assert "is sha256:" in said
@@ -148,7 +148,7 @@ async def test_only_who_curates_may(site: Site) -> None:
 
 async def test_bad_input_gets_a_sentence(site: Site) -> None:
     put = "registries/nvcr.io"
-    assert "the address says" in await site.refused("PUT", put, {"host": "ghcr.io"})
+    assert "the URL has" in await site.refused("PUT", put, {"host": "ghcr.io"})
     assert "user name" in await site.refused("PUT", put, {"password": "x"})
     assert "no certificate" in await site.refused("PUT", put, {"ca_file": "/etc/shadow"})
     os.mkfifo(site.place / "pipe")
@@ -186,6 +186,6 @@ async def test_a_lost_or_changed_key_is_said(site: Site) -> None:
     key.write_bytes(kept)
     key.chmod(0o640)
     answer = await site.ask("POST", f"{put}/check")
-    assert answer.status_code == 500 and "can be read by others" in answer.text
+    assert answer.status_code == 500 and "Other users can read" in answer.text
     key.chmod(0o600)
     assert (await site.ask("POST", f"{put}/check")).status_code == 503  # nobody is at port 1

@@ -113,7 +113,7 @@ def test_ours_and_theirs(exported: Site) -> None:
     for path, title in ((exported.git / "one.yaml", "G"), (exported.catalog / "one.yaml", "P")):
         path.write_text(ONE.replace("One", title))
     said = exported.run("import", "--theirs=one", "git")
-    assert "one was changed in the catalog since" in said
+    assert "one was changed in the catalog" in said
     assert "title: P" in (exported.catalog / "one.yaml").read_text()
     exported.run("import", "git", status=1)  # it is still one
     exported.run("import", "--ours=one", "git")
@@ -129,8 +129,8 @@ def test_what_only_the_catalog_changed_stays_there(exported: Site) -> None:
     (exported.catalog / "one.yaml").write_text(ONE.replace("One", "Page"))
     (exported.catalog / "three.yaml").write_text(ONE.replace("one", "three"))
     said = exported.run("import", "git")
-    assert "one was changed in the catalog since; left as it is there" in said
-    assert "three is in the catalog only; left there" in said
+    assert "one was changed in the catalog; kept there" in said
+    assert "three is only in the catalog; kept there" in said
     assert "Page" in (exported.catalog / "one.yaml").read_text()
     exported.run("export", "git")
     assert "Page" in (exported.git / "one.yaml").read_text()
@@ -158,13 +158,13 @@ def test_a_folder_without_its_record_overwrites_nothing(exported: Site) -> None:
     (exported.git / "catalog.json").write_text("<<<<<<< HEAD\n")
     assert "cannot be read" in exported.run("import", "git", status=1)
     (exported.git / "catalog.json").write_text("[1]")
-    assert "from git again" in exported.run("import", "git", status=1)
+    assert "from git" in exported.run("import", "git", status=1)
 
 
 def test_an_empty_catalog_does_not_empty_the_folder(exported: Site) -> None:
     for path in exported.catalog.iterdir():
         path.unlink()
-    assert "is its file system mounted?" in exported.run("export", "git", status=1)
+    assert "its file system is mounted" in exported.run("export", "git", status=1)
     assert (exported.git / "one.yaml").exists()
 
 
@@ -180,10 +180,10 @@ def test_a_file_that_is_wrong_in_the_catalog_stays_in_the_folder(exported: Site)
         ("binds:\n  - source: /etc/shadow\n", 7, "may never be bound"),
         ("binds:\n  - source: /site/../etc\n", 7, "'..'"),
         ("binds:\n  - source: /data\n", 7, "c.CatalogRules.allowed_binds: /site"),
-        ("variables:\n  BASH_ENV: x\n", 7, "may not set this variable"),
+        ("variables:\n  BASH_ENV: x\n", 7, "does not allow this variable"),
         ("descripton: x\n", 6, "did you mean 'description'?"),
         ("tags: &a [*a]\n", 6, "anchors"),
-        ("title: again\n", 6, "a second time"),
+        ("title: again\n", 6, "is duplicated"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line_and_nothing_is_imported(
@@ -202,8 +202,8 @@ def test_what_is_wrong_is_told_with_its_line_and_nothing_is_imported(
 
 
 def test_validate_is_content(exported: Site) -> None:
-    assert "git: 2 environments, nothing wrong" in exported.run("validate", "git")
-    assert "git/one.yaml: 1 environment, nothing wrong" in exported.run("validate", "git/one.yaml")
+    assert "git: 2 environments, no problems" in exported.run("validate", "git")
+    assert "git/one.yaml: 1 environment, no problems" in exported.run("validate", "git/one.yaml")
 
 
 @pytest.mark.parametrize("words", [["export"], ["import", "a", "b"], ["validate"], ["diff"]])
@@ -212,7 +212,7 @@ def test_a_path_is_needed(site: Site, words: list[str]) -> None:
 
 
 def test_what_is_not_there(site: Site) -> None:
-    assert "There is no folder git" in site.run("import", "git", status=1)
+    assert "Folder git does not exist" in site.run("import", "git", status=1)
     assert "cannot be read" in site.run("validate", "git", status=1)
     site.git.mkdir()
     for path in site.catalog.iterdir():

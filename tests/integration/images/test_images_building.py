@@ -113,7 +113,7 @@ def test_an_image_with_nothing_in_it(server, directory, tmp_path):
     digest = server.push(REPOSITORY, "empty", images.foreign())
     conf = mirror(server, tmp_path / "registries.conf")
     said = refused(build_job(directory, f"{SOURCE}@{digest}", digest, registries_conf=conf))
-    assert said.startswith("There is no shell (/bin/sh) that works in this image")
+    assert said.startswith("This image has no working shell (/bin/sh)")
 
 
 def test_a_shell_for_another_machine_is_seen_before_it_is_started(tmp_path):
@@ -123,7 +123,7 @@ def test_a_shell_for_another_machine_is_seen_before_it_is_started(tmp_path):
     (tmp_path / "bin/dash").write_bytes(head)
     (tmp_path / "bin/sh").symlink_to("/bin/dash")  # a link of the image, not of this machine
     assert container_paths.architecture(tmp_path) == "aarch64"
-    with pytest.raises(WorkFailed, match="for arm64, and the nodes here are amd64"):
+    with pytest.raises(WorkFailed, match="for arm64, but the nodes are amd64"):
         container_paths.check_architecture("aarch64", "x86_64")
     container_paths.check_architecture("amd64", "x86_64")
     container_paths.check_architecture("", "x86_64")
@@ -211,34 +211,37 @@ HEAD = "Bootstrap: docker\nFrom: debian:12\n"
     ("text", "said"),
     [
         ("Bootstrap: debootstrap\nOSVersion: bookworm\n", "line 1: the bootstrap 'debootstrap'"),
-        ("bootstrap : yum\n", "the bootstrap 'yum' asks for root"),
-        (f"{HEAD}Bootstrap: zypper\n", "line 3: the bootstrap 'zypper' asks for root"),
+        ("bootstrap : yum\n", "the bootstrap 'yum' needs root"),
+        (f"{HEAD}Bootstrap: zypper\n", "line 3: the bootstrap 'zypper' needs root"),
         (f"{HEAD}%setup\n  touch /x\n", "line 3: %setup runs on the node"),
         (f"{HEAD}%SETUP\n  touch /x\n", "%setup runs on the node"),
         (f"{HEAD}%files\n  /etc/shadow /x\n", "%files would copy '/etc/shadow'"),
         (f"{HEAD}%files\n  ../key /x\n", "%files would copy '../key'"),
         (f"{HEAD}%files\n  outside/shadow /x\n", "%files would copy 'outside/shadow'"),
         (f'{HEAD}%files\n  "outside/shadow" /x\n', "%files would copy 'outside/shadow'"),
-        (f"{HEAD}%files\n  'outside/shadow' /x\n", "is no name that is followed here"),
-        (f'{HEAD}%files\n  "a /../../etc/shadow" /x\n', "is no name that is followed here"),
-        (f"{HEAD}%files\n  $HOME/.apptainer/keys /x\n", "is no name that is followed here"),
-        (f"{HEAD}%files\n  $(touch${{IFS}}/tmp/x) /x\n", "is no name that is followed here"),
-        (f"{HEAD}%files\n  `id` /x\n", "is no name that is followed here"),
-        (f"{HEAD}%files from other\n  /$(id) /x\n", "is no name that is followed here"),
-        (f"{HEAD}%files\n  -t/tmp /x\n", "is no name that is followed here"),
-        (f"{HEAD}%files\n  *t /x\n", "would be an option of cp"),
-        (f"{HEAD}%files\n  a#/../../etc/shadow /x\n", "is no name that is followed here"),
-        (f"{HEAD}%files\n  {{{{ key }}}} /x\n", "is no name that is followed here"),
+        (f"{HEAD}%files\n  'outside/shadow' /x\n", "is not a supported name"),
+        (f'{HEAD}%files\n  "a /../../etc/shadow" /x\n', "is not a supported name"),
+        (f"{HEAD}%files\n  $HOME/.apptainer/keys /x\n", "is not a supported name"),
+        (f"{HEAD}%files\n  $(touch${{IFS}}/tmp/x) /x\n", "is not a supported name"),
+        (f"{HEAD}%files\n  `id` /x\n", "is not a supported name"),
+        (f"{HEAD}%files from other\n  /$(id) /x\n", "is not a supported name"),
+        (f"{HEAD}%files\n  -t/tmp /x\n", "is not a supported name"),
+        (f"{HEAD}%files\n  *t /x\n", "would be read as an option of cp"),
+        (f"{HEAD}%files\n  a#/../../etc/shadow /x\n", "is not a supported name"),
+        (f"{HEAD}%files\n  {{{{ key }}}} /x\n", "is not a supported name"),
         (f"{HEAD}%files\nbootstrap : x\n  /etc/shadow /x\n", "copy '/etc/shadow'"),
         (f"{HEAD}%files\n # a\x0b%post\n  /etc/shadow /x\n", "control characters"),
         (f"{HEAD}%files\n # a\u2028%post\n  /etc/shadow /x\n", "control characters"),
-        (f"{HEAD}%appfiles one\n  /etc/shadow x\n", "'%appfiles one' is no section"),
+        (f"{HEAD}%appfiles one\n  /etc/shadow x\n", "'%appfiles one' is not a supported section"),
         (f"{HEAD}%pre\n  touch /x\n", "line 3: %pre runs on the node"),
-        (f"{HEAD}%%setup\n  touch /x\n", "'%%setup' is no section"),
-        (f"{HEAD}%setup\t\n  touch /x\n", "is no section"),
-        (f"{HEAD}%arguments\n  a=%setup\n{{{{ a }}}}\n  id\n", "'%arguments' is no section"),
+        (f"{HEAD}%%setup\n  touch /x\n", "'%%setup' is not a supported section"),
+        (f"{HEAD}%setup\t\n  touch /x\n", "is not a supported section"),
+        (
+            f"{HEAD}%arguments\n  a=%setup\n{{{{ a }}}}\n  id\n",
+            "'%arguments' is not a supported section",
+        ),
         (f"{HEAD}%files\n  out* /x\n", "%files would copy 'outside"),
-        (f"{HEAD}%post\n  true && sudo apt install x\n", "line 4: the file asks for root"),
+        (f"{HEAD}%post\n  true && sudo apt install x\n", "line 4: the file needs root"),
         ("just words\n", "no line 'Bootstrap: …'"),
         ("x" * 300_000, "larger than 256 KiB"),
     ],
@@ -289,7 +292,7 @@ def test_a_definition_file_is_built_as_it_was_read(directory, tmp_path, monkeypa
 
 def test_a_file_that_changed_meanwhile(directory, sif):
     said = refused(build_job(directory, str(sif), ABSENT))
-    assert "has changed since this build was asked for" in said
+    assert "has changed since this build was requested" in said
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "pipe", "folder"])
@@ -306,14 +309,14 @@ def test_a_file_that_is_no_image(directory, tmp_path):
     said = refused(build_job(directory, str(path), path_digest(parse_source(str(path)))))
     assert "is not a SIF image" in said
     said = refused(build_job(directory, str(tmp_path), ABSENT))
-    assert "is no file on" in said
+    assert "is not a file on" in said
 
 
 def test_another_recipe_than_was_asked_for(directory):
     job = build_job(directory, f"{SOURCE}@{ABSENT}", ABSENT)
     target = image_path(str(directory), ABSENT, "0123456789")
     said = refused(job.model_copy(update={"target": str(target)}), CouldNotRun)
-    assert "has changed since this build was asked for" in said
+    assert "have changed since this build was requested" in said
 
 
 def test_keys_name_what_is_in_an_image(tmp_path):
@@ -347,7 +350,7 @@ def test_the_portals_folder_is_never_made_behind_a_link(tmp_path):
     (victim / "data-scientist-portal").mkdir(parents=True)
     root.mkdir()
     (root / "opt").symlink_to(victim)
-    with pytest.raises(WorkFailed, match="'/opt' is no folder in this image"):
+    with pytest.raises(WorkFailed, match="'/opt' is not a folder in this image"):
         container_paths.make_room(root, "/opt/data-scientist-portal")
     assert (victim / "data-scientist-portal").exists()
     (root / "opt").unlink()
@@ -417,7 +420,7 @@ def test_signatures(sif, keyring, tmp_path, directory):
     image = tmp_path / "b.sif"
     shutil.copy(sif, image)
     apptainer = Apptainer(str(program()), keyring=folder, log=lambda line: None)
-    with pytest.raises(WorkFailed, match=r"'b\.sif' is not used: it is not signed"):
+    with pytest.raises(WorkFailed, match=r"'b\.sif' is refused: it is not signed"):
         signing.verify(apptainer, image)
     with pytest.raises(CouldNotRun, match=r"no secret key 'ABCD.*c\.Images\.sign_key"):
         signing.sign(apptainer, image, "ABCD" * 10)

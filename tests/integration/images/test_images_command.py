@@ -133,8 +133,8 @@ async def test_prune_says_what_would_go_and_then_takes_it(site: Site) -> None:
     before = {path.name for path in site.images.iterdir()}
     done = await asyncio.to_thread(site.run, "prune", "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "2 of 10 images would be removed, 0 MB; 1 unused ones are too young." in done.stdout
-    assert f"would go  {sif(1)}" in done.stdout
+    assert "2 of 10 images would be removed, 0 MB; 1 unused images are too new." in done.stdout
+    assert f"would remove  {sif(1)}" in done.stdout
     assert {path.name for path in site.images.iterdir()} == before
     done = await asyncio.to_thread(site.run, "prune")
     assert "2 of 10 images are removed" in done.stdout
@@ -154,7 +154,7 @@ async def test_nothing_goes_when_something_is_not_known(site: Site) -> None:
     assert done.returncode == 1 and "Traceback" not in done.stderr
     (site.place / "elsewhere").replace(site.place / "portal.sqlite")
     (site.catalog / "dangling.yaml").symlink_to("/nowhere")
-    with pytest.raises(ConfigurationError, match="which images it needs is not known"):
+    with pytest.raises(ConfigurationError, match="the images that it needs are unknown"):
         await site.needed()
     assert len(list(site.images.glob("*.sif"))) == 10
 

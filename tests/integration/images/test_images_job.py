@@ -201,7 +201,7 @@ def test_without_orders_it_says_who_starts_it():
         cwd="/",
     )
     assert done.returncode == 2
-    assert done.stdout.strip().endswith("this program is started by the portal.")
+    assert done.stdout.strip().endswith("Only the portal starts this program.")
 
 
 def _events(log: Path) -> tuple[list[Event], list[str]]:

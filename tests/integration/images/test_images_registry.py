@@ -112,14 +112,14 @@ async def test_a_list_gives_the_image_of_this_architecture(
     by_digest = await registries.resolve(asked.pinned(digest), insecure(open_registry))
     assert by_digest == found
     registries.architecture = "s390x"
-    with pytest.raises(InvalidRequest, match=r"is for amd64, arm64, and .* nodes are s390x"):
+    with pytest.raises(InvalidRequest, match=r"is built for amd64, arm64, but .* nodes are s390x"):
         await registries.resolve(asked, insecure(open_registry))
 
 
 async def test_an_image_for_another_architecture_is_refused(
     registries: Registries, open_registry: Registry
 ) -> None:
-    with pytest.raises(InvalidRequest, match=f"is for {images.OTHER}, and") as raised:
+    with pytest.raises(InvalidRequest, match=f"is built for {images.OTHER}, but") as raised:
         await registries.resolve(source(open_registry, "nvidia/arm:1"), insecure(open_registry))
     assert raised.value.field == "source"
 
@@ -161,10 +161,10 @@ async def test_with_password_and_authority(
     host, authority = closed_registry.host, str(closed_registry.ca_file)
     with pytest.raises(InvalidRequest, match=r"certificate .* is not trusted"):
         await registries.resolve(asked, [kept(host, secret)])
-    with pytest.raises(InvalidRequest, match="wants a password"):
+    with pytest.raises(InvalidRequest, match="requires a password"):
         await registries.resolve(asked, [kept(host, ca_file=authority)])
     wrong = registries.secrets.encrypt("wrong")
-    with pytest.raises(InvalidRequest, match=r"does not take the password of '\$oauthtoken'"):
+    with pytest.raises(InvalidRequest, match=r"does not accept the password of '\$oauthtoken'"):
         await registries.resolve(asked, [kept(host, wrong, ca_file=authority)])
     found = await registries.resolve(asked, [kept(host, secret, ca_file=authority)])
     file = tmp_path / "key-of-nvcr"
@@ -185,7 +185,7 @@ async def test_a_mirror_answers_for_the_registry(
     wrong = row._replace(secret=registries.secrets.encrypt("wrong"))
     own = kept(closed_registry.host, secret, ca_file=row.registry.ca_file)
     assert await registries.resolve(asked, [wrong, own])
-    with pytest.raises(InvalidRequest, match="does not take the password"):
+    with pytest.raises(InvalidRequest, match="does not accept the password"):
         await registries.resolve(asked, [wrong])
     # What the mirror complains of counts, though nvcr.io too is asked.
     with pytest.raises(InvalidRequest, match=r"mirror of 'nvcr\.io', has no tag '9'") as raised:
@@ -199,11 +199,11 @@ async def test_a_check_says_what_is_wrong(
     secret, host = registries.secrets.encrypt(PASSWORD), closed_registry.host
     authority = str(closed_registry.ca_file)
     said = await registries.check(host, [kept(host, secret, ca_file=authority)])
-    assert "takes the password" in said and PASSWORD not in said
+    assert "accepts the password" in said and PASSWORD not in said
     mirrored = kept("nvcr.io", secret, ca_file=authority, mirror=host)
     assert host in await registries.check("nvcr.io", [mirrored])
     wrong = registries.secrets.encrypt("wrong")
-    with pytest.raises(InvalidRequest, match="does not take the password"):
+    with pytest.raises(InvalidRequest, match="does not accept the password"):
         await registries.check(host, [kept(host, wrong, ca_file=authority)])
     with pytest.raises(InvalidRequest, match="certificate"):
         await registries.check(host, [kept(host, secret)])
@@ -260,11 +260,11 @@ class Odd(BaseHTTPRequestHandler):
 @pytest.mark.parametrize(
     ("how", "error", "words"),
     [
-        ("busy", RegistryUnavailable, "in 2 s.*asked less often"),
-        ("slow", RegistryUnavailable, "gave no image in 2 s"),
-        ("large", InvalidRequest, "says too much|gave no image"),
+        ("busy", RegistryUnavailable, "in 2 s.*limits the request rate"),
+        ("slow", RegistryUnavailable, "sent no image within 2 s"),
+        ("large", InvalidRequest, "too large|sent no image"),
         ("old", InvalidRequest, "before 2016"),
-        ("empty", InvalidRequest, "is for another system"),
+        ("empty", InvalidRequest, "is built for another system"),
         ("html", InvalidRequest, "is not JSON"),
     ],
 )

@@ -210,9 +210,9 @@ def test_what_is_seen_becomes_the_result(saying: Any) -> None:
         ((SERVER, {**FACTS, "gpus": 0}, GPUS, END), {"gpus": 1},
          "The framework sees 0 of the 1 GPUs"),
         ((SERVER, FACTS, GPUS, END), {"gpus": 1, "limits": {"min_driver": "535.129"}},
-         "It needs driver 535.129, and this node has 535.104.05."),
+         "The environment needs driver 535.129, but this node has 535.104.05."),
         ((SERVER, FACTS, GPUS, END), {"gpus": 1, "limits": {"min_cuda": "12.4"}},
-         "It needs CUDA 12.4, and this node has 12.2."),
+         "The environment needs CUDA 12.4, but this node has 12.2."),
     ],
 )  # fmt: skip
 def test_what_does_not_pass_says_why(
@@ -263,13 +263,13 @@ def test_simulated_gpus_are_not_looked_for(saying: Any) -> None:
     ],
 )
 def test_a_node_that_cannot_run_it_says_nothing_of_the_environment(saying: Any, said: str) -> None:
-    with pytest.raises(CouldNotRun, match="could not be run on this node"):
+    with pytest.raises(CouldNotRun, match="could not run on this node"):
         saying(status=255, said=f"{said}\n")
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     missing = Environment(name="m", title="M", kind="container", image=f"{tmp_path}/no.sif")
-    with pytest.raises(WorkFailed, match=r"no\.sif is not there"):
+    with pytest.raises(WorkFailed, match=r"no\.sif does not exist"):
         test_it(missing)
     (tmp_path / "is.sif").touch()
     there = missing.model_copy(update={"image": f"{tmp_path}/is.sif"})

@@ -16,9 +16,9 @@ GOOD = {"name": "torch", "title": "Torch", "kind": "container", "image": "/a.sif
 @pytest.mark.parametrize(
     ("field", "values", "words"),
     [
-        ("name", {"name": "Not A Name"}, "small letters"),
+        ("name", {"name": "Not A Name"}, "lowercase letters"),
         ("default.memory", {"default": {"memory": "lots"}}, "32G or 512M"),
-        ("default.partition", {"default": {"partition": "-x"}}, "as Slurm has it"),
+        ("default.partition", {"default": {"partition": "-x"}}, "Slurm name"),
         ("max_time", {"max_time": "1 hour"}, "2:00:00"),
         ("min_cuda", {"min_cuda": "new"}, "12.4"),
         ("image", {"image": "a.sif"}, "absolute path"),

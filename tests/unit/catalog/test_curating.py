@@ -98,7 +98,7 @@ async def test_from_a_draft_to_people(place: Place) -> None:
 async def test_the_second_of_two_admins_gets_both_texts(place: Place) -> None:
     await place.curator.create(VENV, "grace")
     await place.curator.save("one", VENV | {"title": "Hers"}, 1, "grace")
-    with pytest.raises(EditConflict, match="grace meanwhile") as caught:
+    with pytest.raises(EditConflict, match="grace in the meantime") as caught:
         await place.curator.save("one", VENV | {"title": "His"}, 1, "barbara")
     assert "title: Hers" in caught.value.details["current"]
     assert "title: His" in caught.value.details["yours"]
@@ -152,7 +152,7 @@ async def test_what_a_site_does_not_allow_is_not_saved(
 
 async def test_a_name_is_kept(place: Place) -> None:
     await place.curator.create(VENV, "grace")
-    with pytest.raises(InvalidRequest, match="keeps its name"):
+    with pytest.raises(InvalidRequest, match="cannot be changed"):
         await place.curator.save("one", VENV | {"name": "two"}, 1, "grace")
     with pytest.raises(NotFound):
         await place.curator.save("two", VENV | {"name": "two"}, 1, "grace")
@@ -165,7 +165,7 @@ async def test_a_container_is_published_only_when_it_is_ready(place: Place, tmp_
     definition = container(tmp_path)
     await place.curator.create(definition, "grace")
     for state, words in (
-        ("draft", "has to be tested"), ("building", "is being built"), ("testing", "is tested"),
+        ("draft", "must be tested"), ("building", "is being built"), ("testing", "is being tested"),
         ("failed", "No module named x"),
     ):  # fmt: skip
         await place.store.versions.change("c", 1, state=state, message="No module named x")
@@ -196,7 +196,7 @@ async def test_a_new_title_needs_no_new_test_and_a_new_source_does(
     other = await place.curator.save("c", definition | {"source": "docker://a.org/x:2"}, 2, "grace")
     assert other.state is EnvironmentState.DRAFT
     assert (other.environment.image, other.environment.digest) == (None, None)
-    with pytest.raises(Conflict, match="has to be built"):
+    with pytest.raises(Conflict, match="must be built"):
         await place.curator.publish("c", 3, "grace")
 
 
@@ -222,9 +222,9 @@ async def test_roll_back_is_a_new_version(place: Place) -> None:
     await place.curator.save("one", VENV | {"title": "Worse"}, 1, "grace")
     await place.curator.publish("one", 2, "grace")
     back = await place.curator.rollback("one", 1, "barbara")
-    assert (back.number, back.author, back.comment) == (3, "barbara", "Back to version 1.")
+    assert (back.number, back.author, back.comment) == (3, "barbara", "Rolled back to version 1.")
     assert place.catalog.environments["one"].title == "One"
-    with pytest.raises(Conflict, match="is the one that is published"):
+    with pytest.raises(Conflict, match="is already published"):
         await place.curator.rollback("one", 3, "grace")
     with pytest.raises(NotFound):
         await place.curator.rollback("one", 9, "grace")
@@ -243,7 +243,7 @@ async def test_no_way_back_to_an_image_that_is_gone(place: Place, tmp_path: Path
         place.curator.rollback("c", 1, "grace"),
         place.curator.turn("c", EnvironmentState.READY, "", "grace"),
     ):
-        with pytest.raises(Conflict, match=r"x\.sif is gone; build it again"):
+        with pytest.raises(Conflict, match=r"x\.sif no longer exists\. Build it again"):
             await act
 
 
@@ -258,7 +258,7 @@ async def test_deprecate_withdraw_and_offer_again(place: Place) -> None:
     await place.curator.turn("one", EnvironmentState.WITHDRAWN, "Broken.", "grace")
     assert not place.catalog.visible_to(ADA)
     assert not place.catalog.visible_to(GRACE)
-    with pytest.raises(Conflict, match="withdrawn already"):
+    with pytest.raises(Conflict, match="already withdrawn"):
         await place.curator.turn("one", EnvironmentState.WITHDRAWN, "Broken.", "grace")
     await place.curator.turn("one", EnvironmentState.READY, "", "barbara")
     assert place.names(ADA) == ["one"]
@@ -353,7 +353,7 @@ async def test_a_file_under_another_name_is_written_where_it_is(place: Place) ->
 async def test_no_file_of_somebody_else_is_overwritten(place: Place, text: str) -> None:
     (place.files / "one.yaml").write_text(text)
     await place.curator.create(VENV, "grace")
-    with pytest.raises(Conflict, match="holds something else"):
+    with pytest.raises(Conflict, match="already exists with other content"):
         await place.curator.publish("one", 1, "grace")
     assert place.text() == text
 
@@ -436,7 +436,7 @@ async def test_nothing_half_made_is_left_where_the_folder_cannot_be_written(
 async def test_a_folder_that_is_not_there(place: Place) -> None:
     await place.curator.create(VENV, "grace")
     place.files.rmdir()
-    with pytest.raises(Unavailable, match="is not there"):
+    with pytest.raises(Unavailable, match="does not exist"):
         await place.curator.publish("one", 1, "grace")
 
 

@@ -125,7 +125,7 @@ async def test_tiles_are_made_again_only_when_something_is_new(store: Store) -> 
     assert tiles.of(TORCH) is tile
     await store.tests.judge(verdict(False, 1.8e9, "2.9"))
     await look()
-    assert tiles.of(TORCH).tested == "its last test failed"
+    assert tiles.of(TORCH).tested == "last test failed"
     changed = TORCH.model_copy(update={"title": "Torch"})
     assert tiles.of(changed).title == "Torch"
 

@@ -48,10 +48,10 @@ def offered(one: Environment, *verdicts: Verdict) -> Environment:
 
 
 def test_a_container_waits_for_its_test() -> None:
-    assert offer(environment()) == Offer(None, "It has not been tested yet.")
+    assert offer(environment()) == Offer(None, "Not tested yet.")
     assert offer(environment(), verdict("v100")).environment is None, "no test without GPUs"
     failed = offer(environment(), verdict(passed=False))
-    assert failed == Offer(None, "Its test failed: No kernel answers.")
+    assert failed == Offer(None, "The test failed: No kernel answers.")
 
 
 def test_a_container_is_offered_on_the_gpus_where_it_passed() -> None:
@@ -105,9 +105,9 @@ def test_an_image_that_was_changed_is_not_offered() -> None:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"state": "withdrawn", "message": "Too old."}, "It was withdrawn. Too old."),
-        ({"state": "draft"}, "Its file says that it is 'draft'."),
-        ({"image": None, "source": "docker://r.example/a:1"}, "It has no image yet"),
+        ({"state": "withdrawn", "message": "Too old."}, "Withdrawn. Too old."),
+        ({"state": "draft"}, "The state in its file is 'draft'."),
+        ({"image": None, "source": "docker://r.example/a:1"}, "No image yet"),
     ],
 )
 def test_what_its_file_closes(more: dict[str, Any], reason: str) -> None:
@@ -195,7 +195,7 @@ async def test_the_catalog_offers_what_passed(files: Path, store: Store) -> None
     catalog = catalog_of(files, store)
     await catalog.load()
     assert names(catalog, ADA) == []
-    assert catalog.offers["torch"].reason == "It has not been tested yet."
+    assert catalog.offers["torch"].reason == "Not tested yet."
     with pytest.raises(NotFound):
         catalog.get("torch", ADA)
     await judged(store, catalog, "torch")
@@ -313,7 +313,7 @@ async def test_nobody_registers_something_for_somebody_else(
     await catalog.load()
     assert set(catalog.environments) == {"torch"}
     (error,) = catalog.errors
-    assert "'private' is for what people register" in error.message
+    assert "'private' is only for environments that users register" in error.message
 
 
 async def test_previews_are_for_admins(files: Path, store: Store) -> None:

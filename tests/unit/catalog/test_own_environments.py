@@ -85,5 +85,5 @@ async def test_few_and_each_once(own: OwnEnvironments) -> None:
     with pytest.raises(Conflict, match="already"):
         await own.register(DRAFT, ADA)
     own.most = 1
-    with pytest.raises(Conflict, match="one person may have 1"):
+    with pytest.raises(Conflict, match="the maximum is 1"):
         await own.register(OwnDraft(title="Other", kind=Kind.VENV, path="/opt/x"), ADA)

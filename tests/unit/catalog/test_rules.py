@@ -56,13 +56,13 @@ def test_what_lies_below_a_prefix_is_allowed(path: str) -> None:
 @pytest.mark.parametrize("path", ["/database", "/dat", "/home/ada", "/opt", "/var/tmp", "/data2"])
 def test_all_else_is_not(path: str) -> None:
     [message] = bound(path)
-    assert message.startswith(f"'binds.0.source': {path} is not among")
+    assert message.startswith(f"'binds.0.source': this site does not allow {path} ")
     assert not bound(path, allowed_binds=["/"])  # a site may turn it round
 
 
 @pytest.mark.parametrize("target", ["/", "//", "/proc", "/proc/self", "/dev/shm", "/sys/fs"])
 def test_nothing_is_laid_over_the_container_itself(target: str) -> None:
-    assert "nothing may be laid over" in bound("/data", target)[0]
+    assert "may not cover" in bound("/data", target)[0]
     assert not bound("/data", "/mnt/data")
 
 

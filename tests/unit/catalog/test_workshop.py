@@ -120,7 +120,7 @@ async def test_an_image_that_is_there_is_not_built_again(site: Site) -> None:
 async def test_a_version_that_is_being_built_is_not_built_twice(site: Site) -> None:
     version = await site.draft()
     await site.workshop.build(version, "grace")
-    with pytest.raises(Conflict, match="is building already"):
+    with pytest.raises(Conflict, match="is already building"):
         await site.workshop.build(version, "grace")
     with pytest.raises(Conflict, match="is being built"):
         await site.workshop.test(
@@ -151,11 +151,11 @@ async def test_what_cannot_be_built(site: Site) -> None:
     [
         (JobState.TIMEOUT, {"time_limit": 3600}, "failed", "time limit of 1:00:00"),
         (JobState.OUT_OF_MEMORY, {"memory": 16384}, "failed", r"more memory .*16384 MiB"),
-        (JobState.NODE_FAIL, {"nodes": ("cpu01",)}, "unknown", "Its node failed on cpu01"),
+        (JobState.NODE_FAIL, {"nodes": ("cpu01",)}, "unknown", "The node failed on cpu01"),
         (JobState.CANCELLED, {"reason": "CancelledBy:root"}, "cancelled", "in Slurm by root"),
-        (JobState.PREEMPTED, {}, "unknown", "make room"),
+        (JobState.PREEMPTED, {}, "unknown", "preempted"),
         (JobState.FAILED, {"exit_code": 127}, "failed", "ended with code 127"),
-        (None, {}, "unknown", "vanished"),
+        (None, {}, "unknown", "unknown to slurmctld"),
     ],
 )
 async def test_how_a_build_ends_that_says_nothing(
@@ -193,12 +193,12 @@ async def test_what_the_job_says_is_the_reason(site: Site) -> None:
 async def test_cancel_and_retry(site: Site) -> None:
     build = await site.workshop.build(await site.draft(), "grace")
     await site.turn()
-    with pytest.raises(Conflict, match="not over"):
+    with pytest.raises(Conflict, match="not finished"):
         await site.workshop.retry(build.id, "grace")
     ended = await site.workshop.cancel_build(build.id, "grace")
-    assert (ended.state, ended.message) == (WorkState.CANCELLED, "grace cancelled it.")
+    assert (ended.state, ended.message) == (WorkState.CANCELLED, "Cancelled by grace.")
     assert site.cluster.jobs[site.ids()[0]].state is JobState.CANCELLED
-    with pytest.raises(Conflict, match="over already"):
+    with pytest.raises(Conflict, match="already finished"):
         await site.workshop.cancel_build(build.id, "grace")
     await site.turn()
     assert (await site.version()).state is EnvironmentState.FAILED
@@ -256,7 +256,7 @@ async def test_slurm_away_and_slurm_that_refuses(site: Site) -> None:
     site.cluster.submit = refuse  # type: ignore[method-assign]
     await site.turn()
     seen = await site.build(build.id)
-    assert (seen.state, seen.message) == ("unknown", "Slurm refused it: Invalid account")
+    assert (seen.state, seen.message) == ("unknown", "Slurm refused the job: Invalid account")
     site.cluster.submit = submit  # type: ignore[method-assign]
 
 
@@ -355,7 +355,7 @@ async def test_a_passed_environment_stays_while_its_new_test_could_not_run(site:
     site.say(site.ids()[2], error="The kernel does not answer.")
     await site.turn()
     await site.catalog.load()
-    assert site.catalog.offers["torch"].reason == "Its test failed: The kernel does not answer."
+    assert site.catalog.offers["torch"].reason == "The test failed: The kernel does not answer."
 
 
 async def test_a_test_is_joined(site: Site) -> None:
@@ -388,7 +388,7 @@ async def test_no_node_with_such_gpus(site: Site) -> None:
     )
     await site.turn()
     assert len(site.ids()) == 1
-    assert (await site.tests())["t4"].message == "No node with t4 GPUs can be used now."
+    assert (await site.tests())["t4"].message == "No node with t4 GPUs is available now."
 
 
 async def test_a_job_that_fills_the_disk_is_ended(
@@ -402,7 +402,7 @@ async def test_a_job_that_fills_the_disk_is_ended(
     site.write(job, "x" * 2**20 + "\n" + "y" * 2**20)
     await site.turn()
     assert site.cluster.jobs[job].state is JobState.CANCELLED
-    assert (await site.tests())[""].message == "It wrote more than 1 MiB into its log."
+    assert (await site.tests())[""].message == "The log is larger than 1 MiB."
 
 
 # -- logs ------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ async def test_a_build_waits_in_the_queue_for_its_time(
     clock.passes(200)
     await site.turn()
     over = await site.build(build.id)
-    assert over.state is WorkState.UNKNOWN and "given up in the queue" in over.message
+    assert over.state is WorkState.UNKNOWN and "waited too long in the queue" in over.message
 
 
 @STEPS

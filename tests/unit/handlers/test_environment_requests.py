@@ -93,7 +93,7 @@ async def test_a_request_and_its_answer(site: Site) -> None:
 
     again = await site.ask("grace", "POST", path, {"state": "declined", "answer": "No."})
     assert again.status_code == 409
-    assert "answered already, by grace" in again.json()["error"]["message"]
+    assert "already answered by grace" in again.json()["error"]["message"]
     assert await site.items("grace", "?state=open") == []
     target = f"environment request {made['id']}"
     assert await site.audit() == [
@@ -128,8 +128,8 @@ async def test_one_person_has_few_open_requests(site: Site) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({}, "say what you need, or which image"),
-        ({"text": "   "}, "say what you need, or which image"),
+        ({}, "describe what you need, or name an image"),
+        ({"text": "   "}, "describe what you need, or name an image"),
         ({"source": "docker://x\nsecond line"}, "one line"),
         ({"text": "\u202eevil"}, "U+202E"),
         ({"text": "a" * 2001}, "2000"),
@@ -147,7 +147,7 @@ async def test_declined_without_a_word_and_a_request_that_is_not_there(site: Sit
     made = (await site.ask("ada", "POST", REQUESTS, ASKED)).json()
     path = f"{REQUESTS}/{made['id']}/answer"
     answer = await site.ask("grace", "POST", path, {"state": "declined"})
-    assert "say why" in answer.json()["error"]["message"]
+    assert "give a reason" in answer.json()["error"]["message"]
     assert (await site.ask("grace", "POST", path, {"state": "open"})).status_code == 400
     nobody = await site.ask("grace", "POST", f"{REQUESTS}/99/answer", {"state": "done"})
     assert nobody.status_code == 404
