@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-# What is pressed, since a click on a label makes another one on its input; a choice in a list is one
-# more.
+# Presses, since a click on a label makes another one on its input; a choice in a list is one more.
 COUNT = """() => {
   if (window.portalCounts) return;
   window.portalCounts = true;
