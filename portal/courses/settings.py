@@ -13,8 +13,8 @@ class Courses(LoggingConfigurable):
         ("request", "free", "off"),
         "request",
         help="""
-        What an instructor's course needs: "request", an admin's approval; "free", nothing; "off":
-        only admins make courses. Instructors are who holds the scope
+        Who can create courses. "request": instructors, with an admin's approval; "free":
+        instructors, without approval; "off": admins only. Instructors hold the scope
         `custom:portal:courses:create`: members of the authenticator's `instructor_groups`.
 
         Example::
@@ -26,8 +26,8 @@ class Courses(LoggingConfigurable):
     directory = Unicode(
         "",
         help="""
-        The service's own folder for what courses hand out and collect; nobody else needs to see
-        it. Empty: `courses` in the folder that the service runs in.
+        Folder for handouts and collected files. Only the service needs access to it. Empty:
+        `courses` in the service's working directory.
 
         Example::
 
@@ -38,8 +38,8 @@ class Courses(LoggingConfigurable):
     data_roots = List(
         Unicode(),
         help="""
-        Folders below which a course's shared data and its folder of handouts may be. Nodes see
-        the former at the same path, the service reads the latter.
+        Root folders for the shared data and the handouts of courses. Nodes need the shared data
+        at the same path; the service reads the handouts.
 
         Example::
 
@@ -51,9 +51,9 @@ class Courses(LoggingConfigurable):
         Unicode(),
         default_value=["*"],
         help="""
-        Which groups of the directory can be a course's roster, as patterns of their names. Who may
-        make courses can read the names of a roster's people, so a site whose groups tell more than
-        who attends what names those for courses.
+        Patterns for the names of directory groups that can be a course's roster. Everyone who can
+        create courses can read the members of these groups: restrict the patterns if your
+        directory has confidential groups.
 
         Example::
 
@@ -64,9 +64,9 @@ class Courses(LoggingConfigurable):
     exchange_directory = Unicode(
         "",
         help="""
-        Where courses with grades have a folder each, through which nbgrader hands assignments out
-        and takes them back: on a file system with POSIX ACLs that nodes see at the same path, and
-        the Hub's account may write. Empty: there are no grades.
+        Root folder of the nbgrader exchanges, one for each course with grades. It must be on a
+        file system with POSIX ACLs, have the same path on the nodes, and be writable for the Hub's
+        account. Empty: courses have no grades.
 
         Example::
 
@@ -79,8 +79,8 @@ class Courses(LoggingConfigurable):
         min=1,
         max=24 * 60,
         help="""
-        Minutes before a meeting at which its reservation begins and, where the course wants that,
-        sessions are started.
+        Minutes before a meeting at which its reservation begins and, if the course is set to do
+        so, sessions are started.
 
         Example::
 
@@ -93,7 +93,7 @@ class Courses(LoggingConfigurable):
         min=1,
         max=24 * 60,
         help="""
-        Minutes after a meeting's beginning at which sessions that nobody has opened are stopped.
+        Minutes after the beginning of a meeting at which unopened sessions are stopped.
 
         Example::
 
@@ -106,7 +106,8 @@ class Courses(LoggingConfigurable):
         min=1,
         max=366,
         help="""
-        How many days before a meeting its reservation is made, so that a refusal is known early.
+        Days before a meeting at which its reservation is created, so that a refusal is known
+        early.
 
         Example::
 
@@ -119,7 +120,8 @@ class Courses(LoggingConfigurable):
         min=1,
         max=200,
         help="""
-        How many sessions of all courses are being asked of the Hub at the same time.
+        Maximum number of sessions, over all courses, that are requested from the Hub at the same
+        time.
 
         Example::
 
@@ -131,7 +133,7 @@ class Courses(LoggingConfigurable):
         2.0,
         min=0.1,
         help="""
-        Seconds between two looks at what is to start, to release and to end.
+        Seconds between two checks for sessions to start, to release and to stop.
 
         Example::
 
@@ -143,8 +145,7 @@ class Courses(LoggingConfigurable):
         300.0,
         min=1,
         help="""
-        Seconds between two looks at a course's group in the directory: who joins it is in the
-        course then, who leaves it no longer.
+        Seconds between two updates of a course's members from its directory group.
 
         Example::
 
@@ -157,7 +158,7 @@ class Courses(LoggingConfigurable):
         min=1,
         max=8 * 60,
         help="""
-        Minutes that a helper may stay in a student's session.
+        Maximum minutes for which a helper can use a student's session.
 
         Example::
 
@@ -170,8 +171,8 @@ class Courses(LoggingConfigurable):
         min=1,
         max=100_000,
         help="""
-        The most that a course hands out, in MB: its repository as it is fetched, and all files
-        together. Large data belongs below `data_roots`.
+        Maximum size of a course's handouts in MB: of the fetched repository, and of all files
+        together. Put large data below `data_roots`.
 
         Example::
 
@@ -184,7 +185,7 @@ class Courses(LoggingConfigurable):
         min=1,
         max=3600,
         help="""
-        Seconds that fetching a course's repository, or reading its folder, may take.
+        Maximum seconds to fetch a course's repository or to read its folder.
 
         Example::
 
@@ -195,11 +196,11 @@ class Courses(LoggingConfigurable):
     internal_hosts = List(
         Unicode(),
         help="""
-        Git servers inside of the site that courses' repositories may be fetched from: hosts,
-        domains (with a dot before), networks. Without an entry, addresses of this machine, its
-        links and private networks are not asked, whatever their name is. Each entry lets
-        instructors ask whatever else answers https there: name a port where you can. git 2.37 or
-        newer asks the very address that was looked at.
+        Git servers in the site's network from which courses may fetch repositories: hosts,
+        domains (with a leading dot), networks. Without an entry, the service does not connect to
+        addresses of this machine, its links and private networks, whatever their name is. Each
+        entry lets instructors send requests to every https server there: name a port if you can.
+        git 2.37 or newer connects to exactly the address that was checked.
 
         Example::
 
@@ -210,8 +211,8 @@ class Courses(LoggingConfigurable):
     handouts_loopback = Bool(
         False,
         help="""
-        Whether repositories may be fetched by plain http from this machine, too. For tests: a
-        program here that trusts whoever comes from here would be asked by instructors.
+        Allow repositories from this machine over plain http. For tests only: instructors could
+        reach local programs that trust connections from this machine.
 
         Example::
 
@@ -224,7 +225,7 @@ class Courses(LoggingConfigurable):
         min=1,
         max=100_000,
         help="""
-        The most that is taken from one person when a folder is collected, in MB.
+        Maximum size of a person's collected folder in MB.
 
         Example::
 
