@@ -110,7 +110,7 @@ class CourseRules:
         for_course = environment is not None and course.name in environment.courses
         if environment is None or not (for_course or self.catalog.sees(by, environment)):
             return CourseProblem(
-                field="environment", message=f"There is no environment '{name}' that you can use."
+                field="environment", message=f"There is no environment '{name}' that you may use."
             )
         if course.version is None:
             if environment.state not in USABLE:

@@ -251,7 +251,7 @@ class CourseHandouts:
         size = sum(item.size for item in files.values())
         if size > self.settings.handouts_megabytes * 1024 * 1024:
             raise InvalidRequest(
-                f"These files have {size // 1024 // 1024} MB; the limit for handouts is "
+                f"These files take {size // 1024 // 1024} MB; the limit for handouts is "
                 f"{self.settings.handouts_megabytes} MB. Put large files into the shared data."
             )
         before = await git.revision(BRANCH)

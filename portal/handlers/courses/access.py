@@ -62,4 +62,4 @@ class CourseAction(Action):
         if membership is None:
             raise NotAllowed(_NOTHING.format(name))
         needs = " or ".join(sorted(str(role) for role in roles))
-        raise NotAllowed(f"Your role in this course is {membership.role}. This requires: {needs}.")
+        raise NotAllowed(f"This requires the role {needs}. Your role here is {membership.role}.")

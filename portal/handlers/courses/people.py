@@ -299,7 +299,7 @@ class AllAction(CoursePersonAction):
 
 
 def _absent(person: str) -> PersonResult:
-    return PersonResult(person=person, done=False, message="No session is running.")
+    return PersonResult(person=person, done=False, message="There is no session.")
 
 
 class StopAll(AllAction):
