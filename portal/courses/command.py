@@ -35,7 +35,7 @@ class CourseCommand(DatabaseCommand):
     def one(self, what: str) -> str:
         """Return the only argument. Raises InvalidRequest."""
         if len(self.extra_args) != 1:
-            raise InvalidRequest(f"Name {what}: {self.name.replace('-', ' ')} {what.upper()}")
+            raise InvalidRequest(f"Give one {what}: {self.name.replace('-', ' ')} {what.upper()}")
         return str(self.extra_args[0])
 
 
@@ -44,14 +44,14 @@ class CourseImportCommand(CourseCommand):
 
     name = "portal-courses-import"
     description = (
-        "Make the course of a YAML file, or change the one of that name to what the file says. "
-        "Its lists of people become those of the file."
+        "Create a course from a YAML file, or update the course of that name. Its members become "
+        "those of the file."
     )
     examples = "portal courses import --approved deep-learning.yaml"
     flags = {
         "approved": (
             {"CourseImportCommand": {"approved": True}},
-            "It needs no approval any more.",
+            "Approve the course.",
         )
     }
 
@@ -96,7 +96,9 @@ class CourseImportCommand(CourseCommand):
             answered_at=time.time() if self.approved else None,
         )
         people = await self._keep(store, kept, before, document)
-        print(f"{kept.name} is {kept.state}, with {people} people and '{kept.course.environment}'.")
+        print(
+            f"{kept.name}: {kept.state}, {people} members, environment '{kept.course.environment}'."
+        )
         return True
 
     async def _keep(
@@ -129,7 +131,7 @@ class CourseExportCommand(CourseCommand):
     """Command that prints a course as a file."""
 
     name = "portal-courses-export"
-    description = "Print a course and its lists of people as a YAML file."
+    description = "Print a course and its members as a YAML file."
     examples = "portal courses export deep-learning > deep-learning.yaml"
 
     async def act(self, store: Store) -> bool:
@@ -142,7 +144,7 @@ class CourseListCommand(CourseCommand):
     """Command that lists the courses."""
 
     name = "portal-courses-list"
-    description = "Say which courses there are, and how far each is."
+    description = "List the courses and their states."
 
     async def act(self, store: Store) -> bool:
         for kept in await store.courses.all():
@@ -155,7 +157,7 @@ class CoursesApp(CommandGroup):
     """``portal courses SUBCOMMAND``."""
 
     name = "portal-courses"
-    description = "Courses as files."
+    description = "Import, export and list courses."
     subcommands: dict[str, Any] = {
         "import": (CourseImportCommand, CourseImportCommand.description),
         "export": (CourseExportCommand, CourseExportCommand.description),

@@ -161,7 +161,7 @@ class Courses(LoggingConfigurable):
         min=1,
         max=8 * 60,
         help="""
-        Minutes that a helper may stay in a student's session.
+        Maximum minutes for which a helper can use a student's session.
 
         Example::
 

@@ -238,7 +238,7 @@ async def test_git_follows_no_redirect(
 
     server.instead = redirect
     try:
-        with pytest.raises(GitFailed, match="sends on to another address"):
+        with pytest.raises(GitFailed, match="redirects to another address"):
             await fetch(repository, f"{server.url}/course", "", 30, ["127.0.0.1"])
     finally:
         server.instead = None

@@ -24,7 +24,7 @@ class Site:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.judged = 0
-        self.error: Exception | None = NotAllowed("There is no course 'dl101' for you.")
+        self.error: Exception | None = NotAllowed("There is no course 'dl101' that you can access.")
         self.shared = SimpleNamespace(refused=RefusedLaunches(MOST))
         self.now = 1000.0
         monkeypatch.setattr("spawners.launch.refused.time.monotonic", lambda: self.now)

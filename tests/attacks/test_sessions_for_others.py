@@ -168,7 +168,7 @@ def test_the_board_says_so() -> None:
     rows = Rows(members=[member("ada", joined_at=5.0), member("eve")])
     words = {tile.person: tile.words for tile in tiles(kept(), rows, Seen())}
     assert words == {"ada": "", "eve": NOT_JOINED}
-    assert "press Join" in NOT_JOINED and "account of its own" in NOT_JOINED
+    assert "press Join" in NOT_JOINED and "its own Slurm account" in NOT_JOINED
     paid = tiles(kept(account="teaching"), rows, Seen())
     assert {tile.words for tile in paid} == {""}
 

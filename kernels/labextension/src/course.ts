@@ -1,4 +1,4 @@
-/** A course in JupyterLab: the raised hand, messages of its staff, and who may be in this session. */
+/** A course in JupyterLab: raised hands, messages from its staff, and access to this session. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog, ICommandPalette, InputDialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { IStatusBar } from '@jupyterlab/statusbar';
@@ -15,12 +15,12 @@ const SEEN = 'portal:course-messages-seen'; // in the browser's storage: identif
 const LINE = 34; // pixels of each line of the bar: Lab's layout asks for pixels
 const LONGEST = 110; // Lab cuts a notification after 140 characters
 const KINDS: { [kind: string]: string } = {
-  rehearsal: 'Rehearsal: nothing here is kept',
+  rehearsal: 'Rehearsal: nothing is kept',
   preview: 'Preview: as a student sees it',
   room: 'Room: shared with everyone in the course'
 };
 
-/** Read out by screen readers; on no page that anybody sees. */
+/** Text for screen readers, not visible on the page. */
 class Voice {
   private readonly _node = document.createElement('div');
 
@@ -36,7 +36,7 @@ class Voice {
   }
 }
 
-/** The hand, a button that is pressed or not, and what kind of session this is. */
+/** Item of the status bar: the kind of session, and the toggle button for the hand. */
 class CourseItem extends Widget {
   private readonly _button = document.createElement('button');
   private readonly _kind = document.createElement('span');
@@ -56,15 +56,15 @@ class CourseItem extends Widget {
     this.setHidden(!course || (!words && !mayRaise(course)));
     this._kind.textContent = course && words ? `${course.title} · ${words}` : '';
     this._button.hidden = !mayRaise(course);
-    this._button.textContent = up ? 'Hand is up' : 'Raise hand';
+    this._button.textContent = up ? 'Hand raised' : 'Raise hand';
     this._button.setAttribute('aria-pressed', String(up));
-    this._button.setAttribute('aria-label', 'Raise hand: ask the staff of the course for help');
-    this._button.title = up ? `Your hand is up: ${course!.hand}` : 'Ask the staff of the course';
+    this._button.setAttribute('aria-label', 'Raise hand: ask the course staff for help');
+    this._button.title = up ? `Your hand is raised: ${course!.hand}` : 'Ask the course staff for help';
     this.toggleClass('portal-mod-warn', up);
   }
 }
 
-/** While somebody else may be in: who, until when, and its end. Above everything else. */
+/** Bar at the top while others have access to the session: who, until when, and a button to end it. */
 class HelpBar extends Widget {
   private _shown = '';
 
@@ -73,19 +73,19 @@ class HelpBar extends Widget {
     this.id = 'portal-help';
     this.addClass('portal-HelpBar');
     this.node.setAttribute('role', 'region');
-    this.node.setAttribute('aria-label', 'Who is in this session');
+    this.node.setAttribute('aria-label', 'People with access to this session');
     this.hide();
   }
 
-  /** `now`: the portal's time. `guest`: who looks, where it is not the owner. */
+  /** `now`: the portal's time. `guest`: the user, if they are not the owner. */
   render(granted: Help[], guest: string, now: number): void {
-    const lines = granted.filter(one => !guest || one.helper === guest);
+    const lines = granted.filter(({ helper }) => !guest || helper === guest);
     const shown = JSON.stringify([lines, guest]);
     if (shown === this._shown) {
       return;
     }
     this._shown = shown;
-    this.node.replaceChildren(...lines.map(one => this._line(one, guest, now)));
+    this.node.replaceChildren(...lines.map(help => this._line(help, guest, now)));
     this.node.style.minHeight = `${LINE * lines.length}px`;
     this.setHidden(!lines.length);
     this.parent?.fit();
@@ -94,13 +94,13 @@ class HelpBar extends Widget {
   private _line(help: Help, guest: string, now: number): HTMLElement {
     const line = document.createElement('p');
     line.textContent = guest
-      ? `You are in ${help.student}’s session until ${until(help, now)}. They see that you are here.`
+      ? `You are in ${help.student}’s session until ${until(help, now)}. They see this.`
       : inWords(help, now);
     if (!guest) {
       const button = document.createElement('button');
       button.type = 'button';
-      button.textContent = 'End';
-      button.setAttribute('aria-label', `End: ${help.helper} can no longer use this session`);
+      button.textContent = 'End help';
+      button.setAttribute('aria-label', `End help: ${help.helper} can no longer use this session`);
       button.addEventListener('click', () => this._end(help));
       line.append(' ', button);
     }
@@ -108,7 +108,7 @@ class HelpBar extends Widget {
   }
 }
 
-/** What is due now is shown once, and taken away when it is over. */
+/** Shows messages, requests and grants once, and removes them when they end. */
 class CoursePage {
   private readonly _voice = new Voice();
   private readonly _messages = new Map<number, string>(); // to the notification's id
@@ -127,33 +127,33 @@ class CoursePage {
     if (!situation || now === null) {
       return;
     }
-    const help = (course?.help ?? []).filter(one => one.until === null || one.until > now);
-    const granted = help.filter(one => one.state === 'granted');
+    const help = (course?.help ?? []).filter(({ until }) => until === null || until > now);
+    const granted = help.filter(({ state }) => state === 'granted');
     this._bar.render(granted, guest, now);
     this._tell(granted, guest, now);
     if (!guest) {
-      this._consent(help.find(one => one.state === 'asked') ?? null);
+      this._consent(help.find(({ state }) => state === 'asked') ?? null);
     }
-    this._show((course?.messages ?? []).filter(one => one.ends_at > now));
+    this._show((course?.messages ?? []).filter(message => message.ends_at > now));
   }
 
   private _tell(granted: Help[], guest: string, now: number): void {
-    const ids = granted.map(one => one.id);
-    for (const one of granted.filter(({ id }) => !this._granted.has(id))) {
-      this._granted.set(one.id, one);
+    const ids = granted.map(({ id }) => id);
+    for (const help of granted.filter(({ id }) => !this._granted.has(id))) {
+      this._granted.set(help.id, help);
       if (!guest) {
-        this._voice.say(inWords(one, now));
+        this._voice.say(inWords(help, now));
       }
     }
-    for (const [id, one] of [...this._granted].filter(([id]) => !ids.includes(id))) {
+    for (const [id, { helper }] of [...this._granted].filter(([id]) => !ids.includes(id))) {
       this._granted.delete(id);
-      const words = guest ? 'The help is over.' : `${one.helper} can no longer use this session.`;
+      const words = guest ? 'Help has ended.' : `${helper} can no longer use this session.`;
       this._voice.say(words);
       Notification.info(words, { autoClose: 8000 });
     }
   }
 
-  /** One question at a time; it goes away when it is no longer asked. */
+  /** One dialog at a time; it closes when the request is withdrawn. */
   private _consent(help: Help | null): void {
     if (this._asking && this._asking.id !== help?.id) {
       this._asking.dialog.dispose();
@@ -164,9 +164,9 @@ class CoursePage {
     }
     const body = document.createElement('div');
     body.textContent =
-      `${help.helper}, who teaches this course, would like to see and use this session with you ` +
-      `for ${help.minutes} minutes: its notebooks, files and terminals. You can end it at any time.`;
-    // Who is typing presses Enter: that must not let anybody in.
+      `${help.helper}, who teaches this course, asks to see and use this session with you for ` +
+      `${help.minutes} minutes: its notebooks, files and terminals. You can end this at any time.`;
+    // A user who is typing may press Enter: that must not grant access.
     const dialog = new Dialog({
       title: `${help.helper} offers help`,
       body: new Widget({ node: body }),
@@ -179,7 +179,7 @@ class CoursePage {
     void dialog.launch().then(({ button }) => {
       if (this._asking?.dialog === dialog) {
         void reply(help, button.accept ? 'agree' : 'refuse').finally(() => {
-          // The next question may have come meanwhile.
+          // The next request may have come meanwhile.
           if (this._asking?.dialog === dialog) {
             this._asking = null;
           }
@@ -191,20 +191,20 @@ class CoursePage {
   private _show(messages: CourseMessage[]): void {
     const manager = Notification.manager;
     for (const [id, shown] of this._messages) {
-      if (!messages.some(one => one.id === id)) {
+      if (!messages.some(message => message.id === id)) {
         this._messages.delete(id);
         manager.dismiss(shown);
       }
     }
     const seen = seenMessages();
-    for (const one of messages.filter(({ id }) => !this._messages.has(id) && !seen.includes(id))) {
-      const whole = `${one.by}: ${one.text}`;
+    for (const message of messages.filter(({ id }) => !this._messages.has(id) && !seen.includes(id))) {
+      const whole = `${message.by}: ${message.text}`;
       const actions: Notification.IAction[] = [];
       if (whole.length > LONGEST) {
-        actions.push({ label: 'Read all', callback: () => void readAll(one) });
+        actions.push({ label: 'Read all', callback: () => void readAll(message) });
       }
       const text = actions.length ? `${whole.slice(0, LONGEST - 1)}…` : whole;
-      this._messages.set(one.id, manager.notify(text, 'info', { actions, autoClose: false }));
+      this._messages.set(message.id, manager.notify(text, 'info', { actions, autoClose: false }));
       this._voice.say(whole);
       keepSeen([...seen, ...this._messages.keys()]);
     }
@@ -215,7 +215,7 @@ function mayRaise(course: CourseSituation | null): boolean {
   return course?.kind === 'course';
 }
 
-/** The person's own clock shows it. */
+/** In the time of the user's own clock. */
 function until(help: Help, now: number): string {
   return clock((help.until ?? now) - now);
 }
@@ -247,8 +247,8 @@ async function toggleHand(): Promise<void> {
   } else {
     const { button, value } = await InputDialog.getText({
       title: 'Raise hand',
-      label: 'What is it about? (It may stay empty.)',
-      okLabel: 'Raise'
+      label: 'What do you need help with? (optional)',
+      okLabel: 'Ask for help'
     });
     if (!button.accept) {
       return;
@@ -261,7 +261,7 @@ async function toggleHand(): Promise<void> {
 function seenMessages(): number[] {
   try {
     const kept: unknown = JSON.parse(window.localStorage.getItem(SEEN) ?? '[]');
-    return Array.isArray(kept) ? kept.filter(one => typeof one === 'number') : [];
+    return Array.isArray(kept) ? kept.filter(id => typeof id === 'number') : [];
   } catch {
     return [];
   }
@@ -271,13 +271,13 @@ function keepSeen(ids: number[]): void {
   try {
     window.localStorage.setItem(SEEN, JSON.stringify([...new Set(ids)].slice(-100)));
   } catch {
-    // A browser that keeps nothing shows them again after a reload.
+    // Without storage, the messages are shown again after a reload.
   }
 }
 
 const course: JupyterFrontEndPlugin<void> = {
   id: '@data-scientist-portal/session:course',
-  description: 'A course: the raised hand, messages of its staff, and help in this session',
+  description: 'Courses: raised hands, messages from the staff, and help in this session',
   autoStart: true,
   optional: [IStatusBar, ICommandPalette],
   activate: (
@@ -287,7 +287,7 @@ const course: JupyterFrontEndPlugin<void> = {
   ) => {
     const ofCourse = (): CourseSituation | null => situations.situation?.course ?? null;
     const granted = (): Help[] =>
-      situations.guest ? [] : (ofCourse()?.help ?? []).filter(one => one.state === 'granted');
+      situations.guest ? [] : (ofCourse()?.help ?? []).filter(({ state }) => state === 'granted');
     app.commands.addCommand(HAND, {
       label: () => (ofCourse()?.hand ? 'Portal: Lower hand' : 'Portal: Raise hand'),
       isVisible: () => mayRaise(ofCourse()) && !situations.guest,
@@ -297,7 +297,7 @@ const course: JupyterFrontEndPlugin<void> = {
     app.commands.addCommand(END_HELP, {
       label: 'Portal: End help in this session',
       isVisible: () => granted().length > 0,
-      execute: () => Promise.all(granted().map(one => reply(one, 'end')))
+      execute: () => Promise.all(granted().map(help => reply(help, 'end')))
     });
     app.commands.addKeyBinding({ command: HAND, keys: ['Alt Shift H'], selector: 'body' });
     for (const command of [HAND, END_HELP]) {

@@ -45,7 +45,7 @@ class Collecting:
                 self.give(int(collection["id"]), str(collection["folder"]))
                 self._given.add(collection["id"])
             except ServiceError as error:
-                self._log.warning("A folder could not be given to the course: %s", error)
+                self._log.warning("A folder could not be handed in: %s", error)
                 if error.status in (400, 403, 404, 409, 413):
                     self._given.add(collection["id"])  # it would be refused again
                 pause = max(pause, error.peace, 10.0)
@@ -66,7 +66,7 @@ class Collecting:
                 return
             packed.seek(0)
             self._service.send("PUT", path, packed, {"left_out": str(left_out)})
-        self._log.info("The folder '%s' was given to the course.", folder)
+        self._log.info("The folder '%s' was handed in.", folder)
 
 
 def pack(home: Path, folder: str, into: IO[bytes]) -> int:
@@ -94,8 +94,8 @@ def pack(home: Path, folder: str, into: IO[bytes]) -> int:
                 files, size = files + 1, size + status.st_size
                 if files > FILES or size > MEGABYTES * 1024 * 1024:
                     raise NothingToGive(
-                        f"The folder '{folder}' is too large: {FILES} files and {MEGABYTES} MB "
-                        "are taken at most."
+                        f"The folder '{folder}' is too large: the limits are {FILES} files and "
+                        f"{MEGABYTES} MB."
                     )
                 about = tarfile.TarInfo(name)
                 about.size, about.mtime, about.mode = status.st_size, int(status.st_mtime), 0o644

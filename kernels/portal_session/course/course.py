@@ -62,7 +62,7 @@ class CourseHandler(LocalHandler):
     async def prepare(self) -> None:
         await super().prepare()
         if getattr(self, "portal_guest", ""):
-            raise Refused(403, "Only the one whose session this is does that.")
+            raise Refused(403, "Only the owner of the session can do this.")
 
     def body(self) -> dict[str, Any]:
         """Return the request's JSON object. Raises Refused."""
@@ -148,10 +148,10 @@ class Presence:
                 await self.look()
                 wait = PERIOD
             except ServiceError as error:
-                self._app.log.debug("The course does not hear of this session: %s", error)
+                self._app.log.debug("The presence report was not sent: %s", error)
                 wait = min(LONGEST, max(2 * wait, error.peace))
             except Exception:  # any error: the session goes on
-                self._app.log.warning("Who is there is not known", exc_info=True)
+                self._app.log.warning("The presence report failed", exc_info=True)
                 wait = LONGEST
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._news.wait(), wait)

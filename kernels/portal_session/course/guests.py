@@ -35,8 +35,10 @@ _TICK = 0.5
 _LAST_WORDS = 0.3  # seconds that a socket has to close by itself
 _UPGRADED = 101  # HTTP became a websocket
 _POLICY = 1008  # RFC 6455, 7.4.1: the connection is against a policy
-_NO_ENTRY = "This is a session of a course: only its owner enters it, and whom they let in."
-_OF_PROGRAMS = "The session's own token is no login: programs in the session can read it."
+_NO_ENTRY = "Only the owner of this course session, and people with access to it, can enter."
+_OF_PROGRAMS = (
+    "You cannot sign in with the session's own token: programs in the session can read it."
+)
 
 
 class Guests:
@@ -171,7 +173,7 @@ def _cut(handler: Any) -> None:
             return
         handler.on_message = lambda *_: None
         with contextlib.suppress(Exception):
-            handler.close(_POLICY, "The help is over.")
+            handler.close(_POLICY, "Help has ended.")
     if stream is not None:
         asyncio.get_running_loop().call_later(_LAST_WORDS, stream.close)
 

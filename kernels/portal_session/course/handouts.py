@@ -25,8 +25,8 @@ PERIOD = 5.0  # seconds between two looks at the session's situation
 RETRIES = (5.0, 300.0)  # seconds until the second try, and the longest pause
 MERGE = 300.0  # seconds that git may take
 ISOLATED = "-I"  # keeps a student's PYTHONPATH and packages out of the server
-NO_GIT = "This environment has no git, so the handouts of the course cannot be brought here."
-NO_PULLER = "This environment has no nbgitpuller, so the handouts cannot be brought here."
+NO_GIT = "This environment has no git, so the course's handouts cannot be copied to this session."
+NO_PULLER = "This environment has no nbgitpuller, so the handouts cannot be copied to this session."
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
@@ -62,7 +62,7 @@ class Coursework:
                 course = situation.get("course") or {}
                 pause = max(PERIOD, await in_thread(part.look, course))
             except Exception:  # any error: the session goes on, the next look may work
-                self._log.warning("A look at the course's files failed", exc_info=True)
+                self._log.warning("The check of the course's files failed", exc_info=True)
             await asyncio.sleep(pause)
 
 
@@ -105,7 +105,9 @@ class Handouts:
         self._wait = RETRIES[0]
         self._brought = wanted
         self._keep(result["revision"])
-        self._log.info("Handouts: revision %s is here. %s", result["revision"], result["message"])
+        self._log.info(
+            "Handouts: updated to revision %s. %s", result["revision"], result["message"]
+        )
         self._tell(result["revision"], result["message"])
         return 0.0
 
@@ -132,7 +134,7 @@ class Handouts:
                     check=False,
                 )
             except subprocess.TimeoutExpired:
-                return {"error": f"git did not bring the handouts in {MERGE:.0f} seconds."}
+                return {"error": f"git did not merge the handouts within {MERGE:.0f} seconds."}
             except OSError as error:
                 return {"error": f"git could not be started: {error.strerror}."}
         stderr = done.stderr.decode("utf-8", "replace")
@@ -144,7 +146,9 @@ class Handouts:
             return {str(name): str(value) for name, value in result.items()}
         except (ValueError, AttributeError):
             self._log.warning("The merge of the handouts failed: %s", stderr[-2000:])
-            return {"error": "The handouts could not be merged; this session's log tells why."}
+            return {
+                "error": "The handouts could not be merged. The session's log gives the reason."
+            }
 
     def _base(self) -> str:
         """Return the revision that was brought last; "" for none."""
@@ -171,4 +175,4 @@ class Handouts:
             self._service.ask("PUT", "session/handouts/report", report)
             self._told = report
         except ServiceError as error:
-            self._log.warning("The portal was not told of the handouts: %s", error)
+            self._log.warning("The handouts' state was not reported to the portal: %s", error)

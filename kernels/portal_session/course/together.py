@@ -36,7 +36,7 @@ def arguments(environ: Mapping[str, str]) -> list[str]:
         return []
     if find_spec("jupyter_server_ydoc") is None:
         # Without it, each page would overwrite the others' changes.
-        raise ImportError("a course's room needs 'jupyter-collaboration', which is not in it")
+        raise ImportError("a course's room needs 'jupyter-collaboration', which is not installed")
     # For this session only; SQLite's locks do not work on every home's file system.
     folder = tempfile.mkdtemp(prefix="portal-room-")
     return [

@@ -45,18 +45,18 @@ def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Dem
     wanted = students * each.gpus * each.nodes
     kind = f"{types[0]} GPUs" if len(types) == 1 else "GPUs"
     where = f"'{named}'" if named else "the cluster"
-    people = f"{students} student{'' if students == 1 else 's'}"
+    people = "1 student needs" if students == 1 else f"{students} students need"
     most = max(wanted, students * course.largest.gpus * course.largest.nodes)
     if each.gpus:
-        words = f"{people} want {wanted} {kind}; {where} has {there}, {free} of them free now."
+        words = f"{people} {wanted} {kind}; {where} has {there}, {free} of them free now."
     else:
-        words = f"{people} want no GPUs; {where} has {there}."
+        words = f"{people} no GPUs; {where} has {there}."
     if most > wanted:
-        words += f" With the most that each may take they want {most}."
+        words += f" With the maximum resources they need {most}."
     if reserved:
-        words += f" The {reserved} reserved nodes hold {seats} of their sessions at once."
+        words += f" {seats} sessions fit on the {reserved} reserved nodes at once."
     elif seats < students:
-        words += f" {seats} of their sessions fit at once."
+        words += f" {seats} sessions fit at once."
     return Demand(
         students=students,
         gpus=wanted,

@@ -30,7 +30,7 @@ def resource_problems(
             if getattr(resources, name) is not None:
                 problems.append(
                     CourseProblem(
-                        field=f"{part}.{name}", message=f"That stands in '{place}' of the course."
+                        field=f"{part}.{name}", message=f"Set '{place}' of the course instead."
                     )
                 )
         reasons = environment_limits(resources, pinned) if pinned else []
@@ -40,7 +40,7 @@ def resource_problems(
         problems.append(
             CourseProblem(
                 field=f"default.{name}",
-                message=f"The default is more than the largest ('largest.{name}').",
+                message=f"The default exceeds the maximum ('largest.{name}').",
             )
         )
     reserved, where = course.reservation, "reservation.partition"
@@ -79,7 +79,7 @@ def _there(
         problems.append(
             CourseProblem(
                 field=f"{part}.gpu_type",
-                message=f"This cluster has no GPUs '{resources.gpu_type}'. It has: {have}.",
+                message=f"This cluster has no '{resources.gpu_type}' GPUs. Available: {have}.",
             )
         )
     if resources.partition:
@@ -94,7 +94,7 @@ def _there(
 
 def _no_partition(field: str, name: str, snapshot: ClusterSnapshot) -> CourseProblem:
     have = ", ".join(sorted(snapshot.partitions))
-    return CourseProblem(field=field, message=f"There is no partition '{name}'. Here: {have}.")
+    return CourseProblem(field=field, message=f"There is no partition '{name}'. Available: {have}.")
 
 
 def _sizes(resources: Resources) -> dict[str, int | None]:
@@ -141,7 +141,7 @@ def more_than_approved(approved: Course, wanted: Course) -> list[CourseProblem]:
             if getattr(after, name) != getattr(before, name):
                 exceeded[f"{part}.{name}"] = getattr(before, name) or "any"
     if wanted.account != approved.account:
-        exceeded["account"] = approved.account or "everyone's own"
+        exceeded["account"] = approved.account or "each student's own account"
     if approved.budget is not None and (wanted.budget is None or wanted.budget > approved.budget):
         exceeded["budget"] = f"{approved.budget:g} GPU-hours"
     for name in ("nodes", "gpus"):
@@ -158,8 +158,6 @@ def more_than_approved(approved: Course, wanted: Course) -> list[CourseProblem]:
     if wanted.begins < approved.begins:
         exceeded["begins"] = str(approved.begins)
     return [
-        CourseProblem(
-            field=field, message=f"An admin approved this with {value}: ask one to change it."
-        )
+        CourseProblem(field=field, message=f"An admin approved {value}. Ask an admin to change it.")
         for field, value in exceeded.items()
     ]

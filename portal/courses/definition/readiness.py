@@ -111,7 +111,7 @@ class CourseReadiness:
             elif isinstance(rows, BaseException):
                 raise rows
             elif rows is None:
-                words = "This site keeps no accounting: everyone may run jobs."
+                words = "This site has no Slurm accounting: everyone can run jobs."
                 return [Point(key="slurm", sign=Sign.GOOD, message=words)]
             elif not rows:
                 missing.append(person)
@@ -119,13 +119,13 @@ class CourseReadiness:
                 other.append(person)
         points = []
         if missing:
-            words = f"{_number(missing)} no Slurm account: an admin adds them with sacctmgr."
+            words = f"{_number(missing)} no Slurm account. An admin can add them with sacctmgr."
             points.append(_named("slurm", Sign.BAD, words, missing))
         if other:
-            words = f"{_number(other)} no right to charge the account '{account}'."
+            words = f"{_number(other)} no access to the Slurm account '{account}'."
             points.append(_named("account", Sign.BAD, words, other))
         if not points and people:
-            points.append(Point(key="slurm", sign=Sign.GOOD, message="Everyone may run jobs."))
+            points.append(Point(key="slurm", sign=Sign.GOOD, message="Everyone can run jobs."))
         return points
 
     async def _reserved(self, kept: KeptCourse, snapshot: ClusterSnapshot | None) -> Point | None:
@@ -164,7 +164,7 @@ class CourseReadiness:
             words = f"{_number(homes.no_account)} no account on the portal's machine."
             points.append(_named("account-here", Sign.BAD, words, homes.no_account))
         if homes.no_home:
-            words = f"{_number(homes.no_home)} no home directory yet."
+            words = f"{_number(homes.no_home)} no home directory."
             points.append(_named("home", Sign.BAD, words, homes.no_home))
         if homes.error:
             points.append(Point(key="home", sign=Sign.UNKNOWN, message=homes.error))
@@ -183,11 +183,11 @@ class CourseReadiness:
 def _people(members: Sequence[CourseMember], kept: KeptCourse) -> Point:
     students = sum(member.role is Role.STUDENT for member in members)
     if students:
-        words = f"{students} students are in the course."
+        words = f"The course has {students} students."
         return Point(key="roster", sign=Sign.GOOD, message=words)
     words = "The roster is empty."
     if kept.course.roster_group:
-        words += f" The people of '{kept.course.roster_group}' are copied once it is asked for."
+        words += f" Members of '{kept.course.roster_group}' are added after you request approval."
     return Point(key="roster", sign=Sign.WARN, message=words)
 
 
@@ -199,15 +199,15 @@ def _joined(students: Sequence[CourseMember], kept: KeptCourse) -> Point | None:
     if not people:
         return Point(key="joined", sign=Sign.GOOD, message="Everyone has joined the course.")
     words = (
-        f"{_number(people)} not joined yet, so nobody else starts GPU sessions as them: they press "
-        "Join on the course's page, or an admin gives the course a Slurm account of its own."
+        f"{_number(people)} not joined yet, so others cannot start their GPU sessions: they press "
+        "Join on the course's page, or an admin gives the course its own Slurm account."
     )
     return _named("joined", Sign.WARN, words, people)
 
 
 def _supply(demand: Demand | None) -> list[Point]:
     if demand is None:
-        words = "Slurm has not told yet what the cluster has."
+        words = "Slurm has not reported the cluster's resources yet."
         return [Point(key="supply", sign=Sign.UNKNOWN, message=words)]
     if not demand.students:
         return []
@@ -224,9 +224,7 @@ def _budget(kept: KeptCourse, students: int) -> Point | None:
     wanted = hours(course) * students * course.default.gpus * course.default.nodes
     if not wanted:
         return None
-    words = (
-        f"All meetings of all students take {wanted:g} GPU-hours; the budget is {course.budget:g}."
-    )
+    words = f"All meetings together need {wanted:g} GPU-hours; the budget is {course.budget:g}."
     sign = Sign.GOOD if wanted <= course.budget else Sign.WARN
     return Point(key="budget", sign=sign, message=words)
 
@@ -235,19 +233,19 @@ def _image(kept: KeptCourse) -> Point:
     """Check the image. Blocks."""
     pinned = kept.pinned
     if pinned is None:
-        return Point(key="image", sign=Sign.BAD, message="No environment is chosen.")
+        return Point(key="image", sign=Sign.BAD, message="The course has no environment.")
     if pinned.image is None:
-        words = f"'{pinned.title}' has no image yet: an admin builds it."
+        words = f"'{pinned.title}' has no image yet. An admin can build it."
         return Point(key="image", sign=Sign.BAD, message=words)
     try:
         Path(pinned.image).stat()
     except FileNotFoundError:
-        words = f"The image of '{pinned.title}' is not there: {pinned.image}."
+        words = f"The image of '{pinned.title}' is missing: {pinned.image}."
         return Point(key="image", sign=Sign.BAD, message=words)
     except OSError as error:
-        words = f"The image {pinned.image} cannot be looked at: {error.strerror}."
+        words = f"The image {pinned.image} cannot be checked: {error.strerror}."
         return Point(key="image", sign=Sign.UNKNOWN, message=words)
-    return Point(key="image", sign=Sign.GOOD, message=f"The image of '{pinned.title}' is there.")
+    return Point(key="image", sign=Sign.GOOD, message=f"The image of '{pinned.title}' exists.")
 
 
 def _clashes(
@@ -296,7 +294,7 @@ def _clash(
         there = len(partition.nodes) if partition else len(snapshot.nodes)
         if mine.nodes and mine.nodes + theirs.nodes > there:
             sign = Sign.BAD
-            words += f" Together that is {mine.nodes + theirs.nodes} nodes, and there are {there}."
+            words += f" Together that is {mine.nodes + theirs.nodes} nodes of {there}."
     return Point(key="meetings", sign=sign, message=words)
 
 

@@ -105,7 +105,7 @@ class CourseRules:
         if environment is not None and environment.private:
             return CourseProblem(
                 field="environment",
-                message=f"'{name}' is its owner's alone. Ask an admin to put it into the catalog.",
+                message=f"'{name}' is private. Ask an admin to add it to the catalog.",
             )
         for_course = environment is not None and course.name in environment.courses
         if environment is None or not (for_course or self.catalog.sees(by, environment)):
@@ -130,8 +130,8 @@ class CourseRules:
         if version.state not in USABLE:
             return CourseProblem(
                 field="version",
-                message=f"Version {version.number} of '{name}' is {version.state.value}: only one "
-                "that has passed its test can be used.",
+                message=f"Version {version.number} of '{name}' is {version.state.value}. Choose a "
+                "version that has passed its test.",
             )
         return version.environment, version.number
 
@@ -143,7 +143,7 @@ class CourseRules:
             folders["handouts.source"] = course.handouts.source
             if not course.handouts.source:
                 problems.append(
-                    CourseProblem(field="handouts.source", message="Say in which folder they are.")
+                    CourseProblem(field="handouts.source", message="Enter the path of the folder.")
                 )
         for field, path in folders.items():
             if path and not below(path, self.settings.data_roots):
@@ -156,31 +156,31 @@ class CourseRules:
             problems.append(
                 CourseProblem(
                     field="handouts.kind",
-                    message="A source is named: say whether it is a 'git' repository or a "
-                    "'folder', or leave it out.",
+                    message="There is a source: choose the kind 'git' or 'folder', or remove the "
+                    "source.",
                 )
             )
         if course.grades and not self.settings.exchange_directory:
             problems.append(
                 CourseProblem(
                     field="grades",
-                    message="There are no grades at this site: an admin of the portal gives them "
-                    "a place first (c.Courses.exchange_directory).",
+                    message="Grades are not set up at this site. An admin of the portal can set "
+                    "c.Courses.exchange_directory.",
                 )
             )
         return problems
 
     def _names(self, course: Course, before: KeptCourse | None) -> list[CourseProblem]:
         if course.name in _ADDRESSES:
-            message = f"'{course.name}' is an address of the portal: choose another."
+            message = f"The name '{course.name}' is reserved. Choose another name."
             return [CourseProblem(field="name", message=message)]
         if course.group not in groups_with_roles(self.settings.config):
             return []
         exists = before is not None and before.name == course.name
-        way = "ask an admin to name that group otherwise" if exists else "choose another name"
+        way = "ask an admin to rename that group" if exists else "choose another name"
         message = (
-            f"The site gives a role to the group '{course.group}', and a course's people must not "
-            f"get it: {way}."
+            f"The site gives a role to the group '{course.group}', which the course's members must "
+            f"not get: {way}."
         )
         # An existing course keeps its name. Its people are not put into that group.
         return [CourseProblem(field="name", message=message, hint=exists)]
@@ -190,17 +190,17 @@ class CourseRules:
         if not group or any(fnmatchcase(group, pattern) for pattern in patterns):
             return []
         allowed = ", ".join(f"'{pattern}'" for pattern in patterns) or "none"
-        message = f"'{group}' cannot be a roster here. Groups that can: {allowed}."
+        message = f"The group '{group}' is not allowed as a roster. Allowed groups: {allowed}."
         return [CourseProblem(field="roster_group", message=message)]
 
     def _roots(self, path: str) -> str:
         roots = ", ".join(self.settings.data_roots)
         if not roots:
             return (
-                f"This site has no folders for courses, so '{path}' cannot be one. An admin can "
-                "name some in c.Courses.data_roots."
+                f"'{path}' is not allowed: this site has no folders for courses. An admin can set "
+                "c.Courses.data_roots."
             )
-        return f"'{path}' is not below one of this site's folders for courses: {roots}."
+        return f"'{path}' is not below the site's folders for courses: {roots}."
 
     async def _account(self, course: Course) -> list[CourseProblem]:
         if course.account is None or self.has_account is None:
@@ -251,7 +251,7 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
             problems.append(
                 CourseProblem(
                     field="weekly" if course.weekly else "single",
-                    message=f"Clocks go forward on that day: the meeting begins at "
+                    message=f"The clocks go forward on that day, so the meeting begins at "
                     f"{told(meeting.begins)}.",
                     hint=True,
                 )
@@ -259,7 +259,9 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
     if course.ends < datetime.fromtimestamp(now, zone).date():
         problems.append(
             CourseProblem(
-                field="ends", message=f"{course.ends} is over: nobody can start here.", hint=True
+                field="ends",
+                message=f"{course.ends} is in the past: no sessions can start.",
+                hint=True,
             )
         )
     wants_times = course.reservation.nodes or course.reservation.gpus or course.prestart
@@ -267,7 +269,7 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
         problems.append(
             CourseProblem(
                 field="weekly",
-                message="There are no meetings, so nothing is reserved or started ahead of them.",
+                message="There are no meetings, so nothing is reserved or started.",
                 hint=True,
             )
         )

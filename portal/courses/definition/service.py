@@ -43,10 +43,8 @@ class CourseService:
         if self.may_create(by):
             return
         if self.settings.creation == "off":
-            raise NotAllowed("Courses are made by the admins of this portal: ask one of them.")
-        raise NotAllowed(
-            "Courses are made by instructors. Ask the people who run this portal to make you one."
-        )
+            raise NotAllowed("Only admins can create courses. Ask an admin of this portal.")
+        raise NotAllowed("Only instructors can create courses. Ask an admin for this role.")
 
     async def check(self, course: Course, by: Person, before: KeptCourse | None = None) -> Checked:
         """Check a course before it is saved."""
@@ -58,7 +56,9 @@ class CourseService:
         self.demand_creation(by)
         instructor = instructor or by.name
         if instructor != by.name and not by.may(COURSES_MANAGE):
-            raise NotAllowed("You make courses for yourself; name others when it is there.")
+            raise NotAllowed(
+                "You can only create courses of your own. Add other instructors afterwards."
+            )
         kept = self._new(await self._valid(course, by), by)
         await self.store.courses.add(kept, [self._member(kept, instructor, by)])
         self.memberships.forget()
@@ -70,8 +70,8 @@ class CourseService:
         self._demand(kept, number, *(state for state in CourseState if state != "archived"))
         if course.name != kept.name:
             raise InvalidRequest(
-                f"'{kept.name}' keeps its name; it is part of folders and sessions. Copy the "
-                "course to have another one.",
+                f"The name '{kept.name}' cannot be changed: folders and sessions use it. Copy the "
+                "course to give it another name.",
                 "name",
             )
         checked = await self._valid(course, by, kept)
@@ -101,7 +101,7 @@ class CourseService:
         """Refuse a request, with the reason."""
         self._demand(kept, number, CourseState.REQUESTED)
         if not answer:
-            raise InvalidRequest("'answer': say why it is refused.", "answer")
+            raise InvalidRequest("'answer': give the reason for the refusal.", "answer")
         return await self._answered(kept, CourseState.REFUSED, by, answer)
 
     async def archive(self, kept: KeptCourse, number: int) -> KeptCourse:
@@ -197,11 +197,11 @@ class CourseService:
 
     def _demand(self, kept: KeptCourse, number: int, *states: CourseState) -> None:
         if kept.number != number:
-            raise Conflict(
-                "Somebody else has changed this course meanwhile. Look at it again, then go on."
-            )
+            raise Conflict("Another user has changed this course. Reload it and try again.")
         if kept.state not in states:
-            raise Conflict(f"The course '{kept.name}' is {kept.state}: this cannot be done now.")
+            raise Conflict(
+                f"The course '{kept.name}' is {kept.state}, so this action is not possible."
+            )
 
 
 def moved(course: Course, begins: date) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def moved(course: Course, begins: date) -> dict[str, Any]:
         ends = course.ends + timedelta(days=days)
         single = [(meeting, meeting.date + weeks) for meeting in course.single]
     except OverflowError:
-        raise InvalidRequest(f"{begins} is too far away.", "begins") from None
+        raise InvalidRequest(f"{begins} is too far in the future.", "begins") from None
     return {
         "begins": begins.isoformat(),
         "ends": ends.isoformat(),

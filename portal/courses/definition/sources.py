@@ -40,7 +40,7 @@ def repository_problem(address: str) -> str:
     except ValueError:
         host, parts = None, urlsplit("")
     if parts.scheme != "https" or not host or parts.fragment or set(address) & _ODD:
-        return f"'{address[:200]}' is no address such as 'https://git.example.org/course.git'."
+        return f"'{address[:200]}' is not a valid address. Example: 'https://git.example.org/course.git'."
     if parts.username is not None or parts.password is not None:
-        return "Leave the name and the password out of the address: all of the staff see it."
+        return "Remove the user name and password from the address: the course's staff sees it."
     return host_problem(host)

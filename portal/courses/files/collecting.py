@@ -62,19 +62,19 @@ class Collecting:
         problem = folder_problem(folder)
         if problem:
             raise InvalidRequest(
-                f"'{folder[:200]}' {problem}. Name a folder as it is in a student's session, such "
+                f"'{folder[:200]}' {problem}. Enter a folder in the students' home directory, such "
                 f"as '{kept.name}/homework'.",
                 "folder",
             )
         if kept.state is not CourseState.APPROVED:
-            raise Conflict(f"The course '{kept.name}' is {kept.state}: nobody has a session of it.")
+            raise Conflict(f"The course '{kept.name}' is {kept.state}, so it has no sessions.")
         collects = [
             collect for collect in await self.store.collects.of(kept.name) if not collect.closed_at
         ]
         if any(collect.folder == folder for collect in collects):
-            raise Conflict(f"'{folder}' is being collected already. Close that first.")
+            raise Conflict(f"'{folder}' is already being collected. Close that collection first.")
         if len(collects) >= _MOST_OPEN:
-            raise Conflict(f"{_MOST_OPEN} folders are being collected already. Close one of them.")
+            raise Conflict(f"{_MOST_OPEN} collections are already open. Close one of them.")
         new = Collect(course=kept.name, folder=folder, by=by, at=self.clock())
         return await self.store.collects.add(new)
 
@@ -134,7 +134,7 @@ class Collecting:
             await asyncio.to_thread(private_folder, place)
             new = await asyncio.to_thread(tempfile.mkdtemp, prefix=".new-", dir=place)
         except OSError as error:
-            raise Unavailable(f"The portal cannot keep the files: {error.strerror}.") from None
+            raise Unavailable(f"The portal cannot store the files: {error.strerror}.") from None
         try:
             async with self._free:
                 unpacked = await self._unpack(packed, Path(new))
@@ -142,11 +142,11 @@ class Collecting:
             _open(await self.store.collects.get(kept.name, collect.id))
             await asyncio.to_thread(_put, Path(new), place / safe_name(person))
         except OSError as error:
-            raise Unavailable(f"The portal cannot keep the files: {error.strerror}.") from None
+            raise Unavailable(f"The portal cannot store the files: {error.strerror}.") from None
         finally:
             await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
         left_out += unpacked["left_out"]
-        more = f"{left_out} links or other things were left out." if left_out else ""
+        more = f"{left_out} links or special files were left out." if left_out else ""
         given = Collected(
             collect_id=collect.id,
             person=person,
@@ -178,7 +178,7 @@ class Collecting:
                 out, _ = await process.communicate()
             result: dict[str, Any] = json.loads(out)
         except (TimeoutError, ValueError):
-            raise InvalidRequest("What came is no tar file that can be unpacked.") from None
+            raise InvalidRequest("The upload is not a valid tar file.") from None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

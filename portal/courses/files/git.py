@@ -99,7 +99,7 @@ class Git:
             )
         except FileNotFoundError:
             raise ConfigurationError(
-                "git (or prlimit, of util-linux) is not on the portal's machine. Install it there."
+                "Install git and prlimit (of util-linux) on the portal's machine."
             ) from None
         finally:
             if source is not None:
@@ -114,7 +114,9 @@ class Git:
                 )
                 status = await process.wait()
         except TimeoutError:
-            raise GitFailed(f"git took longer than {seconds:.0f} seconds and was ended.") from None
+            raise GitFailed(
+                f"git took longer than {seconds:.0f} seconds and was stopped."
+            ) from None
         finally:
             _kill(process)
             # wait() waits for the ends of the pipes, which a full reader does not see: drain them.
@@ -123,7 +125,7 @@ class Git:
                     pass
             await process.wait()
         if out is None or err is None:
-            raise GitFailed("git lists more than any course's files can be.")
+            raise GitFailed("git's output exceeds the limit.")
         if status:
             raise GitFailed(self._words(err.decode("utf-8", "replace"), status))
         return out
@@ -168,16 +170,15 @@ class Git:
 
     def _words(self, stderr: str, status: int) -> str:
         if status == -signal.SIGXFSZ or "File too large" in stderr or "signal 25" in stderr:
-            return f"There is more than the {self.megabytes} MB that a course may hand out."
+            return f"The files exceed the limit for handouts: {self.megabytes} MB."
         if "invalid index-pack output" in stderr:  # the only trace of a helper that was killed
             return (
-                f"There is more than the {self.megabytes} MB that a course may hand out, or what "
-                "came cannot be read."
+                f"The files exceed the limit for handouts ({self.megabytes} MB), or cannot be read."
             )
         if re.search(r"requested URL returned error: 30\d", stderr):
             return (
-                "The server sends on to another address, which is not followed: give that address "
-                "itself (GitLab's end in '.git')."
+                "The server redirects to another address, which is not followed. Enter the final "
+                "address (GitLab's end in '.git')."
             )
         lines = [line.strip() for line in stderr.splitlines() if line.strip()]
         fatal = [line for line in lines if line.startswith(("fatal:", "error:"))]

@@ -80,7 +80,7 @@ class CourseHandouts:
         """Return the newest revision and its bundle. Raises NotFound, GitFailed."""
         revision = await self.newest(course)
         if not revision:
-            raise NotFound("This course has handed out nothing yet.")
+            raise NotFound("This course has not handed out any files yet.")
         path = self._bundle(course, revision)
         if not await asyncio.to_thread(path.exists):
             async with self._locks[course]:
@@ -114,14 +114,18 @@ class CourseHandouts:
             try:
                 git = await self._git(kept.name)
                 left_out = await self._fetch(git, source)
-                message = f"Fetched from {source.source}." if source.kind != "none" else "Looked."
+                message = (
+                    f"Fetched from {source.source}."
+                    if source.kind != "none"
+                    else "Checked for changes."
+                )
                 judged = await self._publish(git, kept.name, by, message)
                 tried.left_out = sentence([*left_out, *judged.left_out])
             except PortalError as error:
                 tried.problem = error.message
                 raise
             except OSError as error:
-                tried.problem = f"The portal cannot keep the files: {error.strerror}."
+                tried.problem = f"The portal cannot store the files: {error.strerror}."
                 raise InvalidRequest(tried.problem) from None
             return await self.newest(kept.name)
 
@@ -130,7 +134,7 @@ class CourseHandouts:
         InvalidRequest, GitFailed."""
         problem = problem_of(path)
         if problem:
-            raise InvalidRequest(f"'{path[:200]}' {problem}. Give it another name.", "path")
+            raise InvalidRequest(f"'{path[:200]}' {problem}. Choose another name.", "path")
         async with self._locks[kept.name]:
             git = await self._git(kept.name)
             before = await git.revision(_UPLOADS)
@@ -153,11 +157,11 @@ class CourseHandouts:
             before = await git.revision(_UPLOADS)
             uploads = await read(git, before)
             if path not in uploads.files:
-                raise NotFound(f"No file '{path[:200]}' was handed out from the page.")
+                raise NotFound(f"There is no uploaded file '{path[:200]}'.")
             lines = file_lines(entry for name, entry in uploads.files.items() if name != path)
-            stream = commit_text(_UPLOADS, f"Took back {path}", lines, before, by)
+            stream = commit_text(_UPLOADS, f"Withdrew {path}", lines, before, by)
             await git.run("fast-import", "--quiet", "--force", stdin=stream)
-            await self._publish(git, kept.name, by, f"Took back {path}.")
+            await self._publish(git, kept.name, by, f"Withdrew {path}.")
             return await self.newest(kept.name)
 
     # -- the loop of courses -------------------------------------------------------------------
@@ -247,8 +251,8 @@ class CourseHandouts:
         size = sum(item.size for item in files.values())
         if size > self.settings.handouts_megabytes * 1024 * 1024:
             raise InvalidRequest(
-                f"These files are {size // 1024 // 1024} MB, and a course hands out at most "
-                f"{self.settings.handouts_megabytes} MB. Put large data into the course's data."
+                f"These files take {size // 1024 // 1024} MB; the limit for handouts is "
+                f"{self.settings.handouts_megabytes} MB. Put large files into the shared data."
             )
         before = await git.revision(BRANCH)
         if not files and not before:

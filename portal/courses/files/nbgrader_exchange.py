@@ -110,11 +110,13 @@ class Exchanges:
                 members = await self._members(folder.name) if people else set()
                 gone = {uid for uid, name in people.items() if name and name not in members}
                 if gone:
-                    self.log.info("%d accounts leave the exchange of %s", len(gone), folder.name)
+                    self.log.info(
+                        "%d accounts lose access to the exchange of %s", len(gone), folder.name
+                    )
                     await asyncio.to_thread(expel, folder, gone)
         except OSError as error:
             raise ConfigurationError(
-                f"The exchange in '{self.directory}': {error.strerror}."
+                f"The exchange in '{self.directory}' cannot be updated: {error.strerror}."
             ) from None
 
     async def _members(self, course: str) -> set[str]:

@@ -39,10 +39,10 @@ def unsafe(path: str) -> str:
     if _CONTROL.search(path):
         return "has a control character in its name"
     if any(_is_git(step) for step in steps):
-        return "has a name that git keeps for itself"
+        return "has a name that git reserves"
     too_long = any(len(step.encode()) > LONGEST_NAME for step in steps)
     if too_long or len(path.encode()) > LONGEST_PATH or len(steps) > DEPTH:
-        return "has too long a name"
+        return "has a name that is too long"
     return ""
 
 

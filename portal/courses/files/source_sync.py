@@ -39,7 +39,7 @@ def source_problem(handouts: Handouts, roots: Sequence[str], *, loopback: bool =
         return repository_problem(handouts.source)
     if handouts.kind == "folder" and not below(handouts.source, roots):
         return (
-            f"The folder '{handouts.source[:200]}' is not below one that this site allows "
+            f"The folder '{handouts.source[:200]}' is not below a folder that this site allows "
             "(c.Courses.data_roots)."
         )
     return ""
@@ -120,8 +120,8 @@ def _pack(folder: str, roots: Sequence[str], packed: Path, most: int) -> tuple[s
                     size, files = size + length, files + 1
                     if size > most or files > _FILES:
                         raise InvalidRequest(
-                            f"The folder '{folder}' has more than {_FILES} files or "
-                            f"{most // 1024 // 1024} MB, the most that a course may hand out."
+                            f"The folder '{folder}' exceeds the limit for handouts: {_FILES} "
+                            f"files or {most // 1024 // 1024} MB."
                         )
                     try:
                         write_file(into, path, length, iter(partial(file.read, _CHUNK), b""))
@@ -172,7 +172,7 @@ def _walk(folder: int, before: str, left_out: list[str]) -> Iterator[tuple[str, 
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
                 yield path, os.fdopen(os.open(name, flags, dir_fd=folder), "rb")
             else:
-                problem = problem or "is a link, or no file"
+                problem = problem or "is a link or a special file"
         except OSError as error:
             problem = f"cannot be read ({error.strerror})"
         if problem:

@@ -76,9 +76,9 @@ def main(arguments: list[str]) -> int:
     except TooMuch as error:
         result = {"error": str(error)}
     except (tarfile.TarError, ValueError, EOFError) as error:
-        result = {"error": f"What came is no whole tar file ({str(error)[:100]})."}
+        result = {"error": f"The upload is not a complete tar file ({str(error)[:100]})."}
     except OSError as error:
-        result = {"error": f"The portal cannot keep the files: {error.strerror}."}
+        result = {"error": f"The portal cannot store the files: {error.strerror}."}
     print(json.dumps(result))
     return 0
 

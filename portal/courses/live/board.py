@@ -20,11 +20,11 @@ _FAILED = frozenset(
     {"out_of_memory", "node_failure", "preempted", "start_failed", "failed", "unknown"}
 )
 _HELPED = frozenset({HelpState.ASKED, HelpState.GRANTED})
-_TURN = "The portal starts it soon."
-_AWAY = "Slurm does not answer now. The start waits for it."
+_TURN = "The portal starts the session soon."
+_AWAY = "Slurm does not respond. The start is waiting."
 _STARTING = {
-    SessionState.PENDING: "Its job waits.",
-    SessionState.STARTING: "Its server is starting.",
+    SessionState.PENDING: "The job is waiting in the queue.",
+    SessionState.STARTING: "The server is starting.",
 }
 
 
@@ -149,7 +149,7 @@ def _tile(
             words = _sentence(job.words)
         silent = [name for name in tile.nodes if name in seen.silent]
         if silent:
-            words = f"Its node, {silent[0]}, does not answer Slurm."
+            words = f"The node {silent[0]} does not respond to Slurm."
         if seen.away:
             words = _AWAY
         since = record.submitted_at
@@ -165,17 +165,19 @@ def _absent(person: str, record: SessionRecord | None, seat: Seat | None, seen: 
     last session."""
     ended_at = record.ended_at or record.submitted_at if record else float("-inf")
     if seat is not None and seat.state in (SeatState.WAITING, SeatState.STARTING):
-        words = seat.message or (_TURN if seat.state is SeatState.WAITING else "The Hub starts it.")
+        words = seat.message or (
+            _TURN if seat.state is SeatState.WAITING else "The Hub is starting the session."
+        )
         words = _AWAY if seen.away else words
         return Tile(person=person, state=TileState.WAITING, words=words, since=seat.asked_at)
     failed_at = (seat.ended_at or seat.asked_at or 0) if seat else 0
     if seat is not None and seat.state is SeatState.FAILED and failed_at >= ended_at - 5:
-        words = seat.message or "It could not be started."
+        words = seat.message or "The session could not be started."
         return Tile(person=person, state=TileState.FAILED, words=words, since=failed_at)
     if record is None:
         return Tile(person=person)
     if record.ending_code in _FAILED:
-        words = record.ending_message or "It ended, and nobody knows why."
+        words = record.ending_message or "The session ended for an unknown reason."
         return Tile(
             person=person,
             state=TileState.FAILED,
@@ -189,14 +191,14 @@ def _absent(person: str, record: SessionRecord | None, seat: Seat | None, seen: 
 
 def _last(record: SessionRecord) -> str:
     ended = {
-        "completed": "They shut the last one down.",
-        "idle": "The last one was idle, and was stopped.",
-        "walltime": "The time of the last one was up.",
-        "moved": "It has moved to other resources.",
-        "cancelled": "The job of the last one was cancelled in Slurm.",
-        "stopped": f"{record.stopped_by or 'The portal'} stopped the last one.",
+        "completed": "The last session was shut down by the student.",
+        "idle": "The last session was idle and was stopped.",
+        "walltime": "The last session reached its time limit.",
+        "moved": "The session moved to other resources.",
+        "cancelled": "The last session's job was cancelled in Slurm.",
+        "stopped": f"{record.stopped_by or 'The portal'} stopped the last session.",
     }
-    return ended.get(record.ending_code, "The last one is over.")
+    return ended.get(record.ending_code, "The last session has ended.")
 
 
 def _gpu_use(job: JobItem | None, seen: Seen) -> dict[str, float | int | None]:

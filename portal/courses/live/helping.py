@@ -28,10 +28,10 @@ ANSWER_WITHIN = 300.0  # seconds that a student has to answer
 _SHARES_EVERY = 60.0  # seconds between two looks for unknown shares
 _SET = 5.0  # seconds between two clocks from which the system clock counts as set
 _NO_SUBDOMAINS = (
-    "Help is off here: without subdomains (JupyterHub.subdomain_host), a student's code would run "
-    "with the rights of whoever opens that session. An admin of the portal can switch them on."
+    "Help is off at this site: without subdomains (JupyterHub.subdomain_host), a student's code "
+    "could act with the permissions of the helper. An admin of the portal can enable subdomains."
 )
-_OFF = "Help is off in this course. Its instructor can change that."
+_OFF = "Help is off in this course. Its instructor can enable it in the settings."
 
 
 @dataclass
@@ -101,13 +101,14 @@ class Helping:
             raise NotAllowed(why)
         if minutes > self.settings.help_minutes:
             raise InvalidRequest(
-                f"At most {self.settings.help_minutes} minutes, then ask again.", "minutes"
+                f"The limit is {self.settings.help_minutes} minutes. You can ask again afterwards.",
+                "minutes",
             )
         roles = {entry.person: entry.role for entry in await self.store.members.of(kept.name)}
         if roles.get(student) is not Role.STUDENT:
-            raise NotFound(f"'{student}' is no student of this course.")
+            raise NotFound(f"'{student}' is not a student of this course.")
         if kept.state is not CourseState.APPROVED:
-            raise Conflict("This course does not run.")
+            raise Conflict("This course is not approved.")
         record = await self._session(kept, student)
         async with self._one_at_a_time:
             await self._ready(now)
@@ -136,7 +137,7 @@ class Helping:
         async with self._one_at_a_time:
             await self._ready(now)
             if self._open.get(help.id) is None or help.state is not HelpState.ASKED:
-                raise Conflict("Nobody asks for this any more.")
+                raise Conflict("This request is no longer open.")
             granted, _ = await self._grant(help, now)
         return granted
 
@@ -151,7 +152,7 @@ class Helping:
         async with self._one_at_a_time:
             await self._ready(now)
             if self._open.get(help.id) is None or help.state is not HelpState.ASKED:
-                raise Conflict("Nobody asks for this any more.")
+                raise Conflict("This request is no longer open.")
             return await self._end(help, HelpState.REFUSED, help.student, now)
 
     async def end_all(self, course: str, by: str, now: float) -> None:
@@ -164,7 +165,7 @@ class Helping:
         async with self._one_at_a_time:
             await self._ready(now)
         if id not in self._open:
-            raise NotFound(f"There is no help {id}, or it is over.")
+            raise NotFound(f"There is no help {id}, or it has ended.")
         return self._open[id]
 
     # -- by itself -----------------------------------------------------------------------------
@@ -180,7 +181,7 @@ class Helping:
             await self._dated_anew(now)
             for request, why in await self._over():
                 await self._end(request, HelpState.ENDED, why, now)
-                await self._note("end-help", request, now, f"{request.helper} is out: {why}.")
+                await self._note("end-help", request, now, f"{request.helper} lost access: {why}.")
             if self.uptime() - self._shares_at >= _SHARES_EVERY:
                 await self._take_back_others()
                 if not self._shares_left:
@@ -202,13 +203,13 @@ class Helping:
         for entry in self._open.values():
             if self._left(entry) <= 0:
                 asked = entry.state is HelpState.ASKED
-                why = "nobody answered" if asked else "the time is over"
+                why = "the student did not answer" if asked else "the time is over"
             elif entry.session_id not in living:
-                why = "the session is over"
+                why = "the session has ended"
             elif states[entry.course] is not CourseState.APPROVED:
-                why = "the course is over"
+                why = "the course is no longer approved"
             elif roles.get((entry.course, entry.helper)) not in STAFF:
-                why = "the helper is no longer of the course's staff"
+                why = "the helper is no longer on the course's staff"
             elif roles.get((entry.course, entry.student)) is not Role.STUDENT:
                 why = "the student is no longer in the course"
             else:
@@ -237,7 +238,9 @@ class Helping:
         self._shares_left = False
         for user, server, person in shares:
             if (user, server, person) not in granted:
-                self.log.warning("%s has a share of %s/%s that is no help", person, user, server)
+                self.log.warning(
+                    "%s has a share of %s/%s that belongs to no help", person, user, server
+                )
                 await self._unshare(user, server, person)
 
     # -- pieces --------------------------------------------------------------------------------
@@ -266,7 +269,7 @@ class Helping:
             mine = (record.server, record.course) == (kept.course.server, kept.name)
             if mine and record.state is SessionState.RUNNING:
                 return record
-        raise Conflict(f"No session of {student} runs in this course now.")
+        raise Conflict(f"{student} has no running session of this course.")
 
     async def _as_it_is(self, help: Help) -> tuple[Help, str]:
         if help.state is HelpState.ASKED:
@@ -284,7 +287,7 @@ class Helping:
             await self._end(granted, HelpState.ENDED, "the Hub refused", now)
             raise
         self._take(granted, 60.0 * help.minutes)
-        words = f"{help.helper} may see and use this session for {help.minutes} minutes."
+        words = f"{help.helper} can see and use this session for {help.minutes} minutes."
         await self._note("grant-help", granted, now, words)
         return granted, url
 
@@ -298,7 +301,7 @@ class Helping:
             await self.store.help.save(ended)
             del self._unsaved[help.id]
         except PortalError as error:
-            self.log.warning("The end of help %d is not kept yet: %s", help.id, error)
+            self.log.warning("The end of help %d could not be stored yet: %s", help.id, error)
         if help.state is HelpState.GRANTED:
             await self._unshare(help.student, help.server, help.helper)
         return ended
@@ -311,7 +314,7 @@ class Helping:
             pass  # the server, and the share with it, is gone
         except PortalError as error:
             self._shares_left, self._shares_at = True, float("-inf")
-            self.log.warning("The share of %s/%s is still there: %s", user, server, error)
+            self.log.warning("The share of %s/%s could not be removed: %s", user, server, error)
 
     async def _note(self, action: str, help: Help, now: float, detail: str) -> None:
         await self.note(

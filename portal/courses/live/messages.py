@@ -20,6 +20,6 @@ async def post(
         posted for posted in await store.course_messages.active(now) if posted.course == course
     ]
     if len(shown) >= MOST:
-        raise Conflict(f"{MOST} messages are shown already. Withdraw one of them first.")
+        raise Conflict(f"{MOST} messages are already shown. Withdraw one of them first.")
     message = CourseMessage(course=course, text=text, by=by, at=now, ends_at=now + 60 * minutes)
     return await store.course_messages.add(message)

@@ -30,9 +30,9 @@ from .presence import kind_of
 _SHARES_EVERY = 15.0  # seconds between checks of the shares: people join, first log in, leave
 _STAY = 30.0  # seconds for which a session may let somebody in without asking again
 _NO_SUBDOMAINS = (
-    "Rooms are off here: without subdomains (JupyterHub.subdomain_host), what one writes in a "
-    "shared notebook would run with the rights of whoever looks at it. An admin of the portal can "
-    "switch them on."
+    "Rooms are off at this site: without subdomains (JupyterHub.subdomain_host), code in a shared "
+    "notebook could act with the permissions of everyone who opens it. An admin of the portal can "
+    "enable subdomains."
 )
 
 
@@ -62,10 +62,12 @@ class Rooms:
         if not self.subdomains:
             return _NO_SUBDOMAINS
         if not kept.course.together:
-            return "This course has no room: its instructor can allow one."
+            return "Rooms are off in this course. Its instructor can enable them in the settings."
         if kept.state is not CourseState.APPROVED:
-            return "This course has no room: an admin of the portal has not approved it."
-        return "" if runs(kept, now) else "This course has no room: it does not run today."
+            return "This course has no room, since it is not approved."
+        return (
+            "" if runs(kept, now) else "This course has no room, since today is outside its dates."
+        )
 
     async def of(self, kept: KeptCourse, now: float) -> Room:
         """Return the course's room as it is now."""
@@ -100,7 +102,7 @@ class Rooms:
                 raise Conflict(why_not)
             record = await self._living(kept.name)
             if record is not None:
-                raise Conflict(f"The room is open already: {record.user} has opened it.")
+                raise Conflict(f"{record.user} has already opened the room.")
             server = kept.course.room
             self._shared.discard((person, server))  # another session's
             await self.hub.start_server(person, server, {"course": kept.name})
@@ -165,7 +167,7 @@ class Rooms:
         try:
             kept = await self.store.courses.get(record.course)
         except NotFound:
-            return "There is no such course any more."
+            return "The course no longer exists."
         if why := self.why_not(kept, now):
             return why
         staff = {
@@ -173,7 +175,7 @@ class Rooms:
             for member in await self.store.members.of(record.course)
             if member.role in STAFF
         }
-        return "" if record.user in staff else f"{record.user} is no longer of the course's staff."
+        return "" if record.user in staff else f"{record.user} is no longer on the course's staff."
 
     async def _end(
         self, record: SessionRecord, by: str = "", reason: StopReason | None = None
@@ -187,7 +189,7 @@ class Rooms:
             pass  # the server, and the share with it, is gone
         except PortalError as error:
             self._shares_at = float("-inf")
-            self.log.warning("The share of %s is still there: %s", record.server, error)
+            self.log.warning("The share of %s could not be removed: %s", record.server, error)
         await self._stop(record.user, record.server, by, reason)
 
     async def _stop(
@@ -206,7 +208,7 @@ class Rooms:
         try:
             stale = set(await self.hub.rooms()) - open_
         except PortalError as error:
-            self.log.warning("The Hub did not say which rooms are shared: %s", error)
+            self.log.warning("The shared rooms could not be read from the Hub: %s", error)
             stale = set()
         for work, rooms in ((self.hub.close_room, stale), (self._share, open_)):
             for user, server in sorted(rooms):
@@ -214,7 +216,7 @@ class Rooms:
                     await work(user, server)
                 except PortalError as error:  # a failure of one room must not affect others
                     self.log.warning(
-                        "The shares of %s/%s could not be put right: %s", user, server, error
+                        "The shares of %s/%s could not be updated: %s", user, server, error
                     )
 
     async def _note(self, record: SessionRecord, now: float, detail: str) -> None:

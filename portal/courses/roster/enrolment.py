@@ -81,14 +81,14 @@ class Enrolment:
         Raises Conflict if the course is archived, InvalidRequest, DirectoryUnavailable.
         """
         if kept.state is CourseState.ARCHIVED:
-            raise Conflict("This course is archived; its roster stays as it was.")
+            raise Conflict("This course is archived, so its roster cannot change.")
         read = await asyncio.to_thread(roster.read, text, self.services)
         names, unknown = await self._known(read.names)
         refused = () if trusted or role is not Role.INSTRUCTOR else await self._refused(names, by)
         names = [name for name in names if name not in refused]
         before = {member.person: member for member in await self.store.members.of(kept.name)}
         if len(before.keys() | set(names)) > _MOST:
-            raise InvalidRequest(f"A course has {_MOST} people at most.", "text")
+            raise InvalidRequest(f"A course can have at most {_MOST} members.", "text")
         there = [name for name in names if name in before and before[name].role is role]
         new = [name for name in names if name not in there]
         # Staff do not become students by being in the list of their students.
@@ -126,12 +126,12 @@ class Enrolment:
         before = {member.person: member for member in await self.store.members.of(kept.name)}
         gone = [name for name in people if name in before]
         if not gone:
-            raise NotFound(f"Nobody of that name is in the course '{kept.name}'.")
+            raise NotFound(f"There is no such member in the course '{kept.name}'.")
         group = kept.course.roster_group
         if group and any(before[name].source == "group" for name in gone):
             raise Conflict(
-                f"They are in the directory's group '{group}', which is this course's roster: take "
-                "them off there."
+                f"This member comes from the directory group '{group}', which is this course's "
+                "roster. Remove them from the group."
             )
         self._demand_instructor(before, set(gone), {})
         await self._remove(kept, gone)
@@ -177,7 +177,9 @@ class Enrolment:
         members = await self.directory.members_of(group) if group else ()
         names = [name for name in members if not is_service(name, self.services)]
         if len(names) > _MOST:
-            raise InvalidRequest(f"The group '{group}' has {len(names)} people, {_MOST} at most.")
+            raise InvalidRequest(
+                f"The group '{group}' has {len(names)} members; the limit is {_MOST}."
+            )
         before = {member.person: member for member in await self.store.members.of(kept.name)}
         new = [name for name in names if name not in before]
         gone = [
@@ -215,7 +217,7 @@ class Enrolment:
         roles = {name: member.role for name, member in before.items() if name not in gone} | new
         had = any(member.role is Role.INSTRUCTOR for member in before.values())
         if had and Role.INSTRUCTOR not in roles.values():
-            raise Conflict("A course keeps an instructor: name another one before.")
+            raise Conflict("A course needs an instructor. Add another instructor first.")
 
     async def _put(
         self,

@@ -35,12 +35,12 @@ class HomeFinder:
     async def of(self, people: Sequence[str]) -> Homes:
         """Look up the accounts and homes of ``people``."""
         if self._look.under_way:
-            return Homes(error="An earlier look at the homes has not come back yet.")
+            return Homes(error="An earlier check of the home directories is still running.")
         try:
             look = asyncio.to_thread(_look, people)
             return await self._look.get(lambda: look, patience=self._patience)
         except TimeoutError:
-            return Homes(error=f"The homes did not answer within {self._patience:g} seconds.")
+            return Homes(error=f"The home directories took longer than {self._patience:g} seconds.")
 
 
 def _look(people: Sequence[str]) -> Homes:
@@ -65,6 +65,7 @@ def _look(people: Sequence[str]) -> Homes:
         return Homes(error="The portal's machine knows none of these accounts.")
     if people and not seen and no_home:
         return Homes(
-            no_account=tuple(no_account), error="The portal's machine sees none of these homes."
+            no_account=tuple(no_account),
+            error="The portal's machine sees none of these home directories.",
         )
     return Homes(tuple(no_account), tuple(no_home))

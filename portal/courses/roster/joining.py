@@ -10,8 +10,8 @@ from portal.errors import Conflict
 from portal.models.course.course import Course, CourseMember
 
 _WAY = (
-    "they open the course's page and press Join, or an admin gives the course a Slurm account of "
-    "its own."
+    "they open the course's page and press Join, or an admin gives the course its own Slurm "
+    "account."
 )
 NOT_JOINED = f"Has not joined yet: {_WAY}"
 

@@ -70,7 +70,7 @@ class MembershipCache:
         for member in await self.of(person):
             if member.course == course:
                 return Membership(await self.course(course), member.role, member)
-        raise NotAllowed(f"There is no course '{course}' for you.")
+        raise NotAllowed(f"There is no course '{course}' that you can access.")
 
     async def mine(self, person: str, *, patience: float | None = None) -> Mapping[str, Membership]:
         """Return every course that a person is in, by name, whatever its state. Raises

@@ -52,7 +52,7 @@ def read(text: str, services: frozenset[str] = frozenset()) -> Roster:
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if text.count("\n") > _MOST_LINES:
-        raise InvalidRequest(f"A roster has {_MOST_LINES} lines at most.", "text")
+        raise InvalidRequest(f"A roster can have at most {_MOST_LINES} lines.", "text")
     rows, problems = _rows(text)
     names: dict[str, None] = {}
     twice: dict[str, None] = {}
@@ -60,7 +60,7 @@ def read(text: str, services: frozenset[str] = frozenset()) -> Roster:
         name = cell.lower()
         if not _NAME.fullmatch(name):
             shown = cell if len(cell) <= _CELL else f"{cell[:_CELL]}…"
-            problems.append(RosterProblem(line=line, message=f"{shown!r} is no user name."))
+            problems.append(RosterProblem(line=line, message=f"{shown!r} is not a user name."))
         elif is_service(name, services):
             problems.append(RosterProblem(line=line, message=refusal(name).message))
         elif name in names:
@@ -91,7 +91,9 @@ def _rows(text: str) -> tuple[list[_Row], list[RosterProblem]]:
             if any(stripped):
                 rows.append(_Row(reader.line_num, stripped))
     except csv.Error as error:  # a field of more than 128 KiB: a quote that never ends
-        return rows, [RosterProblem(line=reader.line_num, message=f"This is no table: {error}.")]
+        return rows, [
+            RosterProblem(line=reader.line_num, message=f"The text is not a valid table: {error}.")
+        ]
     return rows, []
 
 
@@ -109,23 +111,21 @@ def _cells(rows: Sequence[_Row], problems: list[RosterProblem]) -> Iterable[tupl
             if column < len(row.cells) and row.cells[column]:
                 yield row.line, row.cells[column]
             else:
-                problems.append(
-                    RosterProblem(line=row.line, message="There is no user name in this line.")
-                )
+                problems.append(RosterProblem(line=row.line, message="This line has no user name."))
         return
     if len(heads) > 1 and any(head in _OTHERS for head in heads):
         named = ", ".join(cell for cell in rows[0].cells if cell)[:_CELL]
         problems.append(
             RosterProblem(
                 line=rows[0].line,
-                message=f"None of the columns ({named}) is headed 'username': name one so.",
+                message=f"None of the columns ({named}) is named 'username'. Rename the right one.",
             )
         )
         return
     widths = {len(row.cells) for row in rows}
     if len(rows) > 1 and widths == {len(heads)} and len(heads) > 1:
         # A table without a header: later columns may be family names, which are others' logins.
-        told = "Only the first column was taken: head the right one 'username' if it is another."
+        told = "Only the first column was used. If another one is right, name it 'username'."
         problems.append(RosterProblem(line=rows[0].line, message=told))
         for row in rows:
             yield row.line, row.cells[0]

@@ -43,13 +43,13 @@ class Unenrolment:
         self, kept: KeptCourse, record: SessionRecord, limit: asyncio.Semaphore
     ) -> None:
         title = kept.course.title.replace('"', "'")
-        words = f"You are no longer in the course '{title}'. What you saved is in your home."
+        words = f"You are no longer in the course '{title}'. Your files are in your home directory."
         try:
             reason = StopReason(code=StopCode.COURSE_OVER, words=words)
             async with limit:
                 await self.hub.stop_server(record.user, record.server, reason=reason)
         except (PortalError, ValueError) as error:
             self.log.warning(
-                "The session of %s in the course %s was not stopped: %s",
+                "The session of %s in the course %s could not be stopped: %s",
                 *(record.user, kept.name, error),
             )

@@ -43,10 +43,11 @@ class Attendees:
             (users if fits else without).append(name)
         notes = []
         if left:
-            notes.append(f"Without an account on the cluster, and so left out: {some(left)}.")
+            notes.append(f"Not included, no account on the cluster: {some(left)}.")
         if without:
-            which = f"the Slurm account '{kept.course.account}'" if kept.course.account else "any"
-            notes.append(f"May not charge {which}, and so left out: {some(without)}.")
+            named = kept.course.account
+            why = f"no access to the Slurm account '{named}'" if named else "no Slurm account"
+            notes.append(f"Not included, {why}: {some(without)}.")
         return tuple(users), tuple(notes)
 
     async def _with_account(self, names: Sequence[str]) -> list[str]:
@@ -57,8 +58,8 @@ class Attendees:
             accounts = {name: _is_account(name) for name in unknown}
             if not all(accounts.values()) and not own_account()[1]:
                 raise Unavailable(
-                    "Who has an account on the cluster is not known: the portal's machine knows "
-                    "not even the portal's own. An admin can look with 'getent passwd' there."
+                    "Accounts cannot be looked up: the portal's machine does not know the portal's "
+                    "own account either. An admin can check with 'getent passwd' there."
                 )
             return accounts
 

@@ -110,5 +110,5 @@ def ended(kept: KeptCourse, now: float) -> str:
         return "The course is archived. Your files are still there."
     today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
     if today > course.ends:
-        return "The course is over. Your files are still there."
+        return "The course has ended. Your files are still there."
     return ""

@@ -52,13 +52,13 @@ class CourseLoop:
         try:
             await piece.look(self._wall())
             if self._complaints.pop(id(piece), ""):
-                self._log.warning("Courses: %s goes on.", name)
+                self._log.warning("Courses: %s continues.", name)
         except PortalError as error:  # logged once, not every two seconds
             if self._complaints.get(id(piece)) != error.message:
-                self._log.warning("Courses: %s goes on later: %s", name, error)
+                self._log.warning("Courses: %s failed; retrying: %s", name, error)
             self._complaints[id(piece)] = error.message
         except Exception:
-            self._log.exception("Courses: %s failed; it goes on", name)
+            self._log.exception("Courses: %s failed; retrying", name)
 
     async def _keep(self, piece: Looks) -> None:
         wake: asyncio.Event | None = getattr(piece, "wake", None)

@@ -16,7 +16,7 @@ _SOON = 3600  # seconds before which minutes are counted
 def next_meeting(course: Course, now: float) -> str:
     """Return when the course meets next, in its own time zone; "" if nothing is near.
 
-    An example is "Its meeting is on, until 11:30.".
+    An example is "The meeting is on until 11:30.".
     """
     following = meetings(course, now, now + AHEAD)
     if not following:
@@ -25,12 +25,14 @@ def next_meeting(course: Course, now: float) -> str:
     begins = datetime.fromtimestamp(following[0].begins, zone)
     if following[0].begins <= now:
         ends = datetime.fromtimestamp(following[0].ends, zone)
-        return f"Its meeting is on, until {ends:%H:%M}."
+        return f"The meeting is on until {ends:%H:%M}."
     left = following[0].begins - now
     if left < _SOON:
-        return f"It meets in {count(max(1, round(left / 60)), 'minute')}, at {begins:%H:%M}."
+        return (
+            f"The course meets in {count(max(1, round(left / 60)), 'minute')}, at {begins:%H:%M}."
+        )
     if begins.date() == datetime.fromtimestamp(now, zone).date():
-        return f"It meets today at {begins:%H:%M}."
+        return f"The course meets today at {begins:%H:%M}."
     if begins.date() == datetime.fromtimestamp(now, zone).date() + timedelta(days=1):
-        return f"It meets tomorrow at {begins:%H:%M}."
-    return f"It meets on {begins:%A}, {begins.day} {begins:%B} at {begins:%H:%M}."
+        return f"The course meets tomorrow at {begins:%H:%M}."
+    return f"The course meets on {begins:%A}, {begins.day} {begins:%B} at {begins:%H:%M}."

@@ -64,7 +64,7 @@ def other_gpus(held: Reservation, wanted: Wanted) -> bool:
 def nodes_alone(plan: Plan, error: GpusNotReservable) -> str:
     """Return a note for a course that asked for GPUs and gets nodes; "" if it asked for nodes."""
     asked = plan.kept.course.reservation.gpus
-    return f"Only its nodes are reserved. {error.message}" if asked else ""
+    return f"Only nodes are reserved. {error.message}" if asked else ""
 
 
 def some(names: Sequence[str]) -> str:

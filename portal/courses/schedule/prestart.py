@@ -68,7 +68,7 @@ class Prestart:
                 detail, outcome = error.message, Outcome.FAILED
             else:
                 number = len(await store.starts.seats(start.id))
-                detail, outcome = f"For {number} people, ahead of a meeting.", Outcome.DONE
+                detail, outcome = f"For {number} people, before a meeting.", Outcome.DONE
             await around.noted("start-course", kept.name, detail, outcome=outcome)
         self._begun[name] = meeting.begins
 
@@ -115,16 +115,16 @@ async def image_problem(kept: KeptCourse) -> str:
     it; "" if nothing is known to be wrong."""
     image = kept.pinned.image if kept.pinned else None
     if kept.pinned is None:
-        return "The course has no environment: choose one, and save it."
+        return "The course has no environment. Choose one and save the course."
     if not image or "://" in image:
         return ""
 
     def look() -> str:
         path = Path(image)
         if not path.exists():
-            return f"The image '{image}' is not there: an admin builds or pulls it again."
+            return f"The image '{image}' does not exist. An admin must build or pull it again."
         if not os.access(path, os.R_OK):
-            return f"The image '{image}' cannot be read: an admin changes its rights."
+            return f"The image '{image}' cannot be read. An admin must change its permissions."
         return ""
 
     return await asyncio.to_thread(look)

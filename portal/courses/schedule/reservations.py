@@ -82,7 +82,7 @@ class Reservations:
         if not reserves(kept):
             state = "none"
         elif row is None:
-            message = f"It is made {self._around.settings.days_ahead} days ahead."
+            message = f"Created {self._around.settings.days_ahead} days before the meeting."
         if twice:
             message = f"{message} Another meeting of the course is at the same time.".strip()
         made = row is not None and row.state is ReservationState.MADE
@@ -146,9 +146,9 @@ class Reservations:
         except PortalError as error:
             if error.status == 503:
                 raise
-            self._around.log.warning("A reservation: %s", error)
+            self._around.log.warning("A reservation could not be updated: %s", error)
         except Exception:
-            self._around.log.exception("A reservation could not be looked after")
+            self._around.log.exception("A reservation could not be updated")
 
     async def _plans(self, now: float) -> tuple[dict[str, Plan], set[str]]:
         """Return the plans for the coming meetings by name, and the names for the last day's."""

@@ -21,8 +21,9 @@ from ..context import CourseContext
 from .plan import Plan, must_be_made_anew, nodes_alone, other_gpus, some
 
 _AGAIN = 900.0  # seconds until what was refused is tried again
-_REMOVED = "Somebody removed it in Slurm"
-_AS_IT_WAS = "It could not be changed, and is as it was"
+_REMOVED = "The reservation was removed in Slurm"
+_REMOVED_BEFORE = "Somebody removed it in Slurm"  # in rows of version 0.1
+_AS_IT_WAS = "The reservation could not be changed"
 
 
 class Upkeep:
@@ -42,7 +43,7 @@ class Upkeep:
         # A clock that was set back prolongs no wait.
         waits = row is not None and same and row.message != "" and 0 <= now - row.at < _AGAIN
         if held is not None and not ours:
-            words = f"There is a reservation {plan.wanted.name} that the portal did not make."
+            words = f"There is a reservation {plan.wanted.name} that the portal did not create."
             await self._refused(plan, row, words, now)
         elif held is not None and row is not None:
             again = not same or row.state is ReservationState.ASKED
@@ -54,9 +55,12 @@ class Upkeep:
             elif row.message and not waits:
                 await self._made(plan, row, now, plan.wanted.nodes)
         elif row is not None and row.state is ReservationState.MADE and same:
-            words = f"{_REMOVED}. It is made again when the course is changed."
+            words = f"{_REMOVED}. It is created again when the course is changed."
             await self._refused(plan, row, words, now)
-        elif not (waits or (same and row is not None and row.message.startswith(_REMOVED))):
+        elif not (
+            waits
+            or (same and row is not None and row.message.startswith((_REMOVED, _REMOVED_BEFORE)))
+        ):
             await self._create(plan, row, now)
 
     async def _remake(self, plan: Plan, row: KeptReservation, now: float) -> None:
@@ -127,8 +131,8 @@ class Upkeep:
         notes = [words, *plan.notes]
         if held is not None and len(held.nodes) < nodes:
             notes.append(
-                f"Slurm has reserved {len(held.nodes)} of {nodes} nodes: there are no more of them "
-                "at that time."
+                f"Slurm has reserved {len(held.nodes)} of {nodes} nodes: no more are available at "
+                "that time."
             )
         if held is not None and other_gpus(held, plan.wanted):
             wanted = f"{plan.wanted.gpus} {plan.wanted.gpu_type}".strip()
@@ -155,8 +159,8 @@ class Upkeep:
         if not wrong:
             return ""
         return (
-            f"Without {wanted.gpu_type} GPUs, which the course's sessions want: {some(wrong)}. "
-            "Reserve in a partition where all nodes have them."
+            f"Nodes without {wanted.gpu_type} GPUs, which the sessions need: {some(wrong)}. "
+            "Use a partition where all nodes have these GPUs."
         )
 
     async def _refused(
@@ -170,7 +174,7 @@ class Upkeep:
     def _problem(self, plan: Plan) -> str:
         """Return what Slurm would not say, or not clearly; "" if there is no problem."""
         if not plan.wanted.users:
-            return "Nobody of the course can be in a reservation."
+            return "No member of the course can be in a reservation."
         return ""
 
     async def remove(self, row: KeptReservation, held: Reservation | None, now: float) -> None:

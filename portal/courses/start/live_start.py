@@ -112,7 +112,9 @@ class UnderWay:
         def done(task: asyncio.Task[None]) -> None:
             self._tasks.pop(key, None)
             if not task.cancelled() and task.exception() is not None:
-                self._log.error("A start of %s failed", person, exc_info=task.exception())
+                self._log.error(
+                    "The start of a session for %s failed", person, exc_info=task.exception()
+                )
                 live.unsure.add(person)
             self.over.set()
 

@@ -63,18 +63,18 @@ class Following:
         if due_to_end(start, list(live.seats.values()), uptime - live.began) or (
             start.kind is StartKind.REHEARSAL and live.called_off
         ):
-            late = "It was not ready within 15 minutes."
+            late = "The session was not ready within 15 minutes."
             for seat in waiting:
                 live.put(changed(seat, SeatState.FAILED, late, ended_at=now))
             state = SeatState.SKIPPED if live.called_off else SeatState.FAILED
-            reason = StopReason(code=StopCode.REHEARSED, words="The rehearsal is over.")
+            reason = StopReason(code=StopCode.REHEARSED, words="The rehearsal has ended.")
             self._stop(live, live.some(SeatState.READY), reason, SeatState.RELEASED, reason.words)
             self._stop(live, live.some(SeatState.STARTING), reason, state, late)
         elif live.due(now, uptime):
             for seat in waiting:
-                late = f"It could not be started in time. {seat.message}".strip()
+                late = f"The session could not be started in time. {seat.message}".strip()
                 live.put(changed(seat, SeatState.FAILED, late, ended_at=now))
-            words = "Its meeting has begun, and nobody opened it."
+            words = "The session was not opened after its meeting began."
             reason = StopReason(code=StopCode.UNCLAIMED, words=words)
             unclaimed = live.some(SeatState.STARTING, SeatState.READY)
             self._stop(live, unclaimed, reason, SeatState.RELEASED, words)
@@ -101,9 +101,9 @@ class Following:
         try:
             await self._around.hub.stop_server(over.person, live.server, reason=reason)
         except NotFound:
-            self._log.debug("The session of %s is over", over.person)
+            self._log.debug("The session of %s has ended", over.person)
         except PortalError as error:
-            self._log.warning("The session of %s goes on: %s", over.person, error)
+            self._log.warning("The session of %s could not be stopped: %s", over.person, error)
             return
         if live.seats[over.person].state in LIVE:
             ready_at = live.seats[over.person].ready_at

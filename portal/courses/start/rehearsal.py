@@ -9,7 +9,7 @@ from statistics import median
 from portal.models.course.start import Count, CourseStart, Seat, SeatState, StartKind, StartReport
 
 PATIENCE = 900.0  # seconds after which a rehearsal's sessions are ready or never will be
-_NO_REASON = "It did not start, and nobody said why."
+_NO_REASON = "The session did not start, for an unknown reason."
 _LEFT = frozenset({SeatState.WAITING, SeatState.STARTING})
 
 

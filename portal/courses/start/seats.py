@@ -12,7 +12,7 @@ from portal.models.session.session import SessionRecord, SessionState
 _FAILED = frozenset(
     {"start_failed", "failed", "out_of_memory", "node_failure", "preempted", "unknown"}
 )
-LOST = "Slurm has lost its job, so it is started again."
+LOST = "Slurm lost the job, so the session is started again."
 LIVE = frozenset({SeatState.WAITING, SeatState.STARTING, SeatState.READY})
 
 
@@ -85,10 +85,10 @@ def _ended(seat: Seat, record: SessionRecord, now: float) -> Seat:
     at = record.ended_at or now
     words = record.ending_message
     if record.ending_code in _FAILED or not record.ending_code:
-        return changed(seat, SeatState.FAILED, words or "Its session ended.", ended_at=at)
+        return changed(seat, SeatState.FAILED, words or "The session ended.", ended_at=at)
     if seat.state is SeatState.READY:
         return changed(seat, SeatState.RELEASED, words, ended_at=at)
-    return changed(seat, SeatState.SKIPPED, words or "It was called off.", ended_at=at)
+    return changed(seat, SeatState.SKIPPED, words or "The start was cancelled.", ended_at=at)
 
 
 def changed(seat: Seat, state: SeatState, message: str = "", **times: float | None) -> Seat:

@@ -54,7 +54,7 @@ class Asking:
             try:
                 refused = await self._around.hub.make_people(batch)
             except PortalError as error:
-                self._log.warning("The Hub makes people known later: %s", error)
+                self._log.warning("The Hub could not create users; retrying: %s", error)
                 return
             for name, words in refused.items():
                 if name in live.seats and live.seats[name].state is SeatState.WAITING:
@@ -95,7 +95,7 @@ class Asking:
         seat = live.seats[person]
         if seat.state is SeatState.WAITING:
             if state:
-                words = "One ran already." if state == "ready" else "One was starting already."
+                words = "Already running." if state == "ready" else "Already starting."
                 live.put(changed(seat, SeatState.SKIPPED, words, ended_at=now))
         elif state:
             return  # the Hub has it: its record will tell
@@ -147,7 +147,7 @@ class Asking:
             try:
                 await self._around.control.cancel(job.id, job.user)
             except Conflict:
-                self._log.debug("Job %s is over", job.id)
+                self._log.debug("Job %s has ended", job.id)
             except PortalError as error:
                 self._log.warning("Job %s of %s is not cancelled yet: %s", job.id, job.user, error)
                 live.unsure.add(seat.person)
@@ -158,7 +158,7 @@ class Asking:
         """Ask again for a session of which the Hub has nothing, up to a number of tries."""
         tries = live.tries[seat.person] = live.tries.get(seat.person, 0) + 1
         if tries >= _TRIES:
-            words = f"The Hub was asked {tries} times, and no session came of it. {seat.message}"
+            words = f"The Hub did not start a session after {tries} requests. {seat.message}"
             now = self._around.wall()
             live.put(changed(seat, SeatState.FAILED, words.strip(), ended_at=now))
         else:
@@ -220,16 +220,16 @@ class Asking:
             self._wait(float(after) if after is not None else None)
             seat = changed(seat, SeatState.WAITING, error.message, asked_at=None)
             if self._around.uptime() - live.began > _PATIENCE:
-                words = f"It was tried for an hour. {error.message}"
+                words = f"It did not start within an hour. {error.message}"
                 seat = changed(seat, SeatState.FAILED, words, ended_at=now())
         except Conflict as error:
             if any(words in error.message for words in _RUNS):
-                seat = changed(seat, SeatState.SKIPPED, "One ran already.", ended_at=now())
+                seat = changed(seat, SeatState.SKIPPED, "Already running.", ended_at=now())
             else:
                 seat = changed(seat, SeatState.FAILED, error.message, ended_at=now())
         except NotFound:
             # Without the name, so that a report counts alike reasons together.
-            words = "The Hub does not know them: they log in once, or leave the course."
+            words = "The Hub does not know this user: they must sign in once, or leave the course."
             seat = changed(seat, SeatState.FAILED, words, ended_at=now())
         except PortalError as error:
             seat = changed(seat, SeatState.FAILED, error.message, ended_at=now())

@@ -69,13 +69,13 @@ class Starter:
         students = [entry.person for entry in members if entry.role is Role.STUDENT]
         chosen = _chosen(students, {entry.person for entry in members}, people, number)
         if not chosen:
-            raise InvalidRequest("There is no student in this course to start a session for.")
+            raise InvalidRequest("This course has no students.")
         async with self._beginning:
             live = await self._read()
             same = [entry for entry in live.values() if entry.start.course == kept.name]
             if any(entry.start.kind is kind for entry in same) and kind is not StartKind.MEETING:
                 raise Conflict(
-                    "Such a start of this course is under way. Wait for its end, or call it off."
+                    "A start of this kind is already in progress. Wait until it ends, or cancel it."
                 )
             start = CourseStart(
                 course=kept.name,
@@ -108,9 +108,9 @@ class Starter:
         are stopped, others stay. Raises Conflict if the start is over."""
         live = (await self._read()).get(start.id)
         if live is None:
-            raise Conflict("This start is over.")
+            raise Conflict("This start has ended.")
         now, waiting = self._around.wall(), live.some(SeatState.WAITING)
-        words, live.called_off = f"{by} called it off.", True
+        words, live.called_off = f"Cancelled by {by}.", True
         for seat in waiting:
             live.put(changed(seat, SeatState.SKIPPED, words, ended_at=now))
         await live.save(self._around.store)
@@ -139,7 +139,7 @@ class Starter:
             except PortalError as error:  # this start's; the others go on
                 complaints.append(error)
             except Exception:
-                self._log.exception("A start of the course %s fails", live.start.course)
+                self._log.exception("A start of the course %s failed", live.start.course)
         await self.fill()
         if complaints:
             raise complaints[0]
@@ -193,7 +193,7 @@ class Starter:
         if all(seat.state in self._last(live.start) for seat in live.seats.values()):
             await self._end(live, now)
         elif self._around.uptime() - live.began > _FOLLOWED:
-            await self._end(live, now, "Nobody looked after it any longer.")
+            await self._end(live, now, "The portal stopped following the start after 12 hours.")
 
     @staticmethod
     def _last(start: CourseStart) -> Collection[SeatState]:
@@ -230,12 +230,12 @@ def _chosen(
         return students if number is None else students[:number]
     strangers = sorted(set(people) - members)
     if strangers:
-        raise InvalidRequest(f"{strangers[0]} is not in this course.", "people")
+        raise InvalidRequest(f"{strangers[0]} is not a member of this course.", "people")
     return sorted(set(people))
 
 
 def _first(person: str, under_way: bool, absent: bool) -> Seat:
     if under_way or absent:
-        words = NOT_JOINED if absent else "Its start is under way already."
+        words = NOT_JOINED if absent else "A start is already in progress."
         return Seat(start_id=0, person=person, state=SeatState.SKIPPED, message=words)
     return Seat(start_id=0, person=person)

@@ -15,7 +15,7 @@ from ..base.action import Action
 COURSE = r"[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?"
 EVERYONE = frozenset(Role)
 INSTRUCTORS = frozenset({Role.INSTRUCTOR})
-_NOTHING = "There is no course '{}' for you."
+_NOTHING = "There is no course '{}' that you can access."
 
 
 class CourseAction(Action):
@@ -51,7 +51,7 @@ class CourseAction(Action):
         if self.admins and self.may(COURSES_MANAGE):
             self.kept, self.role = await memberships.course(name), None
             return
-        known = f"They are {membership.role} there." if membership else "They are not in it."
+        known = f"Their role is {membership.role}." if membership else "They are not a member."
         await self.parts.audit(
             self,
             "denied",
@@ -62,4 +62,4 @@ class CourseAction(Action):
         if membership is None:
             raise NotAllowed(_NOTHING.format(name))
         needs = " or ".join(sorted(str(role) for role in roles))
-        raise NotAllowed(f"You are {membership.role} of this course; this takes its {needs}.")
+        raise NotAllowed(f"This requires the role {needs}. Your role here is {membership.role}.")

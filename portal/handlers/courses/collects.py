@@ -50,14 +50,16 @@ class CourseCollects(CourseAction):
     path = "courses/{course}/collects"
     admins = False  # what lies in students' sessions is the course's alone
 
-    @Operation("What a course collected: who gave, when, how much, and who is missing.", tags=_TAGS)
+    @Operation(
+        "A course's collections: who handed in, when, how much, and who is missing.", tags=_TAGS
+    )
     async def on_get(self, course: str) -> CollectList:
         """Return the collections to the course's staff only."""
         return CollectList(items=await self.parts.collecting.items(self.kept))
 
     @Operation(
-        "Collect a folder from everyone: a dated copy, taken from the sessions that "
-        "run now and from those that start until it is closed.",
+        "Collect a folder from everyone: a dated copy from each session that runs now or "
+        "starts before the collection is closed.",
         body=CollectDraft,
         status=201,
         tags=_TAGS,
@@ -88,7 +90,7 @@ class CloseCollect(OneCollect):
 
     path = "courses/{course}/collects/{id}/close"
 
-    @Operation("Take nothing more for a collection.", tags=_TAGS)
+    @Operation("Close a collection.", tags=_TAGS)
     async def on_post(self, course: str, id: str) -> Collect:
         """Close it as one of the course's staff. What was given stays."""
         collects = self.parts.store.collects
@@ -103,7 +105,7 @@ class DownloadCollect(OneCollect):
 
     path = "courses/{course}/collects/{id}/download"
 
-    @Operation("Everything that was given to a collection, as a zip file.", media=ZIP, tags=_TAGS)
+    @Operation("Download a collection as a zip file.", media=ZIP, tags=_TAGS)
     async def on_get(self, course: str, id: str) -> None:
         """Return a folder per person, to the course's staff only; the file's name has the date."""
         collecting, collect = self.parts.collecting, await self.collect(id)
@@ -136,7 +138,7 @@ class OwnCollect(Upload, OwnCourseSession):
         return self.parts.collecting.most + _HEADERS
 
     @Operation(
-        "Give the folder that a course collects: the body is a tar file.",
+        "Hand in the folder that a course collects: the body is a tar file.",
         query=GivenQuery,
         takes=FILE,
         scope=SESSION_OWN,
@@ -150,12 +152,12 @@ class OwnCollect(Upload, OwnCourseSession):
         """
         record, collecting = await self.of_course(), self.parts.collecting
         if kind_of(record) != "course":
-            raise Conflict("Folders are collected from the sessions of the course alone.")
+            raise Conflict("Folders are not collected from rehearsals, previews and rooms.")
         member = await self.parts.memberships.membership(record.user, record.course)
         try:
             collect = await self.parts.store.collects.get(record.course, int(id))
         except NotFound:
-            raise NotFound("Your course has no such collection.") from None
+            raise NotFound("There is no such collection in your course.") from None
         if self.empty:
             problem = self.query.problem or "The session sent nothing."
             await collecting.nothing(collect, record.user, problem)

@@ -85,9 +85,10 @@ class CourseDetail(Frozen):
 class CourseQuery(PageQuery):
     """Filters and page of the courses."""
 
-    state: Annotated[CourseState | None, Field(description="Only those in this state.")] = None
+    state: Annotated[CourseState | None, Field(description="Only courses in this state.")] = None
     mine: Annotated[
-        bool, Field(description="Only those that you are in. Who manages courses gets all else.")
+        bool,
+        Field(description="Only your own courses. Otherwise, users who manage courses get all."),
     ] = False
 
 
@@ -134,7 +135,7 @@ class CourseList(Action):
         if self.request.method == "POST":
             await demand_creation(self)
 
-    @Operation("The courses that you are in.", query=CourseQuery, tags=TAGS)
+    @Operation("Your courses.", query=CourseQuery, tags=TAGS)
     async def on_get(self) -> Page[CourseItem]:
         """Return courses of all states to their staff, approved ones to students.
 
@@ -158,7 +159,7 @@ class CourseList(Action):
         ]
         return page(items, self.query, len(chosen))
 
-    @Operation("Make a course.", body=NewCourse, status=201, errors=(409,), tags=TAGS)
+    @Operation("Create a course.", body=NewCourse, status=201, errors=(409,), tags=TAGS)
     async def on_post(self) -> CourseDetail:
         """Create a draft: submit it when it is ready."""
         draft: NewCourse = self.body
@@ -175,7 +176,7 @@ class CourseValidate(Action):
 
     path = "courses/validate"
 
-    @Operation("Say what is wrong with a course.", body=CourseText, tags=TAGS)
+    @Operation("Check a course.", body=CourseText, tags=TAGS)
     async def on_post(self) -> CourseValidation:
         """Return what is wrong as the answer, not as an error.
 
@@ -205,7 +206,9 @@ class CourseValidate(Action):
             return membership.kept
         if self.person.may(COURSES_MANAGE):
             return await self.parts.store.courses.get(name)
-        await self.deny(f"course {name}", NotAllowed(f"There is no course '{name}' for you."))
+        await self.deny(
+            f"course {name}", NotAllowed(f"There is no course '{name}' that you can access.")
+        )
 
 
 class OneCourse(CourseAction):
@@ -268,7 +271,7 @@ async def detail(
         try:
             result = await handler.parts.course_service.check(kept.course, handler.person, kept)
         except PortalError as error:
-            handler.parts.log.warning("The course %s was not checked: %s", kept.name, error)
+            handler.parts.log.warning("The course %s could not be checked: %s", kept.name, error)
     return CourseDetail(
         course=kept.course,
         state=kept.state,
@@ -310,8 +313,8 @@ def problems_of(error: ValidationError) -> list[CourseProblem]:
         message = str(finding["msg"]).removeprefix("Value error, ")
         field = ".".join(str(step) for step in finding["loc"])[:100]
         if finding["type"] == "extra_forbidden":
-            message = "this is not known here; leave it out"
-        if not field and "ends before" in message:
+            message = "unknown field; remove it"
+        if not field and "last day" in message:
             field = "ends"
         problems.append(CourseProblem(field=field, message=f"{message[:1].upper()}{message[1:]}."))
     return problems[:100]

@@ -23,7 +23,7 @@ from .live import OwnCourseSession
 
 _TAGS = ("courses",)
 _CHUNK = 1024 * 1024
-_ARCHIVED = "This course is archived: it hands out nothing more. Copy it to the next term."
+_ARCHIVED = "This course is archived, so its handouts cannot change. Copy it to the next term."
 _Path = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
@@ -53,8 +53,7 @@ class CourseHandoutFiles(Upload, CourseAction):
         return int(self.parts.courses.handouts_megabytes) * 1024 * 1024
 
     @Operation(
-        "What a course hands out: its files, its revisions, why the last try to fetch "
-        "brought nothing.",
+        "A course's handouts: files, revisions, and why the last fetch failed.",
         tags=_TAGS,
         errors=(502,),
     )
@@ -63,7 +62,7 @@ class CourseHandoutFiles(Upload, CourseAction):
         return await self.parts.handouts.state(self.kept)
 
     @Operation(
-        "Hand out a file to all: the body is the file.",
+        "Hand out a file to everyone: the body is the file.",
         query=FileQuery,
         takes=FILE,
         tags=_TAGS,
@@ -81,7 +80,7 @@ class CourseHandoutFiles(Upload, CourseAction):
         return await handouts.state(self.kept)
 
     @Operation(
-        "Hand out a file of the page no longer. Who changed theirs keeps it.",
+        "Withdraw an uploaded file. Files that students changed are kept.",
         query=FileQuery,
         tags=_TAGS,
         errors=(409, 502),
@@ -101,7 +100,9 @@ class RefreshCourseHandouts(CourseAction):
     path = "courses/{course}/handouts/refresh"
 
     @Operation(
-        "Fetch what the course's repository or folder has now.", tags=_TAGS, errors=(409, 502)
+        "Fetch the current state of the course's repository or folder.",
+        tags=_TAGS,
+        errors=(409, 502),
     )
     async def on_post(self, course: str) -> HandoutState:
         """Keep what was handed out before if that fails; the answer says why."""
@@ -117,7 +118,7 @@ class OwnHandouts(OwnCourseSession):
     path = "session/handouts"
 
     @Operation(
-        "The newest revision of what the course of this session hands out, as a bundle of git's.",
+        "The newest handouts of this session's course, as a git bundle.",
         media=FILE,
         scope=SESSION_OWN,
         tags=("session",),
@@ -153,7 +154,7 @@ class OwnHandoutReport(OwnCourseSession):
     path = "session/handouts/report"
 
     @Operation(
-        "Tell which revision of the handouts is in this session's folder.",
+        "Report which revision of the handouts is in this session's folder.",
         body=HandoutReport,
         scope=SESSION_OWN,
         tags=("session",),

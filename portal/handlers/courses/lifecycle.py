@@ -50,8 +50,10 @@ class CourseCopy(Frozen):
 class MeetingQuery(Query):
     """Span of the meetings."""
 
-    since: Annotated[_Time | None, Field(description="Unix seconds. Else: now.")] = None
-    until: Annotated[_Time | None, Field(description="Unix seconds. Else: 200 days later.")] = None
+    since: Annotated[_Time | None, Field(description="Unix seconds. Default: now.")] = None
+    until: Annotated[_Time | None, Field(description="Unix seconds. Default: 200 days later.")] = (
+        None
+    )
 
 
 class MeetingItem(Frozen):
@@ -74,12 +76,12 @@ class CourseSubmit(CourseAction):
     path = "courses/{course}/submit"
     roles = INSTRUCTORS
 
-    @Operation("Ask for a course's approval.", body=CourseStep, errors=(409,), tags=TAGS)
+    @Operation("Request a course's approval.", body=CourseStep, errors=(409,), tags=TAGS)
     async def on_post(self, course: str) -> CourseDetail:
         """Submit it; it is approved with that if the site wants no approval."""
         async with self.audited("submit-course", f"course {course}") as line:
             kept = await self.parts.course_service.submit(self.kept, self.body.number, self.person)
-            line.detail = f"It is {kept.state} now."
+            line.detail = f"New state: {kept.state}."
         return await detail(self, kept, self.role)
 
 
@@ -169,7 +171,7 @@ class CourseMeetings(CourseAction):
     path = "courses/{course}/meetings"
     roles = EVERYONE
 
-    @Operation("When a course meets.", query=MeetingQuery, tags=TAGS)
+    @Operation("A course's meetings.", query=MeetingQuery, tags=TAGS)
     async def on_get(self, course: str) -> MeetingList:
         """Return those that are on at some moment of the span."""
         since = time.time() if self.query.since is None else self.query.since

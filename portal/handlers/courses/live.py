@@ -109,7 +109,7 @@ class CourseMessages(CourseAction):
         return MessageList(items=tuple(await self.parts.store.course_messages.of(course)))
 
     @Operation(
-        "Write a message to everyone in a course.",
+        "Send a message to everyone in a course.",
         body=MessageDraft,
         status=201,
         errors=(409,),
@@ -150,7 +150,7 @@ class CourseHand(CourseAction):
     parameters = {**CourseAction.parameters, "person": PERSON}
     admins = False
 
-    @Operation("Lower somebody's raised hand.", tags=_TAGS)
+    @Operation("Lower a student's raised hand.", tags=_TAGS)
     async def on_delete(self, course: str, person: str) -> None:
         """Lower it as one of the course's staff, once it was seen to; no effect if none is up."""
         async with self.audited("lower-hand", f"course {course}", person):
@@ -166,7 +166,7 @@ class CoursePersonHelp(CourseAction):
     admins = False
 
     @Operation(
-        "Ask to help a student in their running session.",
+        "Request to help a student in their running session.",
         body=HelpDraft,
         status=202,
         errors=(409,),
@@ -193,7 +193,7 @@ class CourseHelp(CourseAction):
 
     path = "courses/{course}/help"
 
-    @Operation("Who helps whom in a course.", tags=_TAGS)
+    @Operation("Current and past help in a course.", tags=_TAGS)
     async def on_get(self, course: str) -> HelpList:
         """Return it to the course's staff. ``over`` holds the newest hundred."""
         helping = self.parts.helping
@@ -215,13 +215,13 @@ class EndCourseHelp(CourseAction):
     path = "courses/{course}/help/{help_id}/end"
     parameters = {**CourseAction.parameters, "help_id": _ID}
 
-    @Operation("End help in a student's session, or no longer ask for it.", tags=_TAGS)
+    @Operation("End help in a student's session, or cancel the request.", tags=_TAGS)
     async def on_post(self, course: str, help_id: str) -> Help:
         """End it as one of the course's staff, whoever helps. The helper is out at once."""
         helping, now = self.parts.helping, time.time()
         help = await helping.get(int(help_id), now)
         if help.course != course:
-            raise NotFound(f"There is no help {help_id} in this course, or it is over.")
+            raise NotFound(f"There is no help {help_id} in this course, or it has ended.")
         async with self.audited("end-help", f"session {help.session_id}", help.student):
             return await helping.end(help, self.person.name, now)
 
@@ -236,7 +236,7 @@ class OwnCourseSession(OwnSession):
         """Return the session. Raises Conflict if it is of no course; as ``own_record``."""
         record = await self.own_record()
         if not kind_of(record):
-            raise Conflict("This session belongs to no course.")
+            raise Conflict("This session does not belong to a course.")
         return record
 
 
@@ -246,7 +246,7 @@ class OwnPresence(OwnCourseSession):
     path = "session/presence"
 
     @Operation(
-        "Tell what is open in the session that asks, and since when.",
+        "Report what is open in this session, and since when.",
         body=PresenceReport,
         scope=SESSION_OWN,
         errors=(409,),
@@ -283,7 +283,7 @@ class OwnHand(OwnCourseSession):
     path = "session/hand"
 
     @Operation(
-        "Raise the hand of the one whose session asks.",
+        "Raise the hand of this session's owner.",
         body=HandDraft,
         scope=SESSION_OWN,
         errors=(409,),
@@ -293,12 +293,14 @@ class OwnHand(OwnCourseSession):
         """Use the session's own token only. The course's staff see it until it is lowered."""
         record = await self.of_course()
         if kind_of(record) != "course":
-            raise Conflict("Hands are raised in one's own session of the course.")
+            raise Conflict("You can raise your hand in your own course session only.")
         text = self.body.text or "Asks for help."
         await self.parts.store.presence.raise_hand(raised(record, text, time.time()))
         self.parts.situations.courses.forget()
 
-    @Operation("Lower it.", scope=SESSION_OWN, errors=(409,), tags=_SESSION)
+    @Operation(
+        "Lower the hand of this session's owner.", scope=SESSION_OWN, errors=(409,), tags=_SESSION
+    )
     async def on_delete(self) -> None:
         """Use the session's own token only."""
         record = await self.of_course()
@@ -314,7 +316,7 @@ class OwnHelp(OwnCourseSession):
     parameters = {"help_id": _ID}
 
     @Operation(
-        "Agree to help in one's own session, refuse it, or end it.",
+        "Agree to help in this session, refuse it, or end it.",
         body=HelpReply,
         scope=SESSION_OWN,
         errors=(409,),
@@ -326,7 +328,7 @@ class OwnHelp(OwnCourseSession):
         helping, now, answer = self.parts.helping, time.time(), self.body.answer
         help = await helping.get(int(help_id), now)
         if help.session_id != record.id:
-            raise NotFound(f"There is no help {help_id} in this session, or it is over.")
+            raise NotFound(f"There is no help {help_id} in this session, or it has ended.")
         name = {"agree": "agree-to-help", "refuse": "refuse-help", "end": "end-help"}[answer]
         detail = f"{help.helper}, course {help.course}."
         async with self.audited(name, f"session {record.id}", record.user, detail):
@@ -343,7 +345,7 @@ class OwnGuests(OwnCourseSession):
     path = "session/guests"
 
     @Operation(
-        "Who beside its owner may be in the session that asks, now.",
+        "People besides the owner who may use this session now.",
         scope=SESSION_OWN,
         errors=(409,),
         tags=_SESSION,

@@ -44,8 +44,8 @@ class CoursePersonAction(CourseAction, SessionAction):
         for member in await self.parts.memberships.of(person, fresh=True):
             if member.course == self.kept.name:
                 return member
-        error = NotAllowed(f"{person} is not in the course '{self.kept.name}'.")
-        await self.deny(self.target, error, person, f"{person} is not in it.")
+        error = NotAllowed(f"{person} is not a member of the course '{self.kept.name}'.")
+        await self.deny(self.target, error, person, f"{person} is not a member.")
 
     async def living(self) -> dict[str, SessionRecord]:
         """Return the course's sessions that have not ended, by person."""
@@ -64,7 +64,7 @@ class CoursePersonAction(CourseAction, SessionAction):
         await self.member(person)
         record = (await self.living()).get(person)
         if record is None:
-            raise Conflict(f"{person} has no session of this course now.")
+            raise Conflict(f"{person} has no session of this course.")
         return record
 
     async def start(self, person: str) -> None:
@@ -85,7 +85,9 @@ class CoursePersonAction(CourseAction, SessionAction):
         """Deny a session of somebody who has not joined and would be charged for its GPUs."""
         member = await self.member(person)
         if person != self.person.name and not_joined(self.kept.course, member):
-            await self.deny(self.target, refusal(person), person, "They have not joined it.")
+            await self.deny(
+                self.target, refusal(person), person, "They have not joined the course."
+            )
 
     async def stop_one(self, record: SessionRecord) -> None:
         """Stop a session, in the name of the requester."""
@@ -116,7 +118,7 @@ class OpenOwn(CoursePersonAction):
     roles = EVERYONE
     admins = False
 
-    @Operation("Start one's own session of a course.", body=OpenDraft, errors=(409,))
+    @Operation("Start your own session of a course.", body=OpenDraft, errors=(409,))
     async def on_post(self, course: str) -> Done:
         """Start it by the Hub's rules for a launch of your own.
 
@@ -124,17 +126,17 @@ class OpenOwn(CoursePersonAction):
         """
         preview = self.body.preview
         if preview and self.role not in STAFF:
-            await self.deny(self.target, NotAllowed("Only the course's staff has previews."))
+            await self.deny(self.target, NotAllowed("Only the course's staff can open previews."))
         server = f"preview-{course}" if preview else self.kept.course.server
         name = self.person.name
         with contextlib.suppress(NotFound):
             if await self.parts.hub.runs(name, server):
-                return self.done("It runs already, or is about to.")
+                return self.done("Your session is already running or starting.")
         if not preview:
             await joined(self, course)
         async with self.audited("start-session", self.target, name):
             await self.parts.hub.start_server(name, server, {"course": course})
-        return self.told("It is being started.")
+        return self.told("Your session is starting.")
 
 
 class Join(CourseAction):
@@ -144,7 +146,7 @@ class Join(CourseAction):
     roles = EVERYONE
     admins = False
 
-    @Operation("Join a course that one is in: from then on its staff start one's sessions.")
+    @Operation("Join your course, so that its staff can start your sessions.")
     async def on_post(self, course: str) -> Done:
         """Join yourself, and nobody else."""
         async with self.audited("join-course", f"course {course}", self.person.name):
@@ -173,7 +175,7 @@ class StartPerson(CoursePersonAction):
     async def on_post(self, course: str, person: str) -> Done:
         """Start it within the course's resources, as if the student had pressed the button."""
         await self.start(person)
-        return self.told(f"{person}'s session is being started.")
+        return self.told(f"{person}'s session is starting.")
 
 
 class StopPerson(CoursePersonAction):
@@ -187,7 +189,7 @@ class StopPerson(CoursePersonAction):
         """Stop no other session of theirs. What they have saved stays."""
         record = await self.living_of(person)
         await self.stop_one(record)
-        return self.told(f"{person}'s session is being stopped.")
+        return self.told(f"{person}'s session is stopping.")
 
 
 class RestartPerson(CoursePersonAction):
@@ -196,7 +198,7 @@ class RestartPerson(CoursePersonAction):
     path = "courses/{course}/people/{person}/restart"
     parameters = _PERSON
 
-    @Operation("Stop a student's course session, and start it again.", errors=(409,))
+    @Operation("Restart a student's course session.", errors=(409,))
     async def on_post(self, course: str, person: str) -> Done:
         """Start it if there is none. The answer comes when the new one is asked for."""
         await self.startable(person)  # before anything is stopped
@@ -205,16 +207,14 @@ class RestartPerson(CoursePersonAction):
             await self.stop_one(record)
             await self._until_gone(person)
         await self.start(person)
-        return self.told(f"{person}'s session is being started again.")
+        return self.told(f"{person}'s session is restarting.")
 
     async def _until_gone(self, person: str) -> None:
         deadline = time.monotonic() + _STOPPING
         with contextlib.suppress(NotFound):  # the Hub has forgotten the server altogether
             while await self.parts.hub.runs(person, self.kept.course.server):
                 if time.monotonic() > deadline:
-                    raise Conflict(
-                        f"{person}'s session is still being stopped. Start it again in a moment."
-                    )
+                    raise Conflict(f"{person}'s session is still stopping. Try again in a moment.")
                 await asyncio.sleep(_LOOK)
 
 
@@ -276,8 +276,8 @@ class AllAction(CoursePersonAction):
         wanted = set(members if self.body.people is None else self.body.people)
         if strangers := sorted(wanted - members):
             names = ", ".join(strangers[:5]) + (" and others" if len(strangers) > 5 else "")
-            error = NotAllowed(f"Not in the course '{self.kept.name}': {names}.")
-            await self.deny(self.target, error, detail=f"Not in it: {names}.")
+            error = NotAllowed(f"Not members of the course '{self.kept.name}': {names}.")
+            await self.deny(self.target, error, detail=f"Not members: {names}.")
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def attempt(record: SessionRecord) -> PersonResult:
@@ -294,19 +294,19 @@ class AllAction(CoursePersonAction):
         done = sum(item.done for item in items)
         message = f"{done} of {len(items)} sessions {self.verb}."
         if not items:
-            message = "Nobody has a session of this course now."
+            message = "This course has no sessions now."
         return Results(message=self.told(message).message, done=done, items=tuple(items))
 
 
 def _absent(person: str) -> PersonResult:
-    return PersonResult(person=person, done=False, message="There is no session to act on.")
+    return PersonResult(person=person, done=False, message="There is no session.")
 
 
 class StopAll(AllAction):
     """Stop of everyone's sessions, or of some."""
 
     path = "courses/{course}/stop-all"
-    verb = "are being stopped"
+    verb = "are stopping"
 
     @Operation("Stop the course sessions of all students, or of some.", body=People)
     async def on_post(self, course: str) -> Results:
@@ -314,7 +314,7 @@ class StopAll(AllAction):
 
         async def stop(record: SessionRecord) -> str:
             await self.stop_one(record)
-            return "Is being stopped."
+            return "Stopping."
 
         return await self.for_all(stop)
 
@@ -347,14 +347,14 @@ class ExtendAll(AllAction):
                 account = record.account or record.user
                 job = snapshot.jobs.get(record.job_id)
                 if job is None or job.user != account:
-                    raise Conflict("It is over already.")
+                    raise Conflict("The session has already ended.")
                 await parts.situations.expect(record)
                 limits = await parts.cluster.associations(account)
                 running = parts.situations.running(record, job, snapshot, limits)
                 limit = extended(running, self.body.minutes, parts.extending, time.time())
                 await parts.control.extend(job.id, limit)
             assert job.end_time is not None and job.time_limit is not None  # extended saw it
-            return f"Its time is up at {clock(job.end_time + limit - job.time_limit)} now."
+            return f"The session now ends at {clock(job.end_time + limit - job.time_limit)}."
 
         return await self.for_all(extend)
 

@@ -22,7 +22,7 @@ class CourseRoom(CourseAction):
     roles = EVERYONE
     changers = STAFF
 
-    @Operation("Where a course's room is, and who is in it.", tags=_TAGS)
+    @Operation("A course's room: its state, its address, and who is in it.", tags=_TAGS)
     async def on_get(self, course: str) -> Room:
         """Return it to everyone in the course."""
         return await self.parts.rooms.of(self.kept, time.time())
@@ -37,9 +37,11 @@ class CourseRoom(CourseAction):
         name = self.person.name
         async with self.audited("open-room", f"course {course}", name):
             if self.role is None:
-                raise NotAllowed("Only the course's own instructors and assistants have its room.")
+                raise NotAllowed(
+                    "Only the course's own instructors and assistants can open its room."
+                )
             await self.parts.rooms.open(self.kept, name, time.time())
-        return self.done("The room is being opened.")
+        return self.done("The room is opening.")
 
     @Operation("Close a course's room.", errors=(409,), tags=_TAGS)
     async def on_delete(self, course: str) -> Done:
@@ -50,7 +52,7 @@ class CourseRoom(CourseAction):
         async with self.audited("close-room", f"course {course}") as line:
             record = await self.parts.rooms.close(self.kept, self.person.name)
             line.target, line.detail = f"session {record.id}", f"Opened by {record.user}."
-        return self.done("The room is being closed.")
+        return self.done("The room is closing.")
 
 
 ENDPOINTS = (CourseRoom,)

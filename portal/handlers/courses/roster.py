@@ -45,7 +45,7 @@ class RosterText(Frozen):
 class PersonQuery(Query):
     """Person who leaves."""
 
-    person: Annotated[Login, Field(description="Their user name.")]
+    person: Annotated[Login, Field(description="User name of the member.")]
 
 
 class CourseRoster(CourseAction):
@@ -54,7 +54,7 @@ class CourseRoster(CourseAction):
     path = "courses/{course}/roster"
     changers = INSTRUCTORS
 
-    @Operation("Who is in a course.", tags=TAGS)
+    @Operation("The members of a course.", tags=TAGS)
     async def on_get(self, course: str) -> Roster:
         """Return it to its staff and to admins."""
         return Roster(
@@ -63,7 +63,7 @@ class CourseRoster(CourseAction):
             group_error=self.parts.course_service.enrolment.troubles.get(course, ""),
         )
 
-    @Operation("Put people into a course.", body=RosterText, errors=(409,), tags=TAGS)
+    @Operation("Add members to a course.", body=RosterText, errors=(409,), tags=TAGS)
     async def on_post(self, course: str) -> Enrolled:
         """Report names that the directory does not know, and leave them out."""
         body: RosterText = self.body
@@ -76,10 +76,12 @@ class CourseRoster(CourseAction):
                 replace=body.replace,
                 trusted=self.person.may(COURSES_MANAGE),
             )
-            line.detail = f"As {body.role}: {_words(done.added)}. Off: {_words(done.removed)}."
+            line.detail = (
+                f"Added as {body.role}: {_words(done.added)}. Removed: {_words(done.removed)}."
+            )
         return done
 
-    @Operation("Take somebody off a course.", query=PersonQuery, errors=(409,), tags=TAGS)
+    @Operation("Remove a member from a course.", query=PersonQuery, errors=(409,), tags=TAGS)
     async def on_delete(self, course: str) -> None:
         """End their session of the course; their work stays in their home."""
         person = self.query.person
@@ -94,7 +96,7 @@ class CourseRosterCsv(CourseAction, CsvEndpoint):
     columns = ("person", "role", "source", "added_by", "added_at")
     times = frozenset({"added_at"})
 
-    @Operation("Who is in a course, as CSV.", media=MEDIA, tags=TAGS)
+    @Operation("The members of a course, as CSV.", media=MEDIA, tags=TAGS)
     async def rows(self) -> Sequence[CourseMember]:
         return await self.parts.store.members.of(self.kept.name)
 
@@ -107,7 +109,7 @@ def _words(names: Sequence[str]) -> str:
     """Return names for an entry of the audit log."""
     if len(names) > 20:
         return f"{len(names)} people"
-    return ", ".join(names) or "nobody"
+    return ", ".join(names) or "none"
 
 
 ENDPOINTS = (CourseRoster, CourseRosterCsv)

@@ -74,10 +74,12 @@ class CourseStarts(CourseAction):
     async def on_post(self, course: str) -> CourseStart:
         """Queue the start; it is worked off in the background."""
         kind, number = StartKind(self.body.kind), self.body.number
-        detail = f"A rehearsal of {number or 'all'}." if kind is StartKind.REHEARSAL else ""
+        detail = (
+            f"Rehearsal with {number or 'all'} sessions." if kind is StartKind.REHEARSAL else ""
+        )
         async with self.audited("start-course", f"course {course}", detail=detail) as line:
             if number is not None and kind is not StartKind.REHEARSAL:
-                raise InvalidRequest("'number' is for a rehearsal; leave it out.", "number")
+                raise InvalidRequest("'number' is for rehearsals only; remove it.", "number")
             kept = await self.parts.memberships.course(course, fresh=True)
             _demand_running(kept, kind)
             work = self.parts.course_work
@@ -96,9 +98,7 @@ class OneStart(CourseAction):
     parameters = _WITH_START
     roles = STAFF
 
-    @Operation(
-        "One start of a course: how far each person's session is, and the report.", tags=_TAGS
-    )
+    @Operation("A start of a course: the state of each session, and the report.", tags=_TAGS)
     async def on_get(self, course: str, start: str) -> StartDetail:
         """Return a start of this course only."""
         course_start = await start_of(self, course, start)
@@ -119,7 +119,7 @@ class CancelStart(CourseAction):
     roles = STAFF
 
     @Operation(
-        "Start no more sessions of it; those of a rehearsal are stopped, others stay.",
+        "Cancel a start: sessions of a rehearsal are stopped, others keep running.",
         tags=_TAGS,
         errors=(409,),
     )
@@ -130,7 +130,7 @@ class CancelStart(CourseAction):
         ):
             course_start = await start_of(self, course, start)
             number = await self.parts.course_work.starter.cancel(course_start, self.person.name)
-        return self.done(f"{number} sessions are not started any more.")
+        return self.done(f"Cancelled. {number} sessions will not be started.")
 
 
 class Reserved(CourseAction):
@@ -139,7 +139,7 @@ class Reserved(CourseAction):
     path = "courses/{course}/reservations"
     roles = STAFF
 
-    @Operation("The next meetings of a course, and how far the reservation of each is.", tags=_TAGS)
+    @Operation("The next meetings of a course with their reservations.", tags=_TAGS)
     async def on_get(self, course: str) -> CourseReservations:
         """Return those from now on."""
         shown = await self.parts.course_work.reservations.shown(self.kept, time.time())
@@ -158,11 +158,13 @@ def _demand_running(kept: KeptCourse, kind: StartKind) -> None:
     """Raise Conflict if the Hub would refuse every session."""
     now = time.time()
     if kept.state is not CourseState.APPROVED:
-        raise Conflict(f"The course is {kept.state}: it starts sessions once it is approved.")
+        raise Conflict(f"The course is {kept.state}. Sessions can start after it is approved.")
     if why := ended(kept, now):
         raise Conflict(why)
     if kind is not StartKind.REHEARSAL and not runs(kept, now):
-        raise Conflict(f"The course begins on {kept.course.begins}. Rehearse it until then.")
+        raise Conflict(
+            f"The course begins on {kept.course.begins}. Until then, you can rehearse a start."
+        )
 
 
 ENDPOINTS = (CourseStarts, OneStart, CancelStart, Reserved)

@@ -65,7 +65,7 @@ class CourseReadiness(CourseAction):
 
     path = "courses/{course}/readiness"
 
-    @Operation("Whether a course can be held.", tags=TAGS)
+    @Operation("The readiness of a course.", tags=TAGS)
     async def on_get(self, course: str) -> Readiness:
         """Compare demand with supply.
 

@@ -31,15 +31,15 @@ _AHEAD = 200 * 86400.0  # seconds in which a next meeting is looked for
 _NEXT = 5
 _STATES = {
     CourseState.DRAFT: ("other", "draft"),
-    CourseState.REQUESTED: ("waits", "waits for an admin"),
+    CourseState.REQUESTED: ("waits", "waiting for approval"),
     CourseState.REFUSED: ("bad", "refused"),
     CourseState.APPROVED: ("runs", "approved"),
     CourseState.ARCHIVED: ("held", "archived"),
 }
 _OWN = {
-    SessionState.PENDING: "Your session waits for Slurm.",
+    SessionState.PENDING: "Your session is waiting in the Slurm queue.",
     SessionState.STARTING: "Your session is starting.",
-    SessionState.RUNNING: "Your session runs.",
+    SessionState.RUNNING: "Your session is running.",
 }
 
 
@@ -82,7 +82,7 @@ class CoursePageBase(Page):
         running = runs(kept, now)
         if kept.state is CourseState.APPROVED and not running:
             over = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date() > course.ends
-            look, state = ("held", "over") if over else ("waits", "not begun")
+            look, state = ("held", "ended") if over else ("waits", "upcoming")
         elif running:
             state = "running"
         open_ = kept.state is not CourseState.ARCHIVED
@@ -112,7 +112,7 @@ class CoursePageBase(Page):
         if self.manages:
             return None
         await self.refused(f"course {name}")
-        raise NotAllowed(f"There is no course '{name}' for you.")
+        raise NotAllowed(f"There is no course '{name}' that you can access.")
 
     def own_session(self, kept: KeptCourse) -> SessionRecord | None:
         """Return this person's live session of the course, as the dashboard has it."""
@@ -203,7 +203,7 @@ class CourseNewPage(CoursePageBase):
         if not self.creates:
             await self.refused("courses/new")
             raise NotAllowed(
-                "You may not make courses here. Ask an admin of the portal to make you an "
+                "You are not allowed to create courses. Ask an admin of the portal to make you an "
                 "instructor."
             )
         return {"editing": await self.editing()}

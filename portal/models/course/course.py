@@ -122,17 +122,17 @@ class Course(Frozen):
     @classmethod
     def _a_zone(cls, value: str) -> str:
         if value not in zones():
-            raise ValueError(f"'{value}' is no time zone such as 'Europe/Berlin'")
+            raise ValueError(f"'{value}' is not a time zone; an example is 'Europe/Berlin'")
         return value
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.ends < self.begins:
-            raise ValueError("the course ends before it begins")
+            raise ValueError("the last day is before the first day")
         if self.begins.year < _YEARS[0] or self.ends.year > _YEARS[1]:
-            raise ValueError(f"a course is in the years {_YEARS[0]} to {_YEARS[1]}")
+            raise ValueError(f"the dates must be in the years {_YEARS[0]} to {_YEARS[1]}")
         if (self.ends - self.begins).days > 2 * 366:
-            raise ValueError("a course takes two years at most; copy it to the next term")
+            raise ValueError("a course lasts two years at most; copy it to the next term")
         return self
 
     @property

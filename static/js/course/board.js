@@ -1,4 +1,4 @@
-// The live board of a course: every student a tile, renewed every few seconds while somebody looks.
+// The live board of a course: a tile for each student, updated every few seconds while the page is visible.
 
 import { call, facts, now } from "../api.js";
 import { tell } from "../dialog.js";
@@ -12,13 +12,13 @@ import { Starting } from "./starting.js";
 import { byActivity, byName, byNeed, byUse, seat } from "./tile.js";
 import { at, when } from "./words.js";
 
-const PAUSE = 3000; // milliseconds between two looks
+const PAUSE = 3000; // milliseconds between two requests
 const SORTS = { "": byNeed, name: byName, activity: byActivity, gpu: byUse };
 const WHICH = ["hand", "running", "waiting", "failed", "none"];
 
 const course = JSON.parse(byId("course-facts").textContent);
 course.user = facts.user;
-course.bare = !course.role; // an admin, who is not of its staff
+course.bare = !course.role; // an admin who is not on the course's staff
 let board = course.board;
 let tiles = board.tiles ?? [];
 const query = new URLSearchParams(window.location.search);
@@ -41,7 +41,7 @@ const fits = (tile) => {
   return !text || [tile.person, tile.words, tile.hand, ...(tile.nodes ?? []), ...(tile.notebooks ?? [])].some((word) => word?.toLowerCase().includes(text));
 };
 
-// Draws what has changed; what has the focus keeps it.
+// Draws the tiles that changed, without moving the focus.
 function draw() {
   const list = tiles.filter(fits).sort(SORTS[view.sort] ?? byNeed);
   const place = byId("tiles");
@@ -53,7 +53,7 @@ function draw() {
     if (there?.text === text) return there.element;
     const element = seat(tile, {
       chosen: chosen.has(tile.person),
-      onOpen: () => person.open(tiles.find((one) => one.person === tile.person) ?? tile),
+      onOpen: () => person.open(tiles.find((other) => other.person === tile.person) ?? tile),
       onChoose: (on) => choose(tile.person, on),
       quick: person.quick(tile).filter(Boolean),
     });
@@ -63,12 +63,12 @@ function draw() {
   const same = place.children.length === wanted.length && wanted.every((element, position) => place.children[position] === element);
   if (!same) {
     place.replaceChildren(...wanted);
-    if (held) [...(place.querySelector(`[data-person="${CSS.escape(held.person ?? "")}"]`)?.querySelectorAll("button, input") ?? [])].find((one) => one.className === held.what)?.focus();
+    if (held) [...(place.querySelector(`[data-person="${CSS.escape(held.person ?? "")}"]`)?.querySelectorAll("button, input") ?? [])].find((control) => control.className === held.what)?.focus();
   }
   const empty = byId("tiles-empty");
   if (tiles.length) {
     empty.hidden = list.length > 0;
-    setText(empty, "No student fits.");
+    setText(empty, "No students match.");
   }
   for (const place of document.querySelectorAll("[data-count]")) {
     const name = place.dataset.count;
@@ -81,14 +81,14 @@ function draw() {
   person.follow(tiles);
 }
 
-// Ages on a tile are written anew once a minute.
+// The ages on a tile are updated once a minute.
 const minute = (tile) => (tile.last_activity || tile.hand_at ? Math.floor(now() / 60) : 0);
 
 function choose(name, on) {
   if (on) chosen.add(name);
   else chosen.delete(name);
   const there = shown.get(name);
-  if (there) there.text = ""; // drawn anew the next time
+  if (there) there.text = ""; // redraw it the next time
   everyone.chosen([...chosen].sort(), () => {
     chosen.clear();
     draw();
@@ -116,7 +116,7 @@ function fresh(state, message = "") {
   const age = board.taken_at ? now() - board.taken_at : null;
   const stale = Boolean(board.error);
   place.className = `fresh fresh-${state === "lost" ? "lost" : stale ? "stale" : "live"}`;
-  setText(byId("fresh-text"), state === "lost" ? message : stale ? `${board.error} As it was ${duration(age ?? 0)} ago.` : `live${board.simulated ? ", GPU use is simulated" : ""}`);
+  setText(byId("fresh-text"), state === "lost" ? message : stale ? `${board.error} Last update ${duration(age ?? 0)} ago.` : `live${board.simulated ? ", simulated GPU use" : ""}`);
 }
 
 async function refresh() {
@@ -142,27 +142,27 @@ function turn(changes = {}) {
 byId("find").value = view.text;
 byId("sort").value = view.sort in SORTS ? view.sort : "";
 
-// Messages that are shown now, to withdraw them.
+// Lists the current messages, each with a button to withdraw it.
 async function messages() {
   try {
     const { items } = await call(at(course.course, "messages"));
-    const live = items.filter((one) => one.ends_at > now());
+    const live = items.filter((message) => message.ends_at > now());
     byId("said").hidden = !live.length;
     fill(
       byId("messages"),
-      live.map((one) =>
+      live.map((message) =>
         el(
           "li.entry",
           {},
-          el("div", {}, el("p.entry-text", {}, one.text), el("p.portal-facts", {}, el("span", {}, one.by), el("span", {}, "until ", when(one.ends_at)))),
+          el("div", {}, el("p.entry-text", {}, message.text), el("p.portal-facts", {}, el("span", {}, message.by), el("span", {}, "until ", when(message.ends_at)))),
           el(
             "button.btn.btn-sm.btn-outline-contrast",
             {
               type: "button",
               onclick: async () => {
                 await tell(async () => {
-                  await call(at(course.course, "messages", String(one.id)), { method: "DELETE" });
-                  return "It is withdrawn.";
+                  await call(at(course.course, "messages", String(message.id)), { method: "DELETE" });
+                  return "Message withdrawn.";
                 });
                 said.now();
               },
@@ -177,7 +177,7 @@ async function messages() {
   }
 }
 
-// Why nobody can be helped here, if so.
+// Reads the course's rules for help, and why help is off if it is.
 async function policy() {
   if (course.bare) return;
   try {

@@ -1,4 +1,4 @@
-// A course for its staff: what can be done with it, and what the tab that is open shows of it.
+// A course's page for its staff: the actions, and the content of the open tab.
 
 import { call, loginEnded } from "../api.js";
 import { ask, tell } from "../dialog.js";
@@ -17,7 +17,7 @@ import { at } from "./words.js";
 export const facts = JSON.parse(byId("course-facts").textContent);
 export const { name } = facts.course.course;
 
-// The course as it is saved, with what may be done with it.
+// The saved course, with the actions that the user may take.
 let detail = { ...facts.course, may: [] };
 export const kept = () => detail;
 export function keep(fresh) {
@@ -60,15 +60,15 @@ async function rehearse(starting) {
   const students = items.filter((member) => member.role === "student").length;
   const number = await ask({
     title: "Rehearse a start",
-    text: "So many sessions are started as for a meeting, looked at, and thrown away. Nobody’s own are touched.",
+    text: "Starts this number of sessions as for a meeting, checks them, and stops them again. Other sessions are not affected.",
     action: "Rehearse",
-    field: { label: "How many", required: true, value: String(Math.max(1, Math.min(30, students))), maxlength: 4 },
+    field: { label: "Number of sessions", required: true, value: String(Math.max(1, Math.min(30, students))), maxlength: 4 },
   });
   if (number === null) return;
   await tell(async () => {
     const start = await call(at(name, "starts"), { method: "POST", body: { kind: "rehearsal", number: Number(number) } });
     starting.follow(start.id);
-    return "The rehearsal has begun.";
+    return "Rehearsal started.";
   });
 }
 

@@ -1,5 +1,5 @@
-// The form of a course, checked by the API while one types; what was typed and not saved stays in the
-// tab until it is.
+// The form of a course. The API checks it while the user types; unsaved input is kept in this tab of the
+// browser.
 
 import { call } from "../api.js";
 import { DefinitionForm } from "../curate/form.js";
@@ -9,10 +9,10 @@ import { count } from "../words.js";
 import { courseGroups } from "./fields.js";
 import { Term } from "./term.js";
 
-const PAUSE = 350; // milliseconds without a key
+const PAUSE = 350; // milliseconds since the last key
 
 export class CourseEditor {
-  // `key` names what is kept in this tab, `name` the course that is there already; `onState({problems, changed})` hears every check.
+  // `key` names the draft in this tab, `name` the existing course; `onState({problems, changed})` is called after every check.
   constructor({ key, editing, name = undefined, fixed = [], readOnly = false, onState = (_) => {} }) {
     this.draft = new Draft(`portal-course ${key}`);
     this.onState = onState;
@@ -37,7 +37,7 @@ export class CourseEditor {
     return JSON.stringify(this.value) !== this.saved;
   }
 
-  // Shows what is saved now.
+  // Shows the saved course.
   open(course) {
     this.form.value = course;
     this.saved = JSON.stringify(this.value);
@@ -45,7 +45,7 @@ export class CourseEditor {
     this.onState({ problems: [], changed: false });
   }
 
-  // Shows what is not saved.
+  // Shows an unsaved draft.
   edit({ course }) {
     this.form.value = course;
     this.#typed();
@@ -56,17 +56,17 @@ export class CourseEditor {
     this.saved = JSON.stringify(this.value);
   }
 
-  // Asks the API; whether it could be saved so.
+  // Asks the API to check the form; resolves to true if it can be saved.
   async validate() {
-    this.check.cancel(); // or what was typed before would be asked again, and this answer be an old one
+    this.check.cancel(); // a pending check would make this answer outdated
     this.asked += 1;
     const mine = this.asked;
     setText(this.status, "Checking…");
     try {
       const { problems } = await call("courses/validate", { method: "POST", body: { course: this.value, name: this.name } });
-      if (mine !== this.asked) return false; // somebody has typed since
+      if (mine !== this.asked) return false; // the user has typed since
       this.#show(problems);
-      return !problems.some((one) => !one.hint);
+      return !problems.some((problem) => !problem.hint);
     } catch (error) {
       if (mine !== this.asked) return false;
       setText(this.status, error.message);
@@ -84,13 +84,13 @@ export class CourseEditor {
   #show(problems) {
     const others = this.form.show(problems);
     fill(this.others, others.map(({ field, message }) => el("li", {}, field && !message.includes(field) ? `${field}: ${message}` : message)));
-    const wrong = problems.filter((one) => !one.hint).length;
-    setText(this.status, wrong ? `${count(wrong, "thing is", "things are")} to be put right.` : this.changed ? "Nothing is wrong. Not saved yet." : "Nothing is wrong.");
+    const wrong = problems.filter((problem) => !problem.hint).length;
+    setText(this.status, wrong ? `${count(wrong, "problem")} to fix.` : this.changed ? "No problems. Not saved yet." : "No problems.");
     this.onState({ problems, changed: this.changed });
   }
 }
 
-// What the fields of the form offer while one types.
+// Suggestions for the fields of the form.
 function lists(offers) {
   for (const [id, values] of Object.entries(offers)) {
     byId("editor-form").append(el("datalist", { id }, values.map((value) => el("option", { value }))));

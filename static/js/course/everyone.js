@@ -1,4 +1,4 @@
-// What is done to all students of a course, or to those who are selected, each with a result.
+// Actions on all students of a course, or on the selected ones, with a result for each.
 
 import { call, facts } from "../api.js";
 import { announce, byId, el, fill } from "../dom.js";
@@ -8,7 +8,7 @@ import { at, names, person } from "./words.js";
 
 const AT_ONCE = 6;
 
-// Runs `work(name)` for each of `list`, some at a time; resolves to {person, done, message} of each.
+// Runs `work(name)` for each name in `list`, a few at a time; resolves to {person, done, message} of each.
 export async function each(list, work) {
   const queue = [...list];
   const results = [];
@@ -26,11 +26,11 @@ export async function each(list, work) {
   return results.sort((a, b) => a.person.localeCompare(b.person));
 }
 
-// Says what came of it; for whom it failed, and why, stays on the page.
+// Shows the result; failures stay on the page with their reasons.
 export function report(message, items) {
-  const failed = items.filter((one) => !one.done);
+  const failed = items.filter((item) => !item.done);
   const reasons = new Map();
-  for (const one of failed) reasons.set(one.message, [...(reasons.get(one.message) ?? []), one.person]);
+  for (const { message: why, person: name } of failed) reasons.set(why, [...(reasons.get(why) ?? []), name]);
   if (!failed.length) {
     toast(message);
     return;
@@ -38,7 +38,7 @@ export function report(message, items) {
   announce(message);
   const note = el(
     "div.alert.alert-warning.trouble",
-    { role: "group", "aria-label": "What could not be done" },
+    { role: "group", "aria-label": "Failed actions" },
     el("p", {}, el("strong", {}, message)),
     el("ul.plain", {}, [...reasons].map(([why, who]) => el("li", {}, `${names(who)}: ${why}`))),
     el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => note.remove() }, "Close"),
@@ -49,8 +49,7 @@ export function report(message, items) {
 const button = (words, look, onclick) => el(`button.btn.btn-sm.btn-${look}`, { type: "button", onclick }, words);
 
 export class Everyone {
-  // `course`: the page's facts; `onDone()` is called after something was done; `living()` gives the
-  // names of those who have a session.
+  // `course`: the page's facts; `onDone()` is called after an action, `onStarted(start)` after a start.
   constructor(course, { onDone, onStarted }) {
     this.course = course;
     this.onDone = onDone;
@@ -68,7 +67,7 @@ export class Everyone {
     byId("for-all").append(this.file);
   }
 
-  // The buttons for those who are selected; `clear()` selects nobody.
+  // Shows the buttons for the selected students; `clear()` clears the selection.
   chosen(list, clear) {
     const place = byId("chosen");
     place.hidden = !list.length;
@@ -81,42 +80,42 @@ export class Everyone {
       button("Start", "jupyter", () => this.startSome(list)),
       button("Extend…", "outline-contrast", () => this.extend(list)),
       button("Stop…", "outline-danger.portal-danger", () => this.stop(list)),
-      button("Select nobody", "outline-contrast", clear),
+      button("Clear selection", "outline-contrast", clear),
     );
   }
 
   async startAll() {
     if (!this.course.running) {
-      toast("The course does not run now: it is not approved, or today is none of its days.", true);
+      toast("The course is not running: it is not approved, or today is outside its dates.", true);
       return;
     }
     await tell(async () => {
       const start = await call(at(this.course.course, "starts"), { method: "POST", body: { kind: "all" } });
       this.onStarted(start);
-      return "Sessions are being started for everyone who has none.";
+      return "Starting sessions for all students without one.";
     });
     this.onDone();
   }
 
   async startSome(list) {
     const items = await each(list, (name) => call(person(this.course.course, name, "start"), { method: "POST", body: {} }));
-    report(`${items.filter((one) => one.done).length} of ${count(items.length, "session")} are being started.`, items);
+    report(`${items.filter((item) => item.done).length} of ${count(items.length, "session")} are starting.`, items);
     this.onDone();
   }
 
   async stop(list) {
-    const whose = list ? `the sessions of ${names(list, 5)}` : "everyone’s session of this course";
-    const sure = await ask({ title: `Stop ${whose}?`, text: "What is not saved is lost. Files stay.", action: list ? "Stop them" : "Stop all", danger: true });
+    const sessions = list ? `the sessions of ${names(list, 5)}` : "all sessions of this course";
+    const sure = await ask({ title: `Stop ${sessions}?`, text: "Unsaved work is lost. Saved files stay.", action: list ? "Stop sessions" : "Stop all", danger: true });
     if (sure === null) return;
     await this.#all("stop-all", { people: list });
   }
 
   async extend(list) {
     const minutes = await ask({
-      title: list ? `Extend the sessions of ${names(list, 5)}` : "Extend everyone’s session",
-      text: "Each as far as the course, its partition and account allow.",
+      title: list ? `Extend the sessions of ${names(list, 5)}` : "Extend all sessions",
+      text: "Each session is extended as far as the course, its partition and its account allow.",
       action: "Extend",
-      field: { label: "By", choices: this.course.minutes.map((one) => [String(one), duration(60 * one)]) },
+      field: { label: "Extend by", choices: this.course.minutes.map((number) => [String(number), duration(60 * number)]) },
     });
     if (minutes) await this.#all("extend-all", { people: list, minutes: Number(minutes) });
   }
@@ -124,7 +123,7 @@ export class Everyone {
   /** @param {"stop-all" | "extend-all"} verb @param {object} body */
   async #all(verb, body) {
     await tell(async () => {
-      announce("This is being done, some at a time.");
+      announce("Working through the sessions…");
       const answer = await call(at(this.course.course, verb), { method: "POST", body });
       report(answer.message, answer.items);
     });
@@ -134,14 +133,14 @@ export class Everyone {
   async message() {
     const text = await ask({
       title: "Message to all",
-      text: "JupyterLab shows it to everyone in a session of this course for an hour, or until you withdraw it.",
+      text: "JupyterLab shows the message in all sessions of this course for an hour, or until you withdraw it.",
       action: "Send",
       field: { label: "Message", rows: 3, required: true, maxlength: 1000 },
     });
     if (!text) return;
     await tell(async () => {
       await call(at(this.course.course, "messages"), { method: "POST", body: { text } });
-      return "Your message is shown in Lab.";
+      return "JupyterLab shows your message.";
     });
     this.onDone();
   }
@@ -156,35 +155,35 @@ export class Everyone {
     if (!file) return;
     const folder = await ask({
       title: `Hand out ${file.name}`,
-      text: "It comes into everyone’s folder within seconds. What a student has changed is never overwritten.",
+      text: "The file appears in everyone’s course folder within seconds. Files that students changed are never overwritten.",
       action: "Hand out",
-      field: { label: "Name of the file in their folder", required: true, value: file.name, maxlength: 200 },
+      field: { label: "File name in the course folder", required: true, value: file.name, maxlength: 200 },
     });
     if (!folder) return;
     await tell(async () => {
       await sendFile(this.course.course, folder, file);
-      return `${folder} is handed out.`;
+      return `${folder} was handed out.`;
     });
     this.onDone();
   }
 
   async collect() {
     const folder = await ask({
-      title: "Collect a folder from all",
-      text: "A dated copy is taken from everyone who has a session, and from others once they have one.",
+      title: "Collect a folder from everyone",
+      text: "A dated copy is taken from every running session now, and from other sessions when they start.",
       action: "Collect",
       field: { label: "Folder", required: true, maxlength: 300 },
     });
     if (!folder) return;
     await tell(async () => {
       await call(at(this.course.course, "collects"), { method: "POST", body: { folder } });
-      return `${folder} is being collected. It is on the course’s page.`;
+      return `Collecting ${folder}. The files appear on the Files tab.`;
     });
     this.onDone();
   }
 }
 
-// Hands one file out: its bytes as they are.
+// Hands out a file, unchanged.
 export async function sendFile(course, path, file) {
   const url = new URL(`${facts.prefix}api/v1/${at(course, "handouts")}`, window.location.origin);
   url.searchParams.set("path", path);

@@ -1,4 +1,4 @@
-// What a course hands out, and what it has collected.
+// Handouts and collected folders of a course.
 
 import { apiUrl, call } from "../api.js";
 import { ask, tell } from "../dialog.js";
@@ -8,7 +8,7 @@ import { count } from "../words.js";
 import { sendFile } from "./everyone.js";
 import { at, names, when } from "./words.js";
 
-const SOURCES = { none: "Files are handed out from this page.", git: "Files come from a git repository, and from this page.", folder: "Files come from a folder, and from this page." };
+const SOURCES = { none: "Files are handed out from this page.", git: "Files come from a git repository and from this page.", folder: "Files come from a folder and from this page." };
 
 export class Files {
   constructor(course, facts) {
@@ -17,7 +17,7 @@ export class Files {
     this.file = el("input", { type: "file", hidden: true, "aria-hidden": "true", tabindex: "-1", onchange: () => this.#upload() });
   }
 
-  // Shows both.
+  // Shows handouts and collected folders.
   async show(course) {
     const [handouts, collects] = await Promise.all([this.#ask("handouts"), this.#ask("collects")]);
     if (!handouts && !collects) {
@@ -43,39 +43,39 @@ export class Files {
       "div.files-one",
       {},
       el("h3", {}, "Handed out"),
-      problem ? el("div.alert.alert-warning.trouble", {}, `${problem} ${files.length ? "What was handed out before stays." : ""}`) : null,
+      problem ? el("div.alert.alert-warning.trouble", {}, `${problem} ${files.length ? "Files handed out earlier stay available." : ""}`) : null,
       answer.left_out ? el("p.portal-quiet", {}, answer.left_out) : null,
       files.length
-        ? el("details", { open: files.length <= 12 }, el("summary", {}, `${count(files.length, "file")}, ${bytes(answer.size)}`), el("ul.plain.files-list", {}, files.map((one) => this.#file(one))))
-        : el("p.portal-quiet", {}, "Nothing yet."),
-      revisions.length ? el("p.portal-quiet", {}, "Last: ", revisions[0].message || revisions[0].revision.slice(0, 10), `, by ${revisions[0].by}, `, when(revisions[0].at)) : null,
+        ? el("details", { open: files.length <= 12 }, el("summary", {}, `${count(files.length, "file")}, ${bytes(answer.size)}`), el("ul.plain.files-list", {}, files.map((file) => this.#file(file))))
+        : el("p.portal-quiet", {}, "No files have been handed out."),
+      revisions.length ? el("p.portal-quiet", {}, "Last change: ", revisions[0].message || revisions[0].revision.slice(0, 10), `, by ${revisions[0].by}, `, when(revisions[0].at)) : null,
       this.staff
         ? el(
             "div.entry-actions.course-steps",
             {},
             el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => this.file.click() }, "Hand out a file…"),
-            this.kept.handouts?.kind !== "none" ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#refresh() }, "Look for changes now") : null,
+            this.kept.handouts?.kind !== "none" ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#refresh() }, "Check for changes") : null,
           )
         : null,
     );
   }
 
-  #file(one) {
+  #file(file) {
     return el(
       "li",
       {},
-      el("code", {}, one.path),
-      el("span.portal-quiet", {}, ` ${bytes(one.size)}${one.uploaded ? ", from this page" : ""} `),
-      one.uploaded && this.staff ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `No longer hand out ${one.path}`, onclick: () => this.#takeBack(one) }, "Take back") : null,
+      el("code", {}, file.path),
+      el("span.portal-quiet", {}, ` ${bytes(file.size)}${file.uploaded ? ", from this page" : ""} `),
+      file.uploaded && this.staff ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Withdraw ${file.path}`, onclick: () => this.#takeBack(file) }, "Withdraw") : null,
     );
   }
 
-  async #takeBack(one) {
-    const sure = await ask({ title: `No longer hand out ${one.path}?`, text: "Who has changed theirs keeps it.", action: "Take back", danger: true });
+  async #takeBack(file) {
+    const sure = await ask({ title: `Withdraw ${file.path}?`, text: "The file is no longer handed out. Files that students changed are kept.", action: "Withdraw", danger: true });
     if (sure === null) return;
     await tell(async () => {
-      await call(at(this.course, "handouts"), { method: "DELETE", query: { path: one.path } });
-      return "It is handed out no longer.";
+      await call(at(this.course, "handouts"), { method: "DELETE", query: { path: file.path } });
+      return "File withdrawn.";
     });
     this.show(this.kept);
   }
@@ -87,31 +87,32 @@ export class Files {
       {},
       el("h3", {}, "Collected"),
       items.length
-        ? el("ul.entries", {}, items.map((one) => this.#collect(one)))
-        : el("p.portal-quiet", {}, "Nothing yet."),
+        ? el("ul.entries", {}, items.map((collection) => this.#collect(collection)))
+        : el("p.portal-quiet", {}, "No folders have been collected."),
       this.staff ? el("div.entry-actions.course-steps", {}, el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#begin() }, "Collect a folder…")) : null,
     );
   }
 
-  #collect(one) {
-    const problems = one.given.filter((person) => person.message);
+  #collect(collection) {
+    const { folder, given, missing, size } = collection;
+    const problems = given.filter((person) => person.message);
     return el(
       "li.entry",
       {},
       el(
         "div",
         {},
-        el("p.entry-text", {}, el("code", {}, one.folder), ` from ${count(one.given.length - problems.length, "person", "people")}${one.size ? `, ${bytes(one.size)}` : ""}`),
-        problems.length ? el("details", {}, el("summary", {}, `${problems.length} had nothing to give`), el("ul.plain", {}, problems.map((person) => el("li", {}, `${person.person}: ${person.message}`)))) : null,
-        one.missing.length ? el("p.portal-quiet", {}, `Not yet: ${names(one.missing)}.`) : null,
-        el("p.portal-facts", {}, el("span", {}, one.by), el("span", {}, when(one.at)), el("span", {}, one.closed_at ? "closed" : "still open")),
+        el("p.entry-text", {}, el("code", {}, folder), ` from ${count(given.length - problems.length, "person", "people")}${size ? `, ${bytes(size)}` : ""}`),
+        problems.length ? el("details", {}, el("summary", {}, `${problems.length} with a problem`), el("ul.plain", {}, problems.map((person) => el("li", {}, `${person.person}: ${person.message}`)))) : null,
+        missing.length ? el("p.portal-quiet", {}, `Missing: ${names(missing)}.`) : null,
+        el("p.portal-facts", {}, el("span", {}, collection.by), el("span", {}, when(collection.at)), el("span", {}, collection.closed_at ? "closed" : "open")),
       ),
       this.staff
         ? el(
             "div.entry-actions",
             {},
-            el("a.btn.btn-sm.btn-jupyter", { href: apiUrl(at(this.course, "collects", one.id, "download")).href, download: true }, "Download"),
-            one.closed_at ? null : el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#close(one) }, "Close"),
+            el("a.btn.btn-sm.btn-jupyter", { href: apiUrl(at(this.course, "collects", collection.id, "download")).href, download: true }, "Download"),
+            collection.closed_at ? null : el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#close(collection) }, "Close collection"),
           )
         : null,
     );
@@ -121,11 +122,11 @@ export class Files {
     const [file] = this.file.files;
     this.file.value = "";
     if (!file) return;
-    const name = await ask({ title: `Hand out ${file.name}`, text: "It comes into everyone’s folder. What a student has changed is never overwritten.", action: "Hand out", field: { label: "Name of the file in their folder", required: true, value: file.name, maxlength: 200 } });
+    const name = await ask({ title: `Hand out ${file.name}`, text: "The file appears in everyone’s course folder. Files that students changed are never overwritten.", action: "Hand out", field: { label: "File name in the course folder", required: true, value: file.name, maxlength: 200 } });
     if (!name) return;
     await tell(async () => {
       await sendFile(this.course, name, file);
-      return `${name} is handed out.`;
+      return `${name} was handed out.`;
     });
     this.show(this.kept);
   }
@@ -133,25 +134,25 @@ export class Files {
   async #refresh() {
     await tell(async () => {
       await call(at(this.course, "handouts", "refresh"), { method: "POST", body: {} });
-      return "The newest files are handed out.";
+      return "The newest files were handed out.";
     });
     this.show(this.kept);
   }
 
   async #begin() {
-    const folder = await ask({ title: "Collect a folder from all", text: "A dated copy is taken from everyone who has a session, and from others once they have one.", action: "Collect", field: { label: "Folder", required: true, maxlength: 300 } });
+    const folder = await ask({ title: "Collect a folder from everyone", text: "A dated copy is taken from every running session now, and from other sessions when they start.", action: "Collect", field: { label: "Folder", required: true, maxlength: 300 } });
     if (!folder) return;
     await tell(async () => {
       await call(at(this.course, "collects"), { method: "POST", body: { folder } });
-      return `${folder} is being collected.`;
+      return `Collecting ${folder}.`;
     });
     this.show(this.kept);
   }
 
-  async #close(one) {
+  async #close(collection) {
     await tell(async () => {
-      await call(at(this.course, "collects", one.id, "close"), { method: "POST", body: {} });
-      return "Nothing more is taken.";
+      await call(at(this.course, "collects", collection.id, "close"), { method: "POST", body: {} });
+      return "Collection closed.";
     });
     this.show(this.kept);
   }

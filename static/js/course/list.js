@@ -1,4 +1,4 @@
-// The list of courses: for admins, what each request needs set against what there is, and the answer.
+// The list of courses: for admins, the readiness of each request and the buttons to answer it.
 
 import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
@@ -6,7 +6,7 @@ import { byId, el, fill } from "../dom.js";
 import { showReadiness } from "./readiness.js";
 import { at } from "./words.js";
 
-async function look(entry) {
+async function readiness(entry) {
   const place = entry.querySelector("[data-readiness]");
   try {
     showReadiness(place, null, await call(at(entry.dataset.course, "readiness")));
@@ -21,10 +21,10 @@ async function answer(entry, verb) {
   const refuse = verb === "refuse";
   const said = await ask({
     title: `${refuse ? "Refuse" : "Approve"} “${title}”?`,
-    text: refuse ? "Its instructor reads why, changes it and asks again." : "It runs on its days from now on.",
+    text: refuse ? "The instructor sees your reason, and can change the course and request approval again." : "Students can start sessions on the days of the course.",
     action: refuse ? "Refuse" : "Approve",
     danger: refuse,
-    field: { label: refuse ? "Why" : "A word to its instructor", required: refuse, rows: 3, maxlength: 2000 },
+    field: { label: refuse ? "Reason" : "Message to the instructor", required: refuse, rows: 3, maxlength: 2000 },
   });
   if (said === null) return;
   const done = await tell(async () => {
@@ -35,6 +35,6 @@ async function answer(entry, verb) {
 }
 
 for (const entry of byId("requests")?.querySelectorAll("[data-course]") ?? []) {
-  look(entry);
+  readiness(entry);
   for (const button of entry.querySelectorAll("[data-answer]")) button.addEventListener("click", () => answer(entry, button.dataset.answer));
 }

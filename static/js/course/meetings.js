@@ -1,4 +1,4 @@
-// The next meetings of a course with what is reserved for each, and why where it is not.
+// The next meetings of a course, each with the state of its reservation.
 
 import { call } from "../api.js";
 import { byId, el, fill, setText } from "../dom.js";
@@ -20,28 +20,28 @@ export async function meetings(course) {
       call(at(course, "meetings")),
       call(at(course, "reservations")).catch(() => ({ items: [] })),
     ]);
-    const by = new Map((reserved.items ?? []).map((one) => [Math.round(one.begins), one]));
-    setText(byId("meetings-count"), items.length ? `${count(items.length, "meeting is", "meetings are")} ahead; times of ${timezone}` : "");
-    const bad = (reserved.items ?? []).filter((one) => one.state === "refused");
+    const by = new Map((reserved.items ?? []).map((reservation) => [Math.round(reservation.begins), reservation]));
+    setText(byId("meetings-count"), items.length ? `${count(items.length, "upcoming meeting")}; times are in ${timezone}` : "");
+    const bad = (reserved.items ?? []).filter((reservation) => reservation.state === "refused");
     fill(
       place,
-      bad.length ? el("div.alert.alert-warning.trouble", {}, `${count(bad.length, "meeting has", "meetings have")} no reservation: Slurm refused it. Below it says why.`) : null,
+      bad.length ? el("div.alert.alert-warning.trouble", {}, `${count(bad.length, "meeting has", "meetings have")} no reservation: Slurm refused the request. The reason is shown below.`) : null,
       items.length
-        ? el("ul.plain.meeting-list", {}, items.slice(0, MOST).map((one) => line(one, timezone, by.get(Math.round(one.begins)))))
-        : el("p.portal-quiet.empty", {}, "No meeting is ahead."),
-      items.length > MOST ? el("p.portal-quiet", {}, `And ${items.length - MOST} more; the months below show all.`) : null,
+        ? el("ul.plain.meeting-list", {}, items.slice(0, MOST).map((meeting) => line(meeting, timezone, by.get(Math.round(meeting.begins)))))
+        : el("p.portal-quiet.empty", {}, "No upcoming meetings."),
+      items.length > MOST ? el("p.portal-quiet", {}, `And ${items.length - MOST} more; the calendar below shows all.`) : null,
     );
   } catch (error) {
     setText(byId("meetings-count"), error.message);
   }
 }
 
-function line(one, zone, reservation) {
+function line(meeting, zone, reservation) {
   const [look, words] = STATES[reservation?.state] ?? [];
   return el(
     "li",
     {},
-    el("span.meeting-time", {}, meetingWords(one, zone)),
+    el("span.meeting-time", {}, meetingWords(meeting, zone)),
     words ? el(`span.state.state-${look}`, {}, words) : null,
     reservation?.nodes?.length ? el("span.portal-quiet", {}, reservation.nodes.join(", ")) : null,
     reservation?.message ? el("p.why", {}, reservation.message) : null,

@@ -1,4 +1,4 @@
-// A new course: written, checked while one types, then made as a draft.
+// The form for a new course: checked while the user types, then saved as a draft.
 
 import { call } from "../api.js";
 import { keptNote } from "../curate/kept.js";
@@ -10,7 +10,7 @@ const { editing } = JSON.parse(byId("course-facts").textContent);
 const editor = new CourseEditor({ key: "new", editing });
 const today = new Date();
 const day = (after) => new Date(today.getTime() + after * 86400000).toISOString().slice(0, 10);
-let named = false; // whether somebody has chosen a name by themselves
+let named = false; // whether the user has entered a name
 
 const { element: title } = editor.form.inputs.get("title");
 const { element: name } = editor.form.inputs.get("name");
@@ -34,7 +34,7 @@ byId("make").addEventListener("submit", async (event) => {
   button.disabled = true;
   try {
     if (!(await editor.validate())) {
-      setText(problem, "Something is to be put right above; it says where.");
+      setText(problem, "Fix the marked fields.");
       document.querySelector("#editor-form [aria-invalid]")?.focus();
     } else {
       const made = await call("courses", { method: "POST", body: { course: editor.value } });

@@ -1,11 +1,11 @@
-// A link to a course's session that asks for the session before it goes there.
+// A link to a course's session that requests the session before the browser follows the link.
 
 import { call } from "../api.js";
 import { toast } from "../dialog.js";
 import { setText } from "../dom.js";
 import { at } from "./words.js";
 
-// `words` is the element that says how it goes; `body` what the course is asked with.
+// `words` is the element for the progress; `body` is the body of the request.
 export function openOnClick(link, course, words, body) {
   link.addEventListener("click", async (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -1,4 +1,4 @@
-// Who is in a course: the list, people added by name or file, and what was wrong with those names.
+// The members of a course: the list, and the form that adds members by name or from a file.
 
 import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
@@ -8,8 +8,8 @@ import { count } from "../words.js";
 import { at, names, when } from "./words.js";
 
 const ORDER = ["instructor", "assistant", "student"];
-const MOST = 900000; // characters that the API takes
-const MOST_SHOWN = 400; // lines of the table; the file has all
+const MOST = 900000; // maximum length of the text for the API, in characters
+const MOST_SHOWN = 400; // rows of the table; the CSV file has all
 
 export class People {
   // `changes`: whether the viewer may change the list.
@@ -19,11 +19,11 @@ export class People {
     this.table = new Table(byId("people-list"), {
       label: "people",
       columns: [
-        { head: "Name", cell: (one) => one.person },
-        { head: "Is", cell: (one) => one.role },
-        { head: "Comes from", cell: (one) => (one.source === "group" ? "the directory’s group" : `a list, by ${one.added_by || "the portal"}`) },
-        { head: "Since", cell: (one) => when(one.added_at) },
-        ...(changes ? [{ head: "", cell: (one) => this.#remover(one) }] : []),
+        { head: "Name", cell: (member) => member.person },
+        { head: "Role", cell: (member) => member.role },
+        { head: "Added by", cell: (member) => (member.source === "group" ? "directory group" : member.added_by || "the portal") },
+        { head: "Since", cell: (member) => when(member.added_at) },
+        ...(changes ? [{ head: "", cell: (member) => this.#remover(member) }] : []),
       ],
     });
     if (!changes) return;
@@ -39,27 +39,27 @@ export class People {
     try {
       const { items, group, group_error: error } = await call(at(this.course, "roster"));
       items.sort((a, b) => ORDER.indexOf(a.role) - ORDER.indexOf(b.role) || a.person.localeCompare(b.person, "en", { numeric: true }));
-      const students = items.filter((one) => one.role === "student").length;
+      const students = items.filter((member) => member.role === "student").length;
       const staff = items.length - students;
-      setText(byId("people-count"), `${count(students, "student")}, ${staff} of the staff${group ? `; students of the group “${group}”` : ""}${items.length > MOST_SHOWN ? `; the first ${MOST_SHOWN} are shown, the file has all` : ""}`);
-      this.table.show(items.slice(0, MOST_SHOWN), "Nobody is in this course.");
+      setText(byId("people-count"), `${count(students, "student")}, ${staff} staff${group ? `; students from the group “${group}”` : ""}${items.length > MOST_SHOWN ? `; the first ${MOST_SHOWN} are shown, the CSV file lists all` : ""}`);
+      this.table.show(items.slice(0, MOST_SHOWN), "This course has no members.");
       if (error) fill(byId("people-list").querySelector("p") ?? el("p"), error);
     } catch (error) {
       setText(byId("people-count"), error.message);
     }
   }
 
-  #remover(one) {
-    if (one.source === "group") return el("span.portal-quiet", {}, "by the group");
-    return el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Remove ${one.person}`, onclick: () => this.#remove(one) }, "Remove");
+  #remover(member) {
+    if (member.source === "group") return el("span.portal-quiet", {}, "managed by the group");
+    return el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Remove ${member.person}`, onclick: () => this.#remove(member) }, "Remove");
   }
 
   async #remove({ person, role }) {
-    const sure = await ask({ title: `Remove ${person}?`, text: `They are no longer ${role} here, and their session of this course ends. Their files stay.`, action: "Remove", danger: true });
+    const sure = await ask({ title: `Remove ${person}?`, text: `They are no longer ${role} in this course, and their course session is stopped. Their files stay.`, action: "Remove", danger: true });
     if (sure === null) return;
     await tell(async () => {
       await call(at(this.course, "roster"), { method: "DELETE", query: { person } });
-      return `${person} is no longer in the course.`;
+      return `${person} was removed from the course.`;
     });
     await this.load();
   }
@@ -83,7 +83,7 @@ export class People {
     setText(problem, "");
     fill(byId("roster-report"));
     if (!text.trim()) {
-      setText(problem, "Paste names first, or take a file.");
+      setText(problem, "Enter user names or load a CSV file.");
       form.elements.text.focus();
       return;
     }
@@ -95,7 +95,7 @@ export class People {
       this.#report(done);
       if (!done.unknown.length && !done.refused.length && !done.problems.length) form.elements.text.value = "";
       await this.load();
-      } catch (error) {
+    } catch (error) {
       setText(problem, error.message);
     }
     button.disabled = false;
@@ -104,24 +104,24 @@ export class People {
   #report(done) {
     const lines = [
       done.added.length && `Added: ${names(done.added)}.`,
-      done.there.length && `Were in it already: ${names(done.there)}.`,
-      done.twice.length && `Stood there more than once: ${names(done.twice)}.`,
+      done.there.length && `Already in the course: ${names(done.there)}.`,
+      done.twice.length && `Listed more than once: ${names(done.twice)}.`,
       done.removed.length && `Removed: ${names(done.removed)}.`,
-      !done.checked && "The directory could not be asked whether these people exist.",
+      !done.checked && "The names could not be checked against the directory.",
     ].filter(Boolean);
     const wrong = [
-      done.unknown.length && `The directory does not know ${names(done.unknown, 20)}. They were not added.`,
-      done.refused.length && `May not be this: ${names(done.refused, 20)}.`,
-      ...done.problems.map((one) => `Line ${one.line}: ${one.message}`),
+      done.unknown.length && `Not in the directory, so not added: ${names(done.unknown, 20)}.`,
+      done.refused.length && `Not allowed to have this role: ${names(done.refused, 20)}.`,
+      ...done.problems.map((problem) => `Line ${problem.line}: ${problem.message}`),
     ].filter(Boolean);
     fill(
       byId("roster-report"),
       el(
         "div.roster-report",
         { role: "status" },
-        el("p", {}, el("strong", {}, count(done.added.length, "person was", "people were")), " added."),
-        lines.length ? el("ul.plain", {}, lines.map((one) => el("li", {}, one))) : null,
-        wrong.length ? el("ul.plain.seat-bad", {}, wrong.map((one) => el("li", {}, one))) : null,
+        el("p", {}, el("strong", {}, count(done.added.length, "member")), " added."),
+        lines.length ? el("ul.plain", {}, lines.map((line) => el("li", {}, line))) : null,
+        wrong.length ? el("ul.plain.seat-bad", {}, wrong.map((line) => el("li", {}, line))) : null,
       ),
     );
     byId("roster-report").focus();

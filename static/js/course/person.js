@@ -1,4 +1,4 @@
-// One student of the board: what is known of their session, and what can be done about it.
+// The dialog of a student on the board: the facts of their session, and the actions on it.
 
 import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
@@ -8,14 +8,14 @@ import { doing, gpuWords, time } from "./tile.js";
 import { person as path, at, tileState, when } from "./words.js";
 
 export class Person {
-  // `course`: the page's facts; `onDone()` is called after something was done.
+  // `course`: the page's facts; `onDone()` is called after each action.
   constructor(course, onDone) {
     this.course = course;
     this.onDone = onDone;
-    this.urls = new Map(); // sessions that one was let into, by the help's number
+    this.urls = new Map(); // URLs of sessions that the user may enter, by the help's number
   }
 
-  // Shows the details of one; they follow until the dialog is closed.
+  // Opens the dialog of a student; it is updated until it is closed.
   open(tile) {
     this.close();
     const back = document.activeElement;
@@ -36,10 +36,10 @@ export class Person {
     this.dialog?.close();
   }
 
-  // The newest state of who is shown.
+  // Updates the dialog that is open.
   follow(tiles) {
     if (!this.dialog) return;
-    const tile = tiles.find((one) => one.person === this.tile.person);
+    const tile = tiles.find((other) => other.person === this.tile.person);
     if (tile && JSON.stringify(tile) !== JSON.stringify(this.tile)) this.show(tile);
   }
 
@@ -48,17 +48,17 @@ export class Person {
     const focused = /** @type {any} */ (document.activeElement)?.dataset?.act;
     const rows = [
       ["State", [tileState(tile.state ?? "none"), tile.since ? el("span.portal-quiet", {}, ` since ${clock(tile.since)}`) : null]],
-      tile.words && [tile.state === "failed" ? "Why" : "It says", tile.words],
+      tile.words && [tile.state === "failed" ? "Reason" : "Status", tile.words],
       tile.nodes?.length && ["Node", tile.nodes.join(", ")],
       tile.job_id && ["Job", tile.job_id],
-      tile.state === "running" && gpuWords(tile) && ["Holds", gpuWords(tile)],
+      tile.state === "running" && gpuWords(tile) && ["Resources", gpuWords(tile)],
       tile.gpu_memory !== undefined && ["GPU memory", memory(tile.gpu_memory)],
       tile.gpu_use !== undefined && ["GPU use", percent(tile.gpu_use)],
-      tile.ends_at && ["Its time is up", when(tile.ends_at)],
+      tile.ends_at && ["Ends", when(tile.ends_at)],
       tile.state === "running" && !this.course.bare && ["Activity", doing(tile).map(([, text]) => text).join("; ") || "none yet"],
-      tile.notebooks?.length && ["Open", el("ul.plain", {}, tile.notebooks.map((one) => el("li", {}, el("code", {}, one))))],
-      tile.handout && ["Handout", tile.handout.slice(0, 10)],
-      tile.handout_message && ["Files", tile.handout_message],
+      tile.notebooks?.length && ["Open notebooks", el("ul.plain", {}, tile.notebooks.map((path) => el("li", {}, el("code", {}, path))))],
+      tile.handout && ["Handout revision", tile.handout.slice(0, 10)],
+      tile.handout_message && ["Handouts", tile.handout_message],
     ].filter(Boolean);
     fill(
       this.body,
@@ -71,13 +71,13 @@ export class Person {
     if (focused) this.body.querySelector(`[data-act="${focused}"]`)?.focus();
   }
 
-  // Buttons for what can be done now.
+  // The buttons of the actions that are possible now.
   actions(tile) {
     const state = tile.state ?? "none";
     const lives = Boolean(tile.session_id) && (state === "running" || state === "waiting");
     const made = [];
     if (state === "none" || state === "failed") made.push(this.#button("start", state === "failed" ? "Start again" : "Start", "jupyter", () => this.#do(tile, "start")));
-    if (tile.hand_at && !this.course.bare) made.push(this.#button("lower", "Lower the hand", "outline-contrast", () => this.lower(tile)));
+    if (tile.hand_at && !this.course.bare) made.push(this.#button("lower", "Lower hand", "outline-contrast", () => this.lower(tile)));
     if (state === "running" && this.course.minutes.length) made.push(this.#button("extend", "Extend…", "outline-contrast", () => this.extend(tile)));
     if (lives) {
       made.push(this.#button("restart", "Restart…", "outline-contrast", () => this.#sure(tile, "restart", "Restart")));
@@ -86,7 +86,7 @@ export class Person {
     return made;
   }
 
-  // What stands on the tile itself.
+  // The buttons on the tile itself.
   quick(tile) {
     if (!tile.hand_at || this.course.bare) return [];
     const { person } = tile;
@@ -94,7 +94,7 @@ export class Person {
       tile.state === "running" && this.course.help !== "off"
         ? el("button.btn.btn-sm.btn-jupyter", { type: "button", "aria-label": `Help ${person}`, onclick: () => (this.open(tile), this.help(tile)) }, "Help")
         : null,
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Lower the hand of ${person}`, onclick: () => this.lower(tile) }, "Lower"),
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Lower hand of ${person}`, onclick: () => this.lower(tile) }, "Lower"),
     ];
   }
 
@@ -114,21 +114,21 @@ export class Person {
   async #sure(tile, verb, action) {
     const sure = await ask({
       title: `${action} the session of ${tile.person}?`,
-      text: "What is not saved is lost. Their files stay.",
+      text: "Unsaved work is lost. Saved files stay.",
       action,
       danger: true,
     });
     if (sure === null) return;
-    if (verb === "restart") await tell(() => `${tile.person}’s session is stopped, then started again.`);
+    if (verb === "restart") await tell(() => `${tile.person}’s session is stopped and then started again.`);
     await this.#do(tile, verb);
   }
 
   async extend(tile) {
     const minutes = await ask({
       title: `Extend the session of ${tile.person}`,
-      text: tile.ends_at ? `Its time is up at ${clock(tile.ends_at)}.` : "",
+      text: tile.ends_at ? `The session ends at ${clock(tile.ends_at)}.` : "",
       action: "Extend",
-      field: { label: "By", choices: this.course.minutes.map((one) => [String(one), duration(60 * one)]) },
+      field: { label: "Extend by", choices: this.course.minutes.map((number) => [String(number), duration(60 * number)]) },
     });
     if (minutes) await this.#do(tile, "extend", { minutes: Number(minutes), ends_at: tile.ends_at });
   }
@@ -140,7 +140,7 @@ export class Person {
 
   #help(tile) {
     if (this.course.bare || tile.state !== "running") return null;
-    if (this.course.whyOff) return el("p.portal-quiet", {}, `Nobody can be helped in their session: ${this.course.whyOff}`);
+    if (this.course.whyOff) return el("p.portal-quiet", {}, this.course.whyOff);
     const { help } = tile;
     const mine = help && help.helper === this.course.user;
     if (!help) return el("p", {}, this.#button("help", this.course.help === "always" ? "Help in their session" : "Ask to help in their session", "jupyter", () => this.help(tile)));
@@ -149,13 +149,13 @@ export class Person {
     return el(
       "div.seat-helping",
       {},
-      el("p", {}, icon("life-ring"), " ", granted ? `${mine ? "You are" : `${help.helper} is`} let in until ${time(help.until)}. ${tile.person} sees that.` : `${mine ? "You have" : `${help.helper} has`} asked. ${tile.person} sees the question in Lab, and agrees or refuses.`),
+      el("p", {}, icon("life-ring"), " ", granted ? `${mine ? "You have" : `${help.helper} has`} access until ${time(help.until)}. ${tile.person} sees this.` : `${mine ? "You have" : `${help.helper} has`} asked to help. ${tile.person} agrees or refuses in JupyterLab.`),
       el(
         "div.entry-actions",
         {},
         granted && mine && url ? el("a.btn.btn-sm.btn-jupyter", { href: url, target: "_blank", rel: "noopener", dataset: { act: "enter" } }, "Open their session") : null,
-        granted && mine && !url ? this.#button("enter", "Get the way in", "jupyter", () => this.help(tile, help.minutes)) : null,
-        this.#button("end", granted ? "End it" : "Do not ask", "outline-contrast", () => this.#end(help)),
+        granted && mine && !url ? this.#button("enter", "Get access link", "jupyter", () => this.help(tile, help.minutes)) : null,
+        this.#button("end", granted ? "End help" : "Cancel request", "outline-contrast", () => this.#end(help)),
       ),
     );
   }
@@ -165,7 +165,7 @@ export class Person {
       const answer = await call(path(this.course.course, tile.person, "help"), { method: "POST", body: { minutes } });
       if (answer.url) this.urls.set(answer.help.id, answer.url);
       if (this.dialog) this.show({ ...this.tile, help: answer.help });
-      return answer.url ? "" : `${tile.person} is asked in Lab.`;
+      return answer.url ? "" : `${tile.person} is asked in JupyterLab.`;
     });
     this.onDone();
   }
@@ -174,7 +174,7 @@ export class Person {
     await tell(async () => {
       await call(at(this.course.course, "help", help.id, "end"), { method: "POST", body: {} });
       this.urls.delete(help.id);
-      return "It has ended.";
+      return "Help ended.";
     });
     this.onDone();
   }

@@ -1,17 +1,16 @@
-// What a course needs set against what there is, and who of its people lacks something
-// (portal.courses.definition.readiness).
+// The checks of a course's readiness (portal.courses.definition.readiness).
 
 import { el, fill, setText } from "../dom.js";
 import { count } from "../words.js";
 import { names } from "./words.js";
 
-const SIGNS = { good: ["runs", "ready"], warn: ["waits", "look at it"], bad: ["bad", "not ready"], unknown: ["other", "not known"] };
+const SIGNS = { good: ["runs", "ready"], warn: ["waits", "check"], bad: ["bad", "not ready"], unknown: ["other", "unknown"] };
 const ORDER = ["bad", "warn", "unknown", "good"];
 
-// Fills `place`; `words`, where it is given, gets the gist.
+// Fills `place`, and `words` with a summary if it is given.
 export function showReadiness(place, words, { points, demand, ready }) {
-  const bad = points.filter((one) => one.sign === "bad").length;
-  if (words) setText(words, ready ? "The course can be held." : `${count(bad, "thing is", "things are")} in the way.`);
+  const bad = points.filter((point) => point.sign === "bad").length;
+  if (words) setText(words, ready ? "The course is ready." : `${count(bad, "problem")} to solve.`);
   const sorted = [...points].sort((a, b) => ORDER.indexOf(a.sign) - ORDER.indexOf(b.sign));
   fill(
     place,
@@ -25,19 +24,19 @@ function bars(demand) {
   return el(
     "div.supply-bars",
     {},
-    demand.gpus ? line(gpus, demand.gpus, demand.gpus_there, `${demand.gpus_there} there, ${demand.gpus_free} free now`) : null,
-    line("Sessions at once", demand.students, demand.seats, `${demand.seats} fit`),
+    demand.gpus ? line(gpus, demand.gpus, demand.gpus_there, `${demand.gpus_there} available, ${demand.gpus_free} free now`) : null,
+    line("Concurrent sessions", demand.students, demand.seats, `${demand.seats} fit`),
   );
 }
 
-// One line with a bar: what is wanted of what there is.
+// A line with a bar: the demand against the supply.
 function line(what, wanted, there, words) {
   const lacks = Math.max(0, wanted - there);
   const most = Math.max(wanted, there, 1);
   return el(
     "div.supply-line",
     {},
-    el("p", {}, el("strong", {}, `${what}: `), `${wanted.toLocaleString("en")} wanted, ${words}`, lacks ? el("span.seat-bad", {}, `; ${lacks.toLocaleString("en")} too few`) : null),
+    el("p", {}, el("strong", {}, `${what}: `), `${wanted.toLocaleString("en")} needed, ${words}`, lacks ? el("span.seat-bad", {}, `; ${lacks.toLocaleString("en")} missing`) : null),
     el("span.supply-bar", { "aria-hidden": "true" }, piece(Math.min(wanted, there), most, "supply-has"), lacks ? piece(lacks, most, "supply-lacks") : null),
   );
 }

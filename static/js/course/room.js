@@ -1,5 +1,5 @@
-// The room of a course: a session of its staff with shared notebooks that everyone in the course may
-// enter while it runs.
+// The room of a course: a session of its staff with shared notebooks, open to everyone in the course
+// while it runs.
 
 import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
@@ -8,10 +8,10 @@ import { Poller } from "../poller.js";
 import { at, names, when } from "./words.js";
 
 const PAUSE = 4000; // milliseconds
-const STATES = { pending: ["waits", "waits for Slurm"], starting: ["waits", "is starting"], running: ["runs", "open"] };
+const STATES = { pending: ["waits", "waiting in the queue"], starting: ["waits", "starting"], running: ["runs", "open"] };
 
-// Shows the room in the part "room", which stays hidden where there is nothing to say; follows it
-// while it starts. `staff`: whether the viewer opens and closes it.
+// Shows the room in the part "room", which stays hidden if there is none, and updates it while it
+// starts. `staff`: whether the viewer may open and close it.
 export function showRoom(course, staff) {
   const part = byId("room-part");
   const poller = new Poller({
@@ -31,7 +31,7 @@ function show(course, staff, room, poller) {
   const [look, words] = STATES[room.state] ?? ["other", "closed"];
   fill(
     byId("room-place"),
-    el("p", {}, el(`span.state.state-${look}`, {}, words), room.by ? el("span.portal-quiet", {}, ` opened by ${room.by} at `, when(room.asked_at)) : null, room.people.length ? ` · in it: ${names(room.people)}` : ""),
+    el("p", {}, el(`span.state.state-${look}`, {}, words), room.by ? el("span.portal-quiet", {}, ` opened by ${room.by} at `, when(room.asked_at)) : null, room.people.length ? ` · in the room: ${names(room.people)}` : ""),
     staff && room.why_not && !room.state ? el("p.portal-quiet", {}, room.why_not) : null,
     el(
       "div.entry-actions.course-steps",
@@ -49,7 +49,7 @@ async function open(course, poller) {
 }
 
 async function close(course, poller) {
-  const sure = await ask({ title: "Close the room?", text: "Everyone in it is out. What was written stays in the folder of who opened it.", action: "Close the room", danger: true });
+  const sure = await ask({ title: "Close the room?", text: "Everyone in the room is disconnected. Its files stay in the folder of the person who opened it.", action: "Close the room", danger: true });
   if (sure === null) return;
   await tell(async () => (await call(at(course, "room"), { method: "DELETE" })).message);
   poller.in(1500);

@@ -1,5 +1,5 @@
-// The settings of a course: edited, checked while one types, and saved; what somebody else saved
-// meanwhile is shown field by field.
+// The settings of a course: edited, checked while the user types, and saved. Changes that another user
+// saved meanwhile are shown field by field.
 
 import { call } from "../api.js";
 import { keptNote } from "../curate/kept.js";
@@ -15,7 +15,7 @@ const editor = new CourseEditor({ key: name, name, editing: facts.editing, fixed
 function states() {
   if (!facts.changes) return;
   byId("save-go").disabled = byId("save-not").disabled = !editor.changed;
-  setText(byId("edit-words"), editor.changed ? "Changed, and not saved." : "");
+  setText(byId("edit-words"), editor.changed ? "Unsaved changes." : "");
 }
 
 if (facts.changes) {
@@ -25,7 +25,7 @@ if (facts.changes) {
     setText(problem, "");
     try {
       if (!(await editor.validate())) {
-        setText(problem, "Something is to be put right above; it says where.");
+        setText(problem, "Fix the marked fields.");
         document.querySelector("#editor-form [aria-invalid]")?.focus();
         return;
       }
@@ -33,7 +33,7 @@ if (facts.changes) {
       editor.done();
       editor.open(kept().course);
       states();
-      toast("The course is saved.");
+      toast("Course saved.");
     } catch (error) {
       if (error.status === 409) await conflict(error);
       else setText(problem, error.message);
@@ -46,7 +46,7 @@ if (facts.changes) {
   });
 }
 
-// Somebody saved meanwhile: what differs, field by field, and the choice.
+// Another user saved meanwhile: shows the differences, field by field, and the choice.
 async function conflict(error) {
   const place = byId("conflict");
   place.hidden = false;
@@ -66,8 +66,8 @@ async function conflict(error) {
       el(
         "div.alert.alert-warning.conflict",
         { role: "group", "aria-labelledby": "conflict-title" },
-        el("h3", { id: "conflict-title" }, "Somebody else has saved this course meanwhile"),
-        el("p", {}, `It was changed at ${clock(theirs.changed_at)}. Nothing of yours is lost, and nothing was saved. ${count(keys.length, "field differs", "fields differ")}:`),
+        el("h3", { id: "conflict-title" }, "Another user has saved this course"),
+        el("p", {}, `They saved it at ${clock(theirs.changed_at)}. Your changes are not saved, but still in the form. ${count(keys.length, "field differs", "fields differ")}:`),
         el(
           "dl.facts",
           {},
@@ -76,23 +76,23 @@ async function conflict(error) {
         el(
           "div.entry-actions",
           {},
-          el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: choose(() => toast("Look at it, then save: yours will be put in the place of theirs.")) }, "Keep mine"),
-          el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: choose(() => (editor.draft.forget(), editor.open(theirs.course))) }, "Take theirs"),
+          el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: choose(() => toast("Check the form, then save: your values replace theirs.")) }, "Keep mine"),
+          el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: choose(() => (editor.draft.forget(), editor.open(theirs.course))) }, "Use theirs"),
         ),
       ),
     );
   } catch {
-    fill(place, el("div.alert.alert-warning", { role: "alert" }, `${error.message} What you typed is still in the form.`));
+    fill(place, el("div.alert.alert-warning", { role: "alert" }, `${error.message} Your input is still in the form.`));
   }
   place.focus();
 }
 
-// Values that mean the same read the same: what is empty is left out by the form.
+// A value as text; values that mean the same give the same text. The form leaves out empty values.
 function text(value) {
-  const bare = (one) =>
-    one && typeof one === "object" && !Array.isArray(one)
-      ? Object.fromEntries(Object.entries(one).filter(([, inner]) => inner !== null && inner !== "" && inner !== 0 && inner !== false).sort())
-      : one;
+  const bare = (item) =>
+    item && typeof item === "object" && !Array.isArray(item)
+      ? Object.fromEntries(Object.entries(item).filter(([, inner]) => inner !== null && inner !== "" && inner !== 0 && inner !== false).sort())
+      : item;
   const shown = bare(value);
   if (shown === undefined || shown === null || shown === "" || shown === 0 || shown === false) return "–";
   if (typeof shown === "object" && !Object.keys(shown).length) return "–";

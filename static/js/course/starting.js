@@ -1,4 +1,4 @@
-// How far a start of a whole course is, as it goes on: a bar, words, and what failed.
+// The progress of a start for a whole course: a bar, numbers, and failures.
 
 import { call } from "../api.js";
 import { tell } from "../dialog.js";
@@ -8,11 +8,11 @@ import { count, duration } from "../words.js";
 import { SEAT_STATES, at, names } from "./words.js";
 
 const PAUSE = 2000; // milliseconds
-const KINDS = { meeting: "For the meeting", all: "Start all", rehearsal: "Rehearsal" };
+const KINDS = { meeting: "Start for the meeting", all: "Start all", rehearsal: "Rehearsal" };
 const READY = ["ready", "claimed", "released"];
 
 export class Starting {
-  // `place` is filled while a start goes on, and keeps what came of it.
+  // `place` shows the start while it is in progress, and its result afterwards.
   constructor(course, place, onDone = () => {}) {
     this.course = course;
     this.place = place;
@@ -21,7 +21,7 @@ export class Starting {
     this.poller = new Poller({ every: 5 * PAUSE, ask: () => this.#ask(), onTrouble: () => {} });
   }
 
-  // Follows one; without a number the newest that goes on, if there is one.
+  // Follows the start with this id; without an id, the newest that is in progress, if any.
   follow(id = null) {
     this.id = id;
     return this.poller.now();
@@ -30,7 +30,7 @@ export class Starting {
   async #ask() {
     if (this.id === null) {
       const { items } = await call(at(this.course, "starts"));
-      this.id = items.find((one) => !one.ended_at)?.id ?? null;
+      this.id = items.find((start) => !start.ended_at)?.id ?? null;
       if (this.id === null) return null;
     }
     const answer = await call(at(this.course, "starts", this.id));
@@ -39,11 +39,11 @@ export class Starting {
   }
 
   show(answer, id) {
-    const { start: one, seats } = answer;
+    const { start, seats } = answer;
     const groups = Map.groupBy ? Map.groupBy(seats, (seat) => seat.state) : grouped(seats);
     const ready = READY.reduce((sum, state) => sum + (groups.get(state)?.length ?? 0), 0);
     const failed = groups.get("failed") ?? [];
-    const over = Boolean(one.ended_at);
+    const over = Boolean(start.ended_at);
     const words = Object.entries(SEAT_STATES)
       .map(([state, text]) => [groups.get(state)?.length ?? 0, text])
       .filter(([number]) => number)
@@ -56,17 +56,17 @@ export class Starting {
       this.place,
       el(
         "div.starting",
-        { role: "group", "aria-label": KINDS[one.kind] ?? "Start" },
-        el("p", {}, el("strong", {}, KINDS[one.kind] ?? "Start"), ` by ${one.by}: ${words || count(seats.length, "session")}.`, one.message && one.kind !== "rehearsal" ? ` ${one.message}` : ""),
-        over ? null : el("progress", { max: Math.max(1, seats.length), value: ready + failed.length, "aria-label": `${ready} of ${seats.length} are ready` }),
+        { role: "group", "aria-label": KINDS[start.kind] ?? "Start" },
+        el("p", {}, el("strong", {}, KINDS[start.kind] ?? "Start"), ` by ${start.by}: ${words || count(seats.length, "session")}.`, start.message && start.kind !== "rehearsal" ? ` ${start.message}` : ""),
+        over ? null : el("progress", { max: Math.max(1, seats.length), value: ready + failed.length, "aria-label": `${ready} of ${seats.length} ready` }),
         failed.length ? el("ul.plain.seat-bad", {}, [...reasons].map(([why, who]) => el("li", {}, `${names(who)}: ${why}`))) : null,
-        over || one.kind === "rehearsal" ? reportOf(answer.report) : null,
+        over || start.kind === "rehearsal" ? reportOf(answer.report) : null,
         el(
           "div.entry-actions",
           {},
           over
             ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => (this.place.hidden = true) }, "Close")
-            : el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#cancel(id) }, "Call it off"),
+            : el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#cancel(id) }, "Cancel start"),
         ),
       ),
     );
@@ -76,7 +76,7 @@ export class Starting {
   async #cancel(id) {
     await tell(async () => {
       await call(at(this.course, "starts", id, "cancel"), { method: "POST", body: {} });
-      return "It is called off: nothing more is started.";
+      return "Start cancelled. No more sessions are started.";
     });
     this.follow(id);
   }
@@ -88,7 +88,7 @@ function grouped(seats) {
   return made;
 }
 
-// What came of it (portal.models.course.start.StartReport).
+// The result (portal.models.course.start.StartReport).
 function reportOf(report) {
   const parts = [
     `${report.ready} of ${report.total} were ready`,

@@ -1,5 +1,5 @@
-// What can be done with a course: opened, approved, refused, copied, archived. The buttons stand on all
-// of its tabs.
+// The steps in a course's life cycle: request, approve, refuse, copy, archive. All tabs show the
+// buttons.
 
 import { call } from "../api.js";
 import { ask, tell, toast } from "../dialog.js";
@@ -8,14 +8,14 @@ import { Draft } from "../draft.js";
 import { at, coursePage } from "./words.js";
 
 const STEPS = {
-  submit: { words: (facts) => (facts.manages || facts.editing.creation === "free" ? "Open the course" : "Ask for approval"), look: "jupyter" },
+  submit: { words: (facts) => (facts.manages || facts.editing.creation === "free" ? "Activate course" : "Request approval"), look: "jupyter" },
   approve: { words: () => "Approve", look: "jupyter" },
   refuse: { words: () => "Refuse…", look: "outline-danger.portal-danger" },
   copy: { words: () => "Copy to another term…", look: "outline-contrast" },
   archive: { words: () => "Archive…", look: "outline-danger.portal-danger" },
 };
 
-// Shows the buttons of what `detail.may` names.
+// Shows a button for each step in `detail.may`.
 export function showSteps(facts, detail) {
   const may = detail.may.filter((verb) => STEPS[verb] && !(verb === "approve" && detail.may.includes("submit")));
   fill(
@@ -26,7 +26,7 @@ export function showSteps(facts, detail) {
   );
 }
 
-// What was typed in the settings of a course and not saved, in this tab of the browser.
+// The unsaved settings of a course in this tab of the browser.
 export const draftOf = (name) => new Draft(`portal-course ${name}`);
 
 async function step(verb, detail) {
@@ -37,12 +37,12 @@ async function step(verb, detail) {
   }
   const body = { number: detail.number };
   if (verb === "refuse") {
-    const answer = await ask({ title: "Refuse this course?", text: "Its instructor reads why, changes it and asks again.", action: "Refuse", danger: true, field: { label: "Why", required: true, rows: 3, maxlength: 2000 } });
+    const answer = await ask({ title: "Refuse this course?", text: "The instructor sees your reason, and can change the course and request approval again.", action: "Refuse", danger: true, field: { label: "Reason", required: true, rows: 3, maxlength: 2000 } });
     if (!answer) return;
     body.answer = answer;
   }
   if (verb === "archive") {
-    const sure = await ask({ title: "Archive this course?", text: "Its sessions end, its reservations and shares are removed. Everybody’s work stays. It can be copied to another term.", action: "Archive", danger: true });
+    const sure = await ask({ title: "Archive this course?", text: "Its sessions are stopped; its reservations and shares are removed. Files stay. You can copy the course to another term.", action: "Archive", danger: true });
     if (sure === null) return;
   }
   if (verb === "copy") {
@@ -55,7 +55,7 @@ async function step(verb, detail) {
   if (done) window.location.reload();
 }
 
-// The next term: a name and the first day, in a dialog of its own.
+// Asks for the name and the first day of the copy in a dialog.
 function copy(detail) {
   const { name } = detail.course;
   const begins = el("input.form-control", { id: "copy-begins", type: "date", required: true });
@@ -72,14 +72,14 @@ function copy(detail) {
       "form",
       { method: "dialog" },
       el("h2", { id: "copy-title" }, "Copy to another term"),
-      el("p", {}, "A draft with the same staff and settings. All dates move with the first day; holidays are left out."),
+      el("p", {}, "Creates a draft with the same staff and settings. All dates move with the first day; holidays are left out."),
       el("label.form-label", { for: "copy-name" }, "Name of the new course"),
       made,
       el("label.form-label", { for: "copy-begins" }, "First day"),
       begins,
-      el("label.check", { for: "copy-students" }, students, " Take the list of students along"),
+      el("label.check", { for: "copy-students" }, students, " Copy the list of students"),
       problem,
-      el("div.ask-buttons", {}, el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, "Back"), el("button.btn.btn-jupyter", {}, "Copy")),
+      el("div.ask-buttons", {}, el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, "Back"), el("button.btn.btn-jupyter", {}, "Copy course")),
     ),
   );
   dialog.addEventListener("close", () => dialog.remove());

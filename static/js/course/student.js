@@ -1,5 +1,5 @@
-// A course as its students see it: one button, which starts the session where there is none; and the
-// room, while it is open.
+// A course as its students see it: a button that opens the session, or starts it if there is none; and
+// the room, while it is open.
 
 import { call } from "../api.js";
 import { toast } from "../dialog.js";

@@ -1,5 +1,5 @@
-// The meetings of a course as months, by what stands in the form: it follows while one types. Days as
-// the course's own; the API says what they are as moments.
+// The meetings of a course as months, from the values in the form; updated while the user types. Days are
+// in the course's time zone.
 
 import { el, fill, setText } from "../dom.js";
 import { count } from "../words.js";
@@ -14,7 +14,7 @@ const parse = (text) => (/^\d{4}-\d\d-\d\d$/.test(text ?? "") ? Date.parse(`${te
 const weekday = (day) => (new Date(day).getUTCDay() + 6) % 7;
 const iso = (day) => new Date(day).toISOString().slice(0, 10);
 
-// Times by day: {"2026-11-23": ["09:00"], …}; `off` are the days that holidays take away.
+// Times by day: {"2026-11-23": ["09:00"], …}; `off`: days without a meeting because of holidays.
 export function daysOf(course) {
   const first = parse(course.begins);
   const last = parse(course.ends);
@@ -48,9 +48,9 @@ export class Term {
     this.text = text;
     const { times, off, first, last } = daysOf(course);
     const number = [...times.values()].reduce((sum, some) => sum + some.length, 0);
-    setText(this.words, Number.isNaN(first) || Number.isNaN(last) ? "" : `${number ? count(number, "meeting") : "No meetings"}${off.size ? `, ${count(off.size, "day is", "days are")} free` : ""}`);
+    setText(this.words, Number.isNaN(first) || Number.isNaN(last) ? "" : `${number ? count(number, "meeting") : "No meetings"}${off.size ? `, ${count(off.size, "holiday")}` : ""}`);
     if (!(last >= first)) {
-      fill(this.place, el("p.portal-quiet", {}, "Say when the course begins and ends."));
+      fill(this.place, el("p.portal-quiet", {}, "Enter the first and the last day."));
       return;
     }
     const months = [];
@@ -69,7 +69,7 @@ function month(at, { times, off, first, last }) {
     const day = at.getTime() + (number - 1) * ONE;
     const meets = times.get(iso(day));
     const look = meets ? "td.term-meets" : off.has(iso(day)) ? "td.term-off" : day < first || day > last ? "td.term-out" : "td";
-    const title = meets ? `${DAY.format(day)}: ${[...meets].sort().join(", ")}` : off.has(iso(day)) ? `${DAY.format(day)}: free` : null;
+    const title = meets ? `${DAY.format(day)}: ${[...meets].sort().join(", ")}` : off.has(iso(day)) ? `${DAY.format(day)}: holiday` : null;
     cells.push(el(look, { title }, String(number), title ? el("span.visually-hidden", {}, ` ${title}`) : null));
   }
   while (cells.length % 7) cells.push(el("td"));

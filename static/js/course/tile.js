@@ -1,4 +1,4 @@
-// One student on the board.
+// The tile of a student on the board.
 
 import { now } from "../api.js";
 import { el, icon } from "../dom.js";
@@ -7,7 +7,7 @@ import { ago, tileState } from "./words.js";
 
 const ORDER = { failed: 1, waiting: 2, running: 3, none: 4 };
 
-// Whoever raised a hand first stands first; then what went wrong, what waits, what runs.
+// Order: raised hands, the longest first; then failed, waiting, running.
 export const urgency = (tile) => (tile.hand_at ? 0 : (ORDER[tile.state ?? "none"] ?? 5));
 export function byNeed(a, b) {
   return urgency(a) - urgency(b) || (a.hand_at ?? 0) - (b.hand_at ?? 0) || byName(a, b);
@@ -18,7 +18,7 @@ export const byUse = (a, b) => (a.gpu_use ?? Infinity) - (b.gpu_use ?? Infinity)
 
 const base = (path) => path.split("/").at(-1);
 
-// What its session does, in short lines.
+// The activity of the session, in short lines.
 export function doing(tile, at = now()) {
   const lines = [];
   if (tile.notebooks?.length) lines.push(["book", tile.notebooks.map(base).join(", ")]);
@@ -34,8 +34,8 @@ export function gpuWords(tile) {
   return tile.gpu_use === undefined ? held : `${held} ${percent(tile.gpu_use)}`;
 }
 
-// The tile's element. `chosen`: whether it is selected; `onOpen` and `onChoose(checked)` hear clicks,
-// `quick` gives buttons for it.
+// Returns the tile's element. `chosen`: whether it is selected; `onOpen` and `onChoose(checked)` are
+// called on clicks; `quick`: its buttons.
 export function seat(tile, { chosen, onOpen, onChoose, quick }) {
   const state = tile.state ?? "none";
   const box = el("input.seat-box", { type: "checkbox", "aria-label": `Select ${tile.person}`, onchange: () => onChoose(box.checked) });
@@ -52,7 +52,7 @@ export function seat(tile, { chosen, onOpen, onChoose, quick }) {
       tileState(state),
     ),
     tile.hand_at ? el("p.seat-asks", {}, icon("hand"), " ", tile.hand || "Asks for help.", el("span.portal-quiet", {}, ` ${duration(now() - tile.hand_at)}`)) : null,
-    help ? el("p.seat-help", {}, icon("life-ring"), " ", help.state === "granted" ? `${help.helper} helps, until ${time(help.until)}` : `${help.helper} asked to help`) : null,
+    help ? el("p.seat-help", {}, icon("life-ring"), " ", help.state === "granted" ? `${help.helper} helps until ${time(help.until)}` : `${help.helper} asked to help`) : null,
     state !== "running" && tile.words ? el(`p.seat-words${state === "failed" ? ".seat-bad" : ""}`, { title: tile.words }, tile.words) : null,
     state === "running"
       ? [
@@ -72,4 +72,4 @@ function level(value) {
 }
 
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
-export const time = (moment) => (moment ? CLOCK.format(moment * 1000) : "its end");
+export const time = (moment) => (moment ? CLOCK.format(moment * 1000) : "the end of the session");

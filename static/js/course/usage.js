@@ -1,4 +1,4 @@
-// What a course has used, student by student: as columns, as a table, as a file.
+// The usage of a course by student: as a chart, as a table, as a file.
 
 import { call } from "../api.js";
 import { byId, el, setText } from "../dom.js";
@@ -17,22 +17,22 @@ export async function usage(course) {
     return;
   }
   const items = answer.items ?? [];
-  const held = (one) => one.gpu_hours;
+  const held = (usage) => usage.gpu_hours;
   const total = answer.gpu_hours;
-  const sessions = items.reduce((sum, one) => sum + one.sessions, 0);
+  const sessions = items.reduce((sum, item) => sum + item.sessions, 0);
   const budget = answer.budget;
-  setText(byId("usage-words"), items.length ? `${hours(total)} GPU-hours${budget === null ? "" : ` of ${short(budget)}`} in ${count(sessions, "session")}${answer.simulated ? "; their use is simulated" : ""}` : "");
+  setText(byId("usage-words"), items.length ? `${hours(total)} GPU-hours${budget === null ? "" : ` of ${short(budget)}`} in ${count(sessions, "session")}${answer.simulated ? "; GPU use is simulated" : ""}` : "");
   const table = new Table(byId("usage"), {
     label: "after",
     columns: [
-      { head: "Who", cell: (one) => [one.person, one.role === "student" ? null : el("span.portal-quiet", {}, ` ${one.role ?? "no longer in it"}`)] },
-      { head: "Sessions", number: true, cell: (one) => one.sessions.toLocaleString("en") },
-      { head: "GPU-hours", number: true, cell: (one) => hours(held(one)) },
-      { head: "Used", number: true, cell: (one) => (one.used_hours === null ? el("span.unknown", {}, "not measured") : hours(one.used_hours)) },
+      { head: "Name", cell: ({ person, role }) => [person, role === "student" ? null : el("span.portal-quiet", {}, ` ${role ?? "former member"}`)] },
+      { head: "Sessions", number: true, cell: (item) => item.sessions.toLocaleString("en") },
+      { head: "GPU-hours", number: true, cell: (item) => hours(held(item)) },
+      { head: "Used", number: true, cell: (item) => (item.used_hours === null ? el("span.unknown", {}, "not measured") : hours(item.used_hours)) },
     ],
   });
-  const used = items.filter((one) => one.sessions);
-  table.show(used.sort((a, b) => held(b) - held(a)), "No session of this course has run yet.");
+  const used = items.filter((item) => item.sessions);
+  table.show(used.sort((a, b) => held(b) - held(a)), "This course has had no sessions.");
   chart([...items].filter(held).sort((a, b) => held(b) - held(a)).slice(0, MOST), held);
 }
 
@@ -41,12 +41,12 @@ function chart(items, held) {
   place.hidden = !items.length;
   if (!items.length) return;
   const top = Math.max(...items.map(held), 0.001);
-  place.setAttribute("aria-label", `GPU-hours by student, most first: ${items.map((one) => `${one.person} ${hours(held(one))}`).join("; ")}. The table has all.`);
+  place.setAttribute("aria-label", `GPU-hours by student, highest first: ${items.map((item) => `${item.person} ${hours(held(item))}`).join("; ")}. The table lists all.`);
   place.replaceChildren(
-    ...items.map((one, position) => {
+    ...items.map((item, position) => {
       const piece = el("div.column-used");
-      piece.style.height = `${(100 * held(one)) / top}%`;
-      return el("div.column", { title: `${one.person}: ${hours(held(one))} GPU-hours` }, el("span.column-number", {}, items.length <= 12 || position === 0 ? hours(held(one)) : ""), el("div.column-stack", {}, piece), el("span.column-name", {}, items.length <= 12 ? one.person : ""));
+      piece.style.height = `${(100 * held(item)) / top}%`;
+      return el("div.column", { title: `${item.person}: ${hours(held(item))} GPU-hours` }, el("span.column-number", {}, items.length <= 12 || position === 0 ? hours(held(item)) : ""), el("div.column-stack", {}, piece), el("span.column-name", {}, items.length <= 12 ? item.person : ""));
     }),
   );
 }

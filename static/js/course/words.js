@@ -1,4 +1,4 @@
-// What pages of courses say in common, and where their parts of the API are.
+// Words, times and API paths that the course pages share.
 
 import { facts } from "../api.js";
 import { el } from "../dom.js";
@@ -24,13 +24,13 @@ export const tileState = (state) => {
 
 // portal.models.course.start.SeatState
 export const SEAT_STATES = {
-  waiting: "wait for their turn",
-  starting: "are starting",
-  ready: "are ready",
-  claimed: "are in use",
-  released: "were released",
+  waiting: "queued",
+  starting: "starting",
+  ready: "ready",
+  claimed: "in use",
+  released: "released",
   failed: "failed",
-  skipped: "were left out",
+  skipped: "skipped",
 };
 
 export const when = (moment) => (moment ? el("span.nowrap", { title: exactly(moment) }, clock(moment)) : "–");

@@ -47,7 +47,9 @@ def test_one_button_is_all_that_a_student_presses(demo: Any, student: Person, pa
     assert living_jobs(demo, WHO) == []
     assert violations(page, "#portal-course-launch") == []
     page.goto(f"{demo.url}/hub/spawn/{WHO}/course-ml")
-    expect(page.get_by_role("alert")).to_contain_text("There is no course 'ml' for you.")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "There is no course 'ml' that you can access."
+    )
     expect(page.locator("#start")).to_be_disabled()
 
     page.goto(f"{demo.url}/hub/home")

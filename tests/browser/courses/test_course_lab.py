@@ -111,7 +111,7 @@ def test_help_with_consent(browser: Any, demo: Any, lab: Any, course: Class) -> 
     lab.keyboard.press("Tab")
     expect(agree).to_be_focused()
     lab.keyboard.press("Enter")
-    bar = lab.get_by_role("region", name="Who is in this session")
+    bar = lab.get_by_role("region", name="People with access to this session")
     expect(bar).to_be_visible()
     expect(bar).to_contain_text("barbara can see and use this session until")
     expect(lab.locator(".portal-Voice")).to_contain_text("barbara can see and use")
@@ -129,12 +129,12 @@ def test_help_with_consent(browser: Any, demo: Any, lab: Any, course: Class) -> 
         expect(authorize.or_(lab_of_student).first).to_be_visible()
         if authorize.is_visible():
             authorize.click()
-        mine = guest.get_by_role("region", name="Who is in this session")
+        mine = guest.get_by_role("region", name="People with access to this session")
         expect(mine).to_contain_text(f"You are in {STUDENT}\u2019s session until")
         expect(mine.get_by_role("button")).to_have_count(0)
         expect(hand(guest)).to_have_count(0)
 
-        lab.get_by_role("button", name=re.compile("^End: barbara")).click()
+        lab.get_by_role("button", name=re.compile("^End help: barbara")).click()
         expect(bar).to_be_hidden()
         expect(toast(lab, "barbara can no longer use this session")).to_be_visible()
         assert course.help() == "ended"

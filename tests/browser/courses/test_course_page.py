@@ -24,7 +24,7 @@ expect = playwright.expect
 
 HOSTILE = '<img src=x onerror="window.hacked=1"> & 100 %s ${1+1}'
 NOW = 1_800_000_000.0
-BAR = "Who is in this session"
+BAR = "People with access to this session"
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_the_hand_by_keyboard(page: Any, told: Told) -> None:
     wait(lambda: told.sent == [("POST", "hand", {"text": "Cell 3"})], page)
     told(hand="Cell 3")
     expect(hand(page)).to_have_attribute("aria-pressed", "true")
-    expect(hand(page)).to_have_attribute("title", "Your hand is up: Cell 3")
+    expect(hand(page)).to_have_attribute("title", "Your hand is raised: Cell 3")
     hand(page).focus()
     page.keyboard.press("Enter")
     wait(lambda: told.sent[-1:] == [("DELETE", "hand", None)], page)
@@ -172,7 +172,7 @@ def test_the_hand_by_keyboard(page: Any, told: Told) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("rehearsal", "nothing here is kept"), ("preview", "as a student"), ("room", "shared with")],
+    [("rehearsal", "nothing is kept"), ("preview", "as a student"), ("room", "shared with")],
 )
 def test_what_kind_of_session_it_is(page: Any, told: Told, kind: str, words: str) -> None:
     told(kind=kind)
@@ -260,7 +260,7 @@ def test_who_is_in_is_seen_and_ended(page: Any, told: Told) -> None:
 
     told(help=(a_help(1, HelpState.GRANTED), a_help(2, HelpState.GRANTED, "ian")))
     expect(bar.get_by_role("button")).to_have_count(2)
-    end = bar.get_by_role("button", name="End: ian can no longer use this session")
+    end = bar.get_by_role("button", name="End help: ian can no longer use this session")
     end.focus()
     page.keyboard.press("Enter")
     wait(lambda: told.sent[-1:] == [("POST", "help", {"id": 2, "answer": "end"})], page)

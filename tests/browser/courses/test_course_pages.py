@@ -170,7 +170,7 @@ def test_an_instructor_writes_a_course_and_an_admin_approves_it(
     expect(page.get_by_label("Name", exact=True)).to_have_value(f"course-{named}")
     page.get_by_label("Environment", exact=True).select_option("jupyterlab")
     page.get_by_label("Time zone").fill("Europe/Nowhere")
-    expect(page.get_by_text("is no time zone such as")).to_be_visible()
+    expect(page.get_by_text("is not a time zone")).to_be_visible()
     page.get_by_label("Time zone").fill("Europe/Berlin")
     page.get_by_role("button", name="Add a weekly time").click()
     page.get_by_label("Begins").fill("09:00")
@@ -180,24 +180,24 @@ def test_an_instructor_writes_a_course_and_an_admin_approves_it(
     page.get_by_label("Begins").nth(1).fill("09:30")
     expect(page.locator("#editor-form")).to_contain_text("overlap")
     page.get_by_role("button", name="Remove this weekly time").nth(1).click()
-    expect(page.locator("#editor-status")).to_contain_text("Nothing is wrong.")
+    expect(page.locator("#editor-status")).to_contain_text("No problems.")
     check(page, "course-new")
-    page.get_by_role("button", name="Make the course").click()
+    page.get_by_role("button", name="Create course").click()
     page.wait_for_url(f"**/courses/course-{named}/roster")
 
     # its people, with what was wrong of them
     page.get_by_label("User names").fill("username,mail\nstudent01,a@b\nstudent01,a@b\nnobody99,\n")
-    page.get_by_role("button", name="Add them").click()
+    page.get_by_role("button", name="Add members").click()
     report = page.locator("#roster-report")
-    expect(report).to_contain_text("1 person was added.")
+    expect(report).to_contain_text("1 member added.")
     expect(report).to_contain_text("more than once: student01")
-    expect(report).to_contain_text("does not know nobody99")
+    expect(report).to_contain_text("Not in the directory, so not added: nobody99")
     page.locator("#roster-file").set_input_files(
         {"name": "r.csv", "mimeType": "text/csv", "buffer": "\ufeffstudent02;x\n".encode()}
     )
     expect(page.get_by_label("User names")).to_have_value(re.compile("student02"))
-    page.get_by_role("button", name="Add them").click()
-    expect(page.locator("#people-count")).to_contain_text("2 students, 1 of the staff")
+    page.get_by_role("button", name="Add members").click()
+    expect(page.locator("#people-count")).to_contain_text("2 students, 1 staff")
     check(page, "course-roster")
     for name, part in (
         ("Schedule", "#term .term-meets"),
@@ -212,16 +212,16 @@ def test_an_instructor_writes_a_course_and_an_admin_approves_it(
         check(page, f"course-{name.split()[-1].lower()}")
     expect(page.locator("#readiness")).to_contain_text("GPUs")
 
-    page.get_by_role("button", name="Ask for approval").click()
-    expect(page.locator("#state")).to_contain_text("waits for an admin")
+    page.get_by_role("button", name="Request approval").click()
+    expect(page.locator("#state")).to_contain_text("waiting for approval")
     sign_in(page, demo.url, "grace")
     visit(page, demo)
     request = page.locator(f'[data-course="course-{named}"]')
-    expect(request).to_contain_text("students are in the course.")
+    expect(request).to_contain_text("The course has")
     check(page, "course-list")
     request.get_by_role("button", name="Approve").click()
     page.get_by_role("dialog").get_by_role("button", name="Approve").click()
-    expect(page.get_by_text("No course waits for an answer.")).to_be_visible()
+    expect(page.get_by_text("No course is waiting for approval.")).to_be_visible()
 
 
 def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
@@ -233,9 +233,9 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     sign_in(page, demo.url, "barbara")
     visit(page, demo, f"/{name}/settings")
     title = page.get_by_label("Title")
-    expect(page.get_by_role("button", name="Ask for approval")).to_be_visible()
+    expect(page.get_by_role("button", name="Request approval")).to_be_visible()
     title.fill("Two of mine")
-    expect(page.locator("#edit-words")).to_have_text("Changed, and not saved.")
+    expect(page.locator("#edit-words")).to_have_text("Unsaved changes.")
 
     async def another(store: Store) -> None:
         kept = await store.courses.get(name)
@@ -245,7 +245,7 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     stored(demo, another)
     page.get_by_role("button", name="Save", exact=True).click()
     conflict = page.locator("#conflict")
-    expect(conflict).to_contain_text("Somebody else has saved this course meanwhile")
+    expect(conflict).to_contain_text("Another user has saved this course")
     expect(conflict).to_contain_text("budget")
     conflict.get_by_role("button", name="Keep mine").click()
     expect(title).to_have_value("Two of mine")
@@ -254,7 +254,7 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     page.get_by_role("button", name="Restore").click()
     expect(title).to_have_value("Two of mine")
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.locator("#board-toasts")).to_contain_text("The course is saved.")
+    expect(page.locator("#board-toasts")).to_contain_text("Course saved.")
     kept = stored(demo, lambda store: store.courses.get(name))
     assert kept.course.title == "Two of mine"
 
@@ -267,13 +267,13 @@ def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     stored(demo, lambda store: store.courses.add(a_course(name, "T", CourseState.DRAFT), members))
     sign_in(page, demo.url, "barbara")
     wait_until("barbara's course is known", lambda: visit(page, demo, f"/{name}/settings").ok)
-    expect(page.get_by_role("button", name="Ask for approval")).to_be_visible()
+    expect(page.get_by_role("button", name="Request approval")).to_be_visible()
     page.get_by_label("Title").press_sequentially("hree")
     save = page.get_by_role("button", name="Save", exact=True)
     expect(save).to_be_enabled()
     with late(page, "**/courses/validate"):
         save.click()
-    expect(page.locator("#board-toasts")).to_contain_text("The course is saved.")
+    expect(page.locator("#board-toasts")).to_contain_text("Course saved.")
 
 
 # -- the board ----------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def test_the_board_is_searched_sorted_and_used_by_keyboard(
     page.get_by_label("Search").fill("crowd25")
     expect(page.locator("#tiles > li")).to_have_count(10)
     page.get_by_label("Search").fill("")
-    page.get_by_label("Order").select_option("name")
+    page.get_by_label("Sort by").select_option("name")
     expect(page.locator("#tiles > li").first).to_have_attribute("data-person", CROWD[0])
     tile(page, CROWD[1]).get_by_role("checkbox").focus()
     page.keyboard.press("Space")
@@ -324,7 +324,7 @@ def test_the_board_is_searched_sorted_and_used_by_keyboard(
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(tile(page, CROWD[1]).locator(".seat-name")).to_be_focused()
-    page.get_by_role("button", name="Select nobody").click()
+    page.get_by_role("button", name="Clear selection").click()
     expect(page.locator("#chosen")).to_be_hidden()
 
 
@@ -340,7 +340,7 @@ def test_a_hand_comes_by_itself_and_is_lowered(demo: Any, page: Any, crowd: str)
     stored(demo, lambda store: store.presence.raise_hand(presence))
     expect(tile(page, CROWD[32])).to_contain_text("And mine?")
     expect(page.locator("#tiles > li").nth(1)).to_have_attribute("data-person", CROWD[32])
-    page.get_by_role("button", name=f"Lower the hand of {CROWD[32]}").click()
+    page.get_by_role("button", name=f"Lower hand of {CROWD[32]}").click()
     expect(tile(page, CROWD[32])).not_to_contain_text("And mine?")
 
 
@@ -350,7 +350,7 @@ def test_a_message_is_sent_and_withdrawn(demo: Any, page: Any, crowd: str) -> No
     page.get_by_role("button", name="Message to all…").click()
     page.get_by_role("dialog").get_by_label("Message").fill(f"Ten minutes. {HOSTILE}")
     page.get_by_role("dialog").get_by_role("button", name="Send").click()
-    expect(page.locator("#board-toasts")).to_contain_text("Your message is shown in Lab.")
+    expect(page.locator("#board-toasts")).to_contain_text("JupyterLab shows your message.")
     page.reload()
     expect(page.locator("#messages")).to_contain_text(f"Ten minutes. {HOSTILE}")
     page.locator("#messages").get_by_role("button", name="Withdraw").click()
@@ -361,7 +361,7 @@ def test_who_only_manages_courses_sees_no_students_work(demo: Any, page: Any, cr
     sign_in(page, demo.url, "grace")
     visit(page, demo, f"/{crowd}/board")
     expect(page.locator(".seat-box")).to_have_count(300)
-    expect(page.get_by_text("You see this as an admin")).to_be_visible()
+    expect(page.get_by_text("You see this board as an admin")).to_be_visible()
     assert "My loss is NaN" not in page.content()
     assert "week3/a.ipynb" not in page.content()
 
@@ -387,7 +387,7 @@ def test_one_button_and_the_tile_of_a_real_session(demo: Any, page: Any) -> None
         mine.locator(".seat-name").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_role("button", name="Extend…").click()
-        page.get_by_label("By", exact=True).select_option("30")
+        page.get_by_label("Extend by", exact=True).select_option("30")
         page.get_by_role("button", name="Extend", exact=True).click()
         expect(page.locator("#board-toasts")).to_contain_text("time is up at")
         dialog.get_by_role("button", name="Stop…").click()

@@ -106,7 +106,7 @@ def hand_out(page: Any, text: str) -> None:
         {"name": "lesson.txt", "mimeType": "text/plain", "buffer": text.encode()}
     )
     answer(page, "lesson.txt", "Hand out")
-    expect(page.locator("#board-toasts")).to_contain_text("lesson.txt is handed out")
+    expect(page.locator("#board-toasts")).to_contain_text("lesson.txt was handed out")
 
 
 def lesson(person: Person) -> str:
@@ -122,24 +122,24 @@ def test_a_course_is_asked_for_and_approved(visit: Browsers, service: Callable[[
     page.get_by_label("Title", exact=True).fill(TITLE)
     page.get_by_label("Name", exact=True).fill(NAME)
     page.get_by_label("Environment", exact=True).select_option("jupyterlab")
-    for label, value in (("GPUs", "0"), ("CPUs", "1"), ("Memory", "1G"), ("Time", "1:00:00")):
+    for label, value in (("GPUs", "0"), ("CPUs", "1"), ("Memory", "1G"), ("Time limit", "1:00:00")):
         page.get_by_label(label, exact=True).first.fill(value)
     page.get_by_label("First day", exact=True).fill(str(today))
     page.get_by_label("Last day", exact=True).fill(str(today + datetime.timedelta(days=60)))
     page.get_by_label("Slurm account", exact=True).fill("dl101")
-    expect(page.locator("#editor-status")).to_contain_text("Nothing is wrong")
+    expect(page.locator("#editor-status")).to_contain_text("No problems")
     picture(page, "1-new")
-    page.get_by_role("button", name="Make the course").click()
+    page.get_by_role("button", name="Create course").click()
 
     page.wait_for_url(re.compile(f"/courses/{NAME}/roster"))
     page.get_by_label("User names").fill(f"{FIRST}, {SECOND}\n{FIRST}\nnobody-at-all")
-    page.get_by_role("button", name="Add them").click()
+    page.get_by_role("button", name="Add members").click()
     report = page.locator("#roster-report")
-    expect(report).to_contain_text("2 people were added")
-    expect(report).to_contain_text("The directory does not know nobody-at-all")
+    expect(report).to_contain_text("2 members added")
+    expect(report).to_contain_text("Not in the directory, so not added: nobody-at-all")
     picture(page, "2-roster")
-    page.get_by_role("button", name="Ask for approval").click()
-    expect(page.locator("#state")).to_contain_text("waits for an admin")
+    page.get_by_role("button", name="Request approval").click()
+    expect(page.locator("#state")).to_contain_text("waiting for approval")
 
     admin = visit(ADMIN)
     admin.goto(service("courses"))
@@ -218,18 +218,18 @@ def test_a_hand_help_and_the_door(visit: Browsers, people: dict[str, Person]) ->
     expect(question).to_contain_text("barbara offers help")
     picture(student, "8-consent")
     question.get_by_role("button", name="Agree").click()
-    expect(student.get_by_role("region", name="Who is in this session")).to_contain_text(
-        "barbara can see and use this session"
-    )
+    expect(
+        student.get_by_role("region", name="People with access to this session")
+    ).to_contain_text("barbara can see and use this session")
     details = board.locator("dialog.seat-dialog")
-    enter = details.get_by_role("button", name="Get the way in")
+    enter = details.get_by_role("button", name="Get access link")
     expect(enter).to_be_visible()
     enter.click()
     with board.context.expect_page() as opened:
         details.get_by_role("link", name="Open their session").click()
     guest = opened.value
     authorize = guest.get_by_role("button", name="Authorize")
-    inside = guest.get_by_role("region", name="Who is in this session")
+    inside = guest.get_by_role("region", name="People with access to this session")
     expect(authorize.or_(inside).first).to_be_visible(timeout=START)
     if authorize.is_visible():
         authorize.click()
@@ -244,8 +244,8 @@ def test_a_hand_help_and_the_door(visit: Browsers, people: dict[str, Person]) ->
         assert refused is not None and refused.status in (403, 404), f"{name}: {refused}"
         stranger.close()
 
-    student.get_by_role("button", name=re.compile("^End: barbara")).click()
-    expect(student.get_by_role("region", name="Who is in this session")).to_be_hidden()
+    student.get_by_role("button", name=re.compile("^End help: barbara")).click()
+    expect(student.get_by_role("region", name="People with access to this session")).to_be_hidden()
     shut = guest.goto(f"{lab}lab")
     assert shut is not None and shut.status == 403
     guest.close()

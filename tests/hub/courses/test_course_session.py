@@ -157,7 +157,7 @@ def test_what_is_made_there_is_in_the_courses_folder(demo: Any, student: Person)
     ("server", "options", "words"),
     [
         (SERVER, {}, "reserved for a session of the course"),
-        ("course-ml", {"course": "ml"}, "There is no course 'ml' for you."),
+        ("course-ml", {"course": "ml"}, "There is no course 'ml' that you can access."),
         ("", {"course": COURSE}, "must have the name 'course-dl101'"),
         ("course-ml", {"course": COURSE}, "must have the name 'course-dl101'"),
         (f"preview-{COURSE}", {"course": COURSE}, "Only the staff"),
@@ -181,7 +181,7 @@ def test_what_is_refused(demo: Any, server: str, options: dict[str, Any], words:
 def test_who_is_in_no_course_gets_none(demo: Any, person: Any) -> None:
     answer = person("ada").launch({"course": COURSE}, SERVER)
     assert answer.status_code == 403
-    assert "There is no course 'dl101' for you." in answer.json()["message"]
+    assert "There is no course 'dl101' that you can access." in answer.json()["message"]
 
 
 def test_a_link_out_of_the_home_starts_nothing(demo: Any) -> None:
@@ -254,7 +254,7 @@ def test_who_is_taken_off_the_roster_starts_nothing_new(demo: Any) -> None:
         assert answer.is_success, answer.text
         refused = student.launch({"course": COURSE}, SERVER)  # at once: membership is asked anew
         assert refused.status_code == 403, refused.text
-        assert f"There is no course '{COURSE}' for you." in refused.json()["message"]
+        assert f"There is no course '{COURSE}' that you can access." in refused.json()["message"]
     finally:
         barbara.post(roster, json={"text": "student12"})
         barbara.close()

@@ -286,7 +286,7 @@ async def test_only_plain_files_below_the_folder_are_kept(site: Site, tmp_path: 
     assert not any(path.is_symlink() for path in site.kept())
     assert secret.read_text() == "secret" and not Path("/tmp/abs.txt").exists()
     given = (await site.item())["given"][0]
-    assert given["files"] == 2 and "16 links or other things" in given["message"]
+    assert given["files"] == 2 and "16 links or special files" in given["message"]
     assert {path.stat().st_mode & 0o777 for path in site.kept()} == {0o600}
 
 
@@ -432,7 +432,7 @@ async def test_only_a_session_of_the_course_gives(site: Site) -> None:
     assert answer.status_code == 409
     sessions["job-ada"] = record("ada", "", "")
     answer = await site.ask("ada/", "PUT", f"session/collects/{id}", content=body)
-    assert answer.status_code == 409 and "no course" in answer.text
+    assert answer.status_code == 409 and "not belong to a course" in answer.text
     assert site.kept() == []
 
 
@@ -505,7 +505,7 @@ def test_the_program_says_what_is_wrong_in_json(
     (tmp_path / "a.tar").write_bytes(b"nothing")
     arguments = [str(tmp_path / "a.tar"), str(tmp_path / "to"), "100", "10"]
     assert unpacking.main(arguments) == 0
-    assert "no whole tar" in json.loads(capsys.readouterr().out)["error"]
+    assert "not a complete tar" in json.loads(capsys.readouterr().out)["error"]
 
 
 # -- handouts over HTTP -------------------------------------------------------------------------
@@ -514,7 +514,7 @@ def test_the_program_says_what_is_wrong_in_json(
 async def test_a_file_goes_from_the_page_to_the_session(site: Site, tmp_path: Path) -> None:
     ada = site.session("ada")
     target = tmp_path / "got.bundle"
-    with pytest.raises(ServiceError, match="handed out nothing"):
+    with pytest.raises(ServiceError, match="not handed out any"):
         await asyncio.to_thread(ada.download, "session/handouts", target)
     target.unlink(missing_ok=True)
     text = b"1\n" * 700_000  # more than c.PortalService.max_body

@@ -213,7 +213,7 @@ def test_what_others_reserved_is_never_touched(place: Place) -> None:
     )
     before = place.held("resv")[name]
     told = place.look(one)
-    assert "did not make" in told["shown"][0][0]["message"]
+    assert "did not create" in told["shown"][0][0]["message"]
     assert told["shown"][0][0]["state"] == "refused"
     assert [entry[:2] for entry in told["notes"]] == [["make-reservation", "failed"]]
     assert place.look(one)["notes"] == []  # said once
@@ -228,9 +228,9 @@ def test_what_somebody_removed_by_hand_is_not_made_again_until_the_course_change
     name = reservation_name("resv", begins(one))
     place.look(one)
     place.scontrol("delete", f"ReservationName={name}")
-    assert "Somebody removed it" in place.look(one)["shown"][0][0]["message"]
+    assert "The reservation was removed" in place.look(one)["shown"][0][0]["message"]
     later = time.time() + 3600
-    assert "Somebody removed it" in place.look(one, now=later)["shown"][0][0]["message"]
+    assert "The reservation was removed" in place.look(one, now=later)["shown"][0][0]["message"]
     assert place.held("resv") == {}
     assert place.look(course(people=4))["shown"][0][0]["state"] == "made"
     assert set(place.held("resv")) == {name}
@@ -256,7 +256,7 @@ def test_gpus_are_reserved_where_this_slurm_can_and_else_the_page_says_so(place:
     both = course(reservation={"nodes": 1, "gpus": 2, "partition": "gpu"})
     (shown,) = place.look(both)["shown"][0]
     assert shown["state"] == "made"
-    assert shown["message"].startswith("Only its nodes are reserved.")
+    assert shown["message"].startswith("Only nodes are reserved.")
 
 
 def slurm_version(place: Place) -> str:
@@ -284,7 +284,7 @@ def reserves_gpus(place: Place) -> None:
         assert set(held.nodes) <= nodes
     # What there is not is refused, and what was held stays.
     shown, held = look("v100", gpus=99)
-    assert shown["message"].startswith("It could not be changed, and is as it was")
+    assert shown["message"].startswith("The reservation could not be changed")
     assert (held.gpus, held.gpu_type) == (8, "v100")
 
 
@@ -305,8 +305,8 @@ def test_one_stranger_does_not_spoil_it_for_the_course(place: Place) -> None:
     one["people"] += ["nobody-here", "ada"]  # no account; may not charge dl101
     (shown,) = place.look(one)["shown"][0]
     assert shown["state"] == "made"
-    assert "Without an account on the cluster, and so left out: nobody-here." in shown["message"]
-    assert "May not charge the Slurm account 'dl101', and so left out: ada." in shown["message"]
+    assert "Not included, no account on the cluster: nobody-here." in shown["message"]
+    assert "Not included, no access to the Slurm account 'dl101': ada." in shown["message"]
     (held,) = place.held("resv").values()
     assert set(held.users) == {"student01", "student02", "student03", "barbara"}
     assert held.accounts == ("dl101",)

@@ -218,8 +218,8 @@ def test_one_that_lives_counts_whatever_the_clock_showed_when_others_began(step:
 @pytest.mark.parametrize(
     ("seat", "state", "words"),
     [
-        (SeatState.WAITING, TileState.WAITING, "The portal starts it soon."),
-        (SeatState.STARTING, TileState.WAITING, "The Hub starts it."),
+        (SeatState.WAITING, TileState.WAITING, "The portal starts the session soon."),
+        (SeatState.STARTING, TileState.WAITING, "The Hub is starting the session."),
         (SeatState.FAILED, TileState.FAILED, "You have no account in Slurm."),
         (SeatState.RELEASED, TileState.NONE, ""),
     ],
@@ -238,18 +238,18 @@ def test_a_start_says_that_it_waits_for_slurm(state: SeatState) -> None:
     seats = [Seat(start_id=1, person="student001", state=state, asked_at=NOW)]
     found = one(rows(start=start, seats=seats), Seen(away=True))
     assert found.state is TileState.WAITING
-    assert found.words == "Slurm does not answer now. The start waits for it."
+    assert found.words == "Slurm does not respond. The start is waiting."
 
 
 @pytest.mark.parametrize("state", [SessionState.PENDING, SessionState.STARTING])
 def test_a_session_that_starts_says_whether_slurm_and_its_node_answer(state: SessionState) -> None:
     record = session("student001", state, nodes=("cpu01",))
     found = one(rows(sessions=[record]), Seen(silent=frozenset({"cpu01", "cpu02"})))
-    assert found.words == "Its node, cpu01, does not answer Slurm."
+    assert found.words == "The node cpu01 does not respond to Slurm."
     found = one(rows(sessions=[record]), Seen(silent=frozenset({"cpu02"})))
     assert "does not answer" not in found.words
     found = one(rows(sessions=[record]), Seen(away=True))
-    assert found.words == "Slurm does not answer now. The start waits for it."
+    assert found.words == "Slurm does not respond. The start is waiting."
     # A session that runs does so without Slurm, too.
     found = one(rows(sessions=[session("student001")]), Seen(away=True))
     assert (found.state, found.words) == (TileState.RUNNING, "")
@@ -572,7 +572,7 @@ async def test_somebody_who_is_not_in_the_course_is_out_of_reach(site: Site, ver
     body = {"minutes": 30} if verb == "extend" else None
     answer = await site.post("barbara", f"people/ada/{verb}", body)
     assert answer.status_code == 403
-    assert said(answer) == "ada is not in the course 'dl'."
+    assert said(answer) == "ada is not a member of the course 'dl'."
     assert await site.audit() == [("barbara", "denied", "course dl", "ada", "refused")]
     assert site.hub.asked == []
 
@@ -587,7 +587,7 @@ async def test_one_is_stopped_and_never_another_session_of_theirs(site: Site) ->
     answer = await site.post("alan", "people/student250/stop")
     assert (answer.status_code, said(answer)) == (
         409,
-        "student250 has no session of this course now.",
+        "student250 has no session of this course.",
     )
 
 

@@ -275,7 +275,7 @@ async def test_a_step_takes_no_patience_away_and_adds_none(
     clock.passes(HOUR + 1)
     await site.look()
     seat = live.seats["student02"]
-    assert seat.state is SeatState.FAILED and "tried for an hour" in seat.message
+    assert seat.state is SeatState.FAILED and "within an hour" in seat.message
 
 
 @STEPS

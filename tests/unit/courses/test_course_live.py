@@ -317,12 +317,12 @@ async def test_who_may_not(site: Class) -> None:
         await site.refused(403, who, "POST", HELP, {})
     for nobody in ("ada", "barbara", "eve", "nobody"):
         path = HELP.replace("student01", nobody)
-        assert "no student" in (await site.refused(404, "ada", "POST", path, {}))["message"]
+        assert "not a student" in (await site.refused(404, "ada", "POST", path, {}))["message"]
     await site.refused(400, "ada", "POST", HELP, {"minutes": 31})
     await site.refused(400, "ada", "POST", HELP, {"minutes": 0})
     await site.put("deep", student03=Role.STUDENT)
     path = HELP.replace("student01", "student03")
-    assert "runs" in (await site.refused(409, "ada", "POST", path, {}))["message"]
+    assert "no running session" in (await site.refused(409, "ada", "POST", path, {}))["message"]
     # One that runs elsewhere is none of this course's.
     await site.session("student03", "11", course="other")
     await site.session("student03", "12", kind="preview")
@@ -435,7 +435,7 @@ async def test_a_question_waits_for_its_answer_whatever_the_clock_says(
         await site.parts.helping.look(time.time())
         assert (await site.help(number))["state"] == "asked"
     await site.parts.helping.look(site.passes(helping.ANSWER_WITHIN + 1))
-    assert (await site.help(number))["ended_by"] == "nobody answered"
+    assert (await site.help(number))["ended_by"] == "the student did not answer"
 
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0])
@@ -472,7 +472,7 @@ async def test_a_question_that_nobody_answers(site: Class) -> None:
     number = (await site.done("ada", "POST", HELP, {}))["help"]["id"]
     await site.parts.helping.look(site.passes(helping.ANSWER_WITHIN + 1))
     kept = await site.help(number)
-    assert (kept["state"], kept["ended_by"]) == ("ended", "nobody answered")
+    assert (kept["state"], kept["ended_by"]) == ("ended", "the student did not answer")
 
 
 async def test_the_service_begins_anew(site: Class) -> None:

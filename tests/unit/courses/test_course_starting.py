@@ -414,7 +414,7 @@ async def test_who_lost_their_job_with_slurm_is_started_again_and_nobody_twice(s
     assert len(site.hub.started) == 3
     seats = await site.seats(start)
     assert {seats[name].state for name in STUDENTS[:3]} == {SeatState.STARTING}
-    assert "lost its job" in seats["student01"].message
+    assert "lost the job" in seats["student01"].message
     # Nor while Slurm is away: one of the jobs may be there.
     del site.hub.running["student01", "course-deep"], site.hub.running["student02", "course-deep"]
     site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY - 1, error="Slurm does not answer.")
@@ -446,7 +446,7 @@ async def test_whose_job_slurm_loses_again_and_again_is_told(site: Site) -> None
             )
         site.clock.now += 5
     seat = (await site.seats(start))["student01"]
-    assert seat.state is SeatState.FAILED and "lost its job" in seat.message
+    assert seat.state is SeatState.FAILED and "lost the job" in seat.message
     assert len(site.hub.started) == 3
 
 
@@ -459,7 +459,7 @@ async def test_what_the_hub_loses_again_and_again_is_given_up(site: Site) -> Non
         await site.look()
     seat = (await site.seats(start))["student01"]
     assert seat.state is SeatState.FAILED
-    assert "asked 3 times" in seat.message
+    assert "after 3 requests" in seat.message
 
 
 async def test_the_database_away_puts_things_off_and_loses_nothing(
@@ -537,15 +537,15 @@ async def test_those_whom_the_hub_never_saw_are_introduced_to_it(site: Site) -> 
 async def test_a_second_start_waits_for_the_first_and_strangers_are_refused(site: Site) -> None:
     deep = await site.course(*STUDENTS[:2])
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="in progress"):
         await site.starter.start(deep, StartKind.ALL, "barbara")
-    with pytest.raises(InvalidRequest, match="eve is not in this course"):
+    with pytest.raises(InvalidRequest, match="eve is not a member of this course"):
         await site.starter.start(deep, StartKind.REHEARSAL, "barbara", people=["eve"])
     assert await site.starter.cancel(start, "barbara") == 2
     await site.look()
     assert await site.states(start) == ["skipped", "skipped"]
     assert site.hub.started == []
-    with pytest.raises(Conflict, match="is over"):
+    with pytest.raises(Conflict, match="has ended"):
         await site.starter.cancel(start, "barbara")
 
 
@@ -798,7 +798,7 @@ async def test_the_last_day_is_the_courses_own(site: Site) -> None:
     await over.look(1_803_898_800.0 - 1)  # 23:59:59 of 1 March in Auckland (UTC+13)
     assert site.hub.stopped == []
     await over.look(1_803_898_800.0)
-    assert "The course is over" in site.hub.stopped[0][2].words
+    assert "The course has ended" in site.hub.stopped[0][2].words
 
 
 async def test_who_is_no_longer_in_the_course_has_no_session_of_it(site: Site) -> None:
@@ -851,5 +851,5 @@ async def test_one_piece_that_fails_or_hangs_holds_up_no_other(
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    assert caplog.text.count("goes on later: away") == 1
+    assert caplog.text.count("failed; retrying: away") == 1
     assert "broken" in caplog.text

@@ -184,7 +184,7 @@ async def test_more_than_was_approved_takes_an_admin(site: Site) -> None:
         edit = {"course": course, "number": kept["number"]}
         error = await site.refused(400, "barbara", "PUT", "courses/deep", edit)
         assert field in {one["field"] for one in error["problems"]}, error
-        assert "ask one to change it" in error["message"]
+        assert "Ask an admin to change it" in error["message"]
     less = {"course": DEEP | {"account": "teaching", "budget": 5}, "number": kept["number"]}
     less = await site.done("barbara", "PUT", "courses/deep", less)
     more = {"course": DEEP | {"account": "teaching", "budget": 500}, "number": less["number"]}
@@ -195,33 +195,37 @@ async def test_more_than_was_approved_takes_an_admin(site: Site) -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
-    ({"name": "new"}, "name", "choose another"),
+    ({"name": "new"}, "name", "Choose another"),
     ({"name": "Deep!"}, "name", "match"),
     ({"environment": "nowhere"}, "environment", "no environment 'nowhere'"),
     ({"environment": "secret"}, "environment", "no environment 'secret'"),
     ({"environment": "venv"}, "environment", "is not a container"),
     ({"environment": "beside"}, "environment", "outside its container"),
     ({"version": 7}, "version", "no version 7"),
-    ({"timezone": "Mars/Olympus"}, "timezone", "no time zone"),
-    ({"ends": "2030-01-01"}, "ends", "ends before it begins"),
+    ({"timezone": "Mars/Olympus"}, "timezone", "not a time zone"),
+    ({"ends": "2030-01-01"}, "ends", "last day is before"),
     ({"begins": "1999-01-01"}, "", "years"),
     ({"data": "/etc"}, "data", "not below"),
     ({"data": "/data/courses/../../etc"}, "data", "not below"),
     ({"data": "/data/courses2"}, "data", "not below"),
     ({"handouts": {"kind": "folder", "source": "/root"}}, "handouts.source", "not below"),
-    ({"handouts": {"kind": "folder"}}, "handouts.source", "Say in which folder"),
-    ({"handouts": {"kind": "git", "source": "file:///etc"}}, "handouts.source", "no address"),
+    ({"handouts": {"kind": "folder"}}, "handouts.source", "path of the folder"),
+    (
+        {"handouts": {"kind": "git", "source": "file:///etc"}},
+        "handouts.source",
+        "not a valid address",
+    ),
     (
         {"handouts": {"kind": "git", "source": "https://a:b@git.example.org/x"}},
         "handouts.source",
-        "name and the password",
+        "user name and password",
     ),
-    ({"handouts": {"source": "/data/courses/x"}}, "handouts.kind", "say whether"),
+    ({"handouts": {"source": "/data/courses/x"}}, "handouts.kind", "choose the kind"),
     ({"account": "nobodys"}, "account", "no account 'nobodys'"),
     ({"default": {"gpus": 1, "account": "x"}}, "default.account", "'account' of the course"),
-    ({"default": {"cpus": 16}}, "default.cpus", "more than the largest"),
+    ({"default": {"cpus": 16}}, "default.cpus", "exceeds the maximum"),
     ({"largest": {"gpus": 4}}, "largest", "'Lab' allows at most 2 GPUs"),
-    ({"largest": {"gpus": 1, "gpu_type": "h100"}}, "largest.gpu_type", "It has: v100"),
+    ({"largest": {"gpus": 1, "gpu_type": "h100"}}, "largest.gpu_type", "Available: v100"),
     ({"default": {"partition": "cpu"}}, "default.partition", "no partition 'cpu'"),
     ({"reservation": {"nodes": 3}}, "reservation.nodes", "has 2 nodes, not 3"),
     (
@@ -271,7 +275,10 @@ async def test_a_site_says_which_groups_can_be_a_roster(site: Site) -> None:
         assert told == (
             []
             if fine
-            else ["'staff' cannot be a roster here. Groups that can: 'course-*', 'students'."]
+            else [
+                "The group 'staff' is not allowed as a roster. "
+                "Allowed groups: 'course-*', 'students'."
+            ]
         )
 
 
@@ -348,7 +355,7 @@ async def test_a_roster_of_known_and_unknown_names(site: Site) -> None:
     done = await site.done("barbara", "POST", "courses/deep/roster", {"text": text})
     assert done["added"] == ["student01", "student02"]
     assert (done["twice"], done["unknown"], done["checked"]) == (["student01"], ["nobody"], True)
-    assert done["problems"] == [{"line": 6, "message": "'=cmd|x' is no user name."}]
+    assert done["problems"] == [{"line": 6, "message": "'=cmd|x' is not a user name."}]
     roster = await site.done("barbara", "GET", "courses/deep/roster")
     assert {one["person"]: one["role"] for one in roster["items"]} == {
         "barbara": "instructor", "student01": "student", "student02": "student",
@@ -461,7 +468,7 @@ async def test_a_group_of_the_directory_is_copied(site: Site) -> None:
     assert set(await people()) == {"barbara", "student02", "student03", "student09"}
     # Whoever is in the group would come back.
     error = await site.refused(409, "barbara", "DELETE", "courses/deep/roster?person=student03")
-    assert "take them off there" in error["message"]
+    assert "Remove them from the group" in error["message"]
     # A directory that is away, or a group that is gone, takes nobody off; the page says why.
     del site.directory.groups["dl101"]
     await enrolment.look(1e6)

@@ -91,18 +91,18 @@ def site(tmp_path: Path) -> Site:
 
 def test_there_and_back(site: Site) -> None:
     file = site.file(DEEP)
-    assert "deep is draft, with 3 people and 'lab'." in site.run("import", file)
+    assert "deep: draft, 3 members, environment 'lab'." in site.run("import", file)
     said = site.run("export", "deep")
-    assert "deep is draft" in site.run("import", site.file(said, "again.yaml"))
+    assert "deep: draft" in site.run("import", site.file(said, "again.yaml"))
     assert site.run("export", "deep") == said
     assert site.run("list") == "deep: draft, 2030-10-07 to 2031-02-07, Deep Learning\n"
 
 
 def test_approved_and_changed(site: Site) -> None:
-    assert "deep is approved" in site.run("import", "--approved", site.file(DEEP))
+    assert "deep: approved" in site.run("import", "--approved", site.file(DEEP))
     changed = DEEP.replace("Deep Learning", "Deeper").replace("student02", "student03")
     # It stays approved, and who is not in the file is not in the course any more.
-    assert "deep is approved, with 3 people" in site.run("import", site.file(changed))
+    assert "deep: approved, 3 members" in site.run("import", site.file(changed))
     kept = site.ask(lambda store: store.courses.get("deep"))
     assert (kept.state, kept.number, kept.course.title) == (CourseState.APPROVED, 2, "Deeper")
     assert kept.pinned is not None and kept.pinned.image == "/images/lab.sif"
@@ -119,7 +119,7 @@ def test_approved_and_changed(site: Site) -> None:
     [
         ("environment: lab", "environment: nowhere", "environment: There is no environment"),
         ("minutes: 90", "minutes: ninety", "'course.weekly.0.minutes'"),
-        ("Europe/Berlin", "Europe/Nowhere", "is no time zone"),
+        ("Europe/Berlin", "Europe/Nowhere", "is not a time zone"),
         ("name: deep", "name: Deep!", "deep.yaml:2: 'course.name'"),
         ("gpus: 2,", "gpus: 3,", "'Lab' allows at most 2 GPUs"),
         ("budget: 100", "budget: 100\n  colour: red", "'course.colour'"),
@@ -135,5 +135,5 @@ def test_what_is_wrong_is_named(site: Site, wrong: str, right: str, words: str) 
 
 def test_files_and_courses_that_are_not_there(site: Site) -> None:
     assert "cannot be read" in site.run("import", "nowhere.yaml", status=1)
-    assert "Name file" in site.run("import", status=1)
+    assert "Give one file" in site.run("import", status=1)
     assert "There is no course 'deep'" in site.run("export", "deep", status=1)

@@ -39,18 +39,18 @@ def kept(**more: Any) -> KeptCourse:
             {},
             30,
             8,
-            "30 students want 30 GPUs; the cluster has 8, 8 of them free now. With the most"
-            " that each may take they want 60. 8 of their sessions fit at once.",
+            "30 students need 30 GPUs; the cluster has 8, 8 of them free now. With the"
+            " maximum resources they need 60. 8 sessions fit at once.",
         ),
-        ({}, 8, 8, "8 students want 8 GPUs; the cluster has 8, 8 of them free now."),
-        ({}, 1, 8, "1 student want"),
-        ({"default": {"gpus": 3}}, 3, 2, "3 students want 9 GPUs"),
-        ({"default": {"gpus": 1, "gpu_type": "v100"}}, 3, 8, "want 3 v100 GPUs"),
+        ({}, 8, 8, "8 students need 8 GPUs; the cluster has 8, 8 of them free now."),
+        ({}, 1, 8, "1 student needs"),
+        ({"default": {"gpus": 3}}, 3, 2, "3 students need 9 GPUs"),
+        ({"default": {"gpus": 1, "gpu_type": "v100"}}, 3, 8, "need 3 v100 GPUs"),
         ({"default": {"gpus": 1, "gpu_type": "h100"}}, 3, 0, "the cluster has 0"),
         ({"default": {"gpus": 1, "partition": "cpu"}}, 3, 0, "'cpu' has 0"),
-        ({"default": {"gpus": 1, "memory": "32G"}}, 3, 4, "want 3 GPUs"),
-        ({"default": {"cpus": 4}}, 9, 8, "9 students want no GPUs; the cluster has 8. With"),
-        ({"reservation": {"nodes": 1}}, 8, 4, "The 1 reserved nodes hold 4 of their sessions"),
+        ({"default": {"gpus": 1, "memory": "32G"}}, 3, 4, "need 3 GPUs"),
+        ({"default": {"cpus": 4}}, 9, 8, "9 students need no GPUs; the cluster has 8. With"),
+        ({"reservation": {"nodes": 1}}, 8, 4, "4 sessions fit on the 1 reserved nodes"),
     ],
 )
 def test_demand_against_supply(more: Any, students: int, seats: int, words: str) -> None:
@@ -86,8 +86,8 @@ async def test_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pwd, "getpwnam", lambda name: gate.wait(30) or getpwnam(name))
     slow = HomeFinder(patience=0.05)
     try:
-        assert "did not answer" in (await slow.of(["ada"])).error
-        assert "earlier look" in (await slow.of(["ada"])).error
+        assert "took longer" in (await slow.of(["ada"])).error
+        assert "earlier check" in (await slow.of(["ada"])).error
     finally:
         gate.set()
 
@@ -115,7 +115,7 @@ async def test_people_without_slurm_accounts(site: Site) -> None:
     cluster.accounts = dict.fromkeys(("barbara", "student01", "student02"), rows("teaching"))
     assert (await points_of(site))["slurm"]["sign"] == "good"
     cluster.accounts = None
-    assert "no accounting" in (await points_of(site))["slurm"]["message"]
+    assert "no Slurm accounting" in (await points_of(site))["slurm"]["message"]
 
     async def away(user: str) -> None:
         raise SlurmUnavailable("slurmdbd does not answer.")
@@ -132,10 +132,10 @@ async def test_thirty_students_and_eight_gpus(site: Site) -> None:
     answer = await site.done("barbara", "GET", "courses/deep/readiness")
     found = {one["key"]: one for one in answer["points"]}
     assert found["supply"]["sign"] == "bad"
-    assert "30 students want 30 GPUs; the cluster has 8" in found["supply"]["message"]
+    assert "30 students need 30 GPUs; the cluster has 8" in found["supply"]["message"]
     assert answer["demand"]["seats"] == 8 and not answer["ready"]
     # 18 meetings of an hour and a half, 30 students.
-    assert "take 810 GPU-hours; the budget is 10" in found["budget"]["message"]
+    assert "need 810 GPU-hours; the budget is 10" in found["budget"]["message"]
     site.parts.dashboard.view = None
     assert (await points_of(site))["supply"]["sign"] == "unknown"
 

@@ -108,7 +108,7 @@ async def test_staff_opens_it_and_the_course_sees_where_it_is(site: Site) -> Non
     assert room["by"] == "ada" and room["people"] == ["ada", "student01"]
     assert room["url"] == "http://room.localhost/user/ada/room-deep/" and room["since"]
     again = await site.refused(409, "barbara", "POST", ROOM)
-    assert "ada has opened it" in again["message"]
+    assert "ada has already opened the room" in again["message"]
     # An admin who is not in the course may look, and does not get in by opening one.
     await site.done("grace", "GET", ROOM)
     await site.refused(403, "grace", "POST", ROOM)
@@ -193,7 +193,7 @@ async def test_a_room_that_may_be_no_longer_is_closed(site: Site) -> None:
     assert not hub_of(site).shared and not await site.parts.store.sessions.living()
     (reason,) = hub_of(site).reasons
     assert reason and reason.code is StopCode.COURSE_OVER
-    assert reason.words == "ada is no longer of the course's staff."
+    assert reason.words == "ada is no longer on the course's staff."
     assert ("portal", "close-room", "session r1", "done") in await site.audit()
 
 
@@ -208,7 +208,7 @@ async def test_where_there_can_be_none(site: Site) -> None:
     await site.parts.store.courses.save(kept.model_copy(update={"course": alone}))
     site.parts.memberships.forget()
     error = await site.refused(409, "barbara", "POST", ROOM)
-    assert "instructor can allow one" in error["message"]
+    assert "instructor can enable them" in error["message"]
 
 
 async def test_a_room_that_cannot_be_shared_does_not_stay(site: Site) -> None:

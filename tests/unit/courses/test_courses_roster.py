@@ -49,7 +49,7 @@ def test_formulas_and_real_names_are_no_user_names() -> None:
     found = roster.read(text)
     assert found.names == ("ada", "grace")
     assert [one.line for one in found.problems] == [2, 3, 4, 5]
-    assert "'Ada Lovelace' is no user name" in found.problems[2].message
+    assert "'Ada Lovelace' is not a user name" in found.problems[2].message
 
 
 def test_a_table_without_a_head_gives_its_first_column_and_says_so() -> None:
@@ -70,7 +70,11 @@ def test_a_head_without_user_names_and_lines_without_one() -> None:
 def test_nothing_and_rubbish() -> None:
     assert roster.read("") == ((), (), ())
     assert roster.read("\ufeff\n \n") == ((), (), ())
-    assert roster.read('"' + "x" * 200_000).problems[0].message.startswith("This is no table")
+    assert (
+        roster.read('"' + "x" * 200_000)
+        .problems[0]
+        .message.startswith("The text is not a valid table")
+    )
     many = roster.read("\n".join(f"={n}" for n in range(1000)))
     assert len(many.problems) == 51
     assert many.problems[-1].message == "And 950 more such lines."

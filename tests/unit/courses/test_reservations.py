@@ -234,7 +234,7 @@ async def test_a_machine_that_knows_no_accounts_takes_nobody_out_of_a_reservatio
     with monkeypatch.context() as lost:
         lost.setattr(pwd, "getpwnam", nobody_by)
         lost.setattr(pwd, "getpwuid", nobody_by)
-        with pytest.raises(Unavailable, match="not known"):
+        with pytest.raises(Unavailable, match="cannot be looked up"):
             await desk.look(gpus=3)
     assert len(desk.slurm.calls) == calls
     assert await desk.look(gpus=3) == "made: "
@@ -247,9 +247,7 @@ async def test_where_the_new_number_is_refused_the_old_one_stays_and_the_page_sa
 ) -> None:
     await desk.look(gpus=3)
     said = await desk.look(gpus=9)
-    assert said.startswith(
-        "made: It could not be changed, and is as it was: Not enough nodes are free"
-    )
+    assert said.startswith("made: The reservation could not be changed: Not enough nodes are free")
     assert desk.tres == "gres/gpu:v100=3"
     desk.now += 1000
     desk.slurm.most = 16
@@ -260,7 +258,7 @@ async def test_where_the_new_number_is_refused_the_old_one_stays_and_the_page_sa
 async def test_with_sessions_in_it_the_old_number_stays_and_the_page_says_so(desk: Desk) -> None:
     await desk.look(gpus=3)
     desk.slurm.busy = True
-    assert "as it was: Jobs use the reservation" in await desk.look(gpus=5)
+    assert "could not be changed: Jobs use the reservation" in await desk.look(gpus=5)
     desk.slurm.busy = False
     desk.now += 1000
     assert await desk.look(gpus=5) == "made: "
@@ -272,13 +270,13 @@ async def test_gpus_that_slurm_does_not_count_are_refused_in_words(desk: Desk) -
     said = await desk.look(gpus=3)
     assert said.startswith("refused: Slurm does not track 'gres/gpu:v100'")
     assert "AccountingStorageTRES" in said
-    assert (await desk.look(nodes=2, gpus=3)).startswith("made: Only its nodes are reserved.")
+    assert (await desk.look(nodes=2, gpus=3)).startswith("made: Only nodes are reserved.")
 
 
 async def test_nodes_without_the_type_are_named_where_slurm_cannot_choose(desk: Desk) -> None:
     desk.slurm.version, desk.slurm.tres = "22.05.8", "gres/gpu"
     said = await desk.look(nodes=2, partition="gpu")
-    assert said.startswith("made: Without v100 GPUs, which the course's sessions want: gpu03.")
+    assert said.startswith("made: Nodes without v100 GPUs, which the sessions need: gpu03.")
 
 
 @pytest.mark.parametrize(

@@ -99,14 +99,14 @@ async def deep(browser: Browser) -> Browser:
 async def test_everyone_finds_their_courses_by_what_they_are(deep: Browser) -> None:
     teacher, student = await deep.text("barbara"), await deep.text("student01")
     assert "Deep Learning" in teacher
-    assert "you are its instructor" in teacher
+    assert "your role: instructor" in teacher
     assert "Live board of Deep Learning" in teacher
     assert "New course" in teacher
     assert "next meeting" in teacher
-    assert "you are its student" in student
+    assert "your role: student" in student
     assert "Live board" not in student
     assert "New course" not in student
-    assert "You are in no course" in await deep.text("eve")
+    assert "You are not in any course" in await deep.text("eve")
 
 
 async def test_a_student_sees_no_draft(browser: Browser) -> None:
@@ -119,7 +119,7 @@ async def test_a_student_sees_no_draft(browser: Browser) -> None:
 async def test_admins_have_requests_to_answer_and_all_other_courses(browser: Browser) -> None:
     made = await browser.site.make(**NOW_ON)
     assert "All other courses" in await browser.text("grace")
-    assert "No course waits for an answer." in await browser.text("grace")
+    assert "No course is waiting for approval." in await browser.text("grace")
     number = {"number": made["number"]}
     await browser.site.done("barbara", "POST", "courses/deep/submit", number)
     html = await browser.see("grace")
@@ -142,7 +142,7 @@ async def test_a_student_has_one_button_and_no_word_of_others(deep: Browser) -> 
     ]
     text = await deep.text("student01", "deep")
     assert "Open your session" in text
-    assert "Times of Europe/Berlin" in text
+    assert "Times are in Europe/Berlin" in text
     assert "How networks learn." in text
     assert "ada" not in text
     assert "<script>window" not in html
@@ -155,8 +155,8 @@ async def test_a_student_is_told_how_their_own_session_is(deep: Browser) -> None
     )  # fmt: skip
     deep.site.parts.dashboard.view.sessions["5"] = record  # type: ignore[union-attr, index]
     text = await deep.text("student01", "deep")
-    assert "Go on" in text
-    assert "Your session runs." in text
+    assert "Return to your session" in text
+    assert "Your session is running." in text
 
 
 @pytest.mark.parametrize("role", ["barbara", "ada"])
@@ -178,7 +178,7 @@ async def test_a_course_that_is_over_has_no_button(deep: Browser) -> None:
     await deep.site.parts.store.courses.save(kept.model_copy(update={"course": ended}))
     deep.site.parts.memberships.forget()
     text = await deep.text("student01", "deep")
-    assert "This course is over." in text
+    assert "This course has ended." in text
     assert "Open your session" not in text
 
 
@@ -213,7 +213,7 @@ async def test_a_new_course_is_for_those_who_may(browser: Browser) -> None:
     assert facts(await browser.see("barbara", "new"))["editing"]["creation"] == "request"
     assert "Ask an admin" in await browser.text("eve", "new", 403)
     browser.site.parts.courses.creation = "off"
-    assert "may not make courses" in await browser.text("barbara", "new", 403)
+    assert "not allowed to create courses" in await browser.text("barbara", "new", 403)
     await browser.see("grace", "new")
 
 
@@ -233,7 +233,9 @@ async def test_others_see_the_same_whether_it_is_there_or_not(
     deep: Browser, who: str, path: str
 ) -> None:
     name = path.split("/")[0]
-    assert f"There is no course &#39;{name}&#39; for you." in await deep.see(who, path, 403)
+    assert f"There is no course &#39;{name}&#39; that you can access." in await deep.see(
+        who, path, 403
+    )
     line = (who, "denied", f"course {name}", "refused")
     assert line in await deep.site.audit()
 
