@@ -37,16 +37,16 @@ _LAST_WORDS = 5.0  # seconds that the end waits for the database
 class Dashboard(LoggingConfigurable):
     """View of the cluster, requested from Slurm once for all viewers."""
 
-    cluster = Instance(Cluster, help="The watcher.")
-    telemetry = Instance(Telemetry, help="What GPUs do.")
-    store = Instance(Store, allow_none=True, help="The database; None: nothing is remembered.")
+    cluster = Instance(Cluster, help="The watcher of the cluster.")
+    telemetry = Instance(Telemetry, help="GPU telemetry.")
+    store = Instance(Store, allow_none=True, help="The database; None: nothing is stored.")
 
     refresh_interval = Float(
         5.0,
         min=1.0,
         help="""
-        Seconds between two looks at the cluster. Each costs Slurm four requests, whoever watches;
-        Cluster.rpcs_per_second must allow them.
+        Seconds between two refreshes of the cluster data. Each takes four requests to Slurm,
+        independent of the number of viewers; Cluster.rpcs_per_second must allow them.
 
         Example::
 
@@ -57,8 +57,7 @@ class Dashboard(LoggingConfigurable):
     max_streams = Integer(
         1000,
         help="""
-        Live pages (event streams) at the same time, of everyone together; further ones are asked
-        to load the page anew by themselves.
+        Maximum number of live pages (event streams) of all users. Further pages poll instead.
 
         Example::
 
@@ -69,7 +68,7 @@ class Dashboard(LoggingConfigurable):
     max_streams_each = Integer(
         8,
         help="""
-        Live pages at the same time of one person.
+        Maximum number of live pages of one user.
 
         Example::
 

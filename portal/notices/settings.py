@@ -21,7 +21,7 @@ class NoticeSettings(LoggingConfigurable):
     smtp_host = Unicode(
         "",
         help="""
-        The site's mail server. Empty: no mail is sent, and no page offers it.
+        The site's mail server. Empty: no mail is sent, and pages do not offer it.
 
         Example::
 
@@ -34,7 +34,8 @@ class NoticeSettings(LoggingConfigurable):
         min=0,
         max=65535,
         help="""
-        Its port; 0 is the usual one: 587 for "starttls", 465 for "tls", 25 for "none".
+        Port of the mail server; 0 is the standard port: 587 for "starttls", 465 for "tls", 25 for
+        "none".
 
         Example::
 
@@ -46,8 +47,8 @@ class NoticeSettings(LoggingConfigurable):
         ("starttls", "tls", "none"),
         default_value="starttls",
         help="""
-        How the connection is protected: "starttls" (no mail goes out where the server does not
-        offer it), "tls" from the start, or "none". The server's certificate is always checked.
+        Encryption of the connection: "starttls" (no mail is sent if the server does not offer it),
+        "tls" from the start, or "none". The server's certificate is always checked.
         With "none" no password is sent.
 
         Example::
@@ -59,8 +60,8 @@ class NoticeSettings(LoggingConfigurable):
     ca_file = Unicode(
         "",
         help="""
-        File with the certificate authorities that may vouch for the mail server. Empty: those of
-        the operating system.
+        File with the trusted certificate authorities for the mail server. Empty: those of the
+        operating system.
 
         Example::
 
@@ -71,7 +72,7 @@ class NoticeSettings(LoggingConfigurable):
     user = Unicode(
         "",
         help="""
-        The account at the mail server; empty: it wants no login.
+        The account at the mail server; empty: the server needs no authentication.
 
         Example::
 
@@ -93,7 +94,7 @@ class NoticeSettings(LoggingConfigurable):
     sender = Unicode(
         "",
         help="""
-        The address that the mails come from; a name may stand before it.
+        The sender address of the mails; a display name may precede it.
 
         Example::
 
@@ -104,9 +105,9 @@ class NoticeSettings(LoggingConfigurable):
     address = Unicode(
         "directory",
         help="""
-        How a person's mail address is known: "directory" reads it from LDAP
-        (c.LDAPAuthenticator.mail_attribute, with the search account), or takes what OpenID Connect
-        said at the login (c.OIDCAuthenticator.mail_claim); anything else is a pattern with
+        Source of users' mail addresses: "directory" reads them from LDAP
+        (c.LDAPAuthenticator.mail_attribute, with the search account), or from the OpenID Connect
+        claim at login (c.OIDCAuthenticator.mail_claim); any other value is a pattern with
         {username}.
 
         Example::
@@ -117,8 +118,7 @@ class NoticeSettings(LoggingConfigurable):
 
     public_url = Unicode(
         help="""
-        The portal's address as people type it, for the links in the mails. Default: what
-        c.JupyterHub.public_url says.
+        The portal's public URL, for the links in the mails. Default: c.JupyterHub.public_url.
 
         Example::
 
@@ -130,8 +130,8 @@ class NoticeSettings(LoggingConfigurable):
         120,
         min=0,
         help="""
-        Seconds that a session must have waited in the queue for its start to be told: who waited
-        less is still there.
+        Minimum queue time in seconds for a mail about a session's start: after a shorter wait, the
+        user is still at the page.
 
         Example::
 
@@ -143,7 +143,7 @@ class NoticeSettings(LoggingConfigurable):
         15 * 60,
         min=60,
         help="""
-        Seconds before a session's end at which it is told. A session that is extended gets another
+        Seconds before a session's end at which the mail is sent. An extended session gets another
         mail before its new end.
 
         Example::
@@ -155,7 +155,7 @@ class NoticeSettings(LoggingConfigurable):
     wanted = Bool(
         False,
         help="""
-        Whether those get mail who never said whether they want it.
+        Whether users get mail who have not made a choice.
 
         Example::
 
@@ -167,7 +167,7 @@ class NoticeSettings(LoggingConfigurable):
         20.0,
         min=1,
         help="""
-        Seconds that the mail server may take for an answer.
+        Seconds to wait for an answer of the mail server.
 
         Example::
 
@@ -196,8 +196,8 @@ class NoticeSettings(LoggingConfigurable):
             raise ConfigurationError(f"c.Notices.sender or c.Notices.address: {error}.") from None
         if self.address != "directory" and USERNAME not in self.address:
             raise ConfigurationError(
-                f"c.Notices.address must be 'directory' or contain {USERNAME}: everybody's mail "
-                "would go to one address."
+                f"c.Notices.address must be 'directory' or contain {USERNAME}: otherwise all mail "
+                "goes to one address."
             )
         if not self.public_url.startswith(("https://", "http://")):
             raise ConfigurationError(

@@ -15,9 +15,9 @@ class IdleSettings(LoggingConfigurable):
         [str(mode) for mode in IdleMode],
         default_value=str(IdleMode.WARN),
         help="""
-        What is done about a session whose GPUs nobody uses: "off", "warn" (its owner is told, in
-        JupyterLab and on the session's page) or "on" (told, and then it is stopped). The default
-        tells and never stops: to end people's sessions is a site's own decision.
+        What happens to a session with idle GPUs: "off" (nothing), "warn" (its owner is notified in
+        JupyterLab and on the session's page) or "on" (its owner is notified, then the session is
+        stopped). The default only warns: stopping sessions is the site's decision.
 
         Example::
 
@@ -29,8 +29,8 @@ class IdleSettings(LoggingConfigurable):
         2 * 3600,
         min=1,
         help="""
-        Seconds without any use after which a session is stopped. An environment's own `idle_time`
-        wins over this.
+        Seconds of idle GPUs after which a session is stopped. The `idle_time` of an environment
+        takes precedence.
 
         Example::
 
@@ -42,7 +42,7 @@ class IdleSettings(LoggingConfigurable):
         15 * 60,
         min=1,
         help="""
-        Seconds before that at which its owner is warned; half of `idle_time` at most.
+        Seconds before the stop at which the owner is warned; at most half of `idle_time`.
 
         Example::
 
@@ -54,7 +54,7 @@ class IdleSettings(LoggingConfigurable):
         3600,
         min=0,
         help="""
-        Seconds by which the owner can put it off; 0: not at all.
+        Seconds by which the owner can postpone the stop; 0: no snooze.
 
         Example::
 
@@ -66,7 +66,7 @@ class IdleSettings(LoggingConfigurable):
         3,
         min=0,
         help="""
-        How often in a row, that is, without any use between.
+        Maximum number of snoozes in a row, without GPU use in between.
 
         Example::
 
@@ -77,7 +77,7 @@ class IdleSettings(LoggingConfigurable):
     exempt_users = Set(
         Unicode(),
         help="""
-        People whose sessions are left alone, by the Hub's names.
+        Users (Hub names) whose sessions are exempt.
 
         Example::
 
@@ -88,8 +88,8 @@ class IdleSettings(LoggingConfigurable):
     exempt_groups = Set(
         Unicode(),
         help="""
-        Groups whose members' sessions are left alone. What counts are a person's groups at the
-        launch.
+        Groups whose members' sessions are exempt. The groups at the launch of the session
+        count.
 
         Example::
 
@@ -100,7 +100,7 @@ class IdleSettings(LoggingConfigurable):
     exempt_courses = Set(
         Unicode(),
         help="""
-        Courses whose sessions are left alone.
+        Courses whose sessions are exempt.
 
         Example::
 

@@ -51,8 +51,8 @@ class Store(LoggingConfigurable):
     url = Unicode(
         "sqlite:///portal.sqlite",
         help="""
-        Where the database is, as SQLAlchemy writes it: a file of SQLite, or PostgreSQL. A relative
-        file counts from the directory that the Hub runs in. Keep the password out of it: see
+        SQLAlchemy URL of the database: an SQLite file, or PostgreSQL. A relative file is relative
+        to the Hub's working directory. Do not put the password into the URL: see
         ``password_file``.
 
         Example::
@@ -64,8 +64,8 @@ class Store(LoggingConfigurable):
     password_file = Unicode(
         "",
         help="""
-        A file with PostgreSQL's password, mode 0600; it is read at each new connection. Empty: as
-        libpq finds one (``~/.pgpass``, a socket's peer login, a client certificate).
+        A file with PostgreSQL's password, mode 0600; it is read at each new connection. Empty:
+        libpq's defaults (``~/.pgpass``, peer authentication on a socket, a client certificate).
 
         Example::
 
@@ -77,7 +77,7 @@ class Store(LoggingConfigurable):
         10.0,
         min=1,
         help="""
-        Seconds that a question to the database may take, waiting included, before it is given up.
+        Timeout in seconds of a database query, including waiting.
 
         Example::
 
@@ -90,7 +90,7 @@ class Store(LoggingConfigurable):
         min=1,
         max=64,
         help="""
-        How many questions each process asks at the same time; PostgreSQL sees as many connections.
+        Number of concurrent queries, and of PostgreSQL connections, of each process.
 
         Example::
 
@@ -102,7 +102,7 @@ class Store(LoggingConfigurable):
         400,
         min=1,
         help="""
-        Days that the cluster's history is kept.
+        Days to keep the cluster's history.
 
         Example::
 
@@ -114,7 +114,7 @@ class Store(LoggingConfigurable):
         0,
         min=0,
         help="""
-        Days that ended sessions are kept, with the ends of their logs; 0: for ever.
+        Days to keep ended sessions and the ends of their logs; 0: no limit.
 
         Example::
 

@@ -38,10 +38,10 @@ class Telemetry(TelemetrySettings):
         list(SOURCES),
         default_value="none",
         help="""
-        Where readings of all GPUs come from: "prometheus" (the DCGM exporter's metrics, see
-        prometheus_url), "none", or "simulated", which invents them and says so on each page.
-        Sessions report what their own GPUs do beside any of these; that is shown where the source
-        has nothing, and never counted as usage. Example: c.Telemetry.source = "prometheus"
+        Source of the readings of all GPUs: "prometheus" (the DCGM exporter's metrics, see
+        prometheus_url), "none", or "simulated" (generated readings, marked as such). Sessions
+        also report the readings of their own GPUs; these are shown if the source has none, and
+        never counted as usage. Example: c.Telemetry.source = "prometheus"
         """,
     ).tag(config=True)
 
@@ -72,7 +72,7 @@ class Telemetry(TelemetrySettings):
         await self._readings.get(lambda: self._ask(snapshot), patience=self.patience)
 
     async def _ask(self, snapshot: ClusterSnapshot) -> Mapping[Gpu, GpuReading]:
-        problem = "Telemetry could not be read; the service's log tells why."
+        problem = "Telemetry could not be read. See the service's log."
         try:
             readings = await self._source.readings(snapshot, self.max_age)
             problem = ""

@@ -22,7 +22,7 @@ class TelemetrySettings(LoggingConfigurable):
     prometheus_token_file = Unicode(
         "",
         help="""
-        A file with the bearer token for Prometheus; read at each question. Empty: no token.
+        A file with the bearer token for Prometheus; read for each query. Empty: no token.
         Example: c.Telemetry.prometheus_token_file = "/etc/data-scientist-portal/prometheus.token"
         """,
     ).tag(config=True)
@@ -30,24 +30,24 @@ class TelemetrySettings(LoggingConfigurable):
     prometheus_ca_file = Unicode(
         "",
         help="""
-        A PEM file of the authorities that may vouch for Prometheus's certificate. Empty: the
-        system's. Example: c.Telemetry.prometheus_ca_file = "/etc/ssl/site-ca.pem"
+        A PEM file with the trusted certificate authorities for Prometheus. Empty: those of the
+        system. Example: c.Telemetry.prometheus_ca_file = "/etc/ssl/site-ca.pem"
         """,
     ).tag(config=True)
 
     prometheus_node_label = Unicode(
         "Hostname",
         help="""
-        The label that names the node, with or without its domain; where a series has none,
-        "instance" counts. Example: c.Telemetry.prometheus_node_label = "node"
+        The label that names the node, with or without its domain. Series without this label use
+        "instance". Example: c.Telemetry.prometheus_node_label = "node"
         """,
     ).tag(config=True)
 
     prometheus_index_label = Unicode(
         "gpu",
         help="""
-        The label that holds the GPU's index, as Slurm counts. "device" ("nvidia3") is right where
-        the numbers of the device files are Slurm's and NVML's are others.
+        The label with the GPU's index in Slurm. Use "device" ("nvidia3") if Slurm's indexes are
+        those of the device files and differ from NVML's.
         Example: c.Telemetry.prometheus_index_label = "device"
         """,
     ).tag(config=True)
@@ -57,8 +57,8 @@ class TelemetrySettings(LoggingConfigurable):
         default_value=["dcgm"],
         help="""
         The exporters that Prometheus scrapes: "dcgm" (NVIDIA's), "amd" (AMD's Device Metrics
-        Exporter; unproven on hardware, docs/how-to/amd-gpus.md), or both, each with a question of
-        its own. Example: c.Telemetry.prometheus_exporters = ["dcgm", "amd"]
+        Exporter; not tested on hardware, see docs/how-to/amd-gpus.md), or both, each with its own
+        query. Example: c.Telemetry.prometheus_exporters = ["dcgm", "amd"]
         """,
     ).tag(config=True)
 
@@ -66,7 +66,7 @@ class TelemetrySettings(LoggingConfigurable):
         5.0,
         min=0.1,
         help="""
-        Seconds after which Prometheus is given up. Pages do not wait for it.
+        Timeout in seconds of a query to Prometheus. Pages do not wait for it.
         Example: c.Telemetry.prometheus_timeout = 10
         """,
     ).tag(config=True)
@@ -75,8 +75,8 @@ class TelemetrySettings(LoggingConfigurable):
         15.0,
         min=0.0,
         help="""
-        Seconds between two questions to Prometheus at least; more often than it scrapes is of no
-        use. Example: c.Telemetry.interval = 30
+        Minimum seconds between two queries to Prometheus; values below its scrape interval have no
+        benefit. Example: c.Telemetry.interval = 30
         """,
     ).tag(config=True)
 
@@ -84,8 +84,8 @@ class TelemetrySettings(LoggingConfigurable):
         1.0,
         min=0.0,
         help="""
-        Seconds that one refresh of the pages waits for Prometheus; a later answer is shown with
-        the next one. Example: c.Telemetry.patience = 2
+        Seconds that a refresh of the pages waits for Prometheus; a later answer is shown by the
+        next refresh. Example: c.Telemetry.patience = 2
         """,
     ).tag(config=True)
 
@@ -94,7 +94,7 @@ class TelemetrySettings(LoggingConfigurable):
         min=0.0,
         max=100.0,
         help="""
-        A GPU counts as busy from this utilisation on, in percent.
+        Minimum utilisation of a busy GPU, in percent.
         Example: c.Telemetry.busy_percent = 10
         """,
     ).tag(config=True)
@@ -103,7 +103,7 @@ class TelemetrySettings(LoggingConfigurable):
         120,
         min=1,
         help="""
-        Seconds after which a reading says nothing any more: the GPU's use is unknown again.
+        Seconds after which a reading expires: the GPU's use is then unknown.
         Example: c.Telemetry.max_age = 300
         """,
     ).tag(config=True)
@@ -112,7 +112,7 @@ class TelemetrySettings(LoggingConfigurable):
         2.0,
         min=0.0,
         help="""
-        Seconds between two reports of one session at least; one that comes earlier is refused.
+        Minimum seconds between two reports of a session; earlier reports are rejected.
         Example: c.Telemetry.report_interval = 5
         """,
     ).tag(config=True)
@@ -121,8 +121,8 @@ class TelemetrySettings(LoggingConfigurable):
         90.0,
         min=0.0,
         help="""
-        A pause between two reports of a session that is longer than these seconds does not count as
-        measured: three times c.PortalSpawner.telemetry_interval.
+        Seconds between two reports of a session above which the gap does not count as measured:
+        three times c.PortalSpawner.telemetry_interval.
         Example: c.Telemetry.report_gap = 180
         """,
     ).tag(config=True)

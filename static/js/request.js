@@ -1,4 +1,4 @@
-// Asking for an environment, and what became of what one asked for.
+// Requests for environments, and their state.
 
 import { call, facts, loginEnded } from "./api.js";
 import { toast } from "./dialog.js";
@@ -7,24 +7,24 @@ import { Pager } from "./pager.js";
 import { capital, clock, count } from "./words.js";
 
 const LIMIT = 10;
-const STATES = { open: "waits for an answer", done: "done", declined: "declined" };
+const STATES = { open: "waiting for an answer", done: "done", declined: "declined" };
 const pager = new Pager(byId("requests-pager"), LIMIT, list);
 const form = byId("request");
 
-function entry(one) {
-  const answered = one.state !== "open";
+function entry(request) {
+  const answered = request.state !== "open";
   return el(
     `li.entry${answered ? ".entry-over" : ""}`,
     {},
     el(
       "div",
       {},
-      one.source ? el("p.portal-path", {}, el("code", {}, one.source)) : null,
-      one.text ? el("p.entry-text", {}, one.text) : null,
-      el("p.portal-facts", {}, el("strong", {}, capital(STATES[one.state])), el("span", {}, `asked ${clock(one.at)}`)),
-      one.answer ? el("p.why.entry-text", {}, `${one.answered_by}: ${one.answer}`) : null,
-      one.environment
-        ? el("p", {}, el("a", { href: `${facts.prefix}catalog/${one.environment}` }, `See ${one.environment}`))
+      request.source ? el("p.portal-path", {}, el("code", {}, request.source)) : null,
+      request.text ? el("p.entry-text", {}, request.text) : null,
+      el("p.portal-facts", {}, el("strong", {}, capital(STATES[request.state])), el("span", {}, `requested ${clock(request.at)}`)),
+      request.answer ? el("p.why.entry-text", {}, `${request.answered_by}: ${request.answer}`) : null,
+      request.environment
+        ? el("p", {}, el("a", { href: `${facts.prefix}catalog/${request.environment}` }, `View ${request.environment}`))
         : null,
     ),
   );
@@ -36,7 +36,7 @@ async function list() {
     const page = await call("environment-requests", { query: { mine: "true", limit: LIMIT, after: pager.after } });
     pager.show(page);
     setText(byId("requests-count"), page.total ? count(page.total, "request") : "");
-    fill(place, page.items.length ? el("ul.entries", {}, page.items.map(entry)) : el("p.portal-quiet.empty", {}, "You have asked for nothing yet."));
+    fill(place, page.items.length ? el("ul.entries", {}, page.items.map(entry)) : el("p.portal-quiet.empty", {}, "You have no requests yet."));
     fill(byId("troubles"));
   } catch (error) {
     if (!loginEnded(error)) fill(byId("troubles"), el("div.alert.alert-warning.trouble", {}, error.message));
@@ -49,7 +49,7 @@ form.addEventListener("submit", async (event) => {
   const body = { text: form.elements.text.value.trim(), source: form.elements.source.value.trim() };
   const problem = byId("request-problem");
   if (!body.text && !body.source) {
-    setText(problem, "Say what you need, or which image.");
+    setText(problem, "Describe what you need, or enter an image.");
     form.elements.text.focus();
     return;
   }
@@ -59,7 +59,7 @@ form.addEventListener("submit", async (event) => {
   try {
     await call("environment-requests", { method: "POST", body });
     form.reset();
-    toast("Your request is sent.");
+    toast("Request sent.");
     pager.first();
     await list();
   } catch (error) {

@@ -401,7 +401,7 @@ def test_a_request_is_sent_and_its_answer_read(
     page.get_by_role("link", name="Request an environment").click()
     page.wait_for_url("**/catalog/request")
     page.get_by_role("button", name="Send").click()
-    expect(page.get_by_role("alert")).to_have_text("Say what you need, or which image.")
+    expect(page.get_by_role("alert")).to_have_text("Describe what you need, or enter an image.")
     source = page.get_by_label("Image, if you know one")
     source.fill("docker://nvcr.io/nvidia/jax:25.10-py3")
     text = page.get_by_label("What do you need")
@@ -409,7 +409,7 @@ def test_a_request_is_sent_and_its_answer_read(
     page.get_by_role("button", name="Send").click()
     mine = page.locator("#requests .entry")
     expect(mine).to_contain_text("JAX, for <b>the</b> summer school.")
-    expect(mine).to_contain_text("Waits for an answer")
+    expect(mine).to_contain_text("Waiting for an answer")
     expect(text).to_have_value("")
     check(page, "catalog-request")
     asked = json.loads(service.get("api/v1/environment-requests", f"{USER}-token"))["items"]

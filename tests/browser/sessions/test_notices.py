@@ -70,7 +70,7 @@ def test_a_waiting_session_tells_a_page_in_the_background(
         assert page.evaluate("Notification.permission") == "default"  # nobody was asked yet
         assert violations(page) == []
         button.click()
-        expect(page.locator("#notices-words")).to_contain_text("This browser tells you")
+        expect(page.locator("#notices-words")).to_contain_text("This browser notifies you")
         expect(page.locator("#notices-on")).to_have_attribute("aria-pressed", "true")
         page.wait_for_function("localStorage.getItem('portal-notices').includes('true')")
 
@@ -167,7 +167,7 @@ def test_a_browser_that_refuses_gets_it_on_the_page(demo: Any, ada: Person, page
     )
     page.goto(f"{demo.url}/services/portal/sessions")
     page.get_by_role("button", name="Notify me when it starts").click()
-    expect(page.locator("#notices-words")).to_contain_text("shows no notices for this site")
+    expect(page.locator("#notices-words")).to_contain_text("blocks notifications from this site")
     usual = page.title()
     hide(page, True)
     page.evaluate(
