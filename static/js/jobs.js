@@ -69,7 +69,7 @@ export class Jobs {
     this.asking?.abort();
     const asking = new AbortController();
     this.asking = asking;
-    this.loadedAt = performance.now(); // not Date.now(): a clock that is set back would delay the next load
+    this.loadedAt = performance.now(); // monotonic: a clock that is set back would delay the next load
     byId("jobs-csv").href = apiUrl("jobs.csv", this.query);
     try {
       const page = await call("jobs", {

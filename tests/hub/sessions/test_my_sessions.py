@@ -139,8 +139,11 @@ def test_stopped_by_oneself(ada: Person, grace: Person) -> None:
     ada.stop()
     found = ended(ada, item["id"])
     assert found["ending"] == {
-        "code": "stopped", "title": "Stopped", "words": "You stopped the session.", "stopped_by": "ada",
-    }  # fmt: skip
+        "code": "stopped",
+        "title": "Stopped",
+        "words": "You stopped the session.",
+        "stopped_by": "ada",
+    }
     # One look may find both the start and the answer; Slurm tells the end in whole seconds.
     assert found["started_at"] <= found["ready_at"] <= found["ended_at"]
     assert found["links"]["open"] is None

@@ -91,14 +91,16 @@ def test_a_server_that_never_answered_could_not_start() -> None:
         ("OSError: [Errno 28] No space left on device", "A file system is full (No space left"),
         ("OSError: [Errno 122] Disk quota exceeded: '/home'", "is full (Disk quota exceeded)"),
         (f"FATAL: {'x' * 390}", f"{'x' * 200}…."),
-        ("all is well", "ended with code 1 on gpu01."),
+        ("all is well", "exited with code 1 on gpu01."),
     ],
 )
 def test_a_start_that_failed_names_its_cause(log: str, cause: str) -> None:
     job = Job(id="1", state=JobState.FAILED, exit_code=1, nodes=("gpu01",))
     message = explain(job, f"first\n{log}\nlast", ready=False).message
     assert cause in message
-    assert message.startswith("The session could not start: its server exited with code 1 on gpu01.")
+    assert message.startswith(
+        "The session could not start: its server exited with code 1 on gpu01."
+    )
 
 
 @pytest.mark.parametrize("line", [": line 1: /", "memory limit ", "FATAL: ", "\x85"])

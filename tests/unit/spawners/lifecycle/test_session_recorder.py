@@ -406,7 +406,11 @@ async def test_what_an_earlier_hub_could_not_write(make: Make, path: Path, slurm
         ),
         # A stop comes after what Slurm knows better.
         (
-            {"ending_code": "stopped", "ending_message": "You stopped the session.", "stopped_by": "ada"},
+            {
+                "ending_code": "stopped",
+                "ending_message": "You stopped the session.",
+                "stopped_by": "ada",
+            },
             {"state": JobState.OUT_OF_MEMORY},
             Ending(code="out_of_memory", message="Too much.", log="end"),
             ("out_of_memory", "Too much.", "ada", "end"),
