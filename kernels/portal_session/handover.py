@@ -163,7 +163,7 @@ class PageHandler(HandoverBase):
         body = self.body()
         page = body.get("page")
         if not isinstance(page, str) or not _PAGE.fullmatch(page):
-            raise Refused(400, "'page' must be the page's id.")
+            raise Refused(400, "'page' must be the page's ID.")
         self.pages.seen(page)
         if body.get("saved") is True:
             self.pages.has_saved(page)

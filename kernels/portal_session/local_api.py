@@ -92,7 +92,7 @@ class LocalHandler(APIHandler):
             phrase = HTTPStatus(status_code).phrase
             message = f"This session's server refused the request: {phrase}."
         else:
-            message = "This session's server could not answer; its log tells why."
+            message = "This session's server failed. See its log."
         self.finish(json.dumps({"message": message}))
 
 
@@ -147,11 +147,11 @@ class PassOnHandler(LocalHandler):
     async def _pass_on(self, body: dict[str, Any] | None) -> None:
         method = self.request.method
         if method not in self.methods:
-            raise Refused(405, f"This address knows {', '.join(self.methods)} only.")
+            raise Refused(405, f"This address supports only {', '.join(self.methods)}.")
         if method != "GET" and getattr(self, "portal_guest", ""):
-            raise Refused(403, "Only the one whose session this is does that.")
+            raise Refused(403, "Only the owner of this session can do this.")
         if self.service is None:
-            raise Refused(503, "The portal did not tell this session where to ask.")
+            raise Refused(503, "The portal's address is not set in this session.")
         try:
             async with self.free:
                 response = await in_thread(self.service.ask, method, self.path, body)

@@ -102,17 +102,17 @@ async def post_port(api: str, token: str, port: int, log: Any) -> None:
             if error.code in _REFUSED:
                 pause = REFUSED_WAIT
         except Exception as error:  # any error: the next try may work
-            problem = f"could not be asked ({error!r})"
+            problem = f"could not be reached ({error!r})"
         else:
             startup.mark("listening")
             if reported:
-                log.info("The Hub knows the port of this session now.")
+                log.info("The Hub now knows the port of this session.")
             _compare_versions(response.headers.get("X-JupyterHub-Version", ""), log)
             return
         if problem != reported:
             log.warning(
-                "The Hub was told the port of this session and %s; it is told again, "
-                "%.0f seconds apart at most.",
+                "The Hub does not know the port of this session: it %s. Retrying, at most "
+                "%.0f seconds apart.",
                 problem,
                 max(pause, LONGEST_WAIT),
             )

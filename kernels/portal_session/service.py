@@ -82,11 +82,13 @@ class Service:
             while part := response.read1(1024 * 1024):
                 size += len(part)
                 if size > FILE_LARGEST or time.monotonic() > deadline:
-                    raise ServiceError("The portal's file is too large, or takes too long.", 503)
+                    raise ServiceError(
+                        "The portal's file is too large, or its transfer takes too long.", 503
+                    )
                 file.write(part)
             promised = response.headers.get("Content-Length", "")
             if promised.isdecimal() and int(promised) != size:
-                raise ServiceError("The portal's file did not come whole.", 503)
+                raise ServiceError("The portal's file was not received completely.", 503)
 
     def send(
         self, method: str, path: str, body: IO[bytes] | bytes, query: Mapping[str, str]

@@ -95,7 +95,9 @@ class Kept:
             self.value = await self._find()
         except Exception as error:
             known = isinstance(error, ServiceError)
-            self.problem = str(error) if known else f"That cannot be read ({error!r})."
+            self.problem = (
+                str(error) if known else f"The portal's answer cannot be read ({error!r})."
+            )
             self.failing = self._clock() if self.failing is None else self.failing
             asked = error.peace if isinstance(error, ServiceError) else 0.0
             wait = max(self._wait, asked)
@@ -146,7 +148,7 @@ class Situations:
 
     async def _ask(self) -> dict[str, Any]:
         if self._service is None:
-            raise ServiceError("The portal did not tell this session where to ask.", 503)
+            raise ServiceError("The portal's address is not set in this session.", 503)
         situation = await in_thread(self._service.ask, "GET", "session")
         if not isinstance(situation.get("now"), (int, float)):
             raise ServiceError("The portal's answer cannot be read.")

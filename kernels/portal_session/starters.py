@@ -164,6 +164,6 @@ class StartersHandler(LocalHandler):
             raise Refused(error.status, str(error)) from None
         except OSError as error:
             raise Refused(
-                409, f"The notebooks cannot be put into ~/{FOLDER}: {error.strerror}."
+                409, f"The notebooks cannot be copied to ~/{FOLDER}: {error.strerror}."
             ) from None
         self.finish(json.dumps(done))

@@ -59,6 +59,6 @@ class Telling:
         except Exception as error:  # any error: the session goes on
             self._left -= 1
             if not self._left:
-                self._log.info("How this session's start went is not recorded: %s", error)
+                self._log.info("The startup times of this session are not recorded: %s", error)
         else:
             self._left = 0

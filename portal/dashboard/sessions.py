@@ -40,7 +40,7 @@ class LivingSessions:
             records = tuple(await store.sessions.living())
         except PortalError as error:
             if error.message != self._complaint:
-                self._log.warning("Sessions are those of the last answer: %s", error)
+                self._log.warning("Sessions are out of date: %s", error)
             self._complaint = error.message
             raise
         self._complaint = ""

@@ -92,11 +92,11 @@ class Broadcaster:
         open_ = [stream for stream in self._streams if not stream.closed]
         if len(open_) >= most:
             raise Unavailable(
-                "Too many people watch this page live at the moment. It can still be loaded anew."
+                "Too many users have this page open live. Reload the page to update it."
             )
         if sum(stream.user == user for stream in open_) >= most_each:
             raise TooManyRequests(
-                f"You have {most_each} live pages open already. Close some of them."
+                f"You already have {most_each} live pages open. Close some of them."
             )
 
     def add(self, stream: EventStream) -> None:

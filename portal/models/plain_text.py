@@ -17,7 +17,7 @@ def plain_text(text: str) -> str:
     for letter in text:
         if unicodedata.category(letter) in _NO_TEXT and letter not in _FINE:
             raise ValueError(
-                f"it has the character U+{ord(letter):04X} in it, which is no text; leave it out"
+                f"it contains the character U+{ord(letter):04X}, which is not text; remove it"
             )
     return text
 

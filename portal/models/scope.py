@@ -25,17 +25,17 @@ OF_SESSIONS = frozenset({TELEMETRY_REPORT, SESSION_OWN})
 # What each lets its holder do, in words for role pages and the reference.
 MEANINGS = {
     JOBS_READ: "See whose jobs run on the cluster, with their names.",
-    JOBS_MANAGE: "Stop sessions; cancel, hold and release jobs of others.",
+    JOBS_MANAGE: "Stop sessions; cancel, hold and release jobs of other users.",
     NODES_MANAGE: "Drain and resume nodes.",
-    SESSIONS_READ: "See other people's sessions, with the ends of their logs.",
-    SERVERS_OPEN: "Open other people's running sessions from the portal's pages.",
+    SESSIONS_READ: "See other users' sessions, with the ends of their logs.",
+    SERVERS_OPEN: "Open other users' running sessions from the portal's pages.",
     USAGE_READ: "See everyone's usage.",
     AUDIT_READ: "Read the audit log.",
     ANNOUNCEMENTS_MANAGE: "Write and withdraw announcements.",
     ENVIRONMENTS_MANAGE: "Curate the catalog: build, test, publish and withdraw environments.",
     METRICS_READ: "Read the service's metrics for Prometheus.",
-    COURSES_CREATE: "Ask for a course of one's own, and teach it.",
+    COURSES_CREATE: "Request a course, and teach it.",
     COURSES_MANAGE: "See, approve and archive everyone's courses.",
-    TELEMETRY_REPORT: "Report what a session's own GPUs do.",
+    TELEMETRY_REPORT: "Report the GPU usage of a session.",
     SESSION_OWN: "See and change a session from inside it: its time, its resources.",
 }

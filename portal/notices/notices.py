@@ -70,7 +70,7 @@ class Notices(NoticeSettings):
         if self.address != "directory":
             return self.address.replace(USERNAME, user)
         if self.directory is None:
-            raise ConfigurationError("There is no directory here that knows mail addresses.")
+            raise ConfigurationError("No directory with mail addresses is configured.")
         address = await self.directory.mail_of(user)
         if not address:
             raise NotFound(f"The directory has no mail address for {user}.")
@@ -111,7 +111,7 @@ class Notices(NoticeSettings):
         try:
             to_send = await self._claimed(pending, now)
         except StoreUnavailable as error:
-            self._tell(f"Notices wait: {error}")
+            self._tell(f"Notices are delayed: {error}")
             return
         limit = asyncio.Semaphore(_AT_ONCE)
         await asyncio.gather(*(self._send(notice, now, limit) for notice in to_send))

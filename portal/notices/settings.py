@@ -21,7 +21,7 @@ class NoticeSettings(LoggingConfigurable):
     smtp_host = Unicode(
         "",
         help="""
-        The site's mail server. Empty: no mail is sent, and no page offers it.
+        The site's mail server. Empty: no mail is sent, and pages do not offer it.
 
         Example::
 
@@ -196,8 +196,8 @@ class NoticeSettings(LoggingConfigurable):
             raise ConfigurationError(f"c.Notices.sender or c.Notices.address: {error}.") from None
         if self.address != "directory" and USERNAME not in self.address:
             raise ConfigurationError(
-                f"c.Notices.address must be 'directory' or contain {USERNAME}: everybody's mail "
-                "would go to one address."
+                f"c.Notices.address must be 'directory' or contain {USERNAME}: otherwise all mail "
+                "goes to one address."
             )
         if not self.public_url.startswith(("https://", "http://")):
             raise ConfigurationError(

@@ -34,7 +34,7 @@ def mail(
         message["To"] = address_of(to)
         message["Subject"] = _subject(notice)
     except (ValueError, MessageError) as error:
-        raise InvalidRequest(f"A mail cannot be addressed so: {escaped(str(error))}.") from None
+        raise InvalidRequest(f"The mail cannot be addressed: {escaped(str(error))}.") from None
     message["Date"] = format_datetime(datetime.fromtimestamp(now).astimezone())
     message["Message-ID"] = make_msgid(domain=message["From"].addresses[0].domain)
     # RFC 3834: no out-of-office reply answers this.
@@ -46,13 +46,13 @@ def mail(
 def address_of(text: str) -> Address:
     """Parse "ada@example.org" or "Portal <portal@example.org>". Raises ValueError."""
     if not text.isprintable():
-        raise ValueError(f"'{escaped(text)}' has a line break or a control character in it")
+        raise ValueError(f"'{escaped(text)}' contains a line break or a control character")
     name, spec = parseaddr(text)
     user, at, domain = spec.rpartition("@")
     # For "a:grace@example.org", parseaddr returns somebody else's address.
     whole = text.strip() == spec or text.rstrip().endswith(f"<{spec}>")
     if not (user and at and domain and whole) or set(spec) & set(' ,;:<>()[]\\"'):
-        raise ValueError(f"'{text}' is no mail address")
+        raise ValueError(f"'{text}' is not a mail address")
     return Address(display_name=name, addr_spec=spec)
 
 
@@ -70,18 +70,18 @@ def _paragraphs(notice: Notice, public_url: str, now: float, portal: str) -> lis
         first = f"{name} has started, after {waited} in the queue."
         if ends_at is not None:
             first += f" It ends at {_clock(ends_at)}."
-        second = f"Open it:\n{_server(notice, public_url)}"
+        second = f"Open the session:\n{_server(notice, public_url)}"
     else:
         assert ends_at is not None
         first = f"{name} ends at {_clock(ends_at)}, in {duration(ends_at - now)}."
         first += " Save your work; where your site allows it, you can extend the session's time."
-        second = f"Open it:\n{_server(notice, public_url)}"
+        second = f"Open the session:\n{_server(notice, public_url)}"
     return [
         first,
         second,
         f"All your sessions:\n{public_url}services/portal/sessions",
-        f"You get this mail from {_line(portal)} because you asked for it. "
-        "Turn this mail off on the Sessions page.",
+        f"This mail is from {_line(portal)}. "
+        "Turn off mail about your sessions on the Sessions page.",
     ]
 
 

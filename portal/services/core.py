@@ -181,7 +181,8 @@ class CoreParts:
             if missed is None:
                 return
             if missed:
-                detail = f"{missed} lines before this one were left out: too many. {detail}".strip()
+                missing = f"{missed} entries before this one were suppressed (rate limit)."
+                detail = f"{missing} {detail}".strip()
         entry = AuditEntry(
             at=time.time(),
             actor=actor,

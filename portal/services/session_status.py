@@ -38,8 +38,8 @@ _CATALOG = 30.0
 _LIMITS = 300.0
 _PATIENCE = 1.0  # seconds that a session waits for a newer answer
 _NO_RIGHT = (
-    "The portal's Slurm account may not extend sessions here. Ask an admin of the portal, who sees "
-    "which right it lacks."
+    "The portal's Slurm account may not extend sessions. Ask a portal admin to grant the "
+    "missing right."
 )
 
 

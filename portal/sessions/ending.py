@@ -21,14 +21,14 @@ TITLES = {
     "stopped": "Stopped",
     "idle": "Idle",
     "unclaimed": "Not claimed",
-    "rehearsed": "Rehearsal over",
-    "course_over": "Course over",
+    "rehearsed": "Rehearsal ended",
+    "course_over": "Course ended",
     "cancelled": "Cancelled in Slurm",
     "walltime": "Time limit",
     "out_of_memory": "Out of memory",
     "node_failure": "Node failure",
     "preempted": "Preempted",
-    "moved": "Moved to other resources",
+    "moved": "Resources changed",
     "start_failed": "Could not start",
     "failed": "Failed",
     "unknown": "Unknown",
@@ -99,8 +99,12 @@ def stop_words(by: str, owner: str, viewer: str) -> str:
     if not by:
         return "The session was stopped from the portal."
     if by == viewer:
-        return "You stopped it."
-    return f"{by} stopped it." if by == owner else f"An administrator ({by}) stopped it."
+        return "You stopped the session."
+    return (
+        f"{by} stopped the session."
+        if by == owner
+        else f"An administrator ({by}) stopped the session."
+    )
 
 
 def cancel_words(by: str, owner: str, viewer: str) -> str:
@@ -135,15 +139,19 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
         return "out_of_memory", _memory_sentence(job)
     if state is JobState.TIMEOUT:
         limit = f" of {time_text(job.time_limit)}" if job.time_limit else ""
-        return "walltime", f"The session reached its time limit{limit}. Ask for more time to go on."
+        return (
+            "walltime",
+            f"The session reached its time limit{limit}. "
+            "To continue, launch with a longer time limit.",
+        )
     if state is JobState.DEADLINE:
-        return "walltime", "The session reached the deadline that was set for its job."
+        return "walltime", "The session reached the deadline of its job."
     if state in (JobState.NODE_FAIL, JobState.BOOT_FAIL):
         return "node_failure", f"The node failed{where}. Your files are safe: launch again."
     if state is JobState.PREEMPTED:
-        return "preempted", "Slurm ended the session to make room for a job of higher priority."
+        return "preempted", "Slurm preempted the session for a job with higher priority."
     if state is JobState.UNKNOWN:
-        return "unknown", "The job is gone: neither slurmctld nor Slurm's accounting knows it."
+        return "unknown", "The job is unknown to slurmctld and to Slurm's accounting."
     if stopped:
         return "stopped", ""
     if state in (JobState.CANCELLED, JobState.REVOKED):
@@ -153,22 +161,22 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
     if state is JobState.COMPLETED:
         if ready:
             return "completed", "The server was shut down from inside the session."
-        return code, f"{what}: its server ended at once, without an error code{where}."
+        return code, f"{what}: its server exited immediately, without an error code{where}."
     if state in (JobState.LAUNCH_FAILED, JobState.RECONFIG_FAIL):
         return code, f"{what}: Slurm could not launch the job{where} ({state})."
     cause = cause_of(log)
     if job.exit_signal:
-        return code, f"{what}: it was ended by signal {job.exit_signal}{where}.{cause}"
-    return code, f"{what}: its server ended with code {job.exit_code}{where}.{cause}"
+        return code, f"{what}: the server was killed by signal {job.exit_signal}{where}.{cause}"
+    return code, f"{what}: its server exited with code {job.exit_code}{where}.{cause}"
 
 
 def _memory_sentence(job: Job) -> str:
-    asked = f" It had asked for {_size(job.memory)}." if job.memory else ""
-    peak = f" Its peak was {_size(job.peak_memory)}." if job.peak_memory else ""
+    asked = f" Requested: {_size(job.memory)}." if job.memory else ""
+    peak = f" Peak: {_size(job.peak_memory)}." if job.peak_memory else ""
     if job.memory and job.peak_memory and job.peak_memory < job.memory:
         # Slurm samples memory every few seconds, and a kill is quicker.
-        peak = f" The highest that Slurm saw was {_size(job.peak_memory)}."
-    return f"The session used more memory than it had asked for, and was ended.{asked}{peak}"
+        peak = f" Highest value sampled by Slurm: {_size(job.peak_memory)}."
+    return f"The session used more memory than requested and was killed.{asked}{peak}"
 
 
 def _size(mib: int) -> str:

@@ -103,11 +103,11 @@ def snoozed(clock: IdleClock, rules: Rules, now: float) -> IdleClock:
     Raises Conflict if there is nothing to put off, or if it was put off too often.
     """
     if rules.mode is IdleMode.OFF:
-        raise Conflict("This site does not look for idle GPUs: there is nothing to snooze.")
+        raise Conflict("This site does not check for idle GPUs: there is nothing to snooze.")
     if rules.exempt:
         raise Conflict(f"{rules.exempt} There is nothing to snooze.")
     if clock.since is None or clock.warned_at is None:
-        raise Conflict("Nothing is about to happen to this session: there is nothing to snooze.")
+        raise Conflict("This session is not about to be stopped: there is nothing to snooze.")
     if not left(clock, rules):
         most = f"{count(rules.snoozes, 'snooze')} in a row" if rules.snoozes else "no snooze"
         raise Conflict(

@@ -30,7 +30,7 @@ SERVICE = "portal"  # the actor of its lines in the audit log
 _AGAIN = 60.0  # seconds between two tries to stop a session
 _ENDING = 300.0  # seconds that a session may take to end once the Hub has agreed
 _AHEAD = 5.0  # seconds: a reading further in the future comes from before a clock was set
-_NO_GPUS = "It has no GPUs."
+_NO_GPUS = "The session has no GPUs."
 
 
 class View(Protocol):
@@ -115,7 +115,9 @@ class IdleGpus(IdleSettings):
         """Put off the stop of that session. Raises Conflict with a sentence why not."""
         session = self._sessions.get(session_id)
         if session is None:
-            off = "This site does not look for idle GPUs" if self.mode == IdleMode.OFF else _NO_GPUS
+            off = (
+                "This site does not check for idle GPUs" if self.mode == IdleMode.OFF else _NO_GPUS
+            )
             raise Conflict(f"{off.removesuffix('.')}: there is nothing to snooze.")
         now = self._uptime()
         session.clock = snoozed(session.clock, session.rules, now)
@@ -123,7 +125,7 @@ class IdleGpus(IdleSettings):
         try:
             await self.around.store.snoozes.set(session_id, Snooze(until, session.clock.snoozes))
         except StoreUnavailable as error:
-            self.log.warning("A snooze holds until the next restart only: %s", error)
+            self.log.warning("A snooze lasts only until the next restart: %s", error)
         return self.state_of(session_id)
 
     # -- the loop ---------------------------------------------------------------------------------
@@ -196,7 +198,7 @@ class IdleGpus(IdleSettings):
         if self.around.moving(record.id):
             # Its owner has requested other resources, often to give these back: a stop would
             # cancel that.
-            return "Its resources are being changed."
+            return "The session's resources are being changed."
         if record.user in self.exempt_users:
             return f"Sessions of {record.user} are never stopped for idle GPUs here."
         if groups := sorted(self.exempt_groups & set(record.groups)):
@@ -214,7 +216,7 @@ class IdleGpus(IdleSettings):
             stored = await self.around.store.snoozes.of_sessions(new)
         except PortalError as error:
             if error.message != self._complaint:
-                self.log.warning("Idle GPUs are not watched yet: %s", error)
+                self.log.warning("Idle GPUs are not checked yet: %s", error)
             self._complaint = error.message
             return
         self._complaint, now, wall = "", self._uptime(), self._wall()
@@ -242,12 +244,12 @@ class IdleGpus(IdleSettings):
             return Seen(unknown="Slurm does not answer.")
         used = self._used(job, readings, wall)
         if used is None:
-            return Seen(unknown="There is no reading of each of its GPUs.")
+            return Seen(unknown="Some GPUs of the session have no reading.")
         at, activity = self._heard.get(session.record.id, (None, None))
         if at is None or activity is None or now - at > self._silence:
-            return Seen(used=used or None, unknown="The session does not say what is done in it.")
+            return Seen(used=used or None, unknown="The session does not report its activity.")
         if activity.age is None:
-            return Seen(used=used or None, unknown="The session cannot see all that is done in it.")
+            return Seen(used=used or None, unknown="The session cannot see all of its activity.")
         return Seen(used=used, age=activity.age + (now - at))
 
     def _used(
@@ -271,7 +273,7 @@ class IdleGpus(IdleSettings):
         idle = (
             duration(now - session.clock.since) if session.clock.since is not None else "too long"
         )
-        words = f"Its GPUs were idle for {idle}."
+        words = f"The session's GPUs were idle for {idle}."
         outcome, detail = Outcome.DONE, words
         session.ask_at = now + _AGAIN
         try:
@@ -284,7 +286,7 @@ class IdleGpus(IdleSettings):
             outcome, detail = Outcome.FAILED, f"{words} {error.message}"
         except Exception:
             self.log.exception("Session %s could not be stopped", record.id)
-            outcome, detail = Outcome.FAILED, f"{words} The service failed; its log tells what."
+            outcome, detail = Outcome.FAILED, f"{words} The service failed. See its log."
         entry = AuditEntry(
             at=self._wall(),
             actor=SERVICE,

@@ -22,8 +22,8 @@ from .links import SessionLinks, links_of
 from .right_size import Suggestion, suggestion_for
 
 _WORDS = {
-    SessionState.PENDING: "its job waits",
-    SessionState.STARTING: "its server is starting",
+    SessionState.PENDING: "waiting",
+    SessionState.STARTING: "starting",
     SessionState.RUNNING: "running",
     SessionState.ENDED: "ended",
 }
@@ -187,7 +187,7 @@ def _ending(record: SessionRecord, viewer: str) -> EndingItem | None:
     return EndingItem(
         code=code,
         title=TITLES.get(code, TITLES["unknown"]),
-        words=words_for(record, viewer) or "Nobody knows how it ended.",
+        words=words_for(record, viewer) or "How the session ended is unknown.",
         stopped_by=record.stopped_by,
     )
 

@@ -128,7 +128,9 @@ class UsageMeter:
         if self._clocks is not None:
             leap = (now - self._clocks[0]) - (uptime - self._clocks[1])
             if abs(leap) > _LEAP:
-                self._log.warning("The clock was set by %.0f s: usage goes on from there", leap)
+                self._log.warning(
+                    "The clock was changed by %.0f s: usage accounting continues from there", leap
+                )
                 gpu_time.shift(leap)
         self._clocks = now, uptime
         before, at = gpu_time.looked_at, snapshot.taken_at

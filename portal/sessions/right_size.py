@@ -127,7 +127,7 @@ def _memory(record: SessionRecord, measured: Efficiency, environment: Environmen
         if more is None or more <= asked:
             return None
         return {"memory": str(Memory(more))}, (
-            f"It ran out of its {_words(asked)} of memory: ask for {_words(more)}."
+            f"The session ran out of its {_words(asked)} of memory: request {_words(more)}."
         )
     if peak is None or (measured.time_used or 0) < _LONG_ENOUGH:
         return None
@@ -138,7 +138,7 @@ def _memory(record: SessionRecord, measured: Efficiency, environment: Environmen
         return None
     source = _said(measured.memory_source)
     return {"memory": str(Memory(less))}, (
-        f"At most {_words(peak)} of its {_words(asked)} of memory were used{source}: "
+        f"The session used at most {_words(peak)} of its {_words(asked)} of memory{source}: "
         f"{_words(less)} should be enough."
     )
 
@@ -158,7 +158,7 @@ def _time(
         if more <= asked:
             return None
         return {"time": time_text(more)}, (
-            f"It reached its time limit of {time_text(had)}: ask for {time_text(more)}."
+            f"The session reached its time limit of {time_text(had)}: request {time_text(more)}."
         )
     if used < _LONG_ENOUGH or record.ending_code not in ("completed", "stopped"):
         return None  # a session on a failed node does not show how much time was needed
@@ -166,8 +166,8 @@ def _time(
     if less is None or less > asked * _LITTLE:
         return None
     return {"time": time_text(less)}, (
-        f"It ran for {time_text(int(used))} of {time_text(asked)}: a session of {time_text(less)} "
-        "may start sooner."
+        f"The session ran for {time_text(int(used))} of {time_text(asked)}: a session of "
+        f"{time_text(less)} may start sooner."
     )
 
 

@@ -12,7 +12,7 @@ _TITLES: dict[str, str] = {
     Step.CONTAINER: "Starting the environment",
     Step.IMPORTS: "Importing JupyterLab",
     Step.EXTENSIONS: "Loading the server's extensions",
-    Step.LISTENING: "Telling the Hub",
+    Step.LISTENING: "Notifying the Hub",
     "rest": "Slurm and the Hub",
     Step.PAGE: "Opening JupyterLab in the browser",
 }

@@ -50,7 +50,7 @@ class StatusCommand(DatabaseCommand):
     Changes nothing."""
 
     name = "portal-database-status"
-    description = "Say where the database is and of which version its schema is; changes nothing."
+    description = "Show the location of the database and its schema version; changes nothing."
 
     async def act(self, store: Store) -> bool:
         print(store.place)
@@ -59,9 +59,12 @@ class StatusCommand(DatabaseCommand):
         if revision == HEAD:
             print(f"Its schema is this version's ({HEAD}).")
         elif revision is None:
-            print("It has no tables yet: the Hub makes them, or `portal database upgrade`.")
+            print("It has no tables yet: the Hub creates them, or `portal database upgrade`.")
         else:
-            print(f"Its schema is {revision}, this version's is {HEAD}: `portal database upgrade`.")
+            print(
+                f"Its schema is {revision}, this version's is {HEAD}. "
+                "Run `portal database upgrade`."
+            )
         return revision == HEAD
 
 
@@ -86,8 +89,8 @@ class CopyCommand(DatabaseCommand):
 
     name = "portal-database-copy"
     description = (
-        "Copy everything from another database into the configured one, which must be empty. Stop "
-        "the Hub before."
+        "Copy all data from another database into the configured one, which must be "
+        "empty. Stop the Hub first."
     )
     examples = "portal database copy --source=sqlite:////var/lib/portal/portal.sqlite"
     aliases = {**DatabaseCommand.aliases, "source": "CopyCommand.source"}
@@ -105,7 +108,9 @@ class CopyCommand(DatabaseCommand):
 
     async def act(self, store: Store) -> bool:
         if not self.source:
-            raise ConfigurationError("Say where to copy from: --source=sqlite:////…/portal.sqlite")
+            raise ConfigurationError(
+                "Name the database to copy from: --source=sqlite:////…/portal.sqlite"
+            )
         source = Address.read(self.source)
         if source.missing:
             raise StoreUnavailable(f"There is no file {source.path}.")
@@ -131,6 +136,6 @@ def _demand_file(store: Store) -> None:
     address = store.database.address
     if address.missing:
         raise StoreUnavailable(
-            f"There is no file {address.path} yet: the Hub makes it when it starts. A relative "
-            "c.Store.url counts from the directory that the Hub runs in; run this command there."
+            f"There is no file {address.path} yet: the Hub creates it when it starts. A relative "
+            "c.Store.url is relative to the Hub's working directory; run this command there."
         )

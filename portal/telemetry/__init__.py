@@ -73,7 +73,7 @@ class Telemetry(TelemetrySettings):
         await self._readings.get(lambda: self._ask(snapshot), patience=self.patience)
 
     async def _ask(self, snapshot: ClusterSnapshot) -> Mapping[Gpu, GpuReading]:
-        problem = "Telemetry could not be read; the service's log tells why."
+        problem = "Telemetry could not be read. See the service's log."
         try:
             readings = await self._source.readings(snapshot, self.max_age)
             problem = ""

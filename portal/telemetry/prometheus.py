@@ -78,8 +78,8 @@ class Prometheus:
         for label in (node_label, index_label):
             if not _LABEL.fullmatch(label):
                 raise ConfigurationError(
-                    f"{label!r} in c.Telemetry.prometheus_node_label or prometheus_index_label is "
-                    "not the name of a label."
+                    f"{label!r} in c.Telemetry.prometheus_node_label or prometheus_index_label "
+                    "is not a label name."
                 )
         if not exporters:
             raise ConfigurationError("c.Telemetry.prometheus_exporters names no exporter.")
@@ -112,8 +112,8 @@ class Prometheus:
         if not readings:
             named = " or ".join(exporter.title for exporter in self._exporters)
             raise Unavailable(
-                f"Prometheus knows no GPU of these nodes: it has no recent {named} metrics, or "
-                "c.Telemetry.prometheus_node_label names another label."
+                f"Prometheus has no readings of these nodes' GPUs: it has no recent {named} "
+                "metrics, or c.Telemetry.prometheus_node_label is wrong."
             )
         return readings
 
@@ -138,7 +138,7 @@ class Prometheus:
             )
         except ValueError as error:
             raise Unavailable(
-                f"Prometheus's answer is not understood: {str(error)[:200]}."
+                f"Prometheus's answer cannot be parsed: {str(error)[:200]}."
             ) from None
 
     def _secrets(self) -> tuple[dict[str, str], ssl.SSLContext | None]:
@@ -154,7 +154,7 @@ class Prometheus:
         except (OSError, ValueError) as error:
             self._log.error("Telemetry's token or CA file cannot be read: %s", error)
             raise Unavailable(
-                "Prometheus cannot be asked: the file with its token or authority cannot be read."
+                "Prometheus cannot be queried: its token file or CA file cannot be read."
             ) from None
         return headers, tls
 
@@ -183,7 +183,7 @@ class Prometheus:
                 f"Prometheus has not answered within {self._timeout:g} seconds."
             ) from None
         except HTTPStreamClosedError:
-            raise Unavailable("Prometheus broke off its answer.") from None
+            raise Unavailable("Prometheus's answer was cut off.") from None
         except HTTPClientError as error:
             raise Unavailable(_refusal(error.code)) from None
         except ssl.SSLError as error:
@@ -207,9 +207,7 @@ def _is_address(url: str) -> bool:
 
 def _refusal(status: int) -> str:
     if status in (401, 403):
-        return (
-            f"Prometheus refuses the portal's question ({status}): its token is wrong or missing."
-        )
+        return f"Prometheus rejects the portal's query ({status}): the token is wrong or missing."
     if 300 <= status < 400:
         return f"Prometheus answers with a redirect ({status}), which is not followed."
     return f"Prometheus answers with an error ({status})."

@@ -32,7 +32,7 @@ class Reported:
         if report.job_id != job.id:
             raise NotAllowed(f"Job {report.job_id} is not this session's job.")
         if not job.state.running:
-            raise NotAllowed(f"Job {job.id} is not running: there is nothing to report of it.")
+            raise NotAllowed(f"Job {job.id} is not running: there is nothing to report.")
         check(report, job, first)
         # The server runs on the job's first node, and sees that node's GPUs only.
         node = job.nodes[0] if job.nodes else ""
@@ -82,7 +82,8 @@ def check(report: TelemetryReport, job: Job, first: Node | None = None) -> None:
     most = held or job.gpus
     if len(report.gpus) > most:
         raise InvalidRequest(
-            f"The report names {len(report.gpus)} GPUs, and job {job.id} has {most} there.", "gpus"
+            f"The report lists {len(report.gpus)} GPUs, but job {job.id} has {most} on this node.",
+            "gpus",
         )
     for name in ("index", "minor", "uuid"):
         values = [value for gpu in report.gpus if (value := getattr(gpu, name)) not in (None, "")]
@@ -99,7 +100,7 @@ def check(report: TelemetryReport, job: Job, first: Node | None = None) -> None:
     claimed = report.memory_used or 0
     if first is not None and first.memory > 1 and claimed > 2 * first.memory:
         raise InvalidRequest(
-            f"The report claims {claimed} MiB of memory, and {first.name} has {first.memory}.",
+            f"The report claims {claimed} MiB of memory, but {first.name} has {first.memory}.",
             "memory_used",
         )
 

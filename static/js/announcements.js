@@ -1,4 +1,4 @@
-// Writes announcements, lists all of them, withdraws.
+// Publishes, lists and withdraws announcements.
 
 import { call, now } from "./api.js";
 import { ask, tell } from "./dialog.js";
@@ -10,7 +10,7 @@ const LIMIT = 20;
 const form = byId("announce");
 const pager = new Pager(byId("list-pager"), LIMIT, load);
 
-// What a datetime-local field takes: local time without a zone.
+// The value of a datetime-local field: local time without a time zone.
 function local(date) {
   const shifted = new Date(date.getTime() - date.getTimezoneOffset() * 60000);
   return shifted.toISOString().slice(0, 16);
@@ -31,7 +31,7 @@ async function load() {
     byId("list").replaceChildren(
       page.items.length
         ? el("ul.entries", {}, page.items.map(entry))
-        : el("p.portal-quiet.empty", {}, "Nothing was announced yet."),
+        : el("p.portal-quiet.empty", {}, "There are no announcements yet."),
     );
   } catch (error) {
     setText(byId("list-count"), error.message);
@@ -39,9 +39,9 @@ async function load() {
 }
 
 function entry(item) {
-  const at = now() + 2; // one that was withdrawn just now is over
+  const at = now() + 2; // an announcement withdrawn just now counts as ended
   const state = at < item.starts_at ? "planned" : at < item.ends_at ? "shown" : "over";
-  const words = { planned: "Planned", shown: "Shown now", over: "Over" };
+  const words = { planned: "Planned", shown: "Shown now", over: "Ended" };
   return el(
     `li.entry.entry-${state}`,
     {},
@@ -70,12 +70,12 @@ async function withdraw(item) {
     text: item.text.length > 200 ? `${item.text.slice(0, 200)}…` : item.text,
     action: "Withdraw",
     danger: true,
-    keep: "Keep it",
+    keep: "Keep announcement",
   });
   if (sure === null) return;
   await tell(async () => {
     await call(`announcements/${item.id}`, { method: "DELETE" });
-    return "The announcement is withdrawn.";
+    return "Announcement withdrawn.";
   });
   await load();
 }
@@ -88,7 +88,7 @@ form.addEventListener("submit", async (event) => {
   const problem = byId("announce-problem");
   problem.textContent = "";
   if (ends <= starts) {
-    problem.textContent = "It must end after it starts.";
+    problem.textContent = "The end must be after the start.";
     end.focus();
     return;
   }
@@ -101,7 +101,7 @@ form.addEventListener("submit", async (event) => {
     });
     clear();
     pager.first();
-    await tell(() => "It is announced.");
+    await tell(() => "Announcement published.");
     await load();
   } catch (error) {
     problem.textContent = error.message;

@@ -18,14 +18,14 @@ const table = new Table(byId("list"), {
     load(true);
   },
   columns: [
-    { head: "When", sort: "at", cell: (line) => el("span.nowrap", {}, exactly(line.at)) },
-    { head: "Who", sort: "actor", cell: (line) => line.actor },
+    { head: "Time", sort: "at", cell: (line) => el("span.nowrap", {}, exactly(line.at)) },
+    { head: "Actor", sort: "actor", cell: (line) => line.actor },
     { head: "Action", sort: "action", cell: (line) => line.action },
-    { head: "To what", sort: "target", cell: (line) => line.target },
-    { head: "Whose", sort: "owner", cell: (line) => line.owner || "–" },
+    { head: "Target", sort: "target", cell: (line) => line.target },
+    { head: "Owner", sort: "owner", cell: (line) => line.owner || "–" },
     { head: "Outcome", sort: "outcome", cell: (line) => el(`span.state.state-${STATES[line.outcome]}`, {}, line.outcome) },
-    { head: "Detail", wide: true, cell: (line) => line.detail || "–" },
-    { head: "From address", cell: (line) => line.address || "–" },
+    { head: "Details", wide: true, cell: (line) => line.detail || "–" },
+    { head: "Address", cell: (line) => line.address || "–" },
   ],
 });
 let values = followForm(byId("filters"), (fresh) => {
@@ -33,7 +33,7 @@ let values = followForm(byId("filters"), (fresh) => {
   load(true);
 });
 
-// A day of the person's own calendar in Unix seconds; `days` later.
+// Midnight of a local calendar day, plus `days`, in Unix seconds.
 function day(text, days = 0) {
   if (!text) return "";
   const [year, month, date] = text.split("-").map(Number);
@@ -48,8 +48,8 @@ async function load(first = false) {
   try {
     const page = await call("audit", { query: { ...query, limit: LIMIT, after: pager.after } });
     pager.show(page);
-    setText(byId("list-count"), count(page.total, "line"));
-    table.show(page.items, "No line fits these filters.");
+    setText(byId("list-count"), count(page.total, "entry", "entries"));
+    table.show(page.items, "No entries match these filters.");
   } catch (error) {
     setText(byId("list-count"), error.message);
   }

@@ -1,4 +1,4 @@
-// Announcements that are to be read now, at the top of the page.
+// Active announcements, at the top of the page.
 
 import { call } from "./api.js";
 import { byId, el, icon } from "./dom.js";
@@ -26,5 +26,5 @@ function banner(item) {
   );
 }
 
-// What cannot be asked is not shown; the page itself says what does not answer.
+// Failed requests show nothing; the page itself reports what does not answer.
 new Poller({ every: EVERY, ask: show }).now();

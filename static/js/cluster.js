@@ -1,4 +1,4 @@
-// The cluster page: summary, grid, jobs and history, kept up live.
+// The cluster page: summary, grid, jobs and history, updated live.
 
 import { call, now } from "./api.js";
 import { byId, el, setText } from "./dom.js";
@@ -35,7 +35,7 @@ const filters = new Filters(() => {
 const jobs = new Jobs(byId("jobs"), model, filters);
 
 let connection = "starting";
-let store = null; // what is wrong with the database, if anything
+let store = null; // the state of the database
 
 function filter() {
   grid.filter(filters.match);
@@ -48,7 +48,7 @@ function counts() {
   setText(byId("nodes-count"), shown === all ? count(all, "node") : `${shown.toLocaleString("en")} of ${count(all, "node")}`);
   const empty = byId("grid-empty");
   empty.hidden = shown > 0 || connection === "starting";
-  setText(empty, all ? "No node fits these filters." : "Slurm names no node.");
+  setText(empty, all ? "No nodes match these filters." : "Slurm reports no nodes.");
   summary();
 }
 
@@ -56,30 +56,30 @@ function summary() {
   if (model.summary) drawSummary(model.summary, filters.values.state, (state) => filters.set({ state }));
 }
 
-// How old this is, and what is the matter.
+// Shows the age of the data, and current problems.
 function age() {
   const late = model.takenAt === null ? null : Math.max(0, now() - model.takenAt);
   const old = late !== null && late > 3 * page.interval + 5;
   const stale = Boolean(model.error) || old;
   const as = late === null ? "" : `as of ${late < 90 ? `${Math.floor(late)} s ago` : clock(model.takenAt)}`;
-  const words = { live: "Live", polling: "Asking every few seconds", lost: "Connecting again…", starting: "Asking…" };
+  const words = { live: "Live", polling: "Updating every few seconds", lost: "Reconnecting…", starting: "Loading…" };
   const kind = connection === "live" && stale ? "stale" : connection;
   byId("fresh").className = `fresh fresh-${kind}`;
   setText(byId("fresh-text"), [kind === "stale" ? "Not up to date" : words[connection], as].filter(Boolean).join(" · "));
   const troubles = [];
   if (stale && late !== null) {
-    const since = `What you see is from ${clock(model.takenAt)}, ${duration(late)} ago.`;
-    troubles.push(["stale", [model.error || "There is no news of the cluster.", since].join(" ")]);
+    const since = `The data shown is from ${clock(model.takenAt)}, ${duration(late)} ago.`;
+    troubles.push(["stale", [model.error || "No current data from the cluster.", since].join(" ")]);
   }
   if (model.telemetryError) {
-    const since = model.telemetryAt ? ` The GPUs' use was last known at ${clock(model.telemetryAt)}.` : "";
+    const since = model.telemetryAt ? ` GPU readings were last updated at ${clock(model.telemetryAt)}.` : "";
     troubles.push(["telemetry", model.telemetryError + since]);
   }
-  if (store?.error) troubles.push(["store", `${store.error}${store.error_since ? ` (since ${clock(store.error_since)})` : ""} History, sessions and usage have to wait.`]);
+  if (store?.error) troubles.push(["store", `${store.error}${store.error_since ? ` (since ${clock(store.error_since)})` : ""} History, sessions and usage are unavailable.`]);
   if (connection === "polling") {
-    troubles.push(["polling", "The live connection does not get through, so this page asks every few seconds instead."]);
+    troubles.push(["polling", "The live connection does not work, so this page updates every few seconds instead."]);
   }
-  if (connection === "lost") troubles.push(["lost", "The connection to the portal is lost. It is tried again."]);
+  if (connection === "lost") troubles.push(["lost", "The connection to the portal is lost. Reconnecting…"]);
   showTroubles(troubles);
 }
 
@@ -104,7 +104,7 @@ async function reset() {
   panel.draw();
   byId("simulated").hidden = !model.simulated;
   filter();
-  // Whose things are whose comes apart from the board, which is the same for all.
+  // The viewer's own items come separately from the board, which is the same for everyone.
   const { own } = await call("changes", { query: { stream: board.stream, version: board.version } });
   if (own) changed(own, true);
   jobs.load();
@@ -151,5 +151,5 @@ new Live({
     age();
   },
 }).start();
-new Poller({ every: 60000, ask: rights }).now(); // the live connection says what is the matter
+new Poller({ every: 60000, ask: rights }).now(); // the live connection reports errors
 new History();

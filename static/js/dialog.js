@@ -1,11 +1,11 @@
-// A question before something is done, in the page's <dialog>: what is going to happen, perhaps a
-// text to enter, and the result in words. Focus goes into it and comes back.
+// A confirmation in the page's <dialog>: what is going to happen, optionally a text to enter, and the
+// result as a message. Focus moves into the dialog and returns.
 
 import { announce, byId, el } from "./dom.js";
 
 // ask({title, text, action, danger, field: {label, required, maxlength, value, rows}}) resolves to
-// null when the person thinks better of it, else to the field's text (or ""). With rows the field
-// takes several lines; with choices ([value, words] each) it is one of those.
+// null if the user cancels, else to the field's text (or ""). With rows the field
+// takes several lines; with choices ([value, words] each) it is a select.
 export function ask({ title, text, action, danger = false, field = null, keep = "Back" }) {
   return new Promise((resolve) => {
     const input = field?.choices
@@ -50,7 +50,7 @@ export function ask({ title, text, action, danger = false, field = null, keep = 
   });
 }
 
-// Runs `act` and says what came of it, in the page (role=status) for eyes and ears.
+// Runs `act` and shows its result in the page (role=status).
 export async function tell(act) {
   try {
     const message = await act();
@@ -62,7 +62,7 @@ export async function tell(act) {
   }
 }
 
-// A message that stays for a while, and longer while it is pointed at.
+// A message that stays for some seconds, and longer while the pointer is on it.
 export function toast(text, bad = false) {
   let place = byId("board-toasts");
   if (!place) {

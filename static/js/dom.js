@@ -1,5 +1,5 @@
-// Elements from plain values. Text is only ever set as text, so nothing that a person typed, a job's
-// name or a line of a log, can become markup.
+// Elements from plain values. Text is only ever set as text, so that user input, such as a job's name or
+// a log line, cannot become markup.
 
 // el("a.btn", {href, onclick, dataset: {…}}, child, …): children are elements, texts or nothing.
 export function el(what, props = {}, ...children) {
@@ -19,12 +19,12 @@ export function el(what, props = {}, ...children) {
 const shown = (children) =>
   children.flat().filter((child) => child !== null && child !== undefined && child !== false && child !== "");
 
-// Puts these children in place of those that are there.
+// Replaces the children of `place`.
 export function fill(place, ...children) {
   place.replaceChildren(...shown(children));
 }
 
-// An icon beside a text that says the same.
+// A decorative icon next to a text.
 export const icon = (name) => el(`i.fa.fa-${name}`, { "aria-hidden": "true" });
 
 // A text for screen readers only.
@@ -33,29 +33,29 @@ export const hidden = (text) => el("span.visually-hidden", {}, text);
 /** @type {(id: string) => any} */
 export const byId = (id) => document.getElementById(id);
 
-// Sets the text where it differs: what has not changed is not announced and not painted again.
+// Sets the text only if it differs, so that unchanged text is neither announced nor painted again.
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// Shows what is the matter (an Error) above the page's parts; null: nothing any more.
+// Shows an Error above the page's parts; null removes it.
 export function showTrouble(error) {
   const place = byId("troubles");
   const text = error?.message ?? "";
   if (place.textContent !== text) fill(place, text ? el("div.alert.alert-warning.trouble", {}, text) : null);
 }
 
-// Says something in the page's live region.
+// Announces `text` in the page's live region.
 export function announce(text) {
   const place = byId("board-status");
   place.textContent = "";
-  // Set a moment later, or the same sentence twice would be heard once.
+  // Set with a delay: otherwise a repeated sentence is announced only once.
   setTimeout(() => {
     place.textContent = text;
   }, 50);
 }
 
-// A function that runs once, some time after its last call; `cancel()`: not this time.
+// A debounced function: runs once, some time after its last call; `cancel()` drops a pending run.
 export function later(run, delay) {
   let timer = 0;
   const soon = (...values) => {

@@ -1,11 +1,11 @@
-// What was typed in this tab and not saved. It outlives a reload, and ends with the tab.
+// Unsaved input of this tab. It survives a reload and ends with the tab.
 
 export class Draft {
   constructor(key) {
     this.key = key;
   }
 
-  // The values that were kept, with `at` (Unix seconds); null without any.
+  // The stored values, with `at` (Unix seconds); null if there are none.
   get value() {
     try {
       return JSON.parse(sessionStorage.getItem(this.key) ?? "null");

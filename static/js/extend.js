@@ -1,4 +1,4 @@
-// More time for a running session: what is possible is asked when somebody wants it.
+// More time for a running session; the possible extensions are requested on demand.
 
 import { call, may } from "./api.js";
 import { ask, tell, toast } from "./dialog.js";
@@ -8,7 +8,7 @@ import { clock, duration } from "./words.js";
 /** @type {(session: any) => `sessions/${string}`} */
 const path = (session) => `sessions/${encodeURIComponent(session.id)}`;
 
-// The button; null where there is nothing to extend. `name` says of what, for those who hear it.
+// The button; null if nothing can be extended. `name` is added for screen readers.
 export function extendButton(session, name, onDone) {
   if (session.state !== "running" || session.time_left === null) return null;
   if (!session.mine && !may("jobs:manage")) return null;
@@ -20,7 +20,7 @@ export function extendButton(session, name, onDone) {
   );
 }
 
-// Asks by how much, and does it.
+// Asks for the extension and makes it.
 export async function extend(session, onDone) {
   let fresh;
   try {
@@ -31,24 +31,24 @@ export async function extend(session, onDone) {
   }
   const { extend: offer, time_left: left, ends_at: end } = fresh;
   if (!offer?.allowed) {
-    toast(offer?.reason || "This session does not run.", true);
+    toast(offer?.reason || "This session is not running.", true);
     return;
   }
-  const latest = offer.latest_end === null ? "" : ` It can go on until ${clock(offer.latest_end)} at the latest.`;
+  const latest = offer.latest_end === null ? "" : ` The latest possible end is ${clock(offer.latest_end)}.`;
   const minutes = await ask({
     title: "Extend this session?",
-    text: `${duration(left)} are left.${latest}`,
+    text: `${duration(left)} left.${latest}`,
     action: "Extend",
     field: {
-      label: "By how much",
-      choices: offer.minutes.map((one) => [String(one), duration(60 * one)]),
+      label: "Extend by",
+      choices: offer.minutes.map((choice) => [String(choice), duration(60 * choice)]),
     },
   });
   if (minutes === null) return;
   await tell(async () => {
     const body = { minutes: Number(minutes), ends_at: end };
     const done = await call(`${path(session)}/extend`, { method: "POST", body });
-    return `The session’s time is up at ${clock(done.ends_at)} now.`;
+    return `The session now ends at ${clock(done.ends_at)}.`;
   });
   onDone();
 }

@@ -1,5 +1,5 @@
-// The filters of nodes, GPUs and jobs. They live in the page's address, so that a view can be kept
-// and sent to someone.
+// The filters of nodes, GPUs and jobs. They are kept in the page's URL, so that a view can be
+// bookmarked and shared.
 
 import { facts, may } from "./api.js";
 import { byId, el, later } from "./dom.js";
@@ -29,7 +29,7 @@ export class Filters {
     });
   }
 
-  // Offers what there is to choose from; what is chosen stays, even where it has gone.
+  // Sets the choices; the chosen value stays, even if it no longer exists.
   offer({ partitions, types, users }) {
     fill(byId("filter-partition"), partitions, this.values.partition);
     fill(byId("filter-type"), types, this.values.type);
@@ -48,7 +48,7 @@ export class Filters {
     this.#changed();
   }
 
-  // What the API's lists take of it.
+  // The filters as query parameters of the API's lists.
   get query() {
     const { text, partition, type, user } = this.values;
     const found = { text, partition, type };
@@ -60,7 +60,7 @@ export class Filters {
     return NAMES.some((name) => this.values[name]);
   }
 
-  // A function (node, gpu or null) => boolean, or null where everything is shown.
+  // A function (node, gpu or null) => boolean, or null if there is no filter.
   get match() {
     if (!this.any) return null;
     const { partition, type, state } = this.values;
@@ -112,7 +112,7 @@ export class Filters {
   }
 }
 
-// Ties the named fields of a form to the page's address: fills them from it, and calls
+// Binds the named fields of a form to the page's URL: fills them from it, and calls
 // `onChange(values)` after each change. Returns the values.
 export function followForm(form, onChange) {
   const query = new URLSearchParams(window.location.search);
@@ -136,7 +136,7 @@ export function followForm(form, onChange) {
   return values();
 }
 
-// Puts the values that are not empty into the page's address.
+// Writes the values that are not empty to the page's URL.
 export function keepInAddress(values) {
   const url = new URL(window.location.href);
   for (const [name, value] of Object.entries(values)) {

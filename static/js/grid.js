@@ -1,11 +1,11 @@
-// The nodes and their GPUs: a row of the grid for each node, a cell for each GPU. One stop for the
-// Tab key; arrows go from cell to cell. Only what changed is touched.
+// The nodes and their GPUs: a grid row for each node, a cell for each GPU. One tab stop; arrow keys
+// move between cells. Updates touch only what changed.
 
 import { el, setText } from "./dom.js";
 import { GPU_STATES, gpuSign, gpuWords } from "./words.js";
 
-const DENSE = 400; // GPUs, from which on cells are small and without numbers
-const FIRST = 150; // nodes that are painted before the others are built: more than fit on a screen
+const DENSE = 400; // number of GPUs above which cells are small and without numbers
+const FIRST = 150; // nodes painted before the others are built; more than fit on a screen
 
 export class Grid {
   // `place` has role=grid. `onPoint(key)` is called with "NODE/INDEX", or "NODE" for the node
@@ -36,7 +36,7 @@ export class Grid {
     place.addEventListener("keydown", (event) => this.#keys(event, onChoose));
   }
 
-  // Builds all rows anew. Resolves when all stand there; the first ones are painted before.
+  // Rebuilds all rows. Resolves when all are in place; the first ones are painted earlier.
   async build() {
     const building = Symbol("build");
     this.building = building;
@@ -107,7 +107,7 @@ export class Grid {
     const rows = new Set(touched.nodes);
     for (const name of touched.nodes) {
       const row = this.rows.get(name);
-      if (row) this.#paintNode(row, this.model.nodes.get(name)); // else it is still to be built
+      if (row) this.#paintNode(row, this.model.nodes.get(name)); // a missing row is built later
     }
     for (const key of touched.gpus) {
       const gpu = this.model.gpus.get(key);
@@ -126,7 +126,7 @@ export class Grid {
     return shown;
   }
 
-  // Shows the nodes that `match` (null: all) finds; of those, GPUs that it does not find are pale.
+  // Shows the nodes that `match` (null: all) selects, and dims their other GPUs.
   /** @param {any} match @param {Iterable<string>} names */
   filter(match, names = this.rows.keys()) {
     this.match = match;
@@ -155,7 +155,7 @@ export class Grid {
     element.focus();
   }
 
-  // Marks the cell that the side panel is about.
+  // Marks the cell shown in the side panel.
   mark(key) {
     this.place.querySelector("[aria-selected]")?.removeAttribute("aria-selected");
     this.#element(key)?.setAttribute("aria-selected", "true");
@@ -165,7 +165,7 @@ export class Grid {
     return this.cells.get(key) ?? this.rows.get(key)?.firstChild;
   }
 
-  // Makes `key` the one that Tab gets to.
+  // Makes `key` the tab stop.
   #stop(key) {
     const before = this.#element(this.current);
     if (before) before.tabIndex = -1;
@@ -195,8 +195,8 @@ export class Grid {
     this.#element(next)?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  // Left and right go along the node and on to the next one; up and down to the node that stands
-  // there on the screen, at the same place in it.
+  // Left and right move within the node and on to the next one; up and down move to the node above or
+  // below on the screen, at the same position.
   #next(key, pressed, ctrl) {
     const shown = this.#shown();
     const name = key.split("/")[0];

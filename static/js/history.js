@@ -1,4 +1,4 @@
-// The cluster over time: three plots, the same as a table, and as a file.
+// The cluster over time: three plots, a table and a CSV file.
 
 import { apiUrl, call, now } from "./api.js";
 import { byId, el, setText } from "./dom.js";
@@ -56,7 +56,7 @@ export class History {
       return new Plot(place, { title, series, onZoom: (from, to) => this.#zoom([from, to]) });
     });
     this.#marks();
-    // Nothing is fetched until the plots come into sight.
+    // Nothing is fetched until the plots are visible.
     const seen = new IntersectionObserver((entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
       seen.disconnect();
@@ -80,7 +80,7 @@ export class History {
       const times = items.map((point) => point.at + point.seconds / 2);
       const known = items.some((point) => point.gpus_total !== null);
       byId("plots").classList.toggle("plots-empty", !known);
-      setText(byId("history-words"), known ? "Drag over a plot to look closer." : "Nothing was recorded in this time yet.");
+      setText(byId("history-words"), known ? "Drag over a plot to zoom in." : "No data is recorded for this time range.");
       await Promise.all(
         this.plots.map((plot, at) =>
           plot.show([times, ...PLOTS[at].series.map(({ field }) => items.map((point) => point[field]))], [start, end]),
@@ -113,14 +113,14 @@ export class History {
     try {
       ({ items } = await call("history", { query }));
     } catch {
-      return; // load() has said it
+      return; // load() reports the error
     }
     const fields = PLOTS.flatMap(({ title, series }) => series.map(({ field, label }) => [field, `${title} ${label}`]));
     byId("history-table").replaceChildren(
       el(
         "table.list",
         {},
-        el("caption.visually-hidden", {}, "Means of equal parts of the time"),
+        el("caption.visually-hidden", {}, "Averages over equal intervals"),
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "From"), fields.map(([, label]) => el("th.number", { scope: "col" }, label)))),
         el(
           "tbody",

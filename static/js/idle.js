@@ -1,23 +1,23 @@
-// Idle GPUs of a session: since when, what happens then, and the snooze that puts it off.
+// Idle GPUs of a session: since when, what happens next, and the snooze.
 
 import { call, may, now } from "./api.js";
 import { tell } from "./dialog.js";
 import { el, hidden } from "./dom.js";
 import { clock, count, duration } from "./words.js";
 
-// An alert once the owner is to be told, a quiet line before that; null where nothing is idle.
+// An alert after the owner is notified, a quiet line before; null if nothing is idle.
 export function idleWords(session, name, onDone) {
   const idle = session.idle;
   if (!idle?.idle_since) return null;
   const gpus = session.efficiency.gpus === 1 ? "GPU" : "GPUs";
-  const since = `Its ${gpus} ${gpus === "GPU" ? "has" : "have"} been idle for ${duration(now() - idle.idle_since)}.`;
+  const since = `The session’s ${gpus} ${gpus === "GPU" ? "has" : "have"} been idle for ${duration(now() - idle.idle_since)}.`;
   if (!idle.warned) {
-    const put = idle.snoozed_until ? ` Snoozed until ${clock(idle.snoozed_until)}.` : "";
-    return el("p.portal-quiet.idle", {}, `${since}${put}${idle.exempt ? ` ${idle.exempt}` : ""}`);
+    const snoozed = idle.snoozed_until ? ` Snoozed until ${clock(idle.snoozed_until)}.` : "";
+    return el("p.portal-quiet.idle", {}, `${since}${snoozed}${idle.exempt ? ` ${idle.exempt}` : ""}`);
   }
   const then = idle.stops_at
-    ? ` It is stopped at ${clock(idle.stops_at)} unless it is used: files that are saved stay, what is only in memory is lost.`
-    : " If you need them no more, give them back for others.";
+    ? ` The session stops at ${clock(idle.stops_at)} unless the ${gpus} ${gpus === "GPU" ? "is" : "are"} used. Saved files are kept; data in memory is lost.`
+    : " If you no longer need them, request fewer GPUs or stop the session.";
   return el(
     "div.alert.alert-warning.idle",
     {},
@@ -26,7 +26,7 @@ export function idleWords(session, name, onDone) {
       ? el(
           "button.btn.btn-sm.btn-outline-contrast",
           { type: "button", onclick: () => snooze(session, onDone) },
-          idle.stops_at ? `Keep it for ${duration(idle.snooze)}` : `Remind me in ${duration(idle.snooze)}`,
+          idle.stops_at ? `Keep for ${duration(idle.snooze)}` : `Remind me in ${duration(idle.snooze)}`,
           hidden(`${name}; ${count(idle.snoozes_left, "snooze")} left`),
         )
       : null,

@@ -1,5 +1,5 @@
-// The table of jobs. Filter, order and pages are the server's; rows that are shown follow what
-// changes, and the page is asked for again when jobs come or go.
+// The table of jobs. The server filters, sorts and pages; shown rows follow the changes, and the page
+// is loaded again when jobs are added or removed.
 
 import { apiUrl, call, facts, may, now } from "./api.js";
 import { ask, tell } from "./dialog.js";
@@ -13,7 +13,7 @@ import { capital, clock, count, duration, exactly, memory, ranges } from "./word
 const LIMIT = 50;
 const isPending = (job) => states.pending.includes(job.state.toLowerCase());
 
-// Columns: what the API sorts by, the head, and what stands in a cell.
+// Columns: the API's sort key, the heading, and how a cell is painted.
 /** @type {{name: string, head: string, paint: (...given: any[]) => void, sort?: string, number?: boolean, ages?: boolean}[]} */
 const COLUMNS = [
   { name: "state", sort: "state", head: "State", paint: paintState },
@@ -61,7 +61,7 @@ export class Jobs {
     return { ...this.filters.query, state: (states[this.which] ?? []).join(","), sort: this.table.sort };
   }
 
-  // Asks for the page again; with `first`, for the first one.
+  // Loads the page again; with `first`, the first page.
   async load(first = false) {
     if (first) this.pager.first();
     clearTimeout(this.again);
@@ -69,7 +69,7 @@ export class Jobs {
     this.asking?.abort();
     const asking = new AbortController();
     this.asking = asking;
-    this.loadedAt = performance.now(); // a clock that is set back would keep the page as it is
+    this.loadedAt = performance.now(); // monotonic: a clock that is set back would delay the next load
     byId("jobs-csv").href = apiUrl("jobs.csv", this.query);
     try {
       const page = await call("jobs", {
@@ -90,7 +90,7 @@ export class Jobs {
     }
   }
 
-  // Takes changes of the live stream.
+  // Applies changes of the live stream.
   update(changes) {
     let gone = false;
     let others = false;
@@ -141,12 +141,12 @@ export class Jobs {
 
   #show(page) {
     this.items = new Map(page.items.map((job) => [job.id, job]));
-    this.table.show(page.items, this.filters.any || this.which ? "No job fits these filters." : "No job runs or waits.");
+    this.table.show(page.items, this.filters.any || this.which ? "No jobs match these filters." : "No jobs are running or waiting.");
     setText(byId("jobs-count"), count(page.total, "job"));
     this.pager.show(page);
   }
 
-  // What Slurm lets the portal do may show or hide actions.
+  // Shows or hides actions according to the portal's rights in Slurm.
   allow(control) {
     this.control = control;
     const words = byId("jobs-rights");
@@ -156,7 +156,7 @@ export class Jobs {
   }
 }
 
-// Up to two lines in a cell, touched only where they differ.
+// Writes up to two lines in a cell, only where they differ.
 function lines(cell, first, second = "") {
   if (cell.childElementCount !== 2) cell.replaceChildren(el("span.first"), el("span.second"));
   setText(cell.firstChild, first);
@@ -168,7 +168,7 @@ function paintState(cell, job) {
   const waits = isPending(job);
   const kind = job.held ? "held" : waits ? "waits" : job.state === "RUNNING" ? "runs" : "other";
   const more = [];
-  if (waits && job.position) more.push(`place ${job.position} in the queue`);
+  if (waits && job.position) more.push(`position ${job.position} in the queue`);
   if (waits && job.expected_start) more.push(`expected ${clock(job.expected_start)}`);
   if (cell.childElementCount !== 2) cell.replaceChildren(el("span.first"), el("span.second"));
   cell.firstChild.className = `first state state-${kind}`;
@@ -189,7 +189,7 @@ function paintJob(cell, job) {
 }
 
 function paintUser(cell, job) {
-  lines(cell, job.mine ? `${job.user} (you)` : (job.user ?? "someone else"), job.account ?? "");
+  lines(cell, job.mine ? `${job.user} (you)` : (job.user ?? "another user"), job.account ?? "");
 }
 
 function paintEnvironment(cell, job) {
@@ -212,7 +212,7 @@ function paintWhere(cell, job) {
 }
 
 function paintGpus(cell, job, { model }) {
-  // Slurm need not name the type of a job's GPUs; those that it holds have one.
+  // Slurm may omit a job's GPU type; the GPUs that the job holds have one.
   const [node] = job.nodes;
   const held = model.gpus.get(`${node}/${job.gpu_indexes[node]?.[0]}`);
   lines(cell, job.gpus ? String(job.gpus) : "–", job.gpu_type || held?.type || "");
@@ -222,7 +222,7 @@ function paintUsed(cell, job) {
   if (job.start_time !== null) {
     lines(cell, duration(now() - job.start_time), `since ${clock(job.start_time)}`);
   } else {
-    lines(cell, "–", job.submit_time === null ? "" : `waits ${duration(now() - job.submit_time)}`);
+    lines(cell, "–", job.submit_time === null ? "" : `waiting ${duration(now() - job.submit_time)}`);
   }
   cell.title = job.submit_time === null ? "" : `Submitted ${exactly(job.submit_time)}`;
 }
@@ -264,20 +264,20 @@ function paintActions(cell, job, { control }) {
 const QUESTIONS = {
   cancel: (job) =>
     job.portal
-      ? { title: `Stop the session of job ${job.id}?`, action: "Stop", danger: true, keep: "Let it run" }
-      : { title: `Cancel job ${job.id}?`, action: "Cancel the job", danger: true, keep: "Let it be" },
+      ? { title: `Stop the session of job ${job.id}?`, action: "Stop", danger: true, keep: "Keep running" }
+      : { title: `Cancel job ${job.id}?`, action: "Cancel job", danger: true, keep: "Keep job" },
   hold: (job) => ({ title: `Hold job ${job.id}?`, action: "Hold" }),
   release: (job) => ({ title: `Release job ${job.id}?`, action: "Release" }),
 };
 const CONSEQUENCES = {
-  cancel: "What is not saved in it is lost.",
-  hold: "It does not start until it is released.",
-  release: "It may start as soon as there is room.",
+  cancel: "Unsaved data is lost.",
+  hold: "The job does not start until it is released.",
+  release: "The job can start as soon as resources are free.",
 };
 
 /** @param {"cancel" | "hold" | "release"} what @param {any} job */
 async function act(what, job) {
-  const whose = job.user && !job.mine ? `It is ${job.user}’s${job.name ? `: ${job.name}` : ""}. ` : "";
+  const whose = job.user && !job.mine ? `Owner: ${job.user}${job.name ? `, job name: ${job.name}` : ""}. ` : "";
   const sure = await ask({ ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what] });
   if (sure === null) return;
   await tell(async () => (await call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: {} })).message);

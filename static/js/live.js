@@ -1,18 +1,18 @@
-// Follows the cluster: the service's event stream, and where that does not get through, polling.
+// Follows the cluster with the service's event stream, or by polling if the stream does not work.
 //
 // The stream brings `reset` (fetch the board), `change` (portal.models.cluster.dashboard.Changes) and `own`
-// (the same, of what is the viewer's). After a break it goes on behind the last event.
+// (the same, for the viewer's own items). After a break it resumes after the last event.
 
 import { apiUrl, call, facts, loginEnded } from "./api.js";
 
-const PATIENCE = 3; // refreshes without an event, or failures in a row, until it is polled instead
-const FIRST_RETRY = 1000; // milliseconds, doubled up to
+const PATIENCE = 3; // refresh intervals without an event, or failures in a row, before polling starts
+const FIRST_RETRY = 1000; // milliseconds, doubled up to LAST_RETRY
 const LAST_RETRY = 15000;
-const TRY_STREAM_AGAIN = 30000; // milliseconds between two tries while it is polled
+const TRY_STREAM_AGAIN = 30000; // milliseconds between attempts while polling
 
 export class Live {
-  // `onReset()` fetches the board anew and resolves to its {stream, version}; `onChanges(changes, own)`
-  // takes one change; `onState(state, message)` hears "live", "lost" or "polling".
+  // `onReset()` fetches the board and resolves to its {stream, version}; `onChanges(changes, own)`
+  // applies one change; `onState(state, message)` receives "live", "lost" or "polling".
   constructor({ interval, onReset, onChanges, onState }) {
     this.interval = interval * 1000;
     this.onReset = onReset;
@@ -34,7 +34,7 @@ export class Live {
     if (this.running) this.#connect();
   }
 
-  // Fetches the board before there is a stream, which then goes on behind it.
+  // Fetches the board first; the stream then resumes after its version.
   async #begin() {
     try {
       const board = await this.onReset();
@@ -45,7 +45,7 @@ export class Live {
     }
   }
 
-  // Lets go of the stream, e.g. while nobody looks; start() goes on where it was.
+  // Closes the stream, e.g. while the page is hidden; start() resumes it.
   stop() {
     this.running = false;
     this.#close();
@@ -82,7 +82,7 @@ export class Live {
     this.failures = 0;
     clearTimeout(this.pollTimer);
     this.polling = false;
-    // One after the other: what comes while the board is fetched waits for it.
+    // Events are processed in order: those that arrive while the board is fetched wait for it.
     this.queue = this.queue
       .then(async () => {
         if (name === "reset") {
@@ -124,7 +124,7 @@ export class Live {
       if (!this.polling) return; // the stream is back
       this.onState("polling", "");
       if (this.away) {
-        // It was the service that was away, not the stream: it may get through now.
+        // The service was down, not only the stream: try the stream now.
         this.away = false;
         clearTimeout(this.retryTimer);
         this.#connect();

@@ -1,17 +1,17 @@
-// What the cluster page knows: the board (portal.models.cluster.dashboard.Board), kept up with changes.
+// Data of the cluster page: the board (portal.models.cluster.dashboard.Board), updated by changes.
 
 import { call } from "./api.js";
 import { byId } from "./dom.js";
 import { natural } from "./sorting.js";
 
-// What an event leaves out has its default; the page names them, and Slurm's states
+// Events omit default values. The page lists the defaults, and Slurm's states
 // (portal.models.cluster.dashboard.page_facts).
 const { defaults, states } = JSON.parse(byId("cluster-facts").textContent).items;
 export { states };
 const NAMES = ["user", "name", "account", "environment", "session_id"];
 
-// What all viewers get has no names in it, and the viewer's own come right behind: until then, what
-// was known to be theirs stays so.
+// Events for all viewers have no names; the viewer's own items follow in a second event. Until then,
+// items known to be the viewer's stay theirs.
 function kept(before, item, same) {
   if (!before?.mine || item.mine || !same) return item;
   const names = NAMES.filter((name) => name in item && item[name] === null);
@@ -25,7 +25,7 @@ export class Model {
     this.version = -1;
     this.nodes = new Map();
     this.gpus = new Map();
-    this.of = new Map(); // a node's name: its GPUs' keys, by index
+    this.of = new Map(); // node name => keys of its GPUs, by index
     this.summary = null;
     this.takenAt = null;
     this.error = "";
@@ -34,9 +34,9 @@ export class Model {
     this.simulated = false;
   }
 
-  // Takes the whole board; what was known before is forgotten.
+  // Replaces everything with a board.
   fill(board) {
-    // Nodes with GPUs first: they are what one looks for.
+    // Nodes with GPUs first: users look for them.
     this.nodes = new Map(
       Object.entries(board.nodes).sort(([a, { gpus: x }], [b, { gpus: y }]) => Number(!x) - Number(!y) || natural(a, b)),
     );
@@ -53,9 +53,8 @@ export class Model {
     this.#head(board);
   }
 
-  // Takes changes (`own`: only what is the viewer's, which says nothing of anything else). Returns
-  // which nodes and GPUs they touch; `whole` means that nodes or GPUs have come or gone, and the grid
-  // has to be built again.
+  // Applies changes (`own`: only the viewer's items). Returns the nodes and GPUs that they touch;
+  // `whole` means that nodes or GPUs were added or removed, and the grid must be rebuilt.
   apply(changes, own = false) {
     const touched = { nodes: new Set(), gpus: new Set(), whole: false };
     for (const [name, node] of Object.entries(changes.nodes ?? {})) {
@@ -96,7 +95,7 @@ export class Model {
     return (this.of.get(node) ?? []).map((key) => this.gpus.get(key));
   }
 
-  // Every partition, GPU type and user that stands on the board, sorted.
+  // Every partition, GPU type and user on the board, sorted.
   /** @returns {any} */
   choices() {
     const found = { partitions: new Set(), types: new Set(), users: new Set() };

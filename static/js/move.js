@@ -1,4 +1,4 @@
-// Other resources for a running session: the form, what would be lost, and how it goes on.
+// Change of a running session's resources: the form, what is lost, and its progress.
 
 import { call, may } from "./api.js";
 import { tell, toast } from "./dialog.js";
@@ -7,13 +7,13 @@ import { Poller } from "./poller.js";
 import { ResourcesForm } from "./resources-form.js";
 
 const LIVE = ["queued", "starting", "ready", "switching"];
-const EVERY = 3000; // milliseconds, while a move is under way
+const EVERY = 3000; // milliseconds, during a move
 /** @type {(session: any) => `sessions/${string}/move`} */
 const path = (session) => `sessions/${encodeURIComponent(session.id)}/move`;
 
 let following = null;
 
-// The button; null where there is nothing to change. `name` says of what, for those who hear it.
+// The button; null if nothing can be changed. `name` is added for screen readers.
 export function moveButton(session, name, onDone) {
   if (session.state !== "running" || !session.mine) return null;
   return el(
@@ -24,7 +24,7 @@ export function moveButton(session, name, onDone) {
   );
 }
 
-// Shows in `place` how the session's move goes on, and follows it. `onDone` runs once when it ends.
+// Shows the progress of the session's move in `place`, and follows it. `onDone` runs once when it ends.
 export function follow(place, session, onDone) {
   following?.stop();
   if (session.state !== "running") return place.replaceChildren();
@@ -55,16 +55,16 @@ function show(place, session, move, again) {
       el(
         `div.alert.${live ? "alert-info" : move.state === "failed" ? "alert-warning" : "alert-secondary"}`,
         {},
-        el("strong", {}, live ? "Its resources are being changed" : move.state === "failed" ? "Its resources were not changed" : "The change of its resources was called off"),
+        el("strong", {}, live ? "Resources are being changed" : move.state === "failed" ? "Resources were not changed" : "The change of resources was cancelled"),
         words,
-        off ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => callOff(session, again) }, "Call it off") : null,
+        off ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => cancelMove(session, again) }, "Cancel change") : null,
       ),
     );
   }
   setText(words, move.words);
 }
 
-async function callOff(session, again) {
+async function cancelMove(session, again) {
   await tell(async () => (await call(path(session), { method: "DELETE" })).words);
   again();
 }
@@ -79,7 +79,7 @@ const CLASSES = {
   warning: "fw-bold",
 };
 
-// Asks which resources, and has the new job queued.
+// Asks for the resources, and queues the new job.
 async function change(session, onDone) {
   let before;
   try {
@@ -88,7 +88,7 @@ async function change(session, onDone) {
     toast(error.message, true);
     return;
   }
-  // What is asked for is the portal's to say (portal/launch/fields.py).
+  // The portal defines the fields (portal/launch/fields.py).
   const resources = new ResourcesForm(
     before,
     (options) => call("estimates", { method: "POST", body: { options } }),
@@ -105,7 +105,7 @@ async function change(session, onDone) {
       "div.ask-buttons",
       {},
       el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, "Back"),
-      el("button.btn.btn-jupyter", { type: "submit" }, "Queue the new job"),
+      el("button.btn.btn-jupyter", { type: "submit" }, "Queue new job"),
     ),
   );
   const dialog = el("dialog.ask", { "aria-labelledby": "move-title" }, form);

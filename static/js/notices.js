@@ -1,5 +1,5 @@
-// What this person is told while a page of the service is open, in any tab: that a session which waited
-// has started, and that one ends soon. And the wish for mail.
+// Notifications while a page of the service is open in any tab: a queued session has started, or a
+// session ends soon. Also the setting for mail.
 
 import { call, facts, now } from "./api.js";
 import { byId, el } from "./dom.js";
@@ -9,7 +9,7 @@ import { capital, duration } from "./words.js";
 
 const EVERY = 15000;
 const HOW =
-  "This browser tells you when a session has started and before it ends, as long as a page of the portal is open in any tab.";
+  "This browser notifies you when a session has started and before it ends, while a page of the portal is open in any tab.";
 
 async function offerMail(place) {
   let settings;
@@ -25,7 +25,7 @@ async function offerMail(place) {
     box.disabled = true;
     try {
       const { mail } = await call("notices", { method: "PUT", body: { mail: box.checked } });
-      say(HOW, mail ? "You get mail when a session that waited has started, and before a session ends." : "You get no mail.");
+      say(HOW, mail ? "You get mail when a queued session has started, and before a session ends." : "You get no mail.");
     } catch (error) {
       box.checked = !box.checked;
       say(HOW, error.message);
@@ -38,13 +38,13 @@ async function offerMail(place) {
 // -- watching -------------------------------------------------------------------------------------
 
 let before = 900; // seconds before the end; the site's setting comes with the first answer
-let waiting = null; // ids of the sessions that wait; null: not looked yet
+let waiting = null; // ids of the waiting sessions; null: not loaded yet
 
 async function look() {
   if (!wanted()) return;
   const { items } = await call("sessions", { query: { user: facts.user, ended: "false", limit: 100 } });
-  for (const session of items.filter((one) => one.mine)) watch(session);
-  waiting = new Set(items.filter((one) => one.state !== "running").map((one) => one.id));
+  for (const session of items.filter((item) => item.mine)) watch(session);
+  waiting = new Set(items.filter((item) => item.state !== "running").map((item) => item.id));
 }
 
 function watch(session) {

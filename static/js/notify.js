@@ -1,12 +1,12 @@
-// Notices of the browser: asked for with a click, shown once in all tabs, and on the page itself where
-// the browser shows none. Nothing reaches a browser without an open page: that would take a push
-// service outside of the site. The Hub's pages use this too (templates/assets/notices.js).
+// Browser notifications: turned on with a click, shown once across all tabs, and in the page itself if
+// the browser blocks them. They need an open page: without one, a push service outside of the site would
+// be necessary. The Hub's pages use this too (templates/assets/notices.js).
 
 import { byId, el, setText } from "./dom.js";
 
 const KEY = "portal-notices";
-const TOLD = 50; // notices that this browser remembers, so that each is shown once in all its tabs
-// Pages learn of a start at different moments; after this, the same server started once more.
+const TOLD = 50; // notifications that this browser remembers, so that each is shown once across its tabs
+// Milliseconds: pages notice a start at different times; later than this, it is another start.
 const SAME_START = 120000;
 
 const can = () => typeof Notification === "function";
@@ -21,14 +21,14 @@ function stored() {
 }
 const keep = (changes) => localStorage.setItem(KEY, JSON.stringify({ ...stored(), ...changes }));
 
-// Whether this person asked for notices in this browser.
+// Whether the user turned notifications on in this browser.
 export const wanted = () => stored().on === true;
 
-// Shows one notice, once in all tabs; `key` names it, and is another one after `age` milliseconds. In
-// the page and its title where the browser shows none.
+// Shows a notification once across all tabs. `key` identifies it; after `age` milliseconds the same key
+// is a new one. Shown in the page and its title if the browser blocks it.
 export function tell(key, title, body, url, age = Infinity) {
   const told = stored().told ?? [];
-  // Another tab may have told it before the clock was set back.
+  // Another tab may have shown it before the clock was set back.
   if (!wanted() || told.some(([other, at]) => other === key && Math.abs(Date.now() - at) < age)) return;
   keep({ told: [...told, [key, Date.now()]].slice(-TOLD) });
   if (allowed()) {
@@ -41,13 +41,13 @@ export function tell(key, title, body, url, age = Infinity) {
       };
       return;
     } catch {
-      // Browsers of phones have only notices of a service worker.
+      // Browsers of phones support only notifications of a service worker.
     }
   }
   inPage(title, body, url);
 }
 
-// A server ("" is the default one) answers now.
+// A server ("": the default server) is ready.
 export function tellStarted(server, body, url) {
   tell(`started ${server}`, "Your session has started", body, url, SAME_START);
 }
@@ -62,11 +62,11 @@ function inPage(text, body, url) {
   };
   document.addEventListener("visibilitychange", seen);
   byId("notices-told")?.append(
-    el("p.alert.alert-info", {}, el("strong", {}, text), ` ${body} `, url ? el("a", { href: url }, "Open it") : null),
+    el("p.alert.alert-info", {}, el("strong", {}, text), ` ${body} `, url ? el("a", { href: url }, "Open session") : null),
   );
 }
 
-// The button in `place`; `how` says what is told from this page, `changed` is called after a choice.
+// Puts the button in `place`; `how` describes this page's notifications, `changed` is called after a choice.
 export function mount(place, how, changed) {
   const button = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", id: "notices-on", onclick: () => toggle(how, changed) });
   const words = el("p.portal-quiet", { id: "notices-words", role: "status" });
@@ -75,18 +75,18 @@ export function mount(place, how, changed) {
   say(how);
 }
 
-// Shows the button only while a session `waits`, or to turn notices off.
+// Shows the button only while a session `waits`, or to turn notifications off.
 export function offer(waits) {
   const button = byId("notices-on");
   if (button) button.hidden = !waits && !wanted();
 }
 
-// What stands beside the button: `words`, or else how one is told.
+// The text next to the button: `words`, or how the user is notified.
 export function say(how, words = "") {
   const on = wanted();
   setText(byId("notices-on"), on ? "Turn off notifications in this browser" : "Notify me when it starts");
   byId("notices-on").setAttribute("aria-pressed", String(on));
-  const refused = "This browser shows no notices for this site, so the page and its title tell you; keep it open.";
+  const refused = "This browser blocks notifications from this site. The page and its title notify you instead: keep the page open.";
   setText(byId("notices-words"), words || (on ? (allowed() ? how : refused) : ""));
 }
 
@@ -97,7 +97,7 @@ async function toggle(how, changed) {
     return;
   }
   keep({ on: true });
-  // Only on a click, and only now: a page that asks at once is refused for good.
+  // Only on a click: browsers permanently block pages that ask on load.
   if (can() && Notification.permission === "default") await Notification.requestPermission();
   say(how);
   changed();

@@ -1,4 +1,4 @@
-// The pages of a list: the API's cursors only lead forward, so those behind are kept.
+// The pages of a list. The API's cursors only go forward, so earlier ones are stored.
 
 import { setText } from "./dom.js";
 
@@ -16,7 +16,7 @@ export class Pager {
     });
   }
 
-  // What the API takes as `after`.
+  // The API's `after` parameter.
   get after() {
     return this.cursors.at(-1);
   }
@@ -25,7 +25,7 @@ export class Pager {
     this.cursors = [null];
   }
 
-  // One page back, when this one has become empty; whether there is one.
+  // Goes one page back, when this one has become empty; returns whether there is one.
   back() {
     if (this.cursors.length === 1) return false;
     this.cursors.pop();

@@ -1,5 +1,5 @@
-// The panel beside the grid: everything about the GPU or node that is pointed at or chosen, and what
-// may be done to the node.
+// The panel next to the grid: details of the GPU or node that is pointed at or selected, and the actions
+// on the node.
 
 import { call, may } from "./api.js";
 import { ask, tell } from "./dialog.js";
@@ -13,7 +13,7 @@ export class Panel {
     this.model = model;
     this.pinned = null;
     this.shown = null;
-    this.control = null; // portal.models.cluster.rights.Rights, for those who may ask for it
+    this.control = null; // portal.models.cluster.rights.Rights, for users with permission
     this.onClose = onClose;
     place.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.pinned) {
@@ -24,7 +24,7 @@ export class Panel {
     this.draw();
   }
 
-  // Shows `key` until something else is pointed at, unless something is pinned.
+  // Shows `key` until the pointer is elsewhere, unless another item is pinned.
   point(key) {
     if (this.pinned || key === this.shown) return;
     this.shown = key;
@@ -85,10 +85,10 @@ export class Panel {
 
   #hint() {
     return [
-      el("p.portal-quiet", {}, "Point at a GPU, or go to it with the arrow keys, to see what it does and for whom."),
+      el("p.portal-quiet", {}, "Point at a GPU, or select it with the arrow keys, to see its job and user."),
       el(
         "ul.signs",
-        { "aria-label": "What the signs mean" },
+        { "aria-label": "Legend" },
         Object.entries(GPU_STATES).map(([state, { word, text }]) =>
           el(
             "li",
@@ -98,13 +98,13 @@ export class Panel {
           ),
         ),
       ),
-      el("p.portal-quiet", {}, "A number is the GPU's utilisation in percent. A ring marks what is yours."),
+      el("p.portal-quiet", {}, "Numbers are GPU utilisation in percent. A ring marks your GPUs."),
     ];
   }
 
   #gpu(gpu) {
     const held = gpu.job_id !== null;
-    const whose = gpu.mine ? "you" : (gpu.user ?? (held ? "someone else" : "nobody"));
+    const whose = gpu.mine ? "you" : (gpu.user ?? "another user");
     return [
       el(
         "p.panel-state",
@@ -148,7 +148,7 @@ export class Panel {
         ["CPUs", `${node.cpus_allocated} of ${node.cpus} held`],
         ["Memory", `${memory(node.memory_allocated)} of ${memory(node.memory)} held`],
         ["Partitions", node.partitions.join(", ") || "none"],
-        ["Slurm says", node.state],
+        ["Slurm state", node.state],
       ]),
       this.#actions(node),
     ];
@@ -172,28 +172,28 @@ export class Panel {
   async #drain(name) {
     const reason = await ask({
       title: `Drain node ${name}?`,
-      text: "No new job starts on it. Jobs that run there go on to their end.",
+      text: "No new jobs start on this node. Running jobs continue to their end.",
       action: "Drain",
       danger: true,
-      field: { label: "Reason, which everyone can read", required: true, maxlength: 200 },
+      field: { label: "Reason (visible to everyone)", required: true, maxlength: 200 },
     });
     if (reason === null) return;
     await tell(async () => (await call(`nodes/${encodeURIComponent(name)}/drain`, { method: "POST", body: { reason } })).message);
   }
 
   async #resume(name) {
-    const sure = await ask({ title: `Resume node ${name}?`, text: "Jobs may start on it again.", action: "Resume" });
+    const sure = await ask({ title: `Resume node ${name}?`, text: "New jobs can start on this node again.", action: "Resume" });
     if (sure === null) return;
     await tell(async () => (await call(`nodes/${encodeURIComponent(name)}/resume`, { method: "POST", body: {} })).message);
   }
 }
 
-// A list of terms and what they are; rows that are null are left out.
+// A list of terms and values; rows that are null are omitted.
 export function facts(rows) {
   return el("dl.facts", {}, rows.filter(Boolean).flatMap(([term, value]) => [el("dt", {}, term), el("dd", {}, value)]));
 }
 
-// A bar with its number in words; no bar where it is unknown.
+// A bar with its value in words; no bar if the value is unknown.
 export function level(value, words) {
   if (value === null || value === undefined) return el("span.unknown", {}, words);
   const inner = el("span.level-in");

@@ -7,7 +7,7 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const SYNC = "portal-history";
 
 // One plot in `place`: `series` are {label, color (a CSS variable), dash, fill}. `onZoom(from, to)` is
-// called with the seconds that the mouse marked.
+// called with the selected time range in seconds.
 export class Plot {
   constructor(place, { title, series, onZoom, height = 190 }) {
     this.place = place;
@@ -16,7 +16,7 @@ export class Plot {
     this.onZoom = onZoom;
     this.height = height;
     this.data = null;
-    // Colours are drawn, not styled: a change of the theme draws them again.
+    // Colours are drawn on a canvas: redraw when the theme changes.
     new MutationObserver(() => this.#draw()).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
     new ResizeObserver(() => this.#fit()).observe(place);
   }
@@ -59,12 +59,12 @@ export class Plot {
       legend: { markers: { width: 2, dash: (_, at) => (this.series[at - 1]?.dash ? "dashed" : "solid") } },
       series: [
         { label: "Time", value: (_, at) => (at === null || at === undefined ? "" : legendTime(at)) },
-        ...this.series.map((one) => ({
-          label: one.label,
-          stroke: color(one.color),
-          width: one.width ?? 2,
-          dash: one.dash,
-          fill: one.fill ? color(one.fill) : undefined,
+        ...this.series.map((series) => ({
+          label: series.label,
+          stroke: color(series.color),
+          width: series.width ?? 2,
+          dash: series.dash,
+          fill: series.fill ? color(series.fill) : undefined,
           spanGaps: false,
           value: (_, value) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: 1 })),
         })),
@@ -92,12 +92,12 @@ export class Plot {
     canvas.setAttribute("aria-label", this.#words());
   }
 
-  // What the picture shows, for who does not see it.
+  // Describes the plot for screen readers.
   #words() {
-    const parts = this.series.map((one, at) => {
+    const parts = this.series.map((series, at) => {
       const values = this.data[at + 1].filter((value) => value !== null);
-      if (!values.length) return `${one.label}: nothing known`;
-      return `${one.label}: last ${round(values.at(-1))}, at most ${round(Math.max(...values))}`;
+      if (!values.length) return `${series.label}: no data`;
+      return `${series.label}: last ${round(values.at(-1))}, maximum ${round(Math.max(...values))}`;
     });
     return `${this.title}. ${parts.join("; ")}.`;
   }

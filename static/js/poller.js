@@ -1,18 +1,18 @@
-// Asks again and again: one question at a time, and none while nobody looks at the page.
+// Repeats a request: one at a time, and none while the page is hidden.
 
 import { loginEnded } from "./api.js";
 
 export class Poller {
-  #timer = 0; // of the next time; 0: none is set
-  #running = null; // what resolves when the answer is there
-  #again = false; // asked for meanwhile
-  #due = false; // it was time while nobody looked
+  #timer = 0; // of the next request; 0: none is scheduled
+  #running = null; // a promise that resolves with the response
+  #again = false; // another request is wanted after this one
+  #due = false; // a request was due while the page was hidden
   #over = false;
 
-  // `ask()` shows what it learns. It may resolve to the milliseconds until the next time (else it is
-  // `every`), or to null when there is nothing more to learn. `onTrouble(error)` hears what it throws:
-  // after a 403 or 404 it is not asked again, and where the login has ended the page goes through it.
-  // Without, nobody hears it, and it is asked again. `unseen`: also while the page is hidden.
+  // `ask()` requests and shows data. It may resolve to the milliseconds until the next request (default:
+  // `every`), or to null to stop. `onTrouble(error)` receives its errors: after a 403 or 404 polling
+  // stops, and after an expired login the page is reloaded. Without it, errors are ignored and polling
+  // continues. `unseen`: also poll while the page is hidden.
   /** @param {{every: number, ask: () => any, onTrouble?: (error: any) => void, unseen?: boolean}} given */
   constructor({ every, ask, onTrouble, unseen = false }) {
     this.every = every;
@@ -21,15 +21,15 @@ export class Poller {
     this.unseen = unseen;
   }
 
-  // Asks at once, and from then on; resolves when that is answered. What is asked for while an answer
-  // is awaited is asked once, after it.
+  // Requests now, then periodically; resolves after the response. Calls during a request cause one more
+  // request after it.
   now() {
     if (this.#running) this.#again = true;
     else this.#running = this.#ask().finally(() => (this.#running = null));
     return this.#running;
   }
 
-  // Asks after so many milliseconds, or sooner where now() is called.
+  // Requests after `wait` milliseconds, or sooner if now() is called.
   in(wait) {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
@@ -55,7 +55,7 @@ export class Poller {
       this.#again = false;
       wait = await this.#once();
     } while (this.#again);
-    // A time that somebody has set meanwhile stays.
+    // A timer set in the meantime stays.
     if (wait !== null && !this.#over && !this.#timer) this.in(wait);
   }
 

@@ -59,7 +59,7 @@ form.addEventListener("submit", async (event) => {
   try {
     await call("environment-requests", { method: "POST", body });
     form.reset();
-    toast("Your request is sent.");
+    toast("Request sent.");
     pager.first();
     await list();
   } catch (error) {

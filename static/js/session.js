@@ -1,4 +1,4 @@
-// One session in detail. While it lives the page follows it.
+// Details of one session. The page is updated until the session ends.
 
 import { call, now } from "./api.js";
 import { byId, el, fill, setText, showTrouble } from "./dom.js";
@@ -18,7 +18,7 @@ let withLog = true;
 
 async function load() {
   const session = await call(`sessions/${encodeURIComponent(id)}`, { query: { log: String(withLog) } });
-  // Who reads another's log leaves a line in the audit log: it is read again only when asked for.
+  // Reading another user's log adds an audit entry: it is read again only on request.
   withLog = session.mine;
   show(session);
   follow(byId("move"), session, () => poller.now());
@@ -45,7 +45,7 @@ function show(session) {
       el("h1", {}, titleOf(session), session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null),
       actions(session, () => poller.in(1000), { detail: false }),
     ),
-    el("p.portal-facts.session-state", {}, state(session), isLiving(session) ? el("span", {}, times(session, now())) : null, session.mine ? null : el("span", {}, `of ${session.user}`)),
+    el("p.portal-facts.session-state", {}, state(session), isLiving(session) ? el("span", {}, times(session, now())) : null, session.mine ? null : el("span", {}, `user ${session.user}`)),
     session.ending
       ? el(`div.alert.${bad ? "alert-danger" : "alert-secondary"}.ending`, {}, session.ending.words)
       : null,
@@ -56,11 +56,11 @@ function show(session) {
       {},
       el(
         "section",
-        { "aria-label": "What it is" },
-        el("h2", {}, "What it is"),
+        { "aria-label": "Details" },
+        el("h2", {}, "Details"),
         factList([
           ["Environment", titleOf(session)],
-          ["Asked for", resources(session)],
+          ["Resources", resources(session)],
           session.options.tensorboard ? ["Log folders", session.options.tensorboard.join(", ")] : null,
           session.job_id ? ["Slurm job", session.job_id] : null,
           session.nodes.length ? ["Node", place(session)] : null,
@@ -69,11 +69,11 @@ function show(session) {
           session.exit_code !== null ? ["Exit code", String(session.exit_code)] : null,
         ]),
       ),
-      el("section", { "aria-label": "What it used" }, el("h2", {}, "What it used"), efficiency(session)),
+      el("section", { "aria-label": "Resource usage" }, el("h2", {}, "Resource usage"), efficiency(session)),
     ),
-    el("section.session-times", { "aria-label": "When" }, el("h2", {}, "When"), timeline(session), startup(session)),
+    el("section.session-times", { "aria-label": "Timeline" }, el("h2", {}, "Timeline"), timeline(session), startup(session)),
   );
-  if (focused) [...main.querySelectorAll("a, button")].find((one) => one.textContent === focused)?.focus();
+  if (focused) [...main.querySelectorAll("a, button")].find((item) => item.textContent === focused)?.focus();
 }
 
 function log(text, session) {
@@ -81,7 +81,7 @@ function log(text, session) {
   const atEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
   pre.hidden = !text;
   setText(pre, text);
-  setText(byId("log-words"), text ? "" : isLiving(session) ? "Nothing yet." : "It wrote nothing, or nothing was kept.");
+  setText(byId("log-words"), text ? "" : isLiving(session) ? "The log is still empty." : "The log is empty or was not kept.");
   if (atEnd) pre.scrollTop = pre.scrollHeight;
 }
 

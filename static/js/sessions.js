@@ -1,5 +1,5 @@
-// The Sessions page: courses and named sessions that can be started, those that run or wait, which are
-// followed, and the ended ones page by page.
+// The Sessions page: courses and named sessions that can be started, running and waiting sessions with
+// live updates, and ended sessions page by page.
 
 import { apiUrl, call, facts, loginEnded, now } from "./api.js";
 import { openOnClick } from "./course/open.js";
@@ -22,9 +22,9 @@ let values = followForm(byId("filters"), (fresh) => {
   values = fresh;
   ended(true);
 });
-let living = null; // ids of those that live, joined; null: not known yet
+let living = null; // ids of the live sessions, joined; null: not loaded yet
 
-// Whose sessions are shown, for those who may see others'.
+// The user whose sessions are shown, for viewers who may see other users' sessions.
 const asked = new URLSearchParams(window.location.search);
 const whose = { user: asked.get("user") ?? "", all: asked.get("all") ?? "" };
 const form = byId("whose");
@@ -52,7 +52,7 @@ function title() {
   }
 }
 
-// The title of the course that a session of one's own belongs to, where the page has it.
+// The title of the course that the viewer's session belongs to, if the page has it.
 function courseTitle(session) {
   const row = session.mine && document.querySelector(`#courses [data-server="${CSS.escape(session.server)}"]`);
   return row ? row.querySelector("h2").textContent : null;
@@ -102,11 +102,11 @@ function list(place, sessions, otherwise) {
   place.removeAttribute("aria-busy");
   if (!where) return;
   const same = [...place.querySelectorAll(`[data-session="${CSS.escape(where)}"] :is(a, button)`)];
-  same.find((one) => one.textContent === what)?.focus();
+  same.find((item) => item.textContent === what)?.focus();
 }
 
-// The living sessions; when one has come or gone, the ended ones too. What somebody is asked about
-// stays where it is meanwhile.
+// Loads the live sessions, and the ended ones after a session was added or ended. The list stays
+// unchanged while a dialog is open.
 async function refresh() {
   if (document.querySelector("dialog[open]")) return;
   const page = await call("sessions", { query: { ...whose, ended: "false", limit: 100 } });
@@ -123,17 +123,17 @@ async function refresh() {
   if (!whose.user && !whose.all) own(page.items);
 }
 
-// What depends on the sessions of one's own that live.
+// Updates what depends on the viewer's own live sessions.
 function own(sessions) {
   offer(sessions.some((session) => session.state !== "running"));
-  // The launch page leads to the first session while that lives.
+  // The launch page leads to the default session while that is live.
   byId("sessions-start").hidden = sessions.some((session) => !session.server);
   for (const row of document.querySelectorAll("#courses .entry")) {
     row.hidden = sessions.some((session) => session.server === row.dataset.server);
   }
 }
 
-// Names of sessions that do not run.
+// Named sessions that are not running.
 async function named() {
   const { items } = await call("servers");
   byId("named-list").replaceChildren(el("ul.entries", {}, items.map(namedRow)));
@@ -155,7 +155,7 @@ function namedRow({ name, title: words }) {
 }
 
 async function remove(name, words) {
-  const sure = await ask({ title: `Remove “${words}”?`, text: "Its files and its ended sessions stay.", action: "Remove", danger: true });
+  const sure = await ask({ title: `Remove “${words}”?`, text: "Its files and ended sessions are kept.", action: "Remove", danger: true });
   if (sure === null) return;
   await tell(async () => (await call(`servers/${encodeURIComponent(name)}`, { method: "DELETE" })).message);
   namesPoller?.now();
@@ -170,7 +170,7 @@ async function ended(first = false) {
     if (!page.items.length && pager.back()) return ended();
     pager.show(page);
     setText(byId("ended-count"), page.total ? count(page.total, "session") : "");
-    list(byId("ended"), page.items, values.text ? "No ended session fits." : "No session has ended yet.");
+    list(byId("ended"), page.items, values.text ? "No ended sessions match." : "There are no ended sessions yet.");
   } catch (error) {
     if (!loginEnded(error)) showTrouble(error);
   }

@@ -1,4 +1,4 @@
-// A session as a card and in detail: what it is, why it ended, what it made of its resources.
+// A session as a card and in detail: its state, why it ended, its resource usage.
 
 import { call, facts, may, now } from "./api.js";
 import { ask, tell } from "./dialog.js";
@@ -8,7 +8,7 @@ import { moveButton } from "./move.js";
 import { facts as factList, level } from "./panel.js";
 import { capital, clock, count, duration, exactly, gpuTime, memory, ranges, share } from "./words.js";
 
-// Endings that are nobody's fault, and those that somebody should look at.
+// Endings that are no errors.
 const CALM = new Set([
   ...["completed", "stopped", "walltime", "cancelled", "moved", "idle"],
   ...["unclaimed", "rehearsed", "course_over"],
@@ -40,7 +40,7 @@ export function place(session) {
     .join(", ");
 }
 
-// How it is, as a dot with words.
+// The state, as a dot with words.
 export function state(session) {
   if (session.state === "ended") {
     const code = session.ending?.code ?? "unknown";
@@ -48,24 +48,24 @@ export function state(session) {
     return el(`span.state.state-${kind}`, {}, session.ending?.title ?? "Ended");
   }
   const words = [capital(session.words.replace(/^it is /i, ""))];
-  if (session.position) words.push(`place ${session.position} in the queue`);
+  if (session.position) words.push(`position ${session.position} in the queue`);
   if (session.expected_start) words.push(`expected ${clock(session.expected_start)}`);
   return el(`span.state.state-${session.state === "running" ? "runs" : "waits"}`, {}, words.join(", "));
 }
 
-// When it ran, in words; `since` is when the numbers were fetched.
+// When the session ran, in words; `since` is when the data was fetched.
 export function times(session, since) {
   if (session.state === "ended") {
     const ran = session.started_at ? `ran ${duration((session.ended_at ?? now()) - session.started_at)}` : "never ran";
     return `${clock(session.ended_at)}, ${ran}`;
   }
-  if (session.state === "pending") return `waits for ${duration(now() - session.submitted_at)}`;
+  if (session.state === "pending") return `waiting for ${duration(now() - session.submitted_at)}`;
   const parts = [`since ${clock(session.started_at ?? session.submitted_at)}`];
   if (session.time_left !== null) parts.push(`${duration(session.time_left - (now() - since))} left`);
   return parts.join(", ");
 }
 
-// What it made of its resources: bars with numbers and words, or "not measured".
+// Resource usage: bars with numbers and words, or "not measured".
 export function efficiency(session) {
   const e = session.efficiency;
   const not = () => el("span.unknown", {}, "not measured");
@@ -96,7 +96,7 @@ export function efficiency(session) {
           {},
           level(
             e.memory_asked ? (100 * e.memory_peak) / e.memory_asked : null,
-            e.memory_asked ? `at most ${memory(e.memory_peak)} of ${memory(e.memory_asked)}` : `at most ${memory(e.memory_peak)}`,
+            e.memory_asked ? `peak ${memory(e.memory_peak)} of ${memory(e.memory_asked)}` : `peak ${memory(e.memory_peak)}`,
           ),
           e.memory_source === "session" ? source(e.memory_source) : null,
         ),
@@ -119,18 +119,18 @@ function source(name) {
   return null;
 }
 
-// What the next one could ask for.
+// Suggested resources for the next session.
 export function suggestion(session) {
   if (!session.suggestion) return null;
   return el(
     "div.suggestion",
     {},
     icon("lightbulb"),
-    el("ul", { "aria-label": "What could fit better next time" }, session.suggestion.words.map((words) => el("li", {}, words))),
+    el("ul", { "aria-label": "Suggestions for the next session" }, session.suggestion.words.map((words) => el("li", {}, words))),
   );
 }
 
-// What can be done with it; `onDone` is called afterwards.
+// The session's actions; `onDone` is called afterwards.
 export function actions(session, onDone, { detail = true, title = titleOf(session) } = {}) {
   const name = ` ${title}${session.job_id ? `, job ${session.job_id}` : ""}`;
   const { links } = session;
@@ -170,25 +170,24 @@ async function stop(session, onDone) {
   const runs = session.state === "running";
   const sure = await ask({
     title: runs ? "Stop this session?" : "Cancel this session?",
-    text: `${session.mine ? "" : `It is ${session.user}’s. `}${titleOf(session)}${session.job_id ? `, job ${session.job_id}` : ""}. ${runs ? "Files that are saved stay; what is only in memory is lost." : "It leaves the queue."}`,
-    action: runs ? "Stop" : "Cancel the session",
+    text: `${session.mine ? "" : `Owner: ${session.user}. `}${titleOf(session)}${session.job_id ? `, job ${session.job_id}` : ""}. ${runs ? "Saved files are kept; data in memory is lost." : "The job leaves the queue."}`,
+    action: runs ? "Stop" : "Cancel session",
     danger: true,
-    keep: runs ? "Let it run" : "Let it wait",
+    keep: runs ? "Keep running" : "Keep waiting",
   });
   if (sure === null) return;
   await tell(async () => (await call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: {} })).message);
   onDone();
 }
 
-// A TensorBoard of the session's logs, in a small job of its own; the page that follows its start
-// shows it.
+// Starts a TensorBoard of the session's logs in a small job; the page that follows the start opens it.
 async function openLogs(session) {
   const folders = await ask({
     title: "Open logs in TensorBoard",
-    text: "It runs without GPUs in a job of its own, beside your other sessions, and ends by itself. The more exactly you name the folder, the sooner the curves are there.",
+    text: "TensorBoard runs in a separate job without GPUs and ends by itself. A more specific folder loads faster.",
     action: "Open",
     field: {
-      label: "Log folders, one on each line (~ is your home)",
+      label: "Log folders, one per line (~ is your home)",
       required: true,
       maxlength: 20000,
       rows: 3,
@@ -200,7 +199,7 @@ async function openLogs(session) {
     announce("TensorBoard is starting.");
     const { url } = await call(`sessions/${encodeURIComponent(session.id)}/tensorboard`, {
       method: "POST",
-      body: { folders: folders.split("\n").map((one) => one.trim()).filter(Boolean) },
+      body: { folders: folders.split("\n").map((line) => line.trim()).filter(Boolean) },
     });
     window.location.assign(url);
   });
@@ -209,10 +208,10 @@ async function openLogs(session) {
 async function openOther(session) {
   const reason = await ask({
     title: `Open ${session.user}’s session?`,
-    text: "You see their files and running code, and can change both. This is written to the audit log.",
+    text: "You can see and change this user’s files and running code. The access is recorded in the audit log.",
     action: "Open",
     danger: true,
-    field: { label: "Why", required: true },
+    field: { label: "Reason", required: true },
   });
   if (reason === null) return;
   await tell(async () => {
@@ -221,7 +220,7 @@ async function openOther(session) {
   });
 }
 
-// From the submission to the end: how long it waited, started and ran.
+// From submission to end: time waiting, starting and running.
 export function timeline(session) {
   const end = session.ended_at ?? now();
   const steps = [
@@ -239,9 +238,9 @@ export function timeline(session) {
   }
   const rows = [
     ["Submitted", exactly(session.submitted_at)],
-    session.started_at ? ["Job began", `${exactly(session.started_at)}, after ${duration(session.started_at - session.submitted_at)} of waiting`] : null,
-    session.ready_at ? ["Server answered", `${exactly(session.ready_at)}, ${duration(session.ready_at - (session.started_at ?? session.submitted_at))} later`] : null,
-    session.ended_at ? ["Ended", `${exactly(session.ended_at)}${session.started_at ? `, ${duration(session.ended_at - session.started_at)} after the job began` : ""}`] : null,
+    session.started_at ? ["Job started", `${exactly(session.started_at)}, after ${duration(session.started_at - session.submitted_at)} of waiting`] : null,
+    session.ready_at ? ["Server ready", `${exactly(session.ready_at)}, ${duration(session.ready_at - (session.started_at ?? session.submitted_at))} later`] : null,
+    session.ended_at ? ["Ended", `${exactly(session.ended_at)}${session.started_at ? `, ${duration(session.ended_at - session.started_at)} after the job started` : ""}`] : null,
   ];
   return el("div.timeline", {}, bar, signs, factList(rows));
 }

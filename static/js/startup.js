@@ -1,4 +1,4 @@
-// How a session's start went: a table whose rows are bars, one after the other.
+// A session's startup steps: a table with a bar in each row, one after the other.
 
 import { el } from "./dom.js";
 import { duration } from "./words.js";
@@ -6,7 +6,7 @@ import { duration } from "./words.js";
 // "0.4 s", "12 s", "3 min"
 const seconds = (value) => (value < 10 ? `${value.toFixed(1)} s` : duration(value));
 
-// The table, or null where nothing is known. Waiting has no bar: beside it all else would vanish.
+// The table, or null if nothing is known. Waiting has no bar: it would dwarf all others.
 export function startup(session) {
   const steps = session.startup?.steps.filter((step) => step.seconds > 0 || step.name === "queue") ?? [];
   if (!steps.length) return null;
@@ -28,7 +28,7 @@ export function startup(session) {
     );
   });
   const ready = session.startup.ready;
-  const words = ready === null ? "How it started" : `How it started: ready ${seconds(ready)} after the launch`;
+  const words = ready === null ? "Startup" : `Startup: ready ${seconds(ready)} after launch`;
   return el(
     "table.startup",
     {},

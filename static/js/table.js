@@ -1,5 +1,5 @@
-// A table whose order the server makes; on a narrow screen each row is a card. A row that has a key
-// stays the same element, so that what has the focus keeps it.
+// A table sorted by the server; on a narrow screen each row is a card. A row with a key stays the same
+// element, so that it keeps the focus.
 
 import { el, fill, hidden } from "./dom.js";
 
@@ -8,7 +8,7 @@ export class Table {
   // element, or paint(cell, item), which touches only what differs; `ages`: it changes with time alone.
   // `key(item)`: the row's, as text.
   // `onSort(sort)` is called with "name" or "-name". `label`: id of what names the table; `empty`: id
-  // of the sentence where there are no rows.
+  // of the sentence shown without rows.
   constructor(place, { columns, label, sort = "", onSort = null, key = null, look = "list-cards", empty = null }) {
     this.place = place;
     this.columns = columns;
@@ -36,7 +36,7 @@ export class Table {
     this.#marks();
   }
 
-  // Shows these rows, or the sentence where there are none.
+  // Shows these rows, or the sentence if there are none.
   show(items, otherwise) {
     const before = this.rows;
     this.rows = new Map();
@@ -58,7 +58,7 @@ export class Table {
     this.empty.textContent = otherwise;
   }
 
-  // Paints the row of an item that has changed, if it is shown; with `aging`, only what ages in it.
+  // Paints the row of a changed item, if it is shown; with `aging`, only time-dependent cells.
   update(item, aging = false) {
     const row = this.rows.get(this.key(item));
     if (row) this.#paint(row, item, aging);

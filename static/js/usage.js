@@ -1,4 +1,4 @@
-// GPU-hours by week or month: as columns, as a table, as a file.
+// GPU-hours by week or month: a chart, a table and a CSV file.
 
 import { apiUrl, call, now } from "./api.js";
 import { byId, el, setText } from "./dom.js";
@@ -26,8 +26,8 @@ const table = new Table(byId("list"), {
     load(true);
   },
   columns: [
-    { head: "When", sort: "period", cell: (row) => periodWords(row.period) },
-    { head: "Whose", sort: "key", cell: (row) => row.key || el("span.unknown", {}, NONE[values.by || "environment"] ?? NONE[""]) },
+    { head: "Period", sort: "period", cell: (row) => periodWords(row.period) },
+    { head: "Name", sort: "key", cell: (row) => row.key || el("span.unknown", {}, NONE[values.by || "environment"] ?? NONE[""]) },
     { head: "Jobs", sort: "jobs", number: true, cell: (row) => row.jobs.toLocaleString("en") },
     { head: "Held", sort: "held_hours", number: true, cell: (row) => hours(row.held_hours) },
     { head: "Used", sort: "used_hours", number: true, cell: (row) => measured(row.used_hours) },
@@ -47,7 +47,7 @@ function periodWords(period) {
   return new Intl.DateTimeFormat("en-GB", { month: "short", year: "numeric" }).format(new Date(year, month - 1));
 }
 
-// The parts of what was held: used, idle, not measured.
+// The parts of the held GPU-hours: used, idle, not measured.
 function parts(row) {
   const used = row.used_hours ?? 0;
   const idle = row.idle_hours ?? 0;
@@ -76,14 +76,14 @@ async function load(first = false) {
   try {
     const [page, all] = await Promise.all([
       call(path, { query: { ...whole, limit: LIMIT, after: pager.after } }),
-      // By course each job counts once, and there are few courses: the sums of all.
+      // Totals: by course each job counts once, and there are few courses.
       call(path, { query: { ...query, text: "", by: values.by && "course", limit: 500 } }),
     ]);
     byId("troubles").replaceChildren();
     most = Math.max(...page.items.map((row) => row.held_hours), 0.001);
     pager.show(page);
-    setText(byId("list-count"), count(page.total, "line"));
-    table.show(page.items, values.text ? "Nothing fits." : "No job held a GPU in this time.");
+    setText(byId("list-count"), count(page.total, "row"));
+    table.show(page.items, values.text ? "No usage matches this search." : "No jobs held GPUs in this period.");
     byId("simulated").hidden = !page.simulated;
     drawn = () => chart(all.items, period, query.start);
     drawn();
@@ -92,7 +92,7 @@ async function load(first = false) {
   }
 }
 
-// The period of a day, in UTC as the service counts: "2026-W47" (ISO 8601) or "2026-11".
+// The period that contains a time, in UTC as in the service: "2026-W47" (ISO 8601) or "2026-11".
 function periodOf(seconds, period) {
   const date = new Date(seconds * 1000);
   if (period === "month") return date.toISOString().slice(0, 7);
@@ -117,12 +117,12 @@ function chart(rows, period, start) {
   const periods = [...sums.values()].sort((a, b) => a.period.localeCompare(b.period));
   byId("chart-part").hidden = !periods.length;
   const top = Math.max(...periods.map((sum) => sum.held_hours), 0.001);
-  const total = periods.reduce((sum, one) => sum + one.held_hours, 0);
-  const used = periods.reduce((sum, one) => sum + one.used_hours, 0);
-  const idle = periods.reduce((sum, one) => sum + one.idle_hours, 0);
-  setText(byId("chart-words"), `${hours(total)} held${used + idle > 0 ? `: ${hours(used)} used, ${hours(idle)} idle` : ""} in all ${values.by ? "by everyone" : "by you"}.`);
-  byId("chart").setAttribute("aria-label", `GPU-hours held: ${periods.map((sum) => `${periodWords(sum.period)} ${hours(sum.held_hours)}`).join("; ")}. The table has the numbers.`);
-  const room = Math.max(1, Math.floor(byId("chart").clientWidth / 46)); // columns that have room for words
+  const total = periods.reduce((sum, part) => sum + part.held_hours, 0);
+  const used = periods.reduce((sum, part) => sum + part.used_hours, 0);
+  const idle = periods.reduce((sum, part) => sum + part.idle_hours, 0);
+  setText(byId("chart-words"), `${values.by ? "All users" : "You"}: ${hours(total)} held${used + idle > 0 ? `, ${hours(used)} used, ${hours(idle)} idle` : ""}.`);
+  byId("chart").setAttribute("aria-label", `GPU-hours held: ${periods.map((sum) => `${periodWords(sum.period)} ${hours(sum.held_hours)}`).join("; ")}. See the table for details.`);
+  const room = Math.max(1, Math.floor(byId("chart").clientWidth / 46)); // columns with room for labels
   const every = Math.ceil(periods.length / room);
   byId("chart").replaceChildren(
     ...periods.map((sum, at) => {
@@ -145,20 +145,20 @@ function chart(rows, period, start) {
   );
 }
 
-// How wrong the expected starts were; the section is there for whoever may see everyone's usage.
+// Errors of the start estimates; the section is present for users who may see all usage.
 const SOURCES = {
   slurm: "Slurm’s estimate",
-  larger: "Slurm’s, for a larger choice",
-  snapshot: "What was free",
-  queue: "The queue",
-  waits: "Recorded waits",
-  limit: "A limit of the person",
-  unknown: "Nobody could say",
+  larger: "Slurm’s estimate for a larger request",
+  snapshot: "Free resources",
+  queue: "Queue",
+  waits: "Recorded wait times",
+  limit: "User limit",
+  unknown: "No estimate",
 };
 
 function lateness(row) {
-  if (row.median === null) return el("span.unknown", {}, "nothing was said");
-  if (Math.abs(row.median) < 1) return "as said";
+  if (row.median === null) return el("span.unknown", {}, "no estimate");
+  if (Math.abs(row.median) < 1) return "as estimated";
   return `${duration(Math.abs(row.median))} ${row.median > 0 ? "later" : "earlier"}`;
 }
 
@@ -167,7 +167,7 @@ async function loadEstimates() {
     label: "estimates-title",
     columns: [
       { head: "Partition", cell: (row) => row.partition || el("span.unknown", {}, "Slurm’s choice") },
-      { head: "Whose estimate", cell: (row) => SOURCES[row.basis] ?? row.basis },
+      { head: "Source", cell: (row) => SOURCES[row.basis] ?? row.basis },
       { head: "Sessions", number: true, cell: (row) => row.sessions.toLocaleString("en") },
       { head: "Median", number: true, cell: lateness },
       { head: "Median error", number: true, cell: (row) => (row.median_absolute === null ? "" : duration(row.median_absolute)) },
@@ -176,12 +176,12 @@ async function loadEstimates() {
   });
   try {
     const { total, items } = await call("estimates/errors", {});
-    errors.show(items, "No session has started since estimates are recorded.");
+    errors.show(items, "No session has started since recording began.");
     const said = total.sessions - total.unknown;
     setText(
       byId("estimates-words"),
       said
-        ? `${count(said, "session")}: ${share(total.within_ten_minutes)} started within 10 minutes of what was said, half of them within ${duration(total.median_absolute)}.`
+        ? `${count(said, "session")}: ${share(total.within_ten_minutes)} started within 10 minutes of the estimate, half of them within ${duration(total.median_absolute)}.`
         : "",
     );
   } catch (error) {

@@ -1,4 +1,4 @@
-// Numbers and times in words. Null is unknown, and reads so; it is never 0.
+// Numbers and times in words. Null is "unknown", never 0.
 
 export const UNKNOWN = "unknown";
 const known = (value) => value !== null && value !== undefined;
@@ -6,16 +6,16 @@ const known = (value) => value !== null && value !== undefined;
 // Each state of a GPU (portal.models.cluster.gpu.GpuState), in the order of the bar and the legend.
 export const GPU_STATES = {
   busy: { word: "busy", text: "in use by a job" },
-  idle: { word: "idle", text: "held by a job that does not use it" },
-  allocated: { word: "allocated", text: "held by a job; whether it is used is not known" },
-  free: { word: "free", text: "a job can have it" },
-  drained: { word: "drained", text: "its node takes no new jobs" },
+  idle: { word: "idle", text: "held by a job but not used" },
+  allocated: { word: "allocated", text: "held by a job; use unknown" },
+  free: { word: "free", text: "available to jobs" },
+  drained: { word: "drained", text: "its node accepts no new jobs" },
   down: { word: "down", text: "its node is down or does not answer" },
-  unknown: { word: "unknown", text: "Slurm does not say" },
+  unknown: { word: "unknown", text: "Slurm reports no state" },
 };
 const SYMBOLS = { allocated: "•", drained: "–", down: "×", unknown: "?" };
 
-// What stands in a GPU's cell: how much of it is used where that is known, else the state's sign.
+// The text of a GPU's cell: its utilisation if known, else the state's sign.
 export function gpuSign(gpu, dense = false) {
   if (!dense && (gpu.state === "busy" || gpu.state === "idle") && known(gpu.utilization)) {
     return String(Math.round(gpu.utilization));
@@ -37,8 +37,8 @@ export const percent = (value) => (known(value) ? `${Math.round(value)} %` : UNK
 export const share = (value) => (known(value) ? `${Math.round(100 * value)} %` : UNKNOWN);
 
 // "1 job", "2 jobs", "1,234 jobs"
-export const count = (number, one, many = `${one}s`) =>
-  `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+export const count = (number, noun, many = `${noun}s`) =>
+  `${number.toLocaleString("en")} ${number === 1 ? noun : many}`;
 
 // MiB: "512 MB", "32 GB", "1.5 TB"
 export function memory(mib) {
@@ -49,11 +49,11 @@ export function memory(mib) {
   return `${short(gib / 1024)} TB`;
 }
 
-// At most one decimal, and none where it says nothing.
+// At most one decimal, and none for integers and large numbers.
 export const short = (number) =>
   number.toLocaleString("en", { maximumFractionDigits: number < 100 ? 1 : 0 });
 
-// GPU-hours "used of held"; little is said in minutes.
+// GPU-hours "used of held"; GPU-minutes below one hour.
 export function gpuTime(used, held) {
   const [factor, unit] = (held ?? used) < 1 ? [60, "GPU-minutes"] : [1, "GPU-hours"];
   const parts = [used, held].filter(known).map((value) => short(factor * value));

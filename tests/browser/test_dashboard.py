@@ -175,7 +175,7 @@ def test_filters_narrow_grid_and_jobs_and_stay_in_the_address(
     expect(gpus_of(page, job).first).to_have_class(re.compile("gpu-other"))
     page.get_by_role("button", name="Clear").click()
     page.get_by_role("button", name="Waiting").click()
-    expect(page.locator("#jobs-empty")).to_have_text("No job fits these filters.")
+    expect(page.locator("#jobs-empty")).to_have_text("No jobs match these filters.")
     page.get_by_role("button", name="Running").click()
     page.get_by_role("button", name="Job", exact=True).click()
     expect(page.locator("th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
@@ -206,7 +206,7 @@ def test_a_job_is_cancelled_after_a_question(demo: Any, page: Any, submit: Any) 
     expect(cancel).to_be_focused()
     assert job_state(demo, job) == "RUNNING"
     cancel.click()
-    confirm(page, "Cancel the job")
+    confirm(page, "Cancel job")
     expect(page.locator("#board-status")).to_contain_text(f"Job {job} is being cancelled")
     expect(row).to_have_count(0)
     wait_until("Slurm has cancelled it", lambda: job_state(demo, job) != "RUNNING")
@@ -237,11 +237,11 @@ def test_ada_sees_nothing_of_others(demo: Any, page: Any, submit: Any) -> None:
 
     page.on("requestfinished", lambda request: keep(request.response()))
     cluster(page, demo, "ada")
-    expect(row_of(page, job)).to_contain_text("someone else")
+    expect(row_of(page, job)).to_contain_text("another user")
     expect(row_of(page, own)).to_contain_text("my-project")
     expect(gpus_of(page, own)).to_have_class(re.compile("gpu-mine"))
     gpus_of(page, job).first.click()
-    expect(page.locator("#panel")).to_contain_text("someone else")
+    expect(page.locator("#panel")).to_contain_text("another user")
     assert row_of(page, job).get_by_role("button").count() == 0
     text = "\n".join([page.content(), *told])
     assert len(told) > 3
@@ -284,7 +284,7 @@ def test_a_node_is_drained_only_with_the_right(demo: Any, page: Any) -> None:
         expect(dialog).to_be_visible()
         dialog.get_by_label("Reason").fill("fan <b>broken</b>")
         dialog.get_by_role("button", name="Drain", exact=True).click()
-        expect(page.locator("#board-status")).to_contain_text("takes no new jobs")
+        expect(page.locator("#board-status")).to_contain_text("accepts no new jobs")
         expect(head).to_contain_text("fan <b>broken</b>")
         first = page.locator(f"#grid [data-key='{node}/0']")
         expect(first).to_have_class(re.compile("gpu-drained"))
@@ -306,7 +306,7 @@ def test_a_broken_connection_is_said_and_taken_up_again(demo: Any, page: Any, su
     cluster(page, demo, "grace")
     demo.tell("stop", "hub")
     try:
-        expect(page.locator("#fresh")).to_contain_text("Connecting again")
+        expect(page.locator("#fresh")).to_contain_text("Reconnecting")
         expect(page.locator("#troubles")).to_contain_text("connection to the portal is lost")
         job = submit("barbara", "--gres=gpu:v100:1")
     finally:
@@ -340,7 +340,7 @@ def test_a_lost_stream_goes_on_where_it_was(demo: Any, page: Any, submit: Any) -
         )
         if hidden == "true":
             job = submit("barbara", "--gres=gpu:v100:1")
-    expect(page.locator("#fresh")).to_contain_text("Connecting again")
+    expect(page.locator("#fresh")).to_contain_text("Reconnecting")
     seen.append(True)
     expect(gpus_of(page, job)).to_have_count(1)
     expect(page.locator("#fresh")).to_contain_text("Live")
@@ -352,8 +352,8 @@ def test_without_a_stream_the_page_polls(demo: Any, page: Any, submit: Any) -> N
     page.route("**/api/v1/events*", lambda route: route.abort())
     sign_in(page, demo.url, "grace")
     visit(page, demo)
-    expect(page.locator("#fresh")).to_contain_text("Asking every few seconds")
-    expect(page.locator("#troubles")).to_contain_text("live connection does not get through")
+    expect(page.locator("#fresh")).to_contain_text("Updating every few seconds")
+    expect(page.locator("#troubles")).to_contain_text("live connection does not work")
     expect(page.locator("#nodes-count")).to_have_text("8 nodes")
     job = submit("barbara", "--gres=gpu:v100:1")
     expect(gpus_of(page, job)).to_have_count(1)
@@ -370,7 +370,7 @@ def test_an_outage_of_slurm_is_said_and_nothing_is_lost(demo: Any, page: Any, su
     demo.stop_slurmctld()
     try:
         expect(page.locator("#fresh")).to_contain_text("Not up to date")
-        expect(page.locator("#troubles")).to_contain_text("What you see is from")
+        expect(page.locator("#troubles")).to_contain_text("The data shown is from")
         expect(gpus_of(page, job)).to_have_count(1)
         expect(row_of(page, job)).to_be_visible()
         page.screenshot(path=PICTURES / "cluster-outage.png")
@@ -404,7 +404,7 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
         check(page, "sessions-running")
         card.get_by_role("link", name="Details and log").click()
         expect(page.locator("#log")).to_contain_text("ServerApp")
-        expect(page.locator("#session")).to_contain_text("Server answered")
+        expect(page.locator("#session")).to_contain_text("Server ready")
         # Where the time of its start went: the session itself tells, with its first report.
         start = page.locator("table.startup")
         expect(start.get_by_role("row", name="Importing JupyterLab")).to_be_visible()
@@ -412,7 +412,7 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
         details = page.url
         page.get_by_role("button", name="Extend").click()
         expect(page.get_by_role("dialog")).to_contain_text("left")
-        page.get_by_label("By how much").select_option("30")
+        page.get_by_label("Extend by").select_option("30")
         check(page, "session-extend")
         confirm(page, "Extend")
         expect(page.locator("#session")).to_contain_text("extended to 50 min")
@@ -423,7 +423,7 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
         visit(admin, demo, "sessions?user=ada")
         expect(admin.locator("#sessions-title")).to_have_text("Sessions of ada")
         admin.locator("#living").get_by_role("button", name="Open").click()
-        admin.get_by_role("dialog").get_by_label("Why").fill("she asked for help")
+        admin.get_by_role("dialog").get_by_label("Reason").fill("she asked for help")
         confirm(admin, "Open")
         admin.wait_for_url(re.compile(r"/user/ada/|/hub/api/oauth2/authorize"))
         visit(admin, demo, "audit?action=open-server")
@@ -446,7 +446,7 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
         page.wait_for_url("**/hub/spawn*")
         expect(page.locator("#launch-summary")).to_contain_text("1")
         assert living_jobs(demo, "ada") == []
-        # To someone else there is no such session.
+        # To another user there is no such session.
         strange = another(page)
         sign_in(strange, demo.url, "student01")
         assert strange.goto(details).status == 404
@@ -460,13 +460,13 @@ def test_announce_withdraw_and_the_audit_log(demo: Any, page: Any) -> None:
     text = f"Maintenance <b>on Sunday</b> {time.time():.0f}"
     sign_in(page, demo.url, "grace")
     visit(page, demo, "announcements")
-    page.get_by_label("What everyone should know").fill(text)
-    page.get_by_label("How it looks").select_option("Warning")
-    page.get_by_label("Until").fill("2001-01-01T00:00")
-    page.get_by_role("button", name="Announce").click()
-    expect(page.locator("#announce-problem")).to_have_text("It must end after it starts.")
-    page.get_by_label("Until").fill("2099-01-01T00:00")
-    page.get_by_role("button", name="Announce").click()
+    page.get_by_label("Message").fill(text)
+    page.get_by_label("Level").select_option("Warning")
+    page.get_by_label("End (your local time)").fill("2001-01-01T00:00")
+    page.get_by_role("button", name="Publish announcement").click()
+    expect(page.locator("#announce-problem")).to_have_text("The end must be after the start.")
+    page.get_by_label("End (your local time)").fill("2099-01-01T00:00")
+    page.get_by_role("button", name="Publish announcement").click()
     entry = page.locator(".entry", has_text=text)
     expect(entry).to_contain_text("Shown now")
     check(page, "announcements")
@@ -477,7 +477,7 @@ def test_announce_withdraw_and_the_audit_log(demo: Any, page: Any) -> None:
     reader.context.close()
     entry.get_by_role("button", name="Withdraw").click()
     confirm(page, "Withdraw")
-    expect(page.locator(".entry", has_text=text)).to_contain_text("Over")
+    expect(page.locator(".entry", has_text=text)).to_contain_text("Ended")
     visit(page, demo, "audit")
     page.get_by_label("Action").select_option("withdraw-announcement")
     row = page.locator("#list tbody tr").first
@@ -505,7 +505,7 @@ def test_usage_of_oneself_and_of_all(demo: Any, page: Any, submit: Any) -> None:
     check(page, "usage-all")
     sign_in(page, demo.url, "ada")
     visit(page, demo, "usage?by=user")
-    assert page.get_by_label("Whose").locator("option").count() == 1
+    assert page.get_by_label("Breakdown").locator("option").count() == 1
     check(page, "usage-mine")
 
 
@@ -543,7 +543,7 @@ def test_history_is_drawn_zoomed_and_read_as_a_table(demo: Any, page: Any) -> No
     page.mouse.down()
     page.mouse.move(place["x"] + place["width"] * 0.95, place["y"] + 40, steps=5)
     page.mouse.up()
-    back = page.get_by_role("button", name="Back from the zoom")
+    back = page.get_by_role("button", name="Reset zoom")
     expect(back).to_be_visible()
     back.click()
     expect(back).to_be_hidden()

@@ -1,8 +1,8 @@
-/** The one way to the session's own server, below its `portal/` (portal_session.situation). */
+/** Requests to the session's own server, below its `portal/` (portal_session.situation). */
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
-/** What went wrong, in a sentence for the person. `status`: HTTP's number; 0: nobody answered. */
+/** An error with a sentence for the user. `status`: the HTTP status; 0: no answer. */
 export class PortalError extends Error {
   constructor(
     message: string,
@@ -14,10 +14,10 @@ export class PortalError extends Error {
 }
 
 /**
- * The server's answer to `method` on `<base_url>portal/<path>`, out of JSON.
+ * Returns the server's JSON answer to `method` on `<base_url>portal/<path>`.
  *
- * `body` is sent as JSON; with it, the method is POST unless named. Jupyter's own token, cookie
- * and XSRF header go with it. Throws PortalError.
+ * `body` is sent as JSON; with a body, the default method is POST. Jupyter's own token, cookie
+ * and XSRF header are sent. Throws PortalError.
  */
 export async function ask<T>(
   path: string,

@@ -1,4 +1,4 @@
-/** What a person can do about this session: extend it, save all, say that it is needed. */
+/** Commands for this session: extend, save all, snooze, copy starter notebooks. */
 import { type ICommandPalette, InputDialog, Notification } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 
@@ -9,7 +9,7 @@ import { clock, duration } from './words';
 const CATEGORY = 'Portal';
 const SAVE_ALL = 'docmanager:save-all';
 
-/** Commands for which the panel has a button; modules add theirs when they are loaded. */
+/** Commands with a button in the panel; modules add theirs when they are loaded. */
 export const panelCommands: string[] = [];
 
 export class Commands {
@@ -32,12 +32,12 @@ export class Commands {
     }
   }
 
-  /** By `minutes`; without them the person is asked. It says what came of it. */
+  /** Extend by `minutes`, or ask the user. Notifies about the result. */
   async extend(minutes?: number): Promise<void> {
     const situation = this._situations.situation;
     const offer = situation?.extend;
     if (!situation || !offer) {
-      Notification.error('Whether this session can be extended is not known: the portal is away.');
+      Notification.error('This session cannot be extended now: the portal does not answer.');
       return;
     }
     if (!offer.allowed || !offer.minutes.length) {
@@ -52,12 +52,12 @@ export class Commands {
       const body = { minutes: chosen, ends_at: situation.ends_at };
       const done = await ask<{ ends_at: number }>('extend', body);
       const ahead = done.ends_at - (this._situations.now ?? done.ends_at);
-      Notification.success(`This session ends at ${clock(ahead)} now.`, { autoClose: 8000 });
+      Notification.success(`This session now ends at ${clock(ahead)}.`, { autoClose: 8000 });
     });
     await this._situations.refresh();
   }
 
-  /** `quietly`: nobody asked for it, so that nothing is said where nothing is open. */
+  /** `quietly`: without a notification if no document is open. */
   async saveAll(quietly = false): Promise<void> {
     if (this.registry.isEnabled(SAVE_ALL)) {
       await told(() => this.registry.execute(SAVE_ALL));
@@ -66,29 +66,29 @@ export class Commands {
     }
   }
 
-  /** "I still need it": the watch for idle GPUs begins anew. */
+  /** Postpone the stop for idle GPUs. */
   async snooze(): Promise<void> {
     await told(() => ask('snooze', {}));
     await this._situations.refresh();
   }
 
-  /** Into the home, never over a file that is there. */
+  /** Copy to the home directory; existing files are never overwritten. */
   async copyStarters(): Promise<void> {
     await told(async () => {
       const done = await ask<{ folder: string; copied: string[] }>('starters', {});
       const number = done.copied.length;
       const said = number
-        ? `${number} starter ${number === 1 ? 'notebook is' : 'notebooks are'} now in ~/${done.folder}.`
-        : `The starter notebooks are in ~/${done.folder} already.`;
+        ? `${number} starter ${number === 1 ? 'notebook' : 'notebooks'} copied to ~/${done.folder}.`
+        : `The starter notebooks are already in ~/${done.folder}.`;
       Notification.success(said, { autoClose: 8000 });
     });
   }
 
   private async _choose(minutes: number[]): Promise<number | null> {
-    const items = minutes.map(one => duration(one * 60));
+    const items = minutes.map(choice => duration(choice * 60));
     const { value } = await InputDialog.getItem({
       title: 'Extend session',
-      label: 'By',
+      label: 'Extend by',
       items,
       okLabel: 'Extend'
     });
@@ -96,7 +96,7 @@ export class Commands {
   }
 }
 
-/** Runs it; what goes wrong is a notification. */
+/** Runs `run`; an error becomes a notification. */
 export async function told(run: () => Promise<unknown>): Promise<void> {
   try {
     await run();

@@ -1,8 +1,8 @@
 /**
- * Other resources for a running session: the command, how a move goes on, and its end.
+ * Change of a running session's resources: the command, the progress of a move, and its end.
  *
  * At the end of a move the session's server asks open pages to save (portal_session.handover). When
- * another server answers at the same address, the page is loaded again; never with unsaved work.
+ * another server answers at the same address, the page reloads, but never with unsaved work.
  */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
@@ -14,15 +14,15 @@ import { type Move, situations } from './situations';
 
 const COMMAND = 'portal:change-resources';
 const LIVE = ['queued', 'starting', 'ready', 'switching'];
-const CALLABLE_OFF = ['queued', 'starting'];
-const SLOW = 10000; // milliseconds between two looks; the server forgets a page after 25 s
-const FAST = 2000; // while a move is under way
+const CANCELLABLE = ['queued', 'starting'];
+const SLOW = 10000; // milliseconds between two requests; the server forgets a page after 25 s
+const FAST = 2000; // during a move
 const SOON = 500; // while the old server waits, and until the new one answers
-const SAVE = 8000; // for each document: it may ask what to do about a newer file
+const SAVE = 8000; // milliseconds for each document: saving may open a dialog about a newer file
 const LAYOUT = 1500; // until Lab has written its workspace (application-extension: 750 ms)
-const FOLLOWED = 'portal:move-followed'; // in the tab's storage: the move that was seen under way
+const FOLLOWED = 'portal:move-followed'; // in the tab's storage: the move that this page follows
 
-/** What the session's server says to a page. */
+/** The server's answer to a page. */
 interface Handover {
   job_id: string;
   saving: boolean;
@@ -30,14 +30,14 @@ interface Handover {
 
 type Context = NonNullable<ReturnType<IDocumentManager['contextForWidget']>>;
 
-/** A name for this page; `crypto.randomUUID` is not there on plain HTTP. */
+/** ID of this page; `crypto.randomUUID` does not exist on plain HTTP. */
 const page = Array.from(crypto.getRandomValues(new Uint32Array(4)), part => part.toString(16)).join('-');
 
-/** The end of a move, seen from one page. */
+/** The end of a move, for this page. */
 class Handing {
   private _job = '';
   private _saved = false;
-  private _unsaved: string[] = []; // what could not be saved when the server asked for it
+  private _unsaved: string[] = []; // documents that could not be saved when the server requested it
   private _leaving = false;
   private _timer = 0;
   private _cover: HTMLElement | null = null;
@@ -47,7 +47,7 @@ class Handing {
     private readonly _documents: IDocumentManager
   ) {}
 
-  /** Look now, and from then on. */
+  /** Request the state now, and then periodically. */
   async look(): Promise<void> {
     window.clearTimeout(this._timer);
     try {
@@ -58,15 +58,15 @@ class Handing {
         return; // a server without this part
       }
       if ((status === 401 || status === 403) && this._cover) {
-        // The new server does not know this browser yet: loading the page logs it in. It may have
-        // come before this page had saved all.
+        // The new server does not know this browser yet: reloading the page logs it in. It may have
+        // started before this page had saved everything.
         const changed = this._changed().map(context => context.path);
         const unsaved = this._unsaved.filter(path => changed.includes(path));
         if (!unsaved.length) {
           return this._reload();
         }
         this._uncover();
-        this._warn(unsaved, 'Copy what you need, then load this page again.');
+        this._warn(unsaved, 'Copy what you need, then reload this page.');
       }
     }
     if (this._leaving) {
@@ -89,7 +89,7 @@ class Handing {
       }
       this._uncover();
       this._job = answer.job_id;
-      this._warn(unsaved, 'Save, then load this page again.');
+      this._warn(unsaved, 'Save, then reload this page.');
     } else if (answer.saving && !this._saved) {
       this._hide();
       this._unsaved = await this._saveAll();
@@ -103,11 +103,11 @@ class Handing {
   }
 
   private _warn(unsaved: string[], what: string): void {
-    const words = `The session has moved. Not saved: ${unsaved.join(', ')}. ${what}`;
+    const words = `The session has new resources. Not saved: ${unsaved.join(', ')}. ${what}`;
     Notification.warning(words, { autoClose: false });
   }
 
-  /** What is changed and not saved. */
+  /** Documents with unsaved changes. */
   private _changed(): Context[] {
     const contexts = new Set<Context>();
     for (const widget of this._app.shell.widgets('main')) {
@@ -119,7 +119,7 @@ class Handing {
     return Array.from(contexts);
   }
 
-  /** Save what is changed; the paths of what could not be. */
+  /** Save changed documents; return the paths of those that could not be saved. */
   private async _saveAll(): Promise<string[]> {
     const contexts = this._changed();
     await Promise.all(
@@ -133,14 +133,14 @@ class Handing {
     return contexts.filter(context => context.model.dirty).map(context => context.path);
   }
 
-  /** Nothing may be typed that would be lost. */
+  /** Block input that would be lost. */
   private _hide(): void {
     if (this._cover) {
       return;
     }
     this._app.shell.node.toggleAttribute('inert', true);
     const words = document.createElement('p');
-    words.textContent = 'Everything is being saved: this session moves to its new resources…';
+    words.textContent = 'Saving all documents: this session is moving to its new resources…';
     this._cover = document.createElement('div');
     this._cover.className = 'portal-Cover';
     this._cover.setAttribute('role', 'alert');
@@ -160,7 +160,7 @@ class Handing {
   }
 }
 
-/** The notification that follows a move, and says once how it ended. */
+/** The notification about a move's progress and result. */
 class Progress {
   private _id = '';
   private _shown = '';
@@ -177,8 +177,8 @@ class Progress {
     this._shown = shown;
     if (LIVE.includes(move.state)) {
       window.sessionStorage.setItem(FOLLOWED, String(move.asked_at));
-      const actions = CALLABLE_OFF.includes(move.state)
-        ? [{ label: 'Call it off', callback: () => void callOff() }]
+      const actions = CANCELLABLE.includes(move.state)
+        ? [{ label: 'Cancel change', callback: () => void cancelMove() }]
         : [];
       this._tell(move.words, 'in-progress', actions);
     } else {
@@ -202,7 +202,7 @@ class Progress {
   }
 }
 
-async function callOff(): Promise<void> {
+async function cancelMove(): Promise<void> {
   try {
     await ask<Move>('move', undefined, 'DELETE');
   } catch (error) {

@@ -1,4 +1,4 @@
-/** Notifications: before the session's end, of idle GPUs, and what an admin announces. */
+/** Notifications: before the session's end, about idle GPUs, and announcements. */
 import type { Notification, NotificationManager } from '@jupyterlab/apputils';
 
 import type { Commands } from './commands';
@@ -11,14 +11,14 @@ const SAME_END = 60; // seconds: Slurm counts in minutes
 
 type Type = Notification.TypeOptions;
 
-/** One notification that is shown, changed and taken away. */
+/** A notification that is shown, updated and dismissed. */
 class Shown {
   private _id = '';
   private _about = '';
 
   constructor(private readonly _manager: NotificationManager) {}
 
-  /** Once for each `about`, so that one that the person closed stays closed. */
+  /** Show once for each `about`, so that a closed notification stays closed. */
   show(about: string, message: string, type: Type, actions: Notification.IAction[]): void {
     if (about === this._about) {
       return;
@@ -42,9 +42,9 @@ class Shown {
 export class Notices {
   private readonly _end: Shown;
   private readonly _idle: Shown;
-  private _endsAt = 0; // of which end the warnings below were given
-  private _warned = Infinity; // the smallest number of minutes that was warned of
-  private _savedFor = 0; // the stop for which all was saved
+  private _endsAt = 0; // the end that the warnings below refer to
+  private _warned = Infinity; // the smallest number of minutes that was announced
+  private _savedFor = 0; // the stop before which documents were saved
 
   constructor(
     private readonly _manager: NotificationManager,
@@ -55,14 +55,16 @@ export class Notices {
     this._idle = new Shown(_manager);
   }
 
-  /** Shows what is due now. */
+  /** Show what is due now. */
   look(): void {
     const situation = this._situations.situation;
     const now = this._situations.now;
     if (situation && now !== null) {
       this._lookAtEnd(situation.ends_at, now);
       this._lookAtIdle(situation.idle, now);
-      situation.announcements.filter(one => one.ends_at > now).forEach(one => this._announce(one));
+      situation.announcements
+        .filter(message => message.ends_at > now)
+        .forEach(message => this._announce(message));
     }
   }
 
@@ -77,7 +79,7 @@ export class Notices {
     }
     const left = endsAt - now;
     const { warn_minutes: minutes, extend } = this._situations.situation!;
-    const due = Math.min(...minutes.filter(one => left <= one * 60));
+    const due = Math.min(...minutes.filter(minute => left <= minute * 60));
     if (left <= 0 || due >= this._warned) {
       return;
     }
@@ -97,14 +99,16 @@ export class Notices {
       this._idle.hide();
       return;
     }
-    const since = idle.idle_since === null ? '' : ` since ${clock(idle.idle_since - now)}`;
-    let message = `Nobody has used this session’s GPUs${since}.`;
+    let message =
+      idle.idle_since === null
+        ? 'This session’s GPUs are idle.'
+        : `This session’s GPUs have been idle since ${clock(idle.idle_since - now)}.`;
     if (idle.stops_at !== null) {
-      message += ` Unless they are used, it stops at ${clock(idle.stops_at - now)}.`;
+      message += ` The session stops at ${clock(idle.stops_at - now)} unless they are used.`;
     }
     const actions: Notification.IAction[] = [];
     if (idle.snooze > 0) {
-      actions.push(this._action('I still need it', () => void this._commands.snooze()));
+      actions.push(this._action('Keep session', () => void this._commands.snooze()));
     }
     this._idle.show(`stop ${idle.stops_at}`, message, 'warning', actions);
     if (idle.save_at !== null && now >= idle.save_at && this._savedFor !== idle.stops_at) {
@@ -121,7 +125,7 @@ export class Notices {
     try {
       window.localStorage.setItem(SEEN, JSON.stringify([...seen, message.id].slice(-100)));
     } catch {
-      // A browser that keeps nothing shows it again after a reload.
+      // Without storage it is shown again after a reload.
     }
     this._known.add(message.id);
     const actions: Notification.IAction[] = [];
@@ -135,14 +139,14 @@ export class Notices {
   private _seen(): number[] {
     try {
       const kept: unknown = JSON.parse(window.localStorage.getItem(SEEN) ?? '[]');
-      const numbers = Array.isArray(kept) ? kept.filter(one => typeof one === 'number') : [];
+      const numbers = Array.isArray(kept) ? kept.filter(id => typeof id === 'number') : [];
       return [...new Set([...numbers, ...this._known])];
     } catch {
       return [...this._known];
     }
   }
 
-  /** As much as Lab shows; the rest is in the panel. */
+  /** Cut to what Lab shows; the panel has the full text. */
   private _cut(text: string, actions: Notification.IAction[]): string {
     if (text.length <= LONGEST) {
       return text;
@@ -151,7 +155,7 @@ export class Notices {
     return `${text.slice(0, LONGEST - 1)}…`;
   }
 
-  /** `stays`: the notification is not closed by it. */
+  /** `stays`: the action does not close the notification. */
   private _action(label: string, run: () => void, stays = false): Notification.IAction {
     return {
       label,

@@ -1,4 +1,4 @@
-/** Output that a page missed, because it was closed or cut off (portal_session.notebooks.unattended). */
+/** Output that a page missed while it was closed or disconnected (portal_session.notebooks.unattended). */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
@@ -6,9 +6,9 @@ import { DisposableDelegate } from '@lumino/disposable';
 
 import { ask } from './api';
 
-const PAUSE = 1000; // milliseconds between two questions
+const PAUSE = 1000; // milliseconds between two requests
 
-/** One execution, as the server has it. `own`: this page asked for it, and shows it by itself. */
+/** An execution. `own`: this page requested it, and shows its output itself. */
 interface Execution {
   id: string;
   cell: string;
@@ -18,7 +18,7 @@ interface Execution {
   outputs: unknown[];
 }
 
-/** What is used here of a code cell's model. */
+/** The used part of a code cell's model. */
 interface CodeCell {
   readonly id: string;
   readonly type: string;
@@ -27,14 +27,14 @@ interface CodeCell {
   readonly outputs: { fromJSON(values: unknown[]): void; toJSON(): unknown[] };
 }
 
-/** What is used here of a notebook's panel. */
+/** The used part of a notebook's panel. */
 interface NotebookPanel {
   readonly sessionContext: ISessionContext;
   readonly content: { readonly model: { readonly cells: Iterable<CodeCell> } | null };
 }
 
-/** Asks for one notebook, when it is opened, when its kernel's connection is back, and while
- * something runs that no page shows. */
+/** Requests the outputs of a notebook when it is opened, when its kernel reconnects, and while
+ * an execution runs that no page shows. */
 class MissedOutputs {
   constructor(private readonly panel: NotebookPanel) {
     const context = panel.sessionContext;
@@ -98,14 +98,14 @@ class MissedOutputs {
         found = (await ask<{ executions: Execution[] }>('missed-outputs', asked)).executions;
       }
     } catch {
-      // The server is away, or has no such route; the next occasion asks again.
+      // The server does not answer, or has no such route; a later event tries again.
     } finally {
       this.timer = undefined;
     }
     if (this.disposed) {
       return;
     }
-    this.running = new Set(found.filter(one => one.running).map(one => one.id));
+    this.running = new Set(found.filter(execution => execution.running).map(execution => execution.id));
     for (const execution of found) {
       this.show(execution);
     }
@@ -116,7 +116,7 @@ class MissedOutputs {
 
   private show(execution: Execution): void {
     if (execution.own && execution.running) {
-      return; // JupyterLab goes on with it; what it missed comes at the end
+      return; // JupyterLab shows it; missed output follows at the end
     }
     for (const cell of this.panel.content.model?.cells ?? []) {
       if (cell.id !== execution.cell || cell.type !== 'code') {
@@ -139,7 +139,7 @@ class MissedOutputs {
 
 const missed: JupyterFrontEndPlugin<void> = {
   id: '@data-scientist-portal/session:outputs',
-  description: 'Shows the output of cells that ran while no page was there.',
+  description: 'Shows the output of cells that ran while no page was open.',
   autoStart: true,
   activate: (app: JupyterFrontEnd): void => {
     app.docRegistry.addWidgetExtension('Notebook', {

@@ -1,4 +1,4 @@
-/** What the side panel shows; loaded when it is first opened. Text only, never markup. */
+/** Content of the side panel; loaded when it is first opened. Text only, no markup. */
 import { Plot, type Point } from './plot';
 import { type Commands, panelCommands } from './commands';
 import { type Reading, seconds, type Situation, type Situations } from './situations';
@@ -7,17 +7,17 @@ import { clock, duration, hasGpus, memory, percent, timeLeft, UNKNOWN } from './
 const LINKS: [string, string][] = [
   ['session', 'This session in the portal'],
   ['launch', 'Launch again with other resources'],
-  ['cluster', 'The cluster']
+  ['cluster', 'Cluster']
 ];
 const TICK = 5000; // milliseconds
-const WORTH_A_WORD = 300; // seconds of idle GPUs
+const IDLE_SHOWN = 300; // seconds of idle GPUs before the panel shows them
 
 type Draw = (situations: Situations) => void;
 
 export class Panel {
   private readonly _draw: Draw[] = [];
 
-  /** Fills `node`, and keeps it up to date while `visible()`. */
+  /** Fill `node`, and update it while `visible()`. */
   constructor(
     node: HTMLElement,
     situations: Situations,
@@ -27,7 +27,7 @@ export class Panel {
     node.append(
       element('h2', 'This session'),
       this._line('p', 'portal-mod-problem', ({ problem }) =>
-        problem ? `${problem.words} That is so since ${clock(-problem.since)}.` : ''
+        problem ? `${problem.words} Since ${clock(-problem.since)}.` : ''
       ),
       this._facts(),
       this._buttons(),
@@ -43,7 +43,7 @@ export class Panel {
     );
     const draw = (): void => {
       if (visible()) {
-        this._draw.forEach(one => one(situations));
+        this._draw.forEach(draw => draw(situations));
       }
     };
     draw();
@@ -112,24 +112,24 @@ export class Panel {
     const box = element('div');
     const busy = this._meter(
       'GPU',
-      one => one.busy,
+      reading => reading.busy,
       () => 100,
       percent,
-      one => `${percent(one?.busy ?? null)} busy`
+      reading => `${percent(reading?.busy ?? null)} busy`
     );
     const gpuMemory = this._meter(
       'GPU memory',
-      one => one.gpuMemory,
-      one => one.gpuMemoryTotal,
+      reading => reading.gpuMemory,
+      reading => reading.gpuMemoryTotal,
       edge => memory(edge, null),
-      one => memory(one?.gpuMemory ?? null, one?.gpuMemoryTotal ?? null)
+      reading => memory(reading?.gpuMemory ?? null, reading?.gpuMemoryTotal ?? null)
     );
     const host = this._meter(
       'Memory',
-      one => one.memory,
-      one => one.memoryLimit,
+      reading => reading.memory,
+      reading => reading.memoryLimit,
       edge => memory(edge, null),
-      one => memory(one?.memory ?? null, one?.memoryLimit ?? null)
+      reading => memory(reading?.memory ?? null, reading?.memoryLimit ?? null)
     );
     const each = element('ul', '', 'portal-Gpus');
     box.append(busy, gpuMemory, each, host);
@@ -147,11 +147,11 @@ export class Panel {
     return box;
   }
 
-  /** One number now and in the last hour. */
+  /** A value now and in the last hour. */
   private _meter(
     name: string,
-    value: (one: Reading) => number | null,
-    top: (one: Reading) => number | null,
+    value: (reading: Reading) => number | null,
+    top: (reading: Reading) => number | null,
     scale: (edge: number) => string,
     words: (now: Reading | null) => string
   ): HTMLElement {
@@ -164,9 +164,9 @@ export class Panel {
     const axis = element('p', '', 'portal-mod-axis');
     box.append(title, plot.node, axis);
     this._draw.push(({ history }) => {
-      const points: Point[] = history.map(one => ({ time: one.time, value: value(one) }));
-      const known = points.map(point => point.value).filter(one => one !== null);
-      const edge = Math.max(...history.map(one => top(one) ?? 0), ...known, 1);
+      const points: Point[] = history.map(reading => ({ time: reading.time, value: value(reading) }));
+      const known = points.map(point => point.value).filter(number => number !== null);
+      const edge = Math.max(...history.map(reading => top(reading) ?? 0), ...known, 1);
       write(axis, `the last hour, 0 to ${scale(edge)}`);
       const share = known.length ? `between ${range(known, edge)} of the limit` : UNKNOWN;
       plot.draw(points, edge, seconds(), `${name} in the last hour: ${share}`);
@@ -176,7 +176,7 @@ export class Panel {
 
   private _idle(): HTMLElement {
     const box = element('section');
-    const snooze = button('I still need it', () => void this._commands.snooze());
+    const snooze = button('Keep session', () => void this._commands.snooze());
     const text = this._line('p', '', ({ situation, now, left }) => {
       const idle = situation?.idle;
       if (!idle || now === null || idle.mode === 'off') {
@@ -184,14 +184,14 @@ export class Panel {
       }
       if (idle.exempt || idle.snoozed_until !== null || idle.idle_since === null) {
         const until = (idle.snoozed_until ?? 0) - now;
-        return idle.exempt || (until > 0 ? `Idle GPUs are put up with until ${clock(until)}.` : '');
+        return idle.exempt || (until > 0 ? `Snoozed until ${clock(until)}.` : '');
       }
-      const since = `Nobody has used the GPUs for ${duration(Math.max(0, now - idle.idle_since))}.`;
+      const since = `The GPUs have been idle for ${duration(Math.max(0, now - idle.idle_since))}.`;
       const ahead = (idle.stops_at ?? now) - now;
-      if (!idle.warned && now - idle.idle_since < WORTH_A_WORD) {
+      if (!idle.warned && now - idle.idle_since < IDLE_SHOWN) {
         return '';
       }
-      return ahead > 0 && ahead < (left ?? Infinity) ? `${since} Unless they are used, it stops at ${clock(ahead)}.` : since;
+      return ahead > 0 && ahead < (left ?? Infinity) ? `${since} The session stops at ${clock(ahead)} unless they are used.` : since;
     });
     box.append(text, snooze);
     this._draw.push(({ situation }) => {
@@ -206,9 +206,9 @@ export class Panel {
     const list = element('ul');
     box.append(element('h3', 'Announcements'), list);
     this._draw.push(({ situation, now }) => {
-      const due = (situation?.announcements ?? []).filter(one => one.ends_at > (now ?? 0));
+      const due = (situation?.announcements ?? []).filter(message => message.ends_at > (now ?? 0));
       box.hidden = !due.length;
-      list.replaceChildren(...due.map(one => element('li', one.text)));
+      list.replaceChildren(...due.map(message => element('li', message.text)));
     });
     return box;
   }
@@ -218,7 +218,7 @@ export class Panel {
     let shown = '';
     this._draw.push(({ situation }) => {
       const links = situation?.links ?? {};
-      // Not anew each time: the one with the focus would lose it.
+      // Only rebuilt when changed: otherwise the focused link loses the focus.
       if (JSON.stringify(links) === shown) {
         return;
       }
@@ -265,7 +265,7 @@ function link(text: string, to: string): HTMLElement {
   return item;
 }
 
-/** null for what is no address of a page. */
+/** null if it is not the URL of a page. */
 function address(to: string | undefined): string | null {
   try {
     const url = new URL(to ?? '', window.location.href);

@@ -1,9 +1,9 @@
-/** A small line over the last hour, drawn in SVG. */
+/** A sparkline of the last hour, drawn in SVG. */
 
 const WIDTH = 300;
 const HEIGHT = 44;
 const SPAN = 3600; // seconds
-const GAP = 150; // seconds without a reading: the line is not drawn through
+const GAP = 150; // seconds without a reading that interrupt the line
 
 export interface Point {
   time: number;
@@ -21,7 +21,7 @@ export function path(points: readonly Point[], top: number, now: number): string
     }
     const x = Math.max(0, WIDTH - ((now - time) / SPAN) * WIDTH).toFixed(1);
     const y = (HEIGHT - (Math.min(value, top) / (top || 1)) * HEIGHT).toFixed(1);
-    // A point alone gets a line of no length, which a round cap makes visible.
+    // A single point gets a line of zero length, visible through its round cap.
     data += last !== null && time - last <= GAP ? `L${x} ${y}` : `M${x} ${y}h0`;
     last = time;
   }

@@ -1,9 +1,9 @@
 // The form of a running session's resources, as the portal's pages and JupyterLab both show it:
-// static/js/resources-form.js is a link to this file. It imports nothing, so that both can have it.
+// static/js/resources-form.js is a link to this file. It imports nothing, so that both can use it.
 
 /**
  * As the portal's models BeforeMove, MoveField and StartAnswer have them. A field's `values` are
- * those to choose from; null where it is written.
+ * the choices; null for free input.
  *
  * @typedef {{ [name: string]: unknown }} Options
  * @typedef {{ name: string, label: string, number: boolean, least: number, values: string[] | null }} Field
@@ -13,18 +13,18 @@
  * @typedef {{ row?: string, label?: string, input?: string, select?: string, button?: string, warning?: string }} Classes
  */
 
-const PAUSE = 500; // milliseconds after the last change until it is asked when that would start
+const PAUSE = 500; // milliseconds from the last change to the request for an estimate
 const LOST =
-  "The session goes on until the new job can take its place. Then open documents are saved and opened again, and terminals begin in the same folders. Kernels end, and their variables go: what you still need must be in files.";
-const COMPUTING = "Computing now, and ended by the move if not done by then:";
+  "The session keeps running until the new job replaces it. Open documents are then saved and reopened, and terminals restart in the same folders. Kernels end and their variables are lost: save what you still need to files.";
+const COMPUTING = "Running code now, and stopped by the change if not finished by then:";
 
 export class ResourcesForm {
   /**
-   * Fields with what there is now (or `chosen`), when that would start, and what a move ends.
+   * Fields with the current values (or `chosen`), the estimated start, and what a move ends.
    *
    * @param {Before} before
    * @param {(options: Options) => Promise<Answer>} estimate asks when these options would start
-   * @param {Classes} classes of the page's own style
+   * @param {Classes} classes CSS classes of the page
    * @param {Options} chosen
    */
   constructor(before, estimate, classes = {}, chosen = before.options) {
@@ -38,13 +38,13 @@ export class ResourcesForm {
     this._when = element("div");
     this._when.setAttribute("role", "status");
     this.node = element("div");
-    // One without anything to choose from is left out.
+    // Fields without choices are omitted.
     const fields = before.fields.filter(({ values }) => !values || values.length);
     this.node.append(...fields.map((field) => this._row(field, chosen[field.name])), this._when, ...this._warnings());
     this._changed();
   }
 
-  /** What the portal is asked for. @returns {Options} */
+  /** The requested resources. @returns {Options} */
   get value() {
     /** @type {Options} */
     const value = {};
@@ -60,7 +60,7 @@ export class ResourcesForm {
     this._inputs.get("gpus")?.focus();
   }
 
-  /** Asks nothing any more. */
+  /** Stops requesting estimates. */
   dispose() {
     clearTimeout(this._timer);
     this._asked += 1;
@@ -88,8 +88,8 @@ export class ResourcesForm {
   _warnings() {
     const { busy } = this._before;
     const lost = element("p", "", LOST);
-    if (!busy) return [lost]; // its server does not say what computes
-    if (!busy.length) return [lost, element("p", "", "No kernel computes now.")];
+    if (!busy) return [lost]; // the server does not report running kernels
+    if (!busy.length) return [lost, element("p", "", "No kernel is running code.")];
     const list = element("ul");
     list.append(...busy.map((name) => element("li", "", name)));
     return [lost, element("p", this._classes.warning, COMPUTING), list];
@@ -108,15 +108,15 @@ export class ResourcesForm {
     let lines;
     try {
       const answer = await this._estimate({ ...same, ...this.value });
-      lines = [element("p", "", answer.words), ...answer.nearby.map((one) => this._nearby(one))];
+      lines = [element("p", "", answer.words), ...answer.nearby.map((nearby) => this._nearby(nearby))];
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      lines = [element("p", "", `When it would start is not known. ${why}`)];
+      lines = [element("p", "", `The start time is unknown. ${why}`)];
     }
     if (asked === this._asked) this._when.replaceChildren(...lines);
   }
 
-  /** A choice that starts earlier; pressing it fills it in. @param {Nearby} one */
+  /** A choice that starts earlier; the button fills it in. @param {Nearby} nearby */
   _nearby({ label, words, changes }) {
     const button = element("button", this._classes.button, `${label}: ${words}`);
     button.type = "button";
@@ -132,7 +132,7 @@ export class ResourcesForm {
 }
 
 /**
- * The values to choose from, and what there is now, which may be none of them.
+ * A select of the values and the current value, which may be none of them.
  *
  * @param {string[]} values @param {unknown} now @param {string} [classes]
  */

@@ -1,4 +1,4 @@
-/** The dialog in which a running session's resources are chosen. */
+/** The dialog for a running session's resources. */
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 
@@ -11,7 +11,7 @@ import {
 } from './resources-form';
 import type { Move } from './situations';
 
-/** Asks for other resources; whether a new job was queued. */
+/** Asks for other resources; returns whether a new job was queued. */
 export async function changeResources(): Promise<boolean> {
   let before: Before;
   try {
@@ -27,7 +27,7 @@ export async function changeResources(): Promise<boolean> {
       body,
       buttons: [
         Dialog.cancelButton(),
-        Dialog.okButton({ label: 'Queue the new job' })
+        Dialog.okButton({ label: 'Queue new job' })
       ],
       focusNodeSelector: 'input'
     });
@@ -48,7 +48,7 @@ function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The dialog's body; its value is what the portal is asked for. */
+/** The dialog's body; its value is the requested resources. */
 class Body extends Widget implements Dialog.IBodyWidget<Options> {
   private readonly _form: ResourcesForm;
 

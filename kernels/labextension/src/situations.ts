@@ -1,4 +1,4 @@
-/** How it stands with this session, asked of its server again and again, and kept for an hour. */
+/** Status of this session, polled from its server, and the readings of the last hour. */
 import { type ISignal, Signal } from '@lumino/signaling';
 
 import { ask, PortalError } from './api';
@@ -104,7 +104,7 @@ export interface Situation {
   links: { [name: string]: string };
 }
 
-/** What NVML says; `index` counts from 0. MiB. */
+/** A reading of NVML; `index` counts from 0. MiB. */
 export interface LocalGpu {
   index: number;
   utilization: number | null;
@@ -122,7 +122,7 @@ interface Answer {
   local: { gpus: LocalGpu[]; memory_used: number | null; memory_limit: number | null };
 }
 
-/** Numbers of one moment; null is unknown. Percent and MiB. `time`: seconds of the page's clock. */
+/** Readings at one time; null is unknown. Percent and MiB. `time`: seconds of the page's clock. */
 export interface Reading {
   time: number;
   gpus: LocalGpu[];
@@ -134,14 +134,14 @@ export interface Reading {
   memoryLimit: number | null;
 }
 
-const VISIBLE = 10; // seconds between two questions
+const VISIBLE = 10; // seconds between two requests
 const HIDDEN = 60;
-const IN_CLASS = 5; // seen or not: somebody may be asking to come in
-const LONGEST = 120; // while the server does not answer
+const IN_CLASS = 5; // visible or hidden: staff may be requesting access
+const LONGEST = 120; // maximum while the server does not answer
 const KEPT = 3600;
-const STALE = 90; // an older word of the portal says nothing of the GPUs now
+const STALE = 90; // older readings of the portal are not current
 
-/** Seconds of a clock that nobody sets. */
+/** Seconds of a monotonic clock. */
 export function seconds(): number {
   return performance.now() / 1000;
 }
@@ -156,17 +156,17 @@ export class Situations {
   private _history: Reading[] = [];
   private _changed = new Signal<this, void>(this);
 
-  /** After each answer, and each question without one. */
+  /** Emitted after each answer and each failed request. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** The portal's last word on this session. */
+  /** The portal's last status of this session. */
   get situation(): Situation | null {
     return this._answer?.situation ?? null;
   }
 
-  /** Who looks at this page, where it is not the session's owner; else "". */
+  /** The user of this page if it is not the session's owner; else "". */
   get guest(): string {
     return this._answer?.guest ?? '';
   }
@@ -180,7 +180,7 @@ export class Situations {
     return this._history.length ? this._history[this._history.length - 1] : null;
   }
 
-  /** The portal's time now, in Unix seconds: its clock counts, and the browser's is not asked. */
+  /** The portal's time now, in Unix seconds, independent of the browser's clock. */
   get now(): number | null {
     const { situation, age } = this._answer ?? {};
     return situation ? situation.now + (age ?? 0) + seconds() - this._received : null;
@@ -192,7 +192,7 @@ export class Situations {
     return ends === null || this.now === null ? null : ends - this.now;
   }
 
-  /** Why what is shown may be old, in a sentence, and for how many seconds that is so. */
+  /** Why the data may be old, as a sentence, and for how many seconds. */
   get problem(): { words: string; since: number } | null {
     if (this._problem) {
       return { words: this._problem, since: seconds() - this._failing };
@@ -201,13 +201,13 @@ export class Situations {
     if (error) {
       return { words: error, since: (failing ?? 0) + seconds() - this._received };
     }
-    // The portal answers, and Slurm does not.
+    // The portal answers, but Slurm does not.
     return situation?.error
       ? { words: situation.error, since: Math.max(0, situation.now - situation.taken_at) }
       : null;
   }
 
-  /** Ask now and from then on. A second call asks at once. */
+  /** Request the status now and then periodically. A second call requests it at once. */
   start(): void {
     document.removeEventListener('visibilitychange', this._look);
     document.addEventListener('visibilitychange', this._look);
@@ -219,7 +219,7 @@ export class Situations {
     window.clearTimeout(this._timer);
   }
 
-  /** Ask now. It does not fail: `problem` says what went wrong. */
+  /** Request the status now. Never fails: `problem` has the error. */
   async refresh(): Promise<void> {
     window.clearTimeout(this._timer);
     this._asking ??= this._ask().finally(() => (this._asking = null));
@@ -261,7 +261,7 @@ export class Situations {
 
   private _remember({ situation, age, local }: Answer): void {
     const told = situation && (age ?? 0) < STALE ? situation.gpus : [];
-    // NVML's are the newer ones; it sees this node's only.
+    // NVML's readings are newer, but cover only this node.
     const own = local.gpus.length > 0 && local.gpus.length >= (situation?.gpus.length ?? 0);
     const gpus = own ? local.gpus : told;
     const now = seconds();
@@ -275,12 +275,12 @@ export class Situations {
       memory: local.memory_used,
       memoryLimit: local.memory_limit ?? situation?.memory ?? null
     });
-    const old = this._history.findIndex(one => one.time >= now - KEPT);
+    const old = this._history.findIndex(reading => reading.time >= now - KEPT);
     this._history.splice(0, old);
   }
 }
 
-/** Whether it has the shape that is relied on here. */
+/** Whether the answer has the expected shape. */
 function sound({ situation, local }: Answer): boolean {
   const { course } = situation ?? {};
   const lists = situation && [situation.gpus, situation.announcements, situation.warn_minutes];
@@ -296,18 +296,18 @@ function sound({ situation, local }: Answer): boolean {
   );
 }
 
-/** Of the known ones; null where none is. */
+/** Mean of the known values; null if there are none. */
 function mean(values: (number | null)[]): number | null {
   const known = values.filter(value => value !== null);
-  return known.length ? known.reduce((one, other) => one + other, 0) / known.length : null;
+  return known.length ? known.reduce((total, value) => total + value, 0) / known.length : null;
 }
 
-/** null where one is unknown: a part is no sum. */
+/** Sum; null if a value is unknown. */
 function sum(values: (number | null)[]): number | null {
   return values.length
-    ? values.reduce((one, other) => (one === null || other === null ? null : one + other))
+    ? values.reduce((total, value) => (total === null || value === null ? null : total + value))
     : null;
 }
 
-/** The one of this page. */
+/** The instance of this page. */
 export const situations = new Situations();

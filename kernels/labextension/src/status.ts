@@ -16,7 +16,7 @@ import { situations } from './situations';
 import { hasGpus, memory, percent, timeLeft } from './words';
 
 const PANEL = 'portal-session-panel';
-const TICK = 5000; // milliseconds; the time left goes on between two answers
+const TICK = 5000; // milliseconds; the remaining time is updated between two answers
 
 const icon = new LabIcon({
   name: '@data-scientist-portal/session:session',
@@ -26,7 +26,7 @@ const icon = new LabIcon({
     '0-16 8 8 0 0 1 0 16zm.8-13h-1.6v6l5 3 .8-1.3-4.2-2.5z"/></svg>'
 });
 
-/** One line; a button, so that the keyboard reaches it. */
+/** One line; a button, for keyboard access. */
 class StatusItem extends Widget {
   private readonly _button = document.createElement('button');
 
@@ -51,7 +51,7 @@ class StatusItem extends Widget {
     const text = parts.join(' · ');
     if (this._button.textContent !== text) {
       this._button.textContent = text;
-      this._button.setAttribute('aria-label', `Session: ${parts.join(', ')}. Show the panel`);
+      this._button.setAttribute('aria-label', `Session: ${parts.join(', ')}. Show panel`);
     }
     this._button.title = problem ? problem.words : 'Time, GPUs and memory of this session';
     const warn = Math.max(0, ...(situation?.warn_minutes ?? [])) * 60;
@@ -60,7 +60,7 @@ class StatusItem extends Widget {
   }
 }
 
-/** The place of the panel in the side bar; what is in it comes when it is first seen. */
+/** The panel's widget in the side bar; filled when it is first shown. */
 class PanelPlace extends Widget {
   private _filled = false;
 
@@ -115,10 +115,10 @@ const status: JupyterFrontEndPlugin<void> = {
     situations.changed.connect(tick);
     window.setInterval(tick, TICK);
     statusBar?.registerStatusItem(status.id, { item, align: 'right', rank: 90 });
-    // Lab is usable first.
+    // Start after Lab is usable.
     void app.restored.then(() => {
       situations.start();
-      // Since the navigation began; of a session's pages the portal keeps the first.
+      // Time since the navigation began; the portal keeps the value of the session's first page.
       const page = performance.now() / 1000;
       ask('startup', { steps: { page } }).catch(() => undefined);
     });

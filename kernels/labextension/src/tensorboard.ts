@@ -1,4 +1,4 @@
-/** TensorBoard from the launcher, the palette and a folder's context menu, in a tab of its own. */
+/** TensorBoard from the launcher, the palette and a folder's context menu, in its own tab. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
 import {
@@ -15,7 +15,7 @@ import { IFrame, LabIcon } from '@jupyterlab/ui-components';
 
 import { ask, PortalError } from './api';
 
-/** What the session's server says of one TensorBoard (portal_session.tensorboard.running). */
+/** A TensorBoard as the session's server describes it (portal_session.tensorboard.running). */
 interface IBoard {
   number: number;
   name: string;
@@ -39,10 +39,10 @@ const icon = new LabIcon({
     'd="M3 3v16h16M6 15l4-5 3 3 5-8"/></svg>'
 });
 
-/** The tab of TensorBoard `number`: it shows a page that waits until TensorBoard answers. */
+/** The tab of TensorBoard `number`; shows a waiting page until TensorBoard answers. */
 function makeTab(number: number, name: string): Tab {
   const frame = new IFrame({
-    // It is the session's own server, and TensorBoard's pages need what pages need.
+    // The pages come from the session's own server and need these rights.
     sandbox: [
       'allow-same-origin',
       'allow-scripts',
@@ -75,7 +75,7 @@ function activate(
 
   const show = (number: number, name: string): void => {
     const id = `portal-tensorboard-${number}`;
-    let tab = tabs.find(one => one.id === id);
+    let tab = tabs.find(candidate => candidate.id === id);
     if (!tab) {
       tab = makeTab(number, name);
       void tabs.add(tab);
@@ -109,7 +109,7 @@ function activate(
       });
       const chosen = answer.button.accept ? (answer.value ?? []) : [];
       if (chosen.length) {
-        await open(chosen.map(one => local(documents, one.path)));
+        await open(chosen.map(folder => local(documents, folder.path)));
       }
     }
   });
@@ -118,14 +118,14 @@ function activate(
     icon,
     execute: async () => {
       const selected = Array.from(browsers?.tracker.currentWidget?.selectedItems() ?? []);
-      const folders = selected.filter(one => one.type === 'directory');
+      const folders = selected.filter(item => item.type === 'directory');
       if (folders.length) {
-        await open(folders.map(one => local(documents, one.path)));
+        await open(folders.map(folder => local(documents, folder.path)));
       }
     }
   });
   app.commands.addCommand(LIST, {
-    label: 'All TensorBoards of This Session',
+    label: 'All TensorBoards of this session',
     icon,
     execute: () => {
       const url = URLExt.join(PageConfig.getBaseUrl(), 'portal/tensorboard/');
@@ -153,7 +153,7 @@ function activate(
   }
 }
 
-/** A path of the contents service as the session's server knows it: without a drive's name. */
+/** A path of the contents service without the drive name, as the session's server expects it. */
 function local(documents: IDocumentManager, path: string): string {
   return documents.services.contents.localPath(path) || '.';
 }

@@ -1,4 +1,4 @@
-/** Numbers as people read them. What is not known is "unknown", never 0. */
+/** Numbers in words. Unknown values are "unknown", never 0. */
 import type { Reading, Situation } from './situations';
 
 export const UNKNOWN = 'unknown';
@@ -29,7 +29,7 @@ export function timeLeft(left: number | null): string {
   return left === null ? `time left ${UNKNOWN}` : left <= 0 ? 'time is up' : `${duration(left)} left`;
 }
 
-/** A moment `ahead` seconds from now, as this person's clock will show it. */
+/** The local time `ahead` seconds from now. */
 export function clock(ahead: number): string {
   const then = new Date(Date.now() + ahead * 1000);
   const today = then.toDateString() === new Date().toDateString();
@@ -41,7 +41,7 @@ export function percent(value: number | null): string {
   return value === null ? UNKNOWN : `${Math.round(value)} %`;
 }
 
-/** "3.1 of 16 GiB" out of MiB. */
+/** "3.1 of 16 GiB" from MiB. */
 export function memory(used: number | null, total: number | null): string {
   if (used === null) {
     return total === null ? UNKNOWN : `${UNKNOWN} of ${gib(total)} GiB`;
@@ -54,7 +54,7 @@ function gib(mib: number): string {
   return value < 10 && value % 1 ? value.toFixed(1) : String(Math.round(value));
 }
 
-/** Whether the session has GPUs at all, for all that is known. */
+/** Whether the session has GPUs, as far as known. */
 export function hasGpus(situation: Situation | null, reading: Reading | null): boolean {
   return !!(situation?.gpus.length || reading?.gpus.length);
 }

@@ -130,7 +130,7 @@ async def _prints(kernel: Kernel, language: str) -> None:
     await kernel.start()
     output = await kernel.run(_PRINT.get(language.lower(), "print(1)"))
     if not _ONE.search(output):
-        raise Failed(f"It printed {output[:80]!r} where 1 was to be seen.")
+        raise Failed(f"It printed {output[:80]!r} instead of 1.")
     ask = _VERSION.get(language.lower())
     if ask and not kernel.version:
         kernel.version = (await kernel.run(ask)).strip()[:40]

@@ -62,7 +62,7 @@ class Server:
     def _see_that_it_runs(self) -> None:
         status = self._process.poll() if self._process else None
         if status is not None:
-            raise Failed(f"The notebook server ended at once, with code {status}.")
+            raise Failed(f"The notebook server exited immediately with code {status}.")
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request to the server's API; return the decoded JSON."""
@@ -94,7 +94,7 @@ class Server:
         try:
             return await websocket_connect(request, max_message_size=64 * 1024 * 1024)
         except Exception as error:
-            raise Failed(f"The notebook server lets nobody in to {path}: {error}.") from None
+            raise Failed(f"The notebook server rejects connections to {path}: {error}.") from None
 
     def stop(self) -> None:
         """End the server and its kernels."""

@@ -25,7 +25,7 @@ def main() -> None:
     """Run until the kernel ends."""
     container = Container.of(os.environ)
     if container is None:
-        sys.exit("There is no container beside this session.")
+        sys.exit("This session has no container.")
     import pexpect
     from bash_kernel import kernel
     from ipykernel.kernelapp import IPKernelApp

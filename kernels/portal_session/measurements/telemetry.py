@@ -149,15 +149,15 @@ class Reporter(threading.Thread):
             return
         if problem:
             self._log.warning(
-                "The report of this session's GPUs and memory %s; it is tried again, "
-                "%.0f seconds apart at most. The session itself is not concerned.",
+                "The report of this session's GPUs and memory %s; retrying, at most %.0f seconds "
+                "apart. The session itself is not affected.",
                 problem,
                 LONGEST_WAIT,
             )
         else:
             self._log.info(
-                "What this session's GPUs and memory do is reported to the portal every "
-                "%.0f seconds.",
+                "The GPU and memory usage of this session is reported to the portal every %.0f "
+                "seconds.",
                 self._interval,
             )
         self._said = problem

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 LARGEST = 16 * 1024 * 1024  # characters kept of one cell; a larger notebook does not open any more
-TOO_MUCH = f"\nThe rest of this output was not kept: it is more than {LARGEST >> 20} MB.\n"
+TOO_MUCH = f"\nThe rest of this output was dropped: it is larger than {LARGEST >> 20} MB.\n"
 
 _CONTROL = re.compile("([\n\r\b])")
 

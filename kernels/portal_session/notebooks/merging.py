@@ -27,7 +27,7 @@ from nbgitpuller.pull import GitPuller
 BRANCH = "main"  # of every bundle that the portal makes
 _UPSTREAM = f"origin/{BRANCH}"
 _OURS = "portal.handouts"  # a git setting that marks repositories made here
-_BUSY = "Another git works in the folder of the handouts; they come when it has ended."
+_BUSY = "Another git process is using the handouts folder; the handouts arrive when it has ended."
 # The student's own settings are neither changed nor used: no hooks or filters run, names are not
 # quoted (nbgitpuller reads them line by line), and a renamed file counts as one deleted and one
 # added.
@@ -102,8 +102,8 @@ class Repository:
             if self.has("rev-parse", "-q", "--verify", "HEAD^{tree}"):
                 if not self.has("config", "--local", _OURS):
                     raise CannotMerge(
-                        f"The folder '{self.folder.name}' is a git repository of your own. Give "
-                        "it another name; then the handouts arrive."
+                        f"The folder '{self.folder.name}' is your own git repository. Rename it; "
+                        "then the handouts arrive."
                     )
                 try:
                     # Also ends an interrupted merge: files stay as they are.
@@ -199,7 +199,7 @@ def bring(bundle: Path, folder: Path, base: str) -> dict[str, str]:
     if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
         there = _beside(folder)
         folder.rename(there)
-        sentences.append(f"What was called '{folder.name}' is now '{there.name}'.")
+        sentences.append(f"'{folder.name}' was renamed to '{there.name}'.")
     if not folder.exists():
         _clone(bundle, folder)
     else:
@@ -233,8 +233,8 @@ def _update(bundle: Path, folder: Path, base: str) -> list[str]:
     there = _beside(folder)
     _clone(bundle, folder, instead=there)
     return [
-        "The handouts could not be merged into your folder, so they are new in "
-        f"'{folder.name}', and your folder is beside them as '{there.name}'."
+        f"The handouts could not be merged into your folder. They are in '{folder.name}'; "
+        f"your folder was renamed to '{there.name}'."
     ]
 
 
@@ -257,13 +257,13 @@ def _told(folder: Path, moved: list[str], beside: list[str]) -> list[str]:
     names = [path.removeprefix(f"{folder}/") for path in moved]
     if names:
         sentences.append(
-            "Files of yours had the names of new ones, and are beside them: "
+            "Your files with the names of new files were renamed: "
             f"{', '.join(names[:5])}{', …' if len(names) > 5 else ''}."
         )
     if beside:
         sentences.append(
-            "You and the course changed the same notebook. Yours stayed, the new one is beside "
-            f"it: {', '.join(beside[:5])}."
+            "You and the course changed the same notebook. Yours was kept; the new version is "
+            f"saved as: {', '.join(beside[:5])}."
         )
     return sentences
 
@@ -317,7 +317,7 @@ def _working_in(folder: Path) -> bool:
 def _no_room(output: str) -> None:
     """Raise CannotMerge if git reported that the disk is full."""
     if "No space left" in output or "quota exceeded" in output.lower():
-        raise CannotMerge("Your disk is full, so the handouts could not be brought.")
+        raise CannotMerge("Your disk is full, so the handouts could not be updated.")
 
 
 @contextmanager
@@ -331,7 +331,7 @@ def alone(folder: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if not left:
-                    raise CannotMerge("Another server of yours brings the handouts.") from None
+                    raise CannotMerge("Another of your servers is updating the handouts.") from None
                 time.sleep(0.5)
             except OSError:
                 break  # a file system without locks
@@ -369,7 +369,7 @@ def main(arguments: list[str]) -> int:
             lines = str(error.stderr or b"", "utf-8", "replace").strip().splitlines()
             print(*lines, sep="\n", file=sys.stderr)
             last = lines[-1][:200] if lines else f"git ended with status {error.returncode}"
-            result = {"error": f"git could not bring the handouts: {last}"}
+            result = {"error": f"git could not update the handouts: {last}"}
         except OSError as error:
             result = {"error": f"The handouts could not be written: {error.strerror}."}
     print(json.dumps(result))

@@ -106,7 +106,7 @@ class Unattended:
     # -- events of the connections; errors here must not break them ----------------------------
 
     def came(self, kernel_id: str, client: str) -> None:
-        with self._told("a page came"):
+        with self._told("a page connected"):
             for gone in [
                 known for known in self._followers if known not in self._app.kernel_manager
             ]:
@@ -122,7 +122,7 @@ class Unattended:
                 self._follower(kernel_id).asked(execution)
 
     def went(self, kernel_id: str, client: str, *, back: bool, for_good: bool) -> None:
-        with self._told("a page went"):
+        with self._told("a page disconnected"):
             follower = self._followers.get(kernel_id)
             if follower is None:
                 return
@@ -149,7 +149,7 @@ class Unattended:
         try:
             yield
         except Exception:
-            self._log.exception("Outputs are not followed: %s", what)
+            self._log.exception("Outputs are not recorded: %s", what)
 
     def _follower(self, kernel_id: str) -> KernelFollower:
         if kernel_id not in self._followers:

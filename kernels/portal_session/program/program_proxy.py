@@ -81,7 +81,7 @@ class ProgramProxy(ProxyHandler):
 
     async def _pass_on(self, path: str) -> None:
         if self.request.method not in _SAFE and not self.check_origin():
-            raise web.HTTPError(403, "That page is not the session's own.")
+            raise web.HTTPError(403, "The request does not come from a page of this session.")
         if self._program.answers:
             await self.proxy(_HOST, self._program.port, path)
             return
@@ -95,10 +95,10 @@ class ProgramProxy(ProxyHandler):
         """Write a page instead of the program's: it reloads until the program answers, or says why
         it ended."""
         title, runs = html.escape(self._program.title), self._program.runs
-        sentence = f"{title} is starting…" if runs else f"{title} has ended. It said last:"
+        sentence = f"{title} is starting…" if runs else f"{title} has ended. Its last output:"
         output = html.escape(self._program.said())
         more = f'<pre style="white-space: pre-wrap">{output}</pre>'
-        more += '<p><a href="?again">Start it again</a></p>'
+        more += '<p><a href="?again">Start again</a></p>'
         self.set_status(200 if runs else 503)
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", _POLICY)

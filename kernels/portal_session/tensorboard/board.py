@@ -64,8 +64,8 @@ def make_board(
                 super()._register_info(server)
             except OSError as error:
                 raise program.TensorBoardServerException(
-                    f"{manager._get_info_dir()} belongs to somebody else ({error.strerror}). "
-                    "Set TMPDIR to a folder of yours before the kernel starts."
+                    f"{manager._get_info_dir()} belongs to another user ({error.strerror}). "
+                    "Set TMPDIR to your own folder before the kernel starts."
                 ) from error
             finally:
                 os.umask(before)

@@ -54,7 +54,7 @@ def resolve(name: Any, roots: list[str], base: str) -> str:
     except UnicodeEncodeError:  # a lone surrogate: possible in JSON, but not in a file name
         too_long = True
     if "\0" in name or too_long:
-        raise FolderRefused("This is not the name of a folder.")
+        raise FolderRefused("This is not a folder name.")
     if name == "~" or name.startswith("~/"):
         name = roots[0] + name[1:]
     path = os.path.normpath(os.path.join(base, name))
@@ -63,16 +63,14 @@ def resolve(name: Any, roots: list[str], base: str) -> str:
     if not is_below(real, roots):
         if is_below(path, roots):
             raise FolderRefused(
-                f"{path} leads through a symbolic link to {real}, which is outside of the "
-                f"folders that TensorBoard may show here: {allowed}."
+                f"{path} leads through a symbolic link to {real}, which is outside the allowed "
+                f"TensorBoard folders: {allowed}."
             )
-        raise FolderRefused(
-            f"{path} is outside of the folders that TensorBoard may show here: {allowed}."
-        )
+        raise FolderRefused(f"{path} is outside the allowed TensorBoard folders: {allowed}.")
     if not os.path.lexists(real):
         raise FolderRefused(f"There is no folder {path}.")
     if not os.path.isdir(real):  # noqa: PTH112
-        raise FolderRefused(f"{path} is not a folder. Choose the folder that it lies in.")
+        raise FolderRefused(f"{path} is not a folder. Choose the folder that contains it.")
     if not os.access(real, os.R_OK | os.X_OK):
         raise FolderRefused(f"You may not read {path}.")
     return real

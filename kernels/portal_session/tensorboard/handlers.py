@@ -119,14 +119,14 @@ class One(Api):
     def get(self, number: str) -> None:
         board = self.boards.get(int(number))
         if board is None:
-            return self.refuse(404, "This TensorBoard is not running any more.")
+            return self.refuse(404, "This TensorBoard is no longer running.")
         self.finish(json.dumps(board))
         return None
 
     @web.authenticated
     async def delete(self, number: str) -> None:
         if not await asyncio.to_thread(self.boards.stop, int(number)):
-            return self.refuse(404, "This TensorBoard is not running any more.")
+            return self.refuse(404, "This TensorBoard is no longer running.")
         self.set_status(204)
         self.finish()
         return None

@@ -14,8 +14,8 @@ from tornado import web
 from .running import TensorBoards
 
 NO_PROXY = (
-    "The way to TensorBoard is not installed in this environment. Run "
-    "'pip install \"portal-session[tensorboard]\"' where the environment is made."
+    "TensorBoard support is not installed in this environment. Run 'pip install "
+    '"portal-session[tensorboard]"\' when you build the environment.'
 )
 HERE = Path(__file__).parent
 POLICY = (
@@ -82,7 +82,7 @@ def show_waiting(handler: Any, boards: TensorBoards, number: int, path: str) -> 
     if is_page:
         _finish(handler, "waiting.html", boards, board=board, problem="")
     else:
-        message = board["words"] if board and board["words"] else "TensorBoard is not there."
+        message = board["words"] if board and board["words"] else "TensorBoard is not available."
         handler.set_header("Content-Type", "application/json")
         handler.finish(json.dumps({"message": message}))
     return True

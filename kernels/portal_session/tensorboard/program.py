@@ -44,13 +44,13 @@ def main() -> None:
         _run(place, watch, from_notebook=not named)
     except SystemExit as end:
         if end.code and named:
-            watch.end(watch.reason or "It ended: the last lines of its log say why.")
+            watch.end(watch.reason or "TensorBoard ended. See the last lines of its log.")
         else:  # it was stopped, or the notebook shows what it printed
             watch.stop()
             place.remove()
         raise
     except BaseException as error:
-        watch.end(f"It ended with an error: {error}")
+        watch.end(f"TensorBoard ended with an error: {error}")
         raise
 
 

@@ -75,7 +75,7 @@ class TensorBoards:
         if not isinstance(names, list) or not names:
             raise FolderRefused("Choose a folder.")
         if len(names) > MOST_FOLDERS:
-            raise FolderRefused(f"Choose no more than {MOST_FOLDERS} folders.")
+            raise FolderRefused(f"Choose at most {MOST_FOLDERS} folders.")
         folders = list(dict.fromkeys(resolve(name, self.roots, self.base) for name in names))
         living = [board for board in self.list() if board["state"] != "ended"]
         wanted = _clean(title)
@@ -84,7 +84,9 @@ class TensorBoards:
             if same and wanted in ("", board["name"]):
                 return board
         if len(living) >= MOST_RUNNING:
-            raise TooMany(f"{MOST_RUNNING} TensorBoards run in this session. Stop one first.")
+            raise TooMany(
+                f"{MOST_RUNNING} TensorBoards are running in this session. Stop one first."
+            )
         taken = {board["name"] for board in living}
         place = self._runtime.claim()
         about = {
@@ -105,7 +107,7 @@ class TensorBoards:
             try:
                 good.append(resolve(folder, self.roots, self.base))
             except FolderRefused as error:
-                log.warning("TensorBoard leaves a folder out. %s", error)
+                log.warning("TensorBoard skips a folder. %s", error)
                 self._refuse(folder, str(error))
         if good:
             self.start(good[:MOST_FOLDERS])
@@ -187,9 +189,9 @@ class TensorBoards:
             if about.get("origin") == "notebook":
                 place.remove()  # stopped in its notebook or terminal
                 return None
-            phase, reason = "ended", "It is not running any more."
+            phase, reason = "ended", "TensorBoard is no longer running."
         elif not state and process is None and time.time() - about.get("started", 0) > _START:
-            phase, reason = "ended", "It did not start."
+            phase, reason = "ended", "TensorBoard did not start."
         elif phase in ("reading", "ready") and not place.socket.exists():
             phase = "starting"  # it reads the logs, but does not answer yet
         return {
@@ -233,12 +235,12 @@ def _unique(name: str, taken: set[str]) -> str:
 def _ending(code: int, place: Place) -> str:
     """Return why a program of ours ended without giving a reason itself."""
     if code == -signal.SIGKILL:
-        return "The system ended it, which is what happens when a job's memory runs out."
+        return "The system killed TensorBoard, probably because the job ran out of memory."
     with contextlib.suppress(OSError):
         lines = place.log.read_text(errors="replace").strip().splitlines()
         if lines:
-            return f"It ended: {_clean(lines[-1])}"
-    return f"It ended with code {code}."
+            return f"TensorBoard ended: {_clean(lines[-1])}"
+    return f"TensorBoard ended with code {code}."
 
 
 def _end_own(process: subprocess.Popen[bytes]) -> None:

@@ -45,7 +45,9 @@ class Runtime:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return cls(path, lock)
-        raise OSError("No folder for TensorBoard's sockets: set TMPDIR to a short path of yours.")
+        raise OSError(
+            "There is no folder for TensorBoard's sockets. Set TMPDIR to a short path of your own."
+        )
 
     def claim(self) -> Place:
         """Create a new place. Its number stands for a port where TensorBoard wants one."""

@@ -63,8 +63,8 @@ class Watch(threading.Thread):
             used = tree_memory(os.getpid())
             if used > self._limit:
                 self.end(
-                    f"It was stopped: it used {used} MiB of memory, and one TensorBoard may use "
-                    f"{self._limit} MiB here. Open fewer or smaller folders."
+                    f"TensorBoard was stopped: it used {used} MiB of memory, more than the limit "
+                    f"of {self._limit} MiB. Open fewer or smaller folders."
                 )
                 os.killpg(os.getpgid(0), signal.SIGKILL)
             self._write()

@@ -222,3 +222,7 @@ async def _with_gpus(plan: Plan, wanted: Wanted, ask: Callable[[Wanted], Awaitab
         await ask(replace(wanted, gpus=0))
         return nodes_alone(plan, error)
     return ""
+
+
+def _was_removed(row: CourseReservation) -> bool:
+    return row.message.startswith((_REMOVED, _REMOVED_BEFORE))

@@ -23,8 +23,8 @@ class AnnouncementQuery(PageQuery):
     active: Annotated[
         bool,
         Field(
-            description="Only those that are to be read now. Who may not write announcements gets "
-            "no others anyway."
+            description="Only active announcements. Users who may not write announcements "
+            "get no others."
         ),
     ] = False
 
@@ -44,7 +44,7 @@ class Announcements(Action):
 
     path = "announcements"
 
-    @Operation("The announcements.", query=AnnouncementQuery)
+    @Operation("List announcements.", query=AnnouncementQuery)
     async def on_get(self) -> Page[Announcement]:
         """Return the active ones, or all to those who may write announcements; newest first."""
         query = self.query
@@ -57,7 +57,7 @@ class Announcements(Action):
         return page(active[offset : offset + query.limit], query, len(active))
 
     @Operation(
-        "Announce something to all.",
+        "Publish an announcement.",
         body=AnnouncementBody,
         scope=scope.ANNOUNCEMENTS_MANAGE,
         status=201,
@@ -66,7 +66,7 @@ class Announcements(Action):
         """Show it on every page from 'starts_at' to 'ends_at'."""
         draft, now = self.body, time.time()
         if draft.ends_at <= now:
-            raise InvalidRequest("'ends_at' is over already: nobody would see it.", "ends_at")
+            raise InvalidRequest("'ends_at' is in the past. Choose a later time.", "ends_at")
         async with self.audited("announce", "announcement", detail=draft.text) as line:
             announcement = await self.parts.store.announcements.add(draft, self.person.name, now)
             line.target = f"announcement {announcement.id}"

@@ -30,7 +30,7 @@ class AuditFilter(Query):
     owner: _Word = None
     outcome: Outcome | None = None
     text: Annotated[
-        str | None, Field(max_length=200, description="Stands somewhere in the line.")
+        str | None, Field(max_length=200, description="Text contained in the entry.")
     ] = None
     since: _Time = None
     until: _Time = None
@@ -53,7 +53,7 @@ class AuditLines(Endpoint):
 
     path = "audit"
 
-    @Operation("The audit log.", query=AuditQuery, scope=AUDIT_READ)
+    @Operation("List entries of the audit log.", query=AuditQuery, scope=AUDIT_READ)
     async def on_get(self) -> Page[AuditEntry]:
         """Return the entries, newest first by default.
 

@@ -22,23 +22,23 @@ from ..base.endpoint import JSON, Endpoint, Nothing, Operation, body_required
 EVENTS = "text/event-stream"
 _REF = "#/components/schemas/{model}"
 _ABOUT = """\
-Everything that the portal's pages show and do, for programs. Times are Unix seconds, memory is MiB,
-and null means "unknown" or "not for you". Lists come in pages: 'next' of one page is 'after' of the
-next.
+Access for programs to everything that the portal's pages show and do. Times are Unix seconds,
+memory is in MiB, and null means "unknown" or "not permitted". Lists are paged: pass 'next' of one
+page as 'after' of the next.
 """
 _ERRORS = {
-    304: "Nothing has changed since the version of If-None-Match.",
-    400: "The request is not well formed; the sentence names what is wrong.",
-    403: "No login, or this person may not do it.",
-    404: "There is no such thing, or this person may not know of it.",
-    405: "Another method is meant; 'Allow' names those that are there.",
-    409: "It cannot be done as things are now.",
-    410: "That is too long ago.",
+    304: "Not changed since the version in If-None-Match.",
+    400: "The request is malformed; the message says why.",
+    403: "Not signed in, or not permitted.",
+    404: "Not found, or not visible to this user.",
+    405: "Method not allowed; 'Allow' lists the allowed methods.",
+    409: "Conflict with the current state.",
+    410: "The requested version is too old.",
     413: "The body is too large.",
     415: "The body is not JSON.",
-    429: "Too many at once.",
-    502: "Another part of the site failed.",
-    503: "A part of the site does not answer now.",
+    429: "Too many requests.",
+    502: "Another service of the site failed.",
+    503: "A service of the site does not answer.",
 }
 
 
@@ -113,9 +113,8 @@ def document(endpoints: Iterable[type[Endpoint]], prefix: str) -> dict[str, Any]
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A token of the Hub, made at /hub/token. 'token …' means the "
-                    "same as 'Bearer …'. What an operation needs beyond a login is a scope of "
-                    "the Hub:\n\n"
+                    "description": "A Hub token, created at /hub/token. 'token …' and 'Bearer …' "
+                    "are equivalent. Operations may need a Hub scope:\n\n"
                     + "\n".join(f"- `{scope}`: {meaning}" for scope, meaning in MEANINGS.items()),
                 }
             },

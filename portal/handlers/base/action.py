@@ -57,7 +57,7 @@ class Action(Endpoint):
             line.detail = f"{error.message} Reason given: {detail}" if detail else error.message
             raise
         except Exception:
-            outcome, line.detail = Outcome.FAILED, "The service failed; its log tells what."
+            outcome, line.detail = Outcome.FAILED, "The service failed. See its log."
             raise
         finally:
             await self.parts.audit(
@@ -95,8 +95,8 @@ class Action(Endpoint):
         task.add_done_callback(_refreshes.discard)
         if self.parts.store.error:
             message += (
-                " The portal's database does not answer, so the line of the audit log is in the "
-                "service's log only."
+                " The portal's database does not answer, so this audit entry is only in "
+                "the service's log."
             )
         return Done(message=message)
 
@@ -127,7 +127,7 @@ class Action(Endpoint):
         if record is not None and self.person.may(scope.SESSIONS_READ):
             error = NotAllowed(f"This session is not yours; this needs the scope '{needs}'.")
             await self.deny(target, error, owner, f"Needs {needs}.")
-        known = "It is somebody else's." if record else "There is none."
+        known = "Belongs to another user." if record else "Not found."
         await self.deny(target, nothing, owner, known)
 
     async def _record(self, id_: str) -> SessionRecord | None:
@@ -149,10 +149,10 @@ class Action(Endpoint):
         target, job = f"job {id_}", self.view.jobs.get(id_)
         may = self.person.may(scope.JOBS_MANAGE)
         if job is None:
-            error = NotFound(f"Slurm has no job {id_}, waiting or running.")
+            error = NotFound(f"Slurm has no pending or running job {id_}.")
             if may:
                 await self.failed(action, target, error)
-            await self.deny(target, error, detail="There is none.")
+            await self.deny(target, error, detail="Not found.")
         seen = self.parts.dashboard.job_for(self.person, id_)
         if may or (own and seen is not None and seen.mine):
             return job
@@ -178,7 +178,7 @@ class SessionAction(Action):
                 return
         # The Hub has lost the server or has another in its place; the job may still be there.
         if record.job_id not in self.view.jobs:
-            raise Conflict("This session is over already.")
+            raise Conflict("This session has already ended.")
         await self.parts.control.cancel(record.job_id, record.account or record.user)
 
     async def _is_newest(self, record: SessionRecord) -> bool:

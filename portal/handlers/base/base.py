@@ -160,8 +160,8 @@ class APIHandler(PortalHandler):
             super().refuse_stranger()
             return
         raise NotLoggedIn(
-            "Send a token of the Hub in the header 'Authorization: token …', or log in; a cookie "
-            "needs the header X-XSRFToken too."
+            "Send a Hub token in the header 'Authorization: token …', or sign in. With a cookie, "
+            "also send the header X-XSRFToken."
         )
 
     def write_json(self, value: Any) -> None:
@@ -191,7 +191,7 @@ class CallbackHandler(HubOAuthCallbackHandler, SafeHandler):
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.finish("The login did not come to its end. Open the page again to repeat it.\n")
+        self.finish("Signing in was not completed. Open the page again to retry.\n")
 
 
 def explain(status_code: int, exc_info: Any) -> tuple[str, str]:
@@ -207,5 +207,5 @@ def explain(status_code: int, exc_info: Any) -> tuple[str, str]:
         phrase = "Error"
     code = phrase.lower().replace(" ", "_").replace("-", "_")
     if status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return code, "Something went wrong in the portal's service; its log tells what."
+        return code, "The portal's service failed. See its log."
     return code, f"{phrase}."

@@ -39,6 +39,6 @@ class LargeHandler(APIHandler):
         pass
 
     async def post(self, *args: str, **kwargs: Any) -> None:
-        raise TooLarge(f"The request is too large: at most {self.limit} bytes are read.")
+        raise TooLarge(f"The request is too large. The limit is {self.limit} bytes.")
 
     get = head = put = patch = delete = options = post

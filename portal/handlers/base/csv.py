@@ -54,7 +54,7 @@ class CsvEndpoint(Endpoint):
         rows = await self.rows()
         if len(rows) > MOST:
             raise InvalidRequest(
-                f"These are {len(rows)} lines, and a file has {MOST} at most: filter the list."
+                f"The list has {len(rows)} rows; a CSV file has at most {MOST}. Filter the list."
             )
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
         if self.request.method != "HEAD":

@@ -172,13 +172,13 @@ class Endpoint(APIHandler):
             if name == "_xsrf":
                 continue
             if len(given) > 1:
-                raise InvalidRequest(f"'{name}' was given {len(given)} times; once is enough.")
+                raise InvalidRequest(f"'{name}' was given {len(given)} times. Give it once.")
             try:
                 values[name] = given[0].decode("utf-8")
             except UnicodeDecodeError:
                 raise InvalidRequest(f"'{name}' is not UTF-8 text.", name) from None
             if "\0" in values[name]:
-                raise InvalidRequest(f"'{name}' has a NUL character in it.", name)
+                raise InvalidRequest(f"'{name}' contains a NUL character.", name)
         return values
 
     def _checked(self, model: type[BaseModel], values: dict[str, str]) -> BaseModel:
@@ -200,7 +200,7 @@ class Endpoint(APIHandler):
         except ValidationError as error:
             raise complaint(error) from None
         if _NUL.search(body.model_dump_json()):
-            raise InvalidRequest("A text in the body has a NUL character in it.")
+            raise InvalidRequest("A text in the body contains a NUL character.")
         return body
 
     async def _call(self, name: str, /, **parameters: str) -> None:
@@ -247,6 +247,6 @@ def complaint(error: ValidationError) -> InvalidRequest:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"])[:100]
     if first["type"] == "extra_forbidden":
-        return InvalidRequest(f"'{where}' is not known here; leave it out.", where)
+        return InvalidRequest(f"'{where}' is not a known field. Remove it.", where)
     message = str(first["msg"]).removeprefix("Value error, ")
     return InvalidRequest(f"'{where}': {message}." if where else f"{message}.", where or None)

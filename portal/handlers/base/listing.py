@@ -18,9 +18,11 @@ from .paging import Page, PageQuery, offset_of, page
 
 T = TypeVar("T")
 
-Words = Annotated[str | None, Field(max_length=1000, description="One, or several with commas.")]
+Words = Annotated[
+    str | None, Field(max_length=1000, description="One or more values, separated by commas.")
+]
 Text = Annotated[
-    str | None, Field(max_length=200, description="Stands somewhere in what is shown of it.")
+    str | None, Field(max_length=200, description="Text contained in the displayed fields.")
 ]
 
 _NUMBERS = re.compile(r"(\d+)")

@@ -131,7 +131,7 @@ class OwnSession(Action):
         if record is not None and job is not None and own:
             return record, job
         if self.parts.moves.expects(job_id):
-            raise Unavailable("This job is to take a session's place, and is no session yet.")
+            raise Unavailable("This job is to replace a session and is not a session yet.")
         if record is None:
             # It can be younger than the view, or Slurm is away.
             if any(session.job_id == job_id for session in await self._recorded()):
@@ -142,7 +142,8 @@ class OwnSession(Action):
             f"job {job_id}",
             owner=record.user if record else job.user if job else "",
             outcome=Outcome.REFUSED,
-            detail=f"This came from {name}'s server '{self.server}', which is not that job.",
+            detail=f"This request came from {name}'s server '{self.server}', which is not "
+            "that job.",
         )
         raise NotAllowed(f"Job {job_id} is not this session's job.")
 

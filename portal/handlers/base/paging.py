@@ -25,13 +25,13 @@ class PageQuery(Query):
     """Query parameters that every list takes."""
 
     limit: Annotated[
-        int, Field(ge=1, le=MOST, description="How many items at most; 50 where not given.")
+        int, Field(ge=1, le=MOST, description="Maximum number of items; default 50.")
     ] = 50
     after: Annotated[
         str | None,
         Field(
             max_length=100,
-            description="'next' of the page before. Opaque: it is only ever copied.",
+            description="'next' of the previous page; an opaque value.",
         ),
     ] = None
 
@@ -61,7 +61,7 @@ def offset_of(after: str | None) -> int:
         match = None
     if not match or cursor(int(match[1])) != after:
         raise InvalidRequest(
-            "'after' is not the 'next' of a page; leave it out to begin with the first.", "after"
+            "'after' is not the 'next' of a page. Omit it to get the first page.", "after"
         )
     return int(match[1])
 

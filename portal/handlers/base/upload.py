@@ -68,7 +68,9 @@ class Upload(Action):
                 raise self._too_large()
             mine = sum(upload.person.name == self.person.name for upload in self._coming)
             if mine >= _AT_ONCE:
-                raise TooManyRequests(f"{mine} files of yours are coming already. Wait for them.")
+                raise TooManyRequests(
+                    f"You are already uploading {mine} files. Wait until they are complete."
+                )
             self._coming.add(self)
             self._spool = await asyncio.to_thread(self._new_file)
         except PortalError as error:
@@ -113,8 +115,8 @@ class Upload(Action):
             raise _no_room(error) from None
 
     def _too_large(self) -> TooLarge:
-        return TooLarge(f"This is too large: at most {self.most // 1024 // 1024} MB are taken.")
+        return TooLarge(f"The file is too large. The limit is {self.most // 1024 // 1024} MB.")
 
 
 def _no_room(error: OSError) -> Unavailable:
-    return Unavailable(f"The portal cannot keep the file: {error.strerror}.")
+    return Unavailable(f"The portal cannot store the file: {error.strerror}.")

@@ -65,7 +65,7 @@ class ClusterEndpoint(Endpoint):
 
     path = "cluster"
 
-    @Operation("The cluster in numbers.")
+    @Operation("Summary of the cluster.")
     async def on_get(self) -> ClusterAnswer:
         parts, person, view = self.parts, self.person, self.view
         acts = person.may(JOBS_MANAGE) or person.may(NODES_MANAGE)

@@ -46,7 +46,7 @@ class GpusEndpoint(Endpoint):
 
     path = "gpus"
 
-    @Operation("The GPUs.", query=GpuQuery)
+    @Operation("List GPUs.", query=GpuQuery)
     async def on_get(self) -> Page[GpuItem]:
         """Hide user and environment of what belongs to others, unless you may see whose it is."""
         view, person, query = self.view, self.person, self.query

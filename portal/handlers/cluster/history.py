@@ -53,7 +53,7 @@ class HistoryEndpoint(Endpoint):
 
     path = "history"
 
-    @Operation("The cluster over time: means of equal parts of the time.", query=HistoryQuery)
+    @Operation("History of the cluster: averages over equal intervals.", query=HistoryQuery)
     async def on_get(self) -> Page[HistoryPoint]:
         """Return all points on one page; a part without a sample has nulls."""
         points = await points_of(self)
@@ -67,7 +67,7 @@ class HistoryCsv(CsvEndpoint):
     columns = tuple(HistoryPoint.model_fields)
     times = frozenset({"at"})
 
-    @Operation("The cluster over time as CSV.", query=HistoryQuery, media=MEDIA)
+    @Operation("History of the cluster as CSV.", query=HistoryQuery, media=MEDIA)
     async def rows(self) -> Sequence[HistoryPoint]:
         return await points_of(self)
 

@@ -52,7 +52,7 @@ class JobsEndpoint(Endpoint):
 
     path = "jobs"
 
-    @Operation("The jobs.", query=JobQuery)
+    @Operation("List jobs.", query=JobQuery)
     async def on_get(self) -> Page[JobItem]:
         """Return null for user, name, account, environment and session_id of others' jobs.
 
@@ -82,12 +82,12 @@ class JobEndpoint(Endpoint):
     path = "jobs/{job_id}"
     parameters = {"job_id": JOB_ID}
 
-    @Operation("One job.")
+    @Operation("Get a job.")
     async def on_get(self, job_id: str) -> JobItem:
         self.view  # noqa: B018 - 503 while there is nothing to tell
         item = self.parts.dashboard.job_for(self.person, job_id)
         if item is None:
-            raise NotFound(f"Slurm knows no job {job_id}, or no longer.")
+            raise NotFound(f"Slurm has no job {job_id}, or it ended too long ago.")
         return item
 
 

@@ -42,7 +42,7 @@ class Metrics:
         self.viewers = Gauge("portal_viewers", "Open event streams.", registry=self.registry)
         self._requests = Histogram(
             "portal_request_seconds",
-            "Time to answer a request (event streams are left out).",
+            "Time to answer a request (event streams excluded).",
             ("route", "method", "status"),
             buckets=_SECONDS,
             registry=self.registry,
@@ -68,7 +68,7 @@ class PartsCollector(Collector):
         self._parts = parts
 
     def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("portal_up", "The service runs.", value=1)
+        yield GaugeMetricFamily("portal_up", "Whether the service runs.", value=1)
         yield from self._watcher()
         yield from self._slurm()
         yield GaugeMetricFamily(
@@ -85,7 +85,7 @@ class PartsCollector(Collector):
         if left is not None:
             yield GaugeMetricFamily(
                 "portal_disk_free_bytes",
-                "What the portal may still write where its database is.",
+                "Free bytes on the database's disk.",
                 value=left,
             )
 
@@ -94,7 +94,7 @@ class PartsCollector(Collector):
         view = dashboard.view
         yield GaugeMetricFamily(
             "portal_slurm_up",
-            "Whether Slurm answered the last question.",
+            "Whether Slurm answered the last query.",
             value=float(view is not None and not view.error),
         )
         if view is None:
@@ -102,7 +102,7 @@ class PartsCollector(Collector):
         if dashboard.refresh_seconds is not None:
             yield GaugeMetricFamily(
                 "portal_refresh_seconds",
-                "What the last look at the cluster took, with all that is made of it.",
+                "Duration of the last refresh of the cluster, including processing.",
                 value=dashboard.refresh_seconds,
             )
         yield GaugeMetricFamily(
@@ -125,9 +125,9 @@ class PartsCollector(Collector):
     def _slurm(self) -> Iterator[Metric]:
         runner = self._parts.cluster.runner
         for name, text, counts in (
-            ("portal_slurm_commands", "Slurm commands that were started.", runner.runs),
-            ("portal_slurm_command_failures", "Slurm commands that failed.", runner.failures),
-            ("portal_slurm_command_seconds", "Time that Slurm commands took.", runner.seconds),
+            ("portal_slurm_commands", "Slurm commands started.", runner.runs),
+            ("portal_slurm_command_failures", "Slurm commands failed.", runner.failures),
+            ("portal_slurm_command_seconds", "Duration of Slurm commands.", runner.seconds),
         ):
             family = CounterMetricFamily(name, text, labels=("command",))
             for command, number in dict(counts).items():

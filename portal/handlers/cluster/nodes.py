@@ -42,7 +42,7 @@ class NodesEndpoint(Endpoint):
 
     path = "nodes"
 
-    @Operation("The nodes.", query=NodeQuery)
+    @Operation("List nodes.", query=NodeQuery)
     async def on_get(self) -> Page[NodeItem]:
         view, query = self.view, self.query
         return await paged(lambda: selected(view, query), query)
@@ -65,7 +65,7 @@ class NodeEndpoint(Endpoint):
     path = "nodes/{node}"
     parameters = {"node": NODE_NAME}
 
-    @Operation("One node.")
+    @Operation("Get a node.")
     async def on_get(self, node: str) -> NodeItem:
         item = self.view.nodes.get(node)
         if item is None:

@@ -42,7 +42,7 @@ class EventsEndpoint(Endpoint):
     _sending: asyncio.Task[None] | None = None
 
     @Operation(
-        "Server-sent events: what is new, as it comes.",
+        "Changes as server-sent events.",
         query=EventsQuery,
         media="text/event-stream",
         errors=(429,),
@@ -103,7 +103,7 @@ class ChangesEndpoint(Endpoint):
 
     path = "changes"
 
-    @Operation("What is new since a version.", query=ChangesQuery)
+    @Operation("Changes since a version.", query=ChangesQuery)
     async def on_get(self) -> ChangesAnswer:
         """Ask every few seconds if 'events' does not get through."""
         dashboard, query = self.parts.dashboard, self.query

@@ -29,11 +29,12 @@ class MyUsageFilter(Query):
 
     period: Literal["week", "month"] = "week"
     start: Annotated[
-        _Time, Field(description="Unix seconds; its whole day counts. Else: twelve periods ago.")
+        _Time,
+        Field(description="Unix seconds; the whole day is included. Default: twelve periods ago."),
     ] = None
-    end: Annotated[_Time, Field(description="Unix seconds; its whole day counts. Else: now.")] = (
-        None
-    )
+    end: Annotated[
+        _Time, Field(description="Unix seconds; the whole day is included. Default: now.")
+    ] = None
     text: Text = None
     sort: Literal[
         "period", "-period", "key", "-key", "jobs", "-jobs", "held_hours", "-held_hours",
@@ -49,7 +50,9 @@ class MyUsageFilter(Query):
         if start > end:
             raise InvalidRequest("'start' is after 'end'.", "start")
         if end - start > _LONGEST:
-            raise InvalidRequest("That is more than ten years: choose a shorter time.", "start")
+            raise InvalidRequest(
+                "The time range is longer than ten years. Choose a shorter one.", "start"
+            )
         return start, end
 
     def choose(self, rows: Sequence[UsageRow]) -> list[UsageRow]:

@@ -69,7 +69,7 @@ class Page(PageHandler):
         try:
             self.show("problem.html", message=message, phrase=phrase, status_code=status_code)
         except Exception:  # a page template that is broken: the sentence goes out all the same
-            self.settings["log"].exception("The page of an error could not be made")
+            self.settings["log"].exception("The error page could not be rendered")
             super().write_error(status_code, **kwargs)
 
 

@@ -62,7 +62,7 @@ class StopSession(SessionAction):
             "stop-session", f"session {session_id}", record.user, self.body.reason
         ):
             if record.state is SessionState.ENDED:
-                raise Conflict("This session is over already.")
+                raise Conflict("This session has already ended.")
             await self.stop(record)
         return self.done("The session is being stopped.")
 
@@ -81,7 +81,7 @@ class OpenSession(Action):
             "open-server", f"session {session_id}", record.user, self.body.reason
         ):
             if record.state is not SessionState.RUNNING:
-                raise Conflict(f"This session's server does not run: it is {record.state}.")
+                raise Conflict(f"This session's server is not running: it is {record.state}.")
         server = f"{quote(record.server, safe='')}/" if record.server else ""
         base = self.parts.prefix.removesuffix("services/portal/")
         return ServerAddress(url=f"{base}user/{quote(record.user, safe='@+')}/{server}")
@@ -195,7 +195,7 @@ class DrainNode(NodeAction):
             self.check(node)
             await self.parts.control.need("nodes")
             await self.parts.control.drain(node, reason)
-        return self.done(f"Node {node} takes no new jobs; those that run on it go on.")
+        return self.done(f"Node {node} accepts no new jobs; running jobs continue.")
 
 
 class ResumeNode(NodeAction):
@@ -210,7 +210,7 @@ class ResumeNode(NodeAction):
             self.check(node)
             await self.parts.control.need("nodes")
             await self.parts.control.resume(node)
-        return self.done(f"Node {node} takes jobs again.")
+        return self.done(f"Node {node} accepts jobs again.")
 
 
 def _must_wait(job: JobItem) -> None:
@@ -219,7 +219,7 @@ def _must_wait(job: JobItem) -> None:
     Slurm 22.05 accepts a hold of a running job, without any visible effect.
     """
     if job.state in JobState.__members__ and not JobState(job.state).pending:
-        raise Conflict(f"Job {job.id} does not wait: {job.words or job.state}.")
+        raise Conflict(f"Job {job.id} is not waiting: {job.words or job.state}.")
 
 
 ENDPOINTS = (StopSession, OpenSession, CancelJob, HoldJob, ReleaseJob, DrainNode, ResumeNode)

@@ -82,7 +82,7 @@ class Estimates(_Base):
     path = "estimates"
 
     @Operation(
-        "When a session of yours with these options would start.", body=EstimateBody, errors=(429,)
+        "Estimate when a session with these options would start.", body=EstimateBody, errors=(429,)
     )
     async def on_post(self) -> StartAnswer:
         """Return the outlook "refused" and the reason for what may not be asked for."""
@@ -96,8 +96,8 @@ class SessionEstimates(OwnSession, _Base):
     path = "session/estimates"
 
     @Operation(
-        "When this session's owner could have these resources instead. Only a "
-        "session's own token may ask.",
+        "Estimate when this session could have these resources instead. "
+        "Needs the session's own token.",
         body=EstimateBody,
         scope=SESSION_OWN,
         errors=(429,),
@@ -117,8 +117,7 @@ class PastEstimates(Endpoint):
     path = "estimates/errors"
 
     @Operation(
-        "How wrong the estimates were that were recorded at launches, by partition and "
-        "by whose estimate it was.",
+        "Errors of the estimates recorded at launch, by partition and source.",
         query=ErrorsQuery,
         scope=USAGE_READ,
     )

@@ -42,7 +42,7 @@ class Turns:
     async def of(self, id_: str) -> AsyncIterator[None]:
         """Wait for a turn. Raises TooManyRequests if many wait for the same session already."""
         if self._waiting[id_] >= _MOST_WAITING:
-            raise TooManyRequests("This session is being extended already. Try again in a moment.")
+            raise TooManyRequests("This session is already being extended. Try again in a moment.")
         self._waiting[id_] += 1
         try:
             async with self._locks.setdefault(id_, asyncio.Lock()):
@@ -94,14 +94,14 @@ class ExtendAction(Action):
         async with self.audited("extend-session", f"session {record.id}", record.user) as line:
             self._may_extend()
             if record.state is SessionState.ENDED:
-                raise Conflict("This session is over already.")
+                raise Conflict("This session has already ended.")
             async with _turns.of(record.id):
                 after = await self._extended(record, await self._running(record))
             assert after.end_time is not None  # _extended saw it
             line.detail = (
                 f"By {self.body.minutes} minutes: job {after.id} ends at {clock(after.end_time)}."
             )
-        done = self.done(f"The session's time is up at {clock(after.end_time)} now.")
+        done = self.done(f"The session now ends at {clock(after.end_time)}.")
         return Extended(
             message=done.message,
             ends_at=after.end_time,
@@ -111,7 +111,7 @@ class ExtendAction(Action):
 
     def _may_extend(self) -> None:
         if not self.parts.extending.allowed and not self.person.may(JOBS_MANAGE):
-            raise NotAllowed("Sessions are not extended on this site. Ask an admin of the portal.")
+            raise NotAllowed("Sessions cannot be extended on this site. Ask a portal admin.")
 
     async def _running(self, record: SessionRecord) -> Running:
         """Return its job, and what limits that, as Slurm has them now.
@@ -131,12 +131,12 @@ class ExtendAction(Action):
             raise SlurmUnavailable(snapshot.error)
         job = snapshot.jobs.get(record.job_id)
         if job is None or job.user != account:
-            raise Conflict("This session is over already.")
+            raise Conflict("This session has already ended.")
         seen = self.body.ends_at
         if seen is not None and job.end_time is not None and abs(seen - job.end_time) > _SAME:
             raise Conflict(
-                f"Its time was changed meanwhile: it is up at {clock(job.end_time)} now. Nothing "
-                "was done."
+                f"The session's time has changed: it now ends at {clock(job.end_time)}. "
+                "Nothing was done."
             )
         return parts.situations.running(record, job, snapshot, associations)
 
@@ -149,7 +149,7 @@ class ExtendAction(Action):
         await parts.dashboard.refreshed()
         after = self.view.snapshot.jobs.get(job.id)
         if after is None or after.state.ended:
-            raise Conflict("This session ended meanwhile.")
+            raise Conflict("This session has ended in the meantime.")
         if self.view.error or after.end_time is None:
             # Slurm has accepted it, but does not answer now: the pages show the end when it does.
             assert job.end_time is not None
@@ -165,7 +165,7 @@ class ExtendOwnSession(ExtendAction, OwnSession):
     path = "session/extend"
 
     @Operation(
-        "Extend the session that asks.",
+        "Extend the calling session.",
         body=Extension,
         scope=SESSION_OWN,
         errors=(409, 429),

@@ -20,16 +20,19 @@ from ..base.own_session import OwnSession
 from .actions import SESSION_ID
 
 _ACTION = "move-session"
-_ABOUT = "What to know before a session's resources are changed, and how a change goes on."
+_ABOUT = "Form data for a change of resources, and the progress of the current change."
 _BEGIN = "Change a running session's resources: queue a job that takes its place."
-_CANCEL = "Call a change of resources off."
+_CANCEL = "Cancel a change of resources."
 
 
 class MoveQuery(Query):
     """Extent of the answer."""
 
     kernels: Annotated[
-        bool, Field(description="With the kernels that compute: asks the session's own server.")
+        bool,
+        Field(
+            description="Include the kernels that are running code; queries the session's server."
+        ),
     ] = False
 
 
@@ -53,10 +56,11 @@ class MoveAction(Action):
         async with self.audited(_ACTION, f"session {record.id}", record.user) as line:
             if record.state is not SessionState.RUNNING:
                 raise Conflict(
-                    f"Only a running session can be changed; this one is {record.state}."
+                    "Only the resources of a running session can be changed; "
+                    f"this session is {record.state}."
                 )
             move = await self.parts.moves.begin(record, wanted, self.person.name)
-            line.detail = f"Job {move.job_id} is to take the place of job {record.job_id}."
+            line.detail = f"Job {move.job_id} replaces job {record.job_id} once it runs."
         return move
 
     async def cancel(self, record: SessionRecord) -> Move:
@@ -120,7 +124,7 @@ class MoveSession(MoveAction):
         """
         record = await self.session(session_id, JOBS_MANAGE, _ACTION)
         if record.user != self.person.name:
-            error = NotAllowed("Only its owner changes a session's resources.")
+            error = NotAllowed("Only the owner can change a session's resources.")
             await self.failed(_ACTION, f"session {session_id}", error)
         return await self.begin(record)
 

@@ -18,7 +18,7 @@ class NoticeWish(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    mail: Annotated[bool, Field(description="Mail about one's own sessions.")]
+    mail: Annotated[bool, Field(description="Mail about your sessions.")]
 
 
 class NoticeSettings(Frozen):
@@ -37,14 +37,14 @@ class OwnNotices(Endpoint):
 
     path = "notices"
 
-    @Operation("Whether one gets mail about one's sessions.")
+    @Operation("Get whether mail about your sessions is on.")
     async def on_get(self) -> NoticeSettings:
         """Return your own setting; nobody else's can be read."""
         notices = self.parts.notices
         mail = notices.on and await notices.wishes_of(self.person.name)
         return NoticeSettings(available=notices.on, mail=mail, before_end=notices.before_end)
 
-    @Operation("Say whether one wants mail about one's sessions.", body=NoticeWish, errors=(409,))
+    @Operation("Turn mail about your sessions on or off.", body=NoticeWish, errors=(409,))
     async def on_put(self) -> NoticeSettings:
         """Send a mail when a session that waited has started, and another before its end."""
         notices, wish = self.parts.notices, self.body

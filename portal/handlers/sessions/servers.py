@@ -34,7 +34,7 @@ class OwnServers(Action):
 
     path = "servers"
 
-    @Operation("List your named sessions that do not run.")
+    @Operation("List your named sessions that are not running.")
     async def on_get(self) -> NamedServers:
         """Sessions of courses and TensorBoards are left out: they come and go by themselves."""
         user = self.person.name
@@ -55,15 +55,15 @@ class OwnServer(Action):
     path = "servers/{server}"
     parameters = {"server": _NAME}
 
-    @Operation("Remove the name of a session of yours.", errors=(409,))
+    @Operation("Remove one of your named sessions.", errors=(409,))
     async def on_delete(self, server: str) -> Done:
         """Its files and its ended sessions stay. One that runs must be stopped first."""
         user = self.person.name
         async with self.audited("remove-server", f"server {server}", user):
             if server_of(server) is not None:
-                raise NotFound("You have no session of that name.")
+                raise NotFound("You have no session with that name.")
             await self.parts.hub.remove_server(user, server, on_behalf_of=user)
-        return self.done(f"The name '{server}' is removed.")
+        return self.done(f"The named session '{server}' is removed.")
 
 
 ENDPOINTS = (OwnServers, OwnServer)

@@ -18,7 +18,7 @@ class OneOwnSession(OwnSession):
     path = "session"
 
     @Operation(
-        "The situation of the session that asks: its time, its GPUs, what may be done.",
+        "Status of the calling session: its time, its GPUs, the allowed actions.",
         scope=SESSION_OWN,
         tags=("session",),
     )
@@ -37,7 +37,7 @@ class OwnStartup(OwnSession):
     path = "session/startup"
 
     @Operation(
-        "Tell how long the steps of the session's own start took.",
+        "Report the duration of the startup steps of the calling session.",
         body=StartupReport,
         scope=SESSION_OWN,
         tags=("session",),

@@ -42,17 +42,23 @@ _Time = Annotated[
 class SessionFilter(Query):
     """Filters and order of sessions; without 'user' and 'all' one's own."""
 
-    user: Annotated[_Name, Field(description=f"Another's, with {SESSIONS_READ}.")] = None
-    all: Annotated[bool, Field(description=f"Everyone's, with {SESSIONS_READ}.")] = False
+    user: Annotated[
+        _Name, Field(description=f"Sessions of this user; needs {SESSIONS_READ} for other users.")
+    ] = None
+    all: Annotated[bool, Field(description=f"Sessions of all users; needs {SESSIONS_READ}.")] = (
+        False
+    )
     state: SessionState | None = None
     ended: bool | None = None
     environment: _Name = None
     text: Annotated[
         str | None,
-        Field(max_length=200, description="Is in the user, environment, job id or server."),
+        Field(
+            max_length=200, description="Text contained in the user, environment, job id or server."
+        ),
     ] = None
-    since: Annotated[_Time, Field(description="Submitted then or later.")] = None
-    until: Annotated[_Time, Field(description="Submitted before.")] = None
+    since: Annotated[_Time, Field(description="Submitted at this time or later.")] = None
+    until: Annotated[_Time, Field(description="Submitted before this time.")] = None
     sort: Literal[
         "submitted_at", "-submitted_at", "started_at", "-started_at", "ended_at", "-ended_at",
         "user", "-user", "environment", "-environment", "state", "-state", "job_id", "-job_id",
@@ -68,7 +74,10 @@ class DetailQuery(Query):
 
     log: Annotated[
         bool,
-        Field(description="With the end of its log; who reads another's leaves an audit line."),
+        Field(
+            description="Include the end of the log; reading another user's log "
+            "adds an audit entry."
+        ),
     ] = True
 
 
@@ -92,7 +101,7 @@ class SessionBase(Action):
         """Return records and their total; refuse others' sessions to those without the right."""
         user: str | None = query.user or self.person.name
         if (query.all or user != self.person.name) and not self.person.may(SESSIONS_READ):
-            await self.refused("Other people's sessions.", SESSIONS_READ)
+            await self.refused("Other users' sessions.", SESSIONS_READ)
         if query.all:
             user = query.user
         return await self.parts.store.sessions.find(
@@ -171,7 +180,7 @@ class Sessions(SessionBase):
 
     path = "sessions"
 
-    @Operation("The sessions.", query=SessionQuery)
+    @Operation("List sessions.", query=SessionQuery)
     async def on_get(self) -> Page[SessionItem]:
         """Return your own, newest first; everyone's with custom:portal:sessions:read."""
         query = self.query
@@ -185,7 +194,7 @@ class OneSession(SessionBase):
     path = "sessions/{session_id}"
     parameters = {"session_id": SESSION_ID}
 
-    @Operation("One session.", query=DetailQuery)
+    @Operation("Get a session.", query=DetailQuery)
     async def on_get(self, session_id: str) -> SessionDetail:
         """Return your own or, with custom:portal:sessions:read, anyone's; with the log's end."""
         record = await self.session(session_id, SESSIONS_READ)
@@ -278,7 +287,8 @@ class SessionsCsv(SessionBase, CsvEndpoint):
             records, total = await self.find(self.query, len(lines), _AT_ONCE)
             if total > MOST:
                 raise InvalidRequest(
-                    f"These are {total} sessions, and a file has {MOST} at most: filter the list."
+                    f"The list has {total} sessions; a CSV file has at most {MOST}. "
+                    "Filter the list."
                 )
             if not records:
                 break

@@ -17,7 +17,7 @@ class SnoozeSession(Action):
     path = "sessions/{session_id}/snooze"
     parameters = {"session_id": SESSION_ID}
 
-    @Operation("Put off the stop of a session whose GPUs are idle.", errors=(409,))
+    @Operation("Postpone the stop of a session with idle GPUs.", errors=(409,))
     async def on_post(self, session_id: str) -> IdleState:
         """Put off that of your own, or with custom:portal:jobs:manage anyone's."""
         record = await self.session(session_id, scope.JOBS_MANAGE, "snooze-session")
@@ -31,7 +31,7 @@ class SnoozeOwnSession(OwnSession):
     path = "session/snooze"
 
     @Operation(
-        "Put off the stop of the session that asks, whose GPUs are idle.",
+        "Postpone the stop of the calling session with idle GPUs.",
         scope=scope.SESSION_OWN,
         errors=(409,),
         tags=("session",),

@@ -38,7 +38,7 @@ class OwnStarters(OwnSession):
     path = "session/starters"
 
     @Operation(
-        "The starter notebooks of the environment of the session that asks.",
+        "List the starter notebooks of the calling session's environment.",
         scope=SESSION_OWN,
         tags=("session",),
     )
@@ -58,7 +58,7 @@ class OwnStarter(OwnSession):
     parameters = {"name": _NAME}
 
     @Operation(
-        "A starter notebook of the environment of the session that asks.",
+        "Get a starter notebook of the calling session's environment.",
         scope=SESSION_OWN,
         tags=("session",),
     )

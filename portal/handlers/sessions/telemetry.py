@@ -26,8 +26,7 @@ class TelemetryEndpoint(OwnSession):
     _wait = 0.0
 
     @Operation(
-        "Report what the session's own GPUs and memory do. Only a session's own token "
-        "may, and only of its own job.",
+        "Report the GPU and memory usage of a session's job. Needs the session's own token.",
         body=TelemetryReport,
         scope=TELEMETRY_REPORT,
         errors=(429,),
@@ -38,7 +37,7 @@ class TelemetryEndpoint(OwnSession):
         who = (self.person.name, self.server)
         self._wait = parts.telemetry.pace.admit(who, uptime())
         if self._wait:
-            raise TooManyRequests("This session reports too often; its next report is taken later.")
+            raise TooManyRequests("This session reports too often. Wait before the next report.")
         record, job = await self.own_job(report.job_id, "report-telemetry")
         node = self.view.snapshot.nodes.get(job.nodes[0]) if job.nodes else None
         parts.telemetry.take(job, report, now, node)
@@ -53,7 +52,7 @@ class TelemetryEndpoint(OwnSession):
             )
         except StoreUnavailable as error:
             # The report is shown; what it would have added to the session's sums is lost.
-            parts.log.debug("A report was not added up: %s", error)
+            parts.log.debug("A report was not accounted: %s", error)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         if self._wait:

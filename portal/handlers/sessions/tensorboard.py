@@ -33,9 +33,7 @@ class OpenLogs(Action):
     path = "sessions/{session_id}/tensorboard"
     parameters = {"session_id": SESSION_ID}
 
-    @Operation(
-        "Show the logs of an ended session in a TensorBoard.", body=LogFolders, errors=(409,)
-    )
+    @Operation("Show the logs of an ended session in TensorBoard.", body=LogFolders, errors=(409,))
     async def on_post(self, session_id: str) -> ServerAddress:
         """Open the logs of your own session only.
 
@@ -65,8 +63,9 @@ class OpenLogs(Action):
             self.parts.catalog.get(environment, self.person)
         except NotFound:
             raise NotFound(
-                f"The environment of this session, '{title or environment}', is not offered to "
-                "you any more. Start a session in another one, and open TensorBoard there."
+                f"The environment of this session, '{title or environment}', is no longer "
+                "available to you. Start a session in another environment and open TensorBoard "
+                "there."
             ) from None
 
 

@@ -13,7 +13,7 @@ from portal.models.course.course import Course, CourseMember, CourseState, KeptC
 from ..engine.database import Database
 from .tables import course_members, courses
 
-_AGAIN = "Somebody else has changed this course meanwhile. Look at it again, then save."
+_AGAIN = "Another user has changed this course in the meantime. Reload it, then save."
 
 
 class CourseTable:
@@ -34,7 +34,7 @@ class CourseTable:
             return True
 
         if not await self._database.run(keep, write=True):
-            raise Conflict(f"There is a course '{kept.name}' already. Choose another name.")
+            raise Conflict(f"A course '{kept.name}' already exists. Choose another name.")
 
     async def save(self, kept: KeptCourse) -> KeptCourse:
         """Replace a course by ``kept`` and increment its number. Raises Conflict if

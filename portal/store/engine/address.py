@@ -38,13 +38,13 @@ class Address:
             url = make_url(text.strip())
         except (ArgumentError, ValueError):
             raise ConfigurationError(
-                "c.Store.url is no address of a database. Examples: sqlite:///portal.sqlite, "
+                "c.Store.url is not a database URL. Examples: sqlite:///portal.sqlite, "
                 "postgresql://portal@db.example.org/portal."
             ) from None
         if url.drivername in ("sqlite", "sqlite+pysqlite"):
             if not url.database or url.database.startswith((":memory:", "file:")) or url.query:
                 raise ConfigurationError(
-                    "c.Store.url names no plain file: the Hub and the service share the "
+                    "c.Store.url must name a regular file: the Hub and the service share the "
                     "database. Example: sqlite:////var/lib/data-scientist-portal/portal.sqlite"
                 )
             return cls(url, Path(url.database).absolute())
@@ -52,8 +52,8 @@ class Address:
             file = Path(password_file).absolute() if password_file else None
             return cls(url.set(drivername="postgresql+psycopg"), None, file)
         raise ConfigurationError(
-            f"c.Store.url is of the kind '{url.drivername[:40]}'; the portal keeps its data in "
-            "SQLite (sqlite:///FILE) or PostgreSQL (postgresql://USER@HOST/DATABASE)."
+            f"c.Store.url has the type '{url.drivername[:40]}'. Supported are SQLite "
+            "(sqlite:///FILE) and PostgreSQL (postgresql://USER@HOST/DATABASE)."
         )
 
     @property

@@ -24,8 +24,8 @@ def copy(source: Address, target: Address) -> int:
     with _connection(source) as old, _connection(target) as new:
         if revision_of(old) != HEAD:
             raise StoreUnavailable(
-                f"The {source.place} has not this version's tables: `portal database upgrade` "
-                "with its address first."
+                f"The {source.place} does not have this version's tables. Run `portal database "
+                "upgrade` with its address first."
             )
         for table in metadata.sorted_tables:
             if new.execute(select(table).limit(1)).first() is not None:

@@ -31,12 +31,13 @@ class Fault:
 SILENT = Fault("does not answer", _LATER, away=True)
 NO_SCHEMA = Fault(
     "does not have the tables of this version of the portal",
-    "An admin makes them with `portal database upgrade`.",
+    "An admin creates them with `portal database upgrade`.",
     schema=True,
 )
 FULL = Fault(
-    "takes no changes: its disk is full",
-    "What runs goes on. An admin makes space: `portal doctor --only=disk,database` says where.",
+    "accepts no changes: its disk is full",
+    "Running sessions continue. An admin must free space; `portal doctor --only=disk,database` "
+    "shows where.",
 )
 
 # PostgreSQL's codes: its manual, appendix A. Their first two characters are the class.
@@ -51,7 +52,7 @@ _STATES = {
     "42501": Fault("does not let the portal's account use its tables"),
     "42P01": NO_SCHEMA,
     "42703": NO_SCHEMA,
-    "25006": Fault("may only be read at the moment"),
+    "25006": Fault("is read-only at the moment"),
     "40": Fault("was too busy", _LATER),
     "55P03": Fault("is locked by another process", _LATER),
     "08": SILENT,
@@ -61,8 +62,8 @@ _STATES = {
 # there is no code.
 _WORDS = (
     (r"database (table )?is locked", Fault("is locked by another process", _LATER)),
-    (r"not a database|malformed|corrupt", Fault("is damaged, or its file is of another kind")),
-    (r"readonly|read-only", Fault("may only be read: its file or its folder is not writable")),
+    (r"not a database|malformed|corrupt", Fault("is damaged, or its file is not a database")),
+    (r"readonly|read-only", Fault("is read-only: its file or its folder is not writable")),
     (r"unable to open", Fault("cannot be opened: its file is missing or not readable")),
     (r"disk is full", FULL),
     (r"disk I/O", Fault("has no space left, or its disk has an error")),

@@ -51,7 +51,7 @@ def order_by(table: Table, sort: str, columns: Mapping[str, ColumnElement[Any]])
     if name not in columns:
         known = ", ".join(columns)
         raise InvalidRequest(
-            f"This list cannot be sorted by '{name[:50]}'; there are: {known}.", "sort"
+            f"This list cannot be sorted by '{name[:50]}'. Choose one of: {known}.", "sort"
         )
     down = sort.startswith("-")
     chosen = [columns[name], *table.primary_key.columns]

@@ -41,8 +41,8 @@ def revision_of(connection: Connection) -> str | None:
         script.revision for script in _scripts.walk_revisions()
     }:
         raise StoreUnavailable(
-            f"The portal's database is of a newer version ({revision}) than this portal "
-            f"({HEAD}). Nothing was changed. Install the newer portal again, or put back the copy "
+            f"The portal's database has a newer version ({revision}) than this portal "
+            f"({HEAD}). Nothing was changed. Install the newer portal again, or restore the copy "
             "of the database from before its upgrade."
         )
     return revision
@@ -81,7 +81,8 @@ def _lock_postgresql(connection: Connection) -> None:
     encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
     if encoding != "UTF8":
         raise StoreUnavailable(
-            f"The portal's database has the encoding {encoding}; it must be UTF8. Make a new one: "
+            f"The portal's database has the encoding {encoding}; it must be UTF8. "
+            "Create a new database: "
             "createdb --encoding=UTF8 --template=template0."
         )
     connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
@@ -102,8 +103,9 @@ def _file_lock(path: Path) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise StoreUnavailable(
-                        "The portal's database is being upgraded by another process for "
-                        f"{_LOCK_SECONDS} s now. See what holds the lock: `fuser {lock.name}`."
+                        "Another process has been upgrading the portal's database for "
+                        f"{_LOCK_SECONDS} s. Find the process that holds the lock: "
+                        f"`fuser {lock.name}`."
                     ) from None
             time.sleep(0.05)
         yield
@@ -128,7 +130,7 @@ def _opened(path: Path, flags: int) -> int:
             os.fchown(descriptor, folder.st_uid, folder.st_gid)
     except OSError as error:
         raise StoreUnavailable(
-            f"The portal's database cannot be made or upgraded: {path.name}: {error.strerror}. "
-            "The Hub's account needs to write to its folder (c.Store.url)."
+            f"The portal's database cannot be created or upgraded: {path.name}: {error.strerror}. "
+            "The Hub's account needs write access to its folder (c.Store.url)."
         ) from None
     return descriptor

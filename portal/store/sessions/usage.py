@@ -157,7 +157,7 @@ def _row(row: Any) -> UsageRow:
 
 def _one_of(word: str, words: Iterable[str]) -> str:
     if word not in words:
-        raise InvalidRequest(f"Usage is not kept by '{word[:50]}'.")
+        raise InvalidRequest(f"Usage is not recorded by '{word[:50]}'.")
     return word
 
 

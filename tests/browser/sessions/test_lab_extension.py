@@ -187,7 +187,7 @@ def test_the_warning_saves_all_and_extends(demo: Any, owner: Person, lab: Any) -
     dialog = lab.get_by_role("dialog")
     dialog.get_by_role("combobox").select_option("30 min")
     dialog.get_by_role("button", name="Extend").click()
-    expect(toast(lab, "This session ends at")).to_be_visible()
+    expect(toast(lab, "This session now ends at")).to_be_visible()
     expect(item).to_contain_text(re.compile(r"^3\d min left"))
     expect(warning).to_have_count(0)
     limit = demo.run(["squeue", "-h", "-o", "%l", "-j", only_job(demo, WHO)]).stdout.strip()
@@ -247,10 +247,10 @@ def test_idle_gpus(demo: Any, lab: Any, told: Told) -> None:
     far = told.now + 7200
     told(ends_at=far, idle=idle)
     open_lab(lab, demo)
-    warning = toast(lab, "GPUs since")
-    expect(warning).to_contain_text("Unless they are used, it stops at")
+    warning = toast(lab, "have been idle since")
+    expect(warning).to_contain_text("The session stops at")
     assert asked == []
-    warning.get_by_role("button", name="I still need it").click()
+    warning.get_by_role("button", name="Keep session").click()
     wait_until("the portal hears of it", lambda: lab.wait_for_timeout(50) or asked == ["{}"])
     expect(warning).to_have_count(0)  # it goes slowly; the next one is another
     told(ends_at=far, idle={**idle, "stops_at": told.now + 900})
@@ -297,7 +297,7 @@ def test_lab_works_on_while_nobody_answers(demo: Any, lab: Any, told: Told) -> N
     item = open_lab(lab, demo)
     panel = open_panel(lab)
     told.heard(None)
-    expect(panel).to_contain_text("does not answer. That is so since")
+    expect(panel).to_contain_text("does not answer. Since")
     expect(item).to_contain_text("1 h 5")  # the time goes on
     for answer in ("<html>", "[]", "{}", '{"situation": {"now": "x"}}', "null"):
         told.heard(answer)
@@ -345,7 +345,7 @@ def test_a_page_that_a_move_overtakes(demo: Any, lab: Any) -> None:
         lambda route: route.abort() if route.request.method == "PUT" else route.continue_(),
     )
     overtake()
-    expect(toast(lab, "Not saved: untitled.txt. Copy what you need, then load")).to_have_count(1)
+    expect(toast(lab, "Not saved: untitled.txt. Copy what you need, then reload")).to_have_count(1)
     expect(lab.locator(".jp-FileEditor .cm-content")).to_have_text("not saved")
     assert lab.evaluate("window.before")
     lab.unroute("**/api/contents/*")

@@ -59,11 +59,11 @@ def test_a_change_that_waits_is_shown_and_called_off(
     # It begins with what the session has, and says what is lost.
     expect(dialog.get_by_label("CPUs")).to_have_value("1")
     expect(dialog.get_by_label("Memory")).to_have_value("1G")
-    expect(dialog).to_contain_text("Kernels end, and their variables go")
-    expect(dialog).to_contain_text("No kernel computes now.")
+    expect(dialog).to_contain_text("Kernels end and their variables are lost")
+    expect(dialog).to_contain_text("No kernel is running code.")
     check(page, "change-resources")
     dialog.get_by_label("GPUs", exact=True).fill("99")
-    dialog.get_by_role("button", name="Queue the new job").click()
+    dialog.get_by_role("button", name="Queue new job").click()
     expect(dialog.get_by_role("alert")).to_contain_text("at most")
     dialog.get_by_label("GPUs", exact=True).fill("2")
     dialog.get_by_label("GPU type").select_option("t4")
@@ -73,14 +73,14 @@ def test_a_change_that_waits_is_shown_and_called_off(
     )
     expect(dialog.get_by_label("GPU type")).to_have_value("v100")
     dialog.get_by_label("GPU type").select_option("t4")
-    dialog.get_by_role("button", name="Queue the new job").click()
+    dialog.get_by_role("button", name="Queue new job").click()
     expect(dialog).to_have_count(0)
 
     told = page.locator("#move")
-    expect(told).to_contain_text("Its resources are being changed")
+    expect(told).to_contain_text("Resources are being changed")
     expect(told).to_contain_text("The session continues.")
     check(page, "resources-being-changed")
-    told.get_by_role("button", name="Call it off").click()
+    told.get_by_role("button", name="Cancel change").click()
     expect(told).to_contain_text("You cancelled the change of resources")
     wait_until(
         "only the session is left",

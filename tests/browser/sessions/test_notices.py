@@ -167,7 +167,7 @@ def test_a_browser_that_refuses_gets_it_on_the_page(demo: Any, ada: Person, page
     )
     page.goto(f"{demo.url}/services/portal/sessions")
     page.get_by_role("button", name="Notify me when it starts").click()
-    expect(page.locator("#notices-words")).to_contain_text("shows no notices for this site")
+    expect(page.locator("#notices-words")).to_contain_text("blocks notifications from this site")
     usual = page.title()
     hide(page, True)
     page.evaluate(

@@ -125,11 +125,11 @@ def change_resources(page: Any, gpus: int) -> None:
 
     wait_until("the dialog is there", opened, 3 * SOON / 1000)
     number.fill(str(gpus))
-    expect(dialog).to_contain_text("Kernels end, and their variables go")
+    expect(dialog).to_contain_text("Kernels end and their variables are lost")
     expect(dialog.get_by_role("status")).to_contain_text(re.compile("now|minute|known"))
     if gpus:
         page.screenshot(path=PICTURES / "change-resources.png")
-    dialog.get_by_role("button", name="Queue the new job").click()
+    dialog.get_by_role("button", name="Queue new job").click()
 
 
 def test_two_gpus_are_given_and_given_back_with_an_unsaved_notebook_kept(
@@ -218,10 +218,10 @@ def test_the_end_is_put_off_and_idle_gpus_are_given_back(
         panel = lab.locator("#portal-session-panel")
         expect(panel).to_contain_text("GPU (simulated): 0 % busy")
 
-        idle = toast(lab, "Nobody has used this session")
-        expect(idle).to_contain_text("it stops at", timeout=2 * SOON)
+        idle = toast(lab, "have been idle since")
+        expect(idle).to_contain_text("The session stops at", timeout=2 * SOON)
         lab.screenshot(path=PICTURES / "idle-warning.png")
-        idle.get_by_role("button", name="I still need it").click()
+        idle.get_by_role("button", name="Keep session").click()
         expect(idle).to_have_count(0)
 
         wait_until(

@@ -57,9 +57,9 @@ def test_from_the_launcher_and_a_folders_menu(server: SessionServer, tab: Any) -
 
 def test_the_page_opens_lists_and_stops(server: SessionServer, tab: Any) -> None:
     tab.goto(f"{server.client.base_url}portal/tensorboard/")
-    expect(tab.get_by_text("None.")).to_be_visible()
-    tab.get_by_label("Choose curves").check()
-    tab.get_by_label(f"Choose {HOSTILE}").check()
+    expect(tab.get_by_text("No TensorBoard is running.")).to_be_visible()
+    tab.get_by_label("Select curves").check()
+    tab.get_by_label(f"Select {HOSTILE}").check()
     tab.get_by_label("Name").fill(f"two {HOSTILE}")
     assert violations(tab) == []
     with tab.expect_popup() as opened:
@@ -75,13 +75,13 @@ def test_the_page_opens_lists_and_stops(server: SessionServer, tab: Any) -> None
     width = tab.evaluate("document.documentElement.scrollWidth")
     assert width <= 360
     tab.get_by_role("button", name=f"Stop two {HOSTILE}").click()
-    expect(tab.get_by_text("None.")).to_be_visible()
+    expect(tab.get_by_text("No TensorBoard is running.")).to_be_visible()
     shown.reload()
-    expect(shown.get_by_text("not running any more")).to_be_visible()
+    expect(shown.get_by_text("no longer running")).to_be_visible()
     assert violations(shown) == []
     tab.get_by_label("Folder", exact=True).fill("/etc")
-    tab.get_by_role("button", name="Look", exact=True).click()
-    expect(tab.get_by_role("alert")).to_contain_text("/etc is outside of the folders")
+    tab.get_by_role("button", name="Show folder").click()
+    expect(tab.get_by_role("alert")).to_contain_text("/etc is outside the allowed")
     for one in (tab, shown):
         assert one.evaluate("window.hacked") is None
 

@@ -153,14 +153,14 @@ def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -
     assert over["id"] == session
     assert over["ending"]["code"] == "idle"
     assert over["ending"]["title"] == "Idle"
-    assert over["ending"]["words"].startswith("Its GPUs were idle for ")
+    assert over["ending"]["words"].startswith("The session's GPUs were idle for ")
     assert over["ending"]["stopped_by"] == "portal"
     assert time.time() >= after["snoozed_until"]
     lines = ask(grace, "audit?action=stop-idle-session").json()["items"]
     assert [(one["actor"], one["owner"], one["target"], one["outcome"]) for one in lines] == [
         ("portal", "ada", f"session {session}", "done")
     ]
-    assert "Its GPUs were idle" in ada.page("/hub/user/ada/")
+    assert "The session's GPUs were idle" in ada.page("/hub/user/ada/")
 
     culled = wait_until(
         "whoever does nothing at all is culled, GPUs or not",

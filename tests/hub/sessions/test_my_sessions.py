@@ -139,8 +139,11 @@ def test_stopped_by_oneself(ada: Person, grace: Person) -> None:
     ada.stop()
     found = ended(ada, item["id"])
     assert found["ending"] == {
-        "code": "stopped", "title": "Stopped", "words": "You stopped it.", "stopped_by": "ada",
-    }  # fmt: skip
+        "code": "stopped",
+        "title": "Stopped",
+        "words": "You stopped the session.",
+        "stopped_by": "ada",
+    }
     # One look may find both the start and the answer; Slurm tells the end in whole seconds.
     assert found["started_at"] <= found["ready_at"] <= found["ended_at"]
     assert found["links"]["open"] is None
@@ -149,7 +152,7 @@ def test_stopped_by_oneself(ada: Person, grace: Person) -> None:
     page = ada.page(found["links"]["launch_again"])
     assert "Python (virtual environment)" in page
     seen = ask(grace, f"sessions/{item['id']}").json()
-    assert seen["ending"]["words"] == "ada stopped it." and not seen["mine"]
+    assert seen["ending"]["words"] == "ada stopped the session." and not seen["mine"]
     assert seen["links"] == {"open": None, "launch_again": None, "launch_suggested": None}
 
 
@@ -159,7 +162,7 @@ def test_stopped_by_an_admin(ada: Person, grace: Person) -> None:
     assert answer.status_code == 200, answer.text
     assert ended(ada, item["id"])["ending"]["words"] == "An administrator (grace) stopped it."
     seen = ask(grace, f"sessions/{item['id']}?log=false").json()
-    assert seen["ending"]["words"] == "You stopped it."
+    assert seen["ending"]["words"] == "You stopped the session."
 
 
 def test_cancelled_in_slurm(demo: Any, ada: Person) -> None:
@@ -186,7 +189,7 @@ def test_out_of_memory(demo: Any, ada: Person) -> None:
     terminal(ada, hog, wait=False)
     found = ended(ada, item["id"])
     assert found["ending"]["code"] == "out_of_memory"
-    assert "It had asked for 400 MB. Its peak was" in found["ending"]["words"]
+    assert "Requested: 400 MB. Peak:" in found["ending"]["words"]
     efficiency = found["efficiency"]
     assert efficiency["memory_asked"] == 400 and efficiency["memory_peak"] > 400
     assert efficiency["memory_source"] == "slurm"
@@ -233,7 +236,7 @@ def test_a_start_that_failed_shows_its_log_as_text(ada: Person, hostile: str) ->
         timeout=90,
     )
     assert found["ending"]["code"] == "start_failed"
-    assert "could not start: its server ended with code 3" in found["ending"]["words"]
+    assert "could not start: its server exited with code 3" in found["ending"]["words"]
     answer = ask(ada, f"sessions/{found['id']}/log")
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     for text in (answer.text, ask(ada, f"sessions/{found['id']}").json()["log"]):

@@ -88,7 +88,7 @@ def test_a_session_from_launch_to_stop(demo: Any, ada: Person) -> None:
     over = measured(database(demo), "ada", job_id)
     assert over.id == record.id
     assert (over.ending_code, over.stopped_by) == ("stopped", "ada")
-    assert over.ending_message == "You stopped it."
+    assert over.ending_message == "You stopped the session."
     assert over.ended_at is not None
     assert over.ready_at == running.ready_at
     assert running.ready_at <= over.ended_at <= time.time() + 1
@@ -96,7 +96,7 @@ def test_a_session_from_launch_to_stop(demo: Any, ada: Person) -> None:
     assert over.peak_memory > 10
     assert over.exit_code is not None
     assert "jupyter" in over.log.lower()
-    assert "You stopped it." in ada.page("/hub/user/ada/")
+    assert "You stopped the session." in ada.page("/hub/user/ada/")
 
 
 def test_stopped_by_an_admin(demo: Any, ada: Person, person: Callable[[str], Person]) -> None:

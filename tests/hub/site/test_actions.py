@@ -145,7 +145,7 @@ def test_an_admin_stops_a_session(
             (a := ask(grace, "POST", f"sessions/{session}/stop")) and a.status_code == 409 and a
         ),
     )
-    assert message(again) == "This session is over already."
+    assert message(again) == "This session has already ended."
     assert log(action="stop-session")["outcome"] == "failed"
 
 
@@ -167,7 +167,7 @@ def test_one_stops_and_opens_ones_own_and_nobody_elses(
         # The same words as for one that never was: nobody learns that it is there.
         forged = ask(ada, "POST", f"sessions/{unknown}/{action}")
         assert (forged.status_code, message(forged)) == (404, message(answer))
-        assert log(action="denied", actor="ada")["detail"].endswith("There is none.")
+        assert log(action="denied", actor="ada")["detail"].endswith("Not found.")
     # A job is on everyone's page, so it is no secret that it is there.
     answer = ask(ada, "POST", f"jobs/{job}/cancel")
     assert answer.status_code == 403
@@ -301,7 +301,7 @@ def test_an_admin_holds_releases_and_cancels(
     wait_until("it is off the page", lambda: ask(grace, "GET", f"jobs/{job}").status_code == 404)
     over = ask(grace, "POST", f"jobs/{job}/hold")
     assert over.status_code == 404
-    assert f"no job {job}" in message(over)
+    assert f"no pending or running job {job}" in message(over)
     assert log(action="hold-job")["outcome"] == "failed"
 
 
@@ -315,7 +315,7 @@ def test_a_job_that_ended_meanwhile(
     demo.run(["scancel", job])
     answer = ask(grace, "POST", f"jobs/{job}/hold")  # the page may still show it
     assert answer.status_code in (404, 409), answer.text
-    assert "already ended" in message(answer) or "no job" in message(answer)
+    assert "already ended" in message(answer) or "no pending or running job" in message(answer)
 
 
 def test_a_running_job_is_not_held(demo: Any, grace: Person, ada: Person) -> None:
@@ -324,7 +324,7 @@ def test_a_running_job_is_not_held(demo: Any, grace: Person, ada: Person) -> Non
     if job:
         answer = ask(grace, "POST", f"jobs/{job}/hold")
         assert answer.status_code == 409
-        assert "does not wait" in message(answer)
+        assert "is not waiting" in message(answer)
 
 
 @pytest.mark.parametrize("id_", ["0", "999999999", "1;id", "%2d%2duser=ada", "1%0a2", "ALL", "-1"])
@@ -598,7 +598,7 @@ def test_a_session_is_stopped_while_the_database_is_gone(demo: Any, postgresql: 
                 (one := ask(grace, "POST", f"sessions/{session}/stop")).status_code == 409 and one
             ),
         )
-        assert message(again) == "This session is over already."
+        assert message(again) == "This session has already ended."
         assert lines(grace, action="stop-session", outcome="failed")
 
 

@@ -27,7 +27,7 @@ for name in ("20-service.py", "30-roles.py"):
     load_subconfig({deploy!r} + "/jupyterhub_config.d/" + name)
 """
 BACK = 10.0  # seconds after there is space again
-RUDE = re.compile("Internal Server Error|internal error|Traceback")
+RUDE = re.compile("Internal Server Error|internal error|service failed|Traceback")
 LAUNCH = {"environment": "python-venv"}
 
 

@@ -131,7 +131,7 @@ async def test_nobody_fills_the_audit_log_which_is_kept_for_ever() -> None:
     assert [line.actor for line in lines].count("grace") == 20
     parts.allowance._people["ada"] = (1.0, 0.0, 50)
     await ask("ada", outcome=Outcome.REFUSED, detail="Why.")
-    assert lines[-1].detail == "50 lines before this one were left out: too many. Why."
+    assert lines[-1].detail == "50 entries before this one were suppressed (rate limit). Why."
 
 
 # -- spreadsheets -------------------------------------------------------------------------------

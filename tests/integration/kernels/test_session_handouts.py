@@ -435,7 +435,7 @@ def test_a_file_of_the_folders_name_is_set_beside(tmp_path: Path, course: Course
     said = student.look()
     assert student.names() == {"a.txt", "week1/b.txt"}
     assert "mine\n" in student.everything()
-    assert "is now" in said
+    assert "was renamed to" in said
 
 
 def test_a_repository_of_the_students_own_is_left_alone(tmp_path: Path, course: Course) -> None:
@@ -445,7 +445,7 @@ def test_a_repository_of_the_students_own_is_left_alone(tmp_path: Path, course: 
     student.write("mine.txt", "mine\n")
     git(student.folder, "add", "-A")
     git(student.folder, "commit", "-q", "-m", "mine")
-    assert "repository of your own" in student.look()
+    assert "your own git repository" in student.look()
     assert student.names() == {"mine.txt"}
     assert not student.brought()
 

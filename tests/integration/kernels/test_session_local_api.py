@@ -305,7 +305,7 @@ async def test_an_answer_that_never_ends_is_given_up(server, played, monkeypatch
 async def test_without_a_service_there_are_still_the_nodes_own_numbers(monkeypatch) -> None:
     found = await Situations(None, {"SLURM_JOB_ID": "7"}).answer()
     assert found["situation"] is None
-    assert found["error"] == "The portal did not tell this session where to ask."
+    assert found["error"] == "The portal's address is not set in this session."
     assert found["local"]["gpus"] == []
 
 

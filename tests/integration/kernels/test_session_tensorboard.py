@@ -152,24 +152,24 @@ def test_folders_outside_the_roots_are_refused_with_a_sentence(server: SessionSe
     (home / "chain").symlink_to("out")
     (home / "file").write_text("")
     for name, words in {
-        "/etc": "/etc is outside of the folders that TensorBoard may show here",
-        "../..": "is outside of the folders",
-        f"{home}-other": "is outside of the folders",
+        "/etc": "/etc is outside the allowed TensorBoard folders",
+        "../..": "is outside the allowed TensorBoard folders",
+        f"{home}-other": "is outside the allowed TensorBoard folders",
         "out": "leads through a symbolic link to /etc, which is outside",
         "out/ssl": "leads through a symbolic link to /etc/ssl",
         "chain": "leads through a symbolic link to /etc",
         "missing": "There is no folder",
         "file": "is not a folder",
         "": "Choose a folder",
-        "a\0b": "not the name of a folder",
-        "x" * 5000: "not the name of a folder",
+        "a\0b": "not a folder name",
+        "x" * 5000: "not a folder name",
         7: "Choose a folder",
     }.items():
         answer = server.ask("POST", "api/running", json={"folders": [name]})
         assert answer.status_code == 400, name
         assert words in answer.json()["message"], answer.text
     answer = server.ask("POST", "api/running", content=r'{"folders": ["\ud800"]}')
-    assert "not the name of a folder" in answer.json()["message"], answer.text
+    assert "not a folder name" in answer.json()["message"], answer.text
     for body in ([], {"folders": []}, {"folders": "missing"}, {"folders": ["."] * 51}):
         assert server.ask("POST", "api/running", json=body).status_code == 400
     assert server.ask("GET", "api/folders?path=/etc").status_code == 400
@@ -264,7 +264,7 @@ def test_a_sentence_says_why_one_ended(python: Path) -> None:
         write_run(server.home / "logs/run")
         board = server.start("logs")
         assert (
-            "MiB of memory, and one TensorBoard may use 64 MiB here"
+            "MiB of memory, more than the limit of 64 MiB"
             in (server.until(board, "ended")["words"])
         )
         assert "may use 64 MiB" in server.get(board).text
@@ -512,7 +512,7 @@ def test_one_that_is_killed_says_so(server: SessionServer) -> None:
     board = server.start("first")
     server.until(board, "ready")
     os.kill(record.read(server.runtime / f"{board['number']}/state.json")["pid"], signal.SIGKILL)
-    assert "memory runs out" in server.until(board, "ended")["words"]
+    assert "ran out of memory" in server.until(board, "ended")["words"]
     assert server.get(board).status_code == 410
     assert server.get(board, "data/runs").status_code == 410
 

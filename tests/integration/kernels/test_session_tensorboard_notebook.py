@@ -87,7 +87,7 @@ async def test_the_magic_keeps_working_through_the_proxy(python: Path) -> None:
         assert f"portal/tensorboard/{board['number']}/" in again and "Reusing" in again
         # Outside of the person's own folders: a sentence in the cell.
         refused = await kernel.run("%tensorboard --logdir /etc")
-        assert "/etc is outside of the folders that TensorBoard may show here" in refused
+        assert "/etc is outside the allowed TensorBoard folders" in refused
         await asyncio.to_thread(server.stop, board)
         assert server.ask("GET", "api/running").json() == {"running": []}
         again = await kernel.run("%tensorboard --logdir logs --port 6006")

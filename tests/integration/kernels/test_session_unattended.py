@@ -518,7 +518,7 @@ def test_too_much_is_said_and_the_error_is_kept() -> None:
     outputs.take("error", {"ename": "E", "evalue": "e", "traceback": []})
     kinds = [one["output_type"] for one in outputs.as_json()]
     assert kinds == ["stream", "stream", "error"]
-    assert "was not kept" in outputs.as_json()[1]["text"]
+    assert "was dropped" in outputs.as_json()[1]["text"]
     assert outputs.size < 1.2 * LARGEST
 
 

@@ -436,7 +436,7 @@ def test_log_holds_no_token(hub: Hub) -> None:
     token = hub.token("ada")
     answer = hub.anyone(Authorization=f"token {token}").get(f"{ENVIRONMENTS}?token={token}")
     assert answer.status_code == 400
-    assert error_of(answer)["message"] == "'token' is not known here; leave it out."
+    assert error_of(answer)["message"] == "'token' is not a known field. Remove it."
     lines = [line for line in hub.log().splitlines() if " portal] " in line]
     assert lines
     assert not any(token in line for line in lines)

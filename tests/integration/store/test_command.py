@@ -83,9 +83,9 @@ def test_status_of_empty_tables(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (["status", "--config=/none.py"], "/none.py does not exist."),
-        (["status", "--url=oracle://a:hunter2@b/c"], "SQLite (sqlite:///FILE) or PostgreSQL"),
+        (["status", "--url=oracle://a:hunter2@b/c"], "SQLite (sqlite:///FILE) and PostgreSQL"),
         (["upgrade", "--url=postgresql://a:hunter2@127.0.0.1:1/c"], "Connection refused"),
-        (["upgrade", "--url=sqlite:////proc/none/x"], "cannot be made or upgraded"),
+        (["upgrade", "--url=sqlite:////proc/none/x"], "cannot be created or upgraded"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_sentence(words: list[str], told: str) -> None:
@@ -143,9 +143,9 @@ async def test_copying(sqlite_url: str, postgres_url: str, back: bool, tmp_path:
 def test_copying_from_nothing(sqlite_url: str, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     for source, words in {
-        "": "Say where to copy from",
+        "": "Name the database to copy from",
         f"sqlite:///{tmp_path}/none": "There is no file",
-        f"sqlite:///{tmp_path}/empty": "has not this version's tables",
+        f"sqlite:///{tmp_path}/empty": "does not have this version's tables",
         "postgresql://a:hunter2@127.0.0.1:1/x": "does not answer",
     }.items():
         done = portal("copy", f"--url={sqlite_url}", f"--source={source}")

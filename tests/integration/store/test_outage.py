@@ -288,7 +288,7 @@ async def test_a_file_of_another_kind_is_left_alone(
     path.write_bytes(rubbish)
     store = make_store(sqlite_url)
     for ask in (store.upgrade, store.sessions.living):
-        with pytest.raises(StoreUnavailable, match="is damaged, or its file is of another kind"):
+        with pytest.raises(StoreUnavailable, match="is damaged, or its file is not a database"):
             await ask()
     assert path.read_bytes() == rubbish
 
@@ -321,7 +321,7 @@ async def test_a_file_that_may_not_be_read(sqlite_url: str, make_store: Make) ->
         store = make_store(sqlite_url)
         with pytest.raises(StoreUnavailable, match="cannot be opened: its file is missing or not"):
             await store.sessions.living()
-        with pytest.raises(StoreUnavailable, match=r"cannot be made or upgraded: .*denied"):
+        with pytest.raises(StoreUnavailable, match=r"cannot be created or upgraded: .*denied"):
             await store.upgrade()
         with pytest.raises(StoreUnavailable):
             await store.revision()
@@ -426,14 +426,14 @@ async def test_after_closing_it_says_so(url: str, make_store: Make) -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("", "no address of a database"),
-        ("portal.sqlite", "no address of a database"),
+        ("", "is not a database URL"),
+        ("portal.sqlite", "is not a database URL"),
         ("mysql://root:hunter2@h/x", "kind 'mysql'"),
         ("postgresql+asyncpg://u:hunter2@h/x", "kind 'postgresql\\+asyncpg'"),
-        ("postgresql://u:hunter2@h:port/x", "no address of a database"),
-        ("sqlite://", "names no plain file"),
-        ("sqlite:///:memory:", "names no plain file"),
-        ("sqlite:///x.db?mode=ro", "names no plain file"),
+        ("postgresql://u:hunter2@h:port/x", "is not a database URL"),
+        ("sqlite://", "must name a regular file"),
+        ("sqlite:///:memory:", "must name a regular file"),
+        ("sqlite:///x.db?mode=ro", "must name a regular file"),
     ],
 )
 def test_wrong_addresses(url: str, words: str) -> None:

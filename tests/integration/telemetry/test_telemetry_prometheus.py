@@ -383,7 +383,7 @@ async def test_another_label_can_name_node_and_index(prometheus: RealPrometheus)
 async def test_a_prometheus_without_this_cluster_says_so(prometheus: RealPrometheus) -> None:
     source = telemetry(prometheus.url)
     await source.refresh(snapshot(other01=4))
-    assert source.error.startswith("Prometheus knows no GPU of these nodes")
+    assert source.error.startswith("Prometheus has no readings of these nodes' GPUs")
 
 
 class Odd(RequestHandler):
@@ -418,10 +418,10 @@ ODD = {
     "an odd sample": (answers(vector({"metric": {}, "value": "x"})), "not understood"),
     "labels that are none": (answers(vector({"metric": [], "value": [1, "1"]})), "understood"),
     "a value that is none": (answers(vector({"metric": {}, "value": [1, "x"]})), "understood"),
-    "nothing": (answers(vector()), "knows no GPU of these nodes"),
+    "nothing": (answers(vector()), "has no readings of these nodes' GPUs"),
     "an error": (answers({"status": "error", "error": "secret"}, 500), "with an error (500)"),
     "bad request": (answers({"status": "error", "error": "parse"}, 400), "with an error (400)"),
-    "no entry": (answers("", 401), "refuses the portal's question (401)"),
+    "no entry": (answers("", 401), "rejects the portal's query (401)"),
     "a redirect": (redirect, "with a redirect (307)"),
 }
 
@@ -527,7 +527,7 @@ async def test_the_token_is_read_anew_and_the_certificate_is_checked(tmp_path: P
         assert tokens[-1] == "Bearer second"
         token.unlink()
         await source.refresh(snapshot())
-        assert "token or authority cannot be read" in source.error
+        assert "token file or CA file cannot be read" in source.error
         assert str(tmp_path) not in source.error
         tokens.clear()
         stranger = telemetry(url)

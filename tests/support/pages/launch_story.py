@@ -79,4 +79,4 @@ def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> Non
     page.get_by_role("dialog").get_by_role("button", name="Stop").click()
     wait_until("squeue has no job of ada's", lambda: living_jobs(demo, "ada") == [])
     # The page follows by itself.
-    expect(page.locator("#ended .entry").first).to_contain_text("You stopped it")
+    expect(page.locator("#ended .entry").first).to_contain_text("You stopped the session")

@@ -223,7 +223,7 @@ async def test_a_session_that_ends_after_a_step_is_seen_to_end(
     site.hub.running.clear()
     await site.hub.tell(
         "student01", "course-deep", SessionState.ENDED, ending_code="stopped",
-        ending_message="ada stopped it.",
+        ending_message="ada stopped the session.",
     )  # fmt: skip
     await site.hub.tell(
         "student02", "course-deep", SessionState.ENDED, ending_code="failed",

@@ -133,7 +133,7 @@ async def test_one_person_has_few_open_requests(site: Site) -> None:
         ({"source": "docker://x\nsecond line"}, "one line"),
         ({"text": "\u202eevil"}, "U+202E"),
         ({"text": "a" * 2001}, "2000"),
-        ({"text": "x", "person": "grace"}, "'person' is not known"),
+        ({"text": "x", "person": "grace"}, "'person' is not a known field"),
     ],
 )
 async def test_what_is_no_request(site: Site, body: dict[str, str], words: str) -> None:

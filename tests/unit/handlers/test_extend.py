@@ -205,7 +205,7 @@ async def test_two_windows_extend_once(site: Site) -> None:
     assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409, 409]
     assert site.slurm.limits == [5400]
     refused = next(answer for answer in answers if answer.status_code == 409)
-    assert "changed meanwhile" in said(refused)
+    assert "time has changed" in said(refused)
 
 
 async def test_two_at_once_who_name_no_end_add_up(site: Site) -> None:
@@ -323,5 +323,5 @@ async def test_where_the_site_does_not_want_it_only_its_admins_may(site: Site) -
     site.parts.extending = Extending(allowed=False)
     answer = await site.own({"minutes": 30})
     assert answer.status_code == 403
-    assert "not extended on this site" in said(answer)
+    assert "cannot be extended on this site" in said(answer)
     assert site.slurm.limits == []

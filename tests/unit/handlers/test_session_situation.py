@@ -136,8 +136,8 @@ def test_the_hint_is_of_what_was_measured_until_now() -> None:
     found = situation_of(record(), job(), known(reports=reports))
     assert found.hint == (
         "Until now: on average 0.2 of 2 GPUs were busy (as reported by the session): 1 GPU may be "
-        "enough. At most 2.0 GB of its 32 GB of memory were used (as reported by the session): "
-        "3 GB should be enough."
+        "enough. The session used at most 2.0 GB of its 32 GB of memory (as reported by the "
+        "session): 3 GB should be enough."
     )
     young = record(started_at=NOW - 300)
     assert situation_of(young, job(), known(reports=reports)).hint == ""

@@ -26,13 +26,13 @@ NODE = {"nodes": ("gpu01",)}
             {"state": "OUT_OF_MEMORY", "memory": 100, "peak_memory": 812},
             "",
             "out_of_memory",
-            "asked for 100 MB. Its peak was 812 MB",
+            "Requested: 100 MB. Peak: 812 MB",
         ),
         (
             {"state": "OUT_OF_MEMORY", "memory": 4096, "peak_memory": 3900},
             "",
             "out_of_memory",
-            "asked for 4.0 GB. The highest that Slurm saw was 3.8 GB",
+            "Requested: 4.0 GB. Highest value sampled by Slurm: 3.8 GB",
         ),
         ({"state": "FAILED", "exit_code": 1}, STEPD, "out_of_memory", "more memory"),
         (
@@ -94,14 +94,16 @@ def test_a_server_that_never_answered_could_not_start() -> None:
         ("OSError: [Errno 28] No space left on device", "A file system is full (No space left"),
         ("OSError: [Errno 122] Disk quota exceeded: '/home'", "is full (Disk quota exceeded)"),
         (f"FATAL: {'x' * 390}", f"{'x' * 200}…."),
-        ("all is well", "ended with code 1 on gpu01."),
+        ("all is well", "exited with code 1 on gpu01."),
     ],
 )
 def test_a_start_that_failed_names_its_cause(log: str, cause: str) -> None:
     job = Job(id="1", state=JobState.FAILED, exit_code=1, nodes=("gpu01",))
     message = explain(job, f"first\n{log}\nlast", ready=False).message
     assert cause in message
-    assert message.startswith("The session could not start: its server ended with code 1 on gpu01.")
+    assert message.startswith(
+        "The session could not start: its server exited with code 1 on gpu01."
+    )
 
 
 @pytest.mark.parametrize("line", [": line 1: /", "memory limit ", "FATAL: ", "\x85"])
@@ -128,11 +130,11 @@ def a_record(code: str, by: str, message: str = "As it was recorded.") -> Sessio
 @pytest.mark.parametrize(
     ("code", "by", "viewer", "words"),
     [
-        ("stopped", "ada", "ada", "You stopped it."),
-        ("stopped", "ada", "grace", "ada stopped it."),
-        ("stopped", "grace", "ada", "An administrator (grace) stopped it."),
-        ("stopped", "grace", "grace", "You stopped it."),
-        ("stopped", "grace", "hopper", "An administrator (grace) stopped it."),
+        ("stopped", "ada", "ada", "You stopped the session."),
+        ("stopped", "ada", "grace", "ada stopped the session."),
+        ("stopped", "grace", "ada", "An administrator (grace) stopped the session."),
+        ("stopped", "grace", "grace", "You stopped the session."),
+        ("stopped", "grace", "hopper", "An administrator (grace) stopped the session."),
         ("stopped", "", "ada", "The session was stopped from the portal."),
         ("cancelled", "alovelace", "ada", "The job was cancelled in Slurm (scancel) by you."),
         (
@@ -154,9 +156,9 @@ def test_who_ended_it_is_said_to_whoever_looks(code: str, by: str, viewer: str, 
 def test_the_message_is_for_the_owner() -> None:
     job = Job(id="1", state=JobState.CANCELLED, user="ada")
     mine = explain(job, "", stopped=True, stopped_by="ada", owner="ada")
-    assert (mine.message, mine.by) == ("You stopped it.", "ada")
+    assert (mine.message, mine.by) == ("You stopped the session.", "ada")
     admins = explain(job, "", stopped=True, stopped_by="grace", owner="ada")
-    assert (admins.message, admins.by) == ("An administrator (grace) stopped it.", "grace")
+    assert (admins.message, admins.by) == ("An administrator (grace) stopped the session.", "grace")
     nobodys = explain(job, "", stopped=True, owner="ada")
     assert (nobodys.message, nobodys.by) == ("The session was stopped from the portal.", "")
     cancelled = job.model_copy(update={"reason": "CancelledBy:root"})

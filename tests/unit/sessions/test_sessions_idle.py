@@ -170,9 +170,9 @@ def test_a_snooze_outlives_a_pause() -> None:
 
 
 def test_there_is_nothing_to_snooze_before_the_warning() -> None:
-    with pytest.raises(Conflict, match="Nothing is about to happen"):
+    with pytest.raises(Conflict, match="not about to be stopped"):
         snoozed(walked((1800, IDLE)), RULES, 1800)
-    with pytest.raises(Conflict, match="Nothing is about to happen"):
+    with pytest.raises(Conflict, match="not about to be stopped"):
         snoozed(walked((1800, BUSY)), RULES, 1800)
     with pytest.raises(Conflict, match="allows no snooze"):
         none = Rules(IdleMode.ON, 3600, 900, 1800, 0, 90)
@@ -351,7 +351,7 @@ def test_the_watch_warns_and_stops_and_says_why() -> None:
     world.go(690)
     ((user, server, reason),) = world.hub.asked
     assert (user, server, reason.code) == ("ada", "", "idle")
-    assert reason.words == "Its GPUs were idle for 1 hour."
+    assert reason.words == "The session's GPUs were idle for 1 hour."
     (line,) = world.lines
     assert (line.actor, line.action, line.target, line.owner, line.outcome, line.detail) == (
         "portal",
@@ -359,7 +359,7 @@ def test_the_watch_warns_and_stops_and_says_why() -> None:
         "session s1",
         "ada",
         Outcome.DONE,
-        "Its GPUs were idle for 1 hour.",
+        "The session's GPUs were idle for 1 hour.",
     )
 
 
@@ -390,7 +390,7 @@ def test_a_mig_gpu_is_unknown_and_never_idle() -> None:
     world = World()
     world.telemetry.used = [0.0, None]
     told = world.go(10_000)
-    assert (told.idle_since, told.unknown) == (None, "There is no reading of each of its GPUs.")
+    assert (told.idle_since, told.unknown) == (None, "Some GPUs of the session have no reading.")
     assert not world.hub.asked
 
 
@@ -423,7 +423,7 @@ def test_a_network_that_is_cut_for_five_minutes_stops_nothing() -> None:
     world.reports = False
     told = world.go(300)
     assert (told.warned, told.idle_since) == (False, None)
-    assert told.unknown == "The session does not say what is done in it."
+    assert told.unknown == "The session does not report its activity."
     world.reports = True
     world.go(3300)
     assert not world.hub.asked
@@ -522,7 +522,7 @@ def test_nothing_is_stopped_before_the_database_has_said_who_snoozes(
     world.idle.log = logging.getLogger("portal-test")
     assert world.go(10_000).unknown == "The portal's database has not answered yet."
     assert not world.hub.asked
-    assert caplog.text.count("Idle GPUs are not watched yet: The database is away.") == 1
+    assert caplog.text.count("Idle GPUs are not checked yet: The database is away.") == 1
 
 
 def test_a_snooze_counts_while_the_database_is_away() -> None:
@@ -565,7 +565,7 @@ def test_a_session_that_waits_for_other_resources_is_left_alone() -> None:
     world = World()
     world.moving = True
     told = world.go(10_000)
-    assert told.exempt == "Its resources are being changed."
+    assert told.exempt == "The session's resources are being changed."
     assert not told.warned and not world.hub.asked
     world.moving = False
     told = world.go(60)
@@ -587,7 +587,7 @@ def test_those_who_are_not_exempt(settings: Any) -> None:
 def test_off_is_off_and_warn_only_tells() -> None:
     off = World(mode="off")
     assert off.go(10_000) == IdleState(mode=IdleMode.OFF)
-    with pytest.raises(Conflict, match="does not look for idle GPUs"):
+    with pytest.raises(Conflict, match="does not check for idle GPUs"):
         asyncio.run(off.idle.snooze("s1"))
     warn = World(mode="warn")
     told = warn.go(10_000)
@@ -606,7 +606,7 @@ def test_sessions_without_gpus_are_no_concern(job: Job) -> None:
     world.jobs["7"] = job
     world.go(10_000)
     assert not world.hub.asked
-    with pytest.raises(Conflict, match="It has no GPUs"):
+    with pytest.raises(Conflict, match="The session has no GPUs"):
         asyncio.run(world.idle.snooze("s1"))
 
 

@@ -79,7 +79,7 @@ def test_a_waiting_session_says_why_and_until_when() -> None:
     item = an_item(a_record(), job=job)
     assert (item.words, item.position, item.expected_start) == ("waits for GPUs", 3, T + 900)
     assert item.time_left is None and item.ending is None
-    assert an_item(a_record()).words == "its job waits"  # Slurm is away
+    assert an_item(a_record()).words == "waiting"  # Slurm is away
 
 
 def test_the_time_that_is_left() -> None:
@@ -99,12 +99,12 @@ def test_an_ended_session_keeps_nothing_of_a_later_job_of_its_id() -> None:
 def test_the_ending_is_worded_for_whoever_looks() -> None:
     stopped = a_record(**{**ENDED, "ending_code": "stopped", "stopped_by": "grace"})
     mine = an_item(stopped).ending
-    assert mine is not None and mine.words == "An administrator (grace) stopped it."
+    assert mine is not None and mine.words == "An administrator (grace) stopped the session."
     hers = an_item(stopped, viewer="grace").ending
-    assert hers is not None and hers.words == "You stopped it."
+    assert hers is not None and hers.words == "You stopped the session."
     odd = an_item(a_record(**{**ENDED, "ending_code": "", "ending_message": ""})).ending
     assert odd is not None and (odd.code, odd.title) == ("unknown", "Unknown")
-    assert odd.words == "Nobody knows how it ended."
+    assert odd.words == "How the session ended is unknown."
 
 
 def test_the_logs_of_an_ended_session_can_be_opened_by_its_owner() -> None:

@@ -185,7 +185,7 @@ def test_the_first_node_of_a_job_is_where_its_server_runs() -> None:
     telemetry = Telemetry()
     telemetry.take(one, report({"utilization": 50}), time.time())
     assert set(telemetry.readings(snapshot(one))) == {("gpu01", 2)}
-    with pytest.raises(InvalidRequest, match="2 GPUs, and job 7 has 1"):
+    with pytest.raises(InvalidRequest, match="2 GPUs, but job 7 has 1"):
         telemetry.take(one, report({}, {}), time.time())
 
 
@@ -201,7 +201,7 @@ def test_a_report_ends_with_its_job() -> None:
 @pytest.mark.parametrize(
     ("gpus", "words"),
     [
-        ([{}, {}, {}], "3 GPUs, and job 7 has 2"),
+        ([{}, {}, {}], "3 GPUs, but job 7 has 2"),
         ([{"index": 0}, {"index": 0}], "the same 'index'"),
         ([{"minor": 4}, {"minor": 4}], "the same 'minor'"),
         ([{"uuid": "GPU-1"}, {"uuid": "GPU-1"}], "the same 'uuid'"),
@@ -216,7 +216,7 @@ def test_a_report_that_cannot_be_is_refused(gpus: list[dict], words: str) -> Non
 
 
 def test_a_job_without_gpus_reports_none() -> None:
-    with pytest.raises(InvalidRequest, match="1 GPUs, and job 7 has 0"):
+    with pytest.raises(InvalidRequest, match="1 GPUs, but job 7 has 0"):
         Telemetry().take(job(gpus=0, gpu_indexes={}), report({}), time.time())
     Telemetry().take(job(gpus=0, gpu_indexes={}), report(memory_used=5), time.time())
 

@@ -2,28 +2,28 @@
 
 export const prefix = document.body.dataset.prefix;
 
-// As JupyterLab has it: the cookie as it is now, since another page may have renewed it.
+// The current cookie, as in JupyterLab: another page may have renewed it.
 function xsrf() {
   return document.cookie.match("\\b_xsrf=([^;]*)\\b")?.[1] ?? document.body.dataset.xsrf;
 }
 
-// Answers with the JSON; throws an Error with the sentence of the answer.
+// Returns the JSON response; throws an Error with its message.
 export async function call(path, { method = "GET", body } = {}) {
-  // Also to read: JupyterHub takes its cookie for a script's request only together with this token.
+  // Also for GET: JupyterHub accepts its cookie from a script only together with this token.
   const headers = { "X-XSRFToken": xsrf() };
   if (body) headers["Content-Type"] = "application/json";
   let answer;
   try {
     answer = await fetch(`${prefix}api/${path}`, { method, headers, body: body && JSON.stringify(body) });
   } catch {
-    throw new Error("The session does not answer. It is asked again.");
+    throw new Error("The session does not answer. Retrying…");
   }
   if (answer.status === 204) return null;
   let content = {};
   try {
     content = await answer.json();
   } catch {
-    // An answer of the proxy or the Hub: its status has to do.
+    // A response of the proxy or the Hub: only its status is known.
   }
   if (!answer.ok) {
     const error = new Error(content.message || `The session answered with ${answer.status}.`);
@@ -56,7 +56,7 @@ export function size(bytes) {
 
 export function words(board) {
   if (board.state === "starting") return "Starting…";
-  if (board.state === "ended") return board.words || "It is not running any more.";
+  if (board.state === "ended") return board.words || "TensorBoard is no longer running.";
   const files = `${board.files} event file${board.files === 1 ? "" : "s"}`;
   if (board.state === "reading") {
     return board.total ? `Reading ${files}: ${size(board.read)} of ${size(board.total)}` : `Looking for event files: ${board.files} so far`;

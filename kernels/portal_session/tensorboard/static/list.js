@@ -1,4 +1,4 @@
-// The page of a session's TensorBoards: what runs, and choosing folders for another one.
+// The page of a session's TensorBoards: the running ones, and a folder picker for a new one.
 
 import { call, el, prefix, words } from "./api.js";
 
@@ -23,14 +23,14 @@ function show(boards) {
   shown = now;
   const focused = document.activeElement?.dataset?.key;
   byId("nothing").hidden = boards.length > 0;
-  byId("nothing").textContent = "None.";
+  byId("nothing").textContent = "No TensorBoard is running.";
   byId("running").replaceChildren(...boards.map(item));
   if (focused) document.querySelector(`[data-key="${focused}"]`)?.focus();
 }
 
 function item(board) {
   const skipped = board.skipped.length
-    ? el("p", { class: "quiet" }, `Left alone, because they lead out of your folders: ${board.skipped.join(", ")}`)
+    ? el("p", { class: "quiet" }, `Skipped, because they lead outside your folders: ${board.skipped.join(", ")}`)
     : null;
   return el(
     "li",
@@ -78,15 +78,15 @@ async function browse(path) {
     const into = (name, target, label) => el("button", { type: "button", class: "link", "aria-label": label, onclick: () => browse(target) }, name);
     const rows = found.folders.map((name) => {
       const target = `${here === "/" ? "" : here}/${name}`;
-      const box = el("input", { type: "checkbox", "aria-label": `Choose ${name}`, onchange: () => choose(target, box.checked) });
+      const box = el("input", { type: "checkbox", "aria-label": `Select ${name}`, onchange: () => choose(target, box.checked) });
       box.checked = chosen.has(target);
-      return el("li", {}, box, into(name, target, `Look into ${name}`));
+      return el("li", {}, box, into(name, target, `Open folder ${name}`));
     });
-    const above = found.parent ? [el("li", {}, into("..", found.parent, "Look into the folder above"))] : [];
-    const roots = found.roots.filter((root) => root !== here && found.parent === null).map((root) => el("li", {}, into(root, root, `Look into ${root}`)));
+    const above = found.parent ? [el("li", {}, into("..", found.parent, "Open parent folder"))] : [];
+    const roots = found.roots.filter((root) => root !== here && found.parent === null).map((root) => el("li", {}, into(root, root, `Open folder ${root}`)));
     byId("folders").replaceChildren(...above, ...roots, ...rows);
-    const files = found.event_files ? `${found.event_files} event file${found.event_files === 1 ? "" : "s"} directly in it. ` : "";
-    byId("inside").textContent = files + (found.more ? `The first ${found.folders.length} folders are shown: type the path of another one.` : rows.length ? "" : "No folders in it.");
+    const files = found.event_files ? `${found.event_files} event file${found.event_files === 1 ? "" : "s"} in this folder. ` : "";
+    byId("inside").textContent = files + (found.more ? `Only the first ${found.folders.length} folders are shown. Type the path of another folder.` : rows.length ? "" : "No subfolders.");
     showChosen();
   } catch (error) {
     byId("trouble").textContent = error.message;
@@ -101,9 +101,9 @@ function choose(path, wanted) {
 
 function showChosen() {
   const rows = [...chosen].map((path) =>
-    el("li", {}, el("code", {}, path), el("button", { type: "button", class: "link", "aria-label": `Do not choose ${path}`, onclick: () => { choose(path, false); browse(here); } }, "×")),
+    el("li", {}, el("code", {}, path), el("button", { type: "button", class: "link", "aria-label": `Deselect ${path}`, onclick: () => { choose(path, false); browse(here); } }, "×")),
   );
-  byId("chosen").replaceChildren(...(rows.length ? rows : [el("li", { class: "quiet" }, "The folder above, ", el("code", {}, here))]));
+  byId("chosen").replaceChildren(...(rows.length ? rows : [el("li", { class: "quiet" }, "Current folder: ", el("code", {}, here))]));
 }
 
 byId("go").addEventListener("submit", (event) => {
@@ -114,7 +114,7 @@ byId("go").addEventListener("submit", (event) => {
 byId("open").addEventListener("submit", async (event) => {
   event.preventDefault();
   byId("trouble").textContent = "";
-  // Opened now, since a browser lets a page open another only while it is clicked.
+  // Opened now: a browser allows new windows only during a click.
   const page = window.open("", "_blank");
   try {
     const folders = chosen.size ? [...chosen] : [byId("path").value || here];

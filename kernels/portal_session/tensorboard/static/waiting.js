@@ -1,4 +1,4 @@
-// Until a TensorBoard answers: says how far it is, then shows it.
+// Shows the progress until a TensorBoard answers, then opens it.
 
 import { call, prefix, words } from "./api.js";
 
@@ -40,8 +40,8 @@ async function openAgain() {
   }
 }
 
-// TensorBoard looks for new data by itself only when told to, and a person who trains wants to see
-// the curve grow. Whoever has chosen otherwise in its settings keeps that.
+// Turn on TensorBoard's automatic reload, so that curves of a running training update. A user's own
+// setting is kept.
 try {
   const key = "_tb_global_settings";
   if (localStorage.getItem(key) === null) localStorage.setItem(key, JSON.stringify({ autoReload: true }));

@@ -406,7 +406,11 @@ async def test_what_an_earlier_hub_could_not_write(make: Make, path: Path, slurm
         ),
         # A stop comes after what Slurm knows better.
         (
-            {"ending_code": "stopped", "ending_message": "You stopped it.", "stopped_by": "ada"},
+            {
+                "ending_code": "stopped",
+                "ending_message": "You stopped the session.",
+                "stopped_by": "ada",
+            },
             {"state": JobState.OUT_OF_MEMORY},
             Ending(code="out_of_memory", message="Too much.", log="end"),
             ("out_of_memory", "Too much.", "ada", "end"),
@@ -431,8 +435,8 @@ def test_the_reason_that_counts(
 @pytest.mark.parametrize(
     ("by", "ready", "answers", "came_back", "code", "words"),
     [
-        ("ada", False, True, False, "stopped", "You stopped it."),
-        ("grace", True, True, False, "stopped", "An administrator (grace) stopped it."),
+        ("ada", False, True, False, "stopped", "You stopped the session."),
+        ("grace", True, True, False, "stopped", "An administrator (grace) stopped the session."),
         ("", False, True, False, "start_failed", "not become ready in time"),
         ("", True, False, False, "start_failed", "did not answer the Hub within 9 seconds"),
         ("", True, False, True, "failed", "After a restart of the Hub"),

@@ -23,7 +23,7 @@ from portal.sessions.ending import TITLES, Ending, explain, words_for
 from spawners.lifecycle import culler, stop_reason
 from spawners.lifecycle.reconciler import ended
 
-IDLE = StopReason(code=StopCode.IDLE, words="Its GPUs were idle for 2 hours.")
+IDLE = StopReason(code=StopCode.IDLE, words="The session's GPUs were idle for 2 hours.")
 
 
 def handler(who: Any, db: Any = None, **headers: str) -> Any:
@@ -125,7 +125,7 @@ def why_ended(why: StopReason | None, by: str = "portal") -> Ending:
 
 def test_the_ending_says_it() -> None:
     assert why_ended(IDLE) == Ending(code="idle", message=IDLE.words, by="portal")
-    assert why_ended(None, "grace").message == "An administrator (grace) stopped it."
+    assert why_ended(None, "grace").message == "An administrator (grace) stopped the session."
 
 
 def record(**more: Any) -> SessionRecord:
@@ -161,7 +161,7 @@ def test_an_ordinary_stop_is_as_it_was() -> None:
     job = Job(id="7", state=JobState.CANCELLED, nodes=("gpu01",), end_time=9.0)
     stopped = record(ending_code="stopped", stopped_by="ada")
     over = ended(stopped, job, explain(job, "", stopped=True, stopped_by="ada", owner="ada"))
-    assert (over.ending_code, words_for(over, "ada")) == ("stopped", "You stopped it.")
+    assert (over.ending_code, words_for(over, "ada")) == ("stopped", "You stopped the session.")
 
 
 # -- the idle culler ------------------------------------------------------------------------------

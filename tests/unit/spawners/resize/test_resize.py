@@ -332,7 +332,7 @@ async def test_it_is_too_late_to_call_it_off(
     with pytest.raises(Conflict, match="too late"):
         await spawner.moving.cancel(by)
     # Its old job may end in these seconds: the new one takes its place all the same.
-    assert spawner.moving.session_over(Ending(code="stopped", message="You stopped it."))
+    assert spawner.moving.session_over(Ending(code="stopped", message="You stopped the session."))
     saving.set()
     await until(lambda: state(spawner) is MoveState.DONE)
 
