@@ -224,5 +224,5 @@ async def _with_gpus(plan: Plan, wanted: Wanted, ask: Callable[[Wanted], Awaitab
     return ""
 
 
-def _was_removed(row: CourseReservation) -> bool:
+def _was_removed(row: KeptReservation) -> bool:
     return row.message.startswith((_REMOVED, _REMOVED_BEFORE))
