@@ -389,7 +389,7 @@ def test_one_button_and_the_tile_of_a_real_session(demo: Any, page: Any) -> None
         dialog.get_by_role("button", name="Extend…").click()
         page.get_by_label("Extend by", exact=True).select_option("30")
         page.get_by_role("button", name="Extend", exact=True).click()
-        expect(page.locator("#board-toasts")).to_contain_text("time is up at")
+        expect(page.locator("#board-toasts")).to_contain_text("now ends at")
         dialog.get_by_role("button", name="Stop…").click()
         page.get_by_role("button", name="Stop", exact=True).click()
         expect(mine).to_contain_text("not started")
