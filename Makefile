@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE  # with it, each process of the suite would com
 BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 
-.PHONY: run stop status reset unit test bench lint docs clean
+.PHONY: run stop status reset unit test bench lint docs pictures clean
 .DEFAULT_GOAL := run
 
 run:
@@ -50,6 +50,10 @@ lint:
 docs:
 	@sh deploy/install.sh test
 	@exec "$(BIN)/python" -m docs.reference $(ARGS)
+
+pictures:
+	@sh deploy/install.sh test
+	@exec "$(BIN)/python" -m docs.pictures $(ARGS)
 
 clean:
 	@rm -rf build dist .pytest_cache .ruff_cache .mypy_cache
