@@ -15,7 +15,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -134,6 +134,13 @@ class Store:
             new.unlink()
             raise
 
+    def keep(self, files: Iterable[Original]) -> None:
+        """Remove all copies but those of ``files``. Raises OSError."""
+        keys = {file.key for file in files}
+        for copy in self._folder.iterdir() if self._folder.exists() else ():
+            if copy.name.partition(".")[0] not in keys:
+                copy.unlink()
+
     def _path(self, file: Original, coding: str) -> Path:
         return self._folder / f"{file.key}.{coding}"
 
@@ -171,8 +178,8 @@ def originals(folders: list[Path]) -> Iterator[Original]:
 
 
 def fill(store: Store, folders: list[Path]) -> int:
-    """Put what is missing into ``store``, on all cores; return how many files have copies. Raises
-    OSError."""
+    """Put what is missing into ``store``, on all cores, and remove what is of other files; return
+    how many files have copies. Raises OSError."""
 
     def copy(file: Original) -> None:
         missing = [coding for coding in codings() if store.read(file, coding) is None]
@@ -180,8 +187,12 @@ def fill(store: Store, folders: list[Path]) -> int:
         for coding in missing:
             store.write(file, coding, compress(content, coding, _AHEAD))
 
+    files = list(originals(folders))
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-        return len(list(threads.map(copy, originals(folders))))
+        for _ in threads.map(copy, files):  # so that an error is raised
+            pass
+    store.keep(files)
+    return len(files)
 
 
 def main() -> None:

@@ -279,7 +279,8 @@ class _Build:
     def _compile(
         self, apptainer: Apptainer, root: Path, folder: Path, found: Found, added: Added
     ) -> None:
-        """Bytecode by the image's own Pythons, which no session could keep."""
+        """Bytecode by the image's own Pythons and JupyterLab's files compressed, which no session
+        could keep for all."""
         binds = {str(folder): definition.PREFIX}
         # First, since compiling takes longest: what cannot run here is said at once.
         if added.python:
@@ -297,6 +298,9 @@ class _Build:
         for python, place in folders.items():
             if python:
                 apptainer.execute(root, [python, *words, place], binds=binds, limit=1800)
+        if added.python:  # a wheel of before has no such module, and its server does without
+            words = ["-I", "-m", "portal_session.compression"]
+            apptainer.execute(root, [added.python, *words], binds=binds, limit=1800)
 
     def _verify(self, apptainer: Apptainer, image: Path, found: Found, added: Added) -> None:
         own = found.python3

@@ -130,6 +130,22 @@ def test_filling_copies_all_that_is_worth_it(script: Path, tmp_path: Path) -> No
     assert gzip.decompress(ahead.read(known(script), "gzip") or b"") == TEXT
 
 
+def test_filling_again_removes_what_is_of_another_version(script: Path, tmp_path: Path) -> None:
+    ahead = Store(tmp_path / "environment", personal=False)
+    compression.fill(ahead, [script.parent])
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "environment").iterdir()}
+    new = script.with_name(f"5361.{HASH[::-1]}.js")
+    new.write_bytes(TEXT)
+    compression.fill(ahead, [script.parent])
+    after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "environment").iterdir()}
+    assert len(after) == 4
+    assert before.items() <= after.items()  # not made anew
+    script.unlink()
+    compression.fill(ahead, [script.parent])
+    left = {path.name for path in (tmp_path / "environment").iterdir()}
+    assert left == after.keys() - before.keys()
+
+
 def copy_of(script: Path, store: Store, tmp_path: Path) -> Path:
     store.write(known(script), "br", b"a copy")
     assert store.read(known(script), "br") == b"a copy"
