@@ -39,8 +39,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
     stores = [environment_store(), personal_store(os.environ)]
     app.web_app.settings["portal_static_files"] = Copies([store for store in stores if store])
     base = app.web_app.settings["base_url"]
-    page = functools.partial(CompressedPage, prefix=f"{base}lab")
-    app.web_app.transforms.append(page)
+    answers = functools.partial(CompressedAnswers, prefix=f"{base}lab/api/")
+    app.web_app.transforms.append(answers)
     # Extensions that are loaded later add routes too.
     app.io_loop.add_callback(replace_handlers, app.web_app.default_router.rules)
 
@@ -142,22 +142,22 @@ class StaticFiles(FileFindHandler):
         return super().get_content(abspath, start, end) if self._copy is None else self._copy
 
 
-class CompressedPage(GZipContentEncoding):
-    """Compression of JupyterLab's page and of the settings and themes that it loads next.
+class CompressedAnswers(GZipContentEncoding):
+    """Compression of the settings, translations and themes that JupyterLab's page loads.
 
-    Not of the whole API: beside what somebody else can have put into a file, the size of an answer
-    would tell of what is secret in it (BREACH). There are no secrets below ``prefix``.
+    Not of the page, which holds a token and words of its address, and not of the whole API: where
+    somebody else can choose a part of an answer, its size tells of what is secret in it (BREACH).
     """
 
     def __init__(self, request: Any, prefix: str) -> None:
         super().__init__(request)
-        self._ours = request.path == prefix or request.path.startswith(f"{prefix}/")
+        self._ours = request.path.startswith(prefix)
         self._gzipping = self._gzipping and self._ours
 
     def transform_first_chunk(
         self, status_code: int, headers: Any, chunk: bytes, finishing: bool
     ) -> tuple[int, Any, bytes]:
-        """Compress an answer to a page; leave all others as they are."""
+        """Compress an answer below the prefix; leave all others as they are."""
         if not self._ours or status_code != 200:
             self._gzipping = False
             return status_code, headers, chunk
