@@ -244,6 +244,14 @@ def test_jupyter_servers_handler_is_replaced_in_all_routes() -> None:
     assert named.handler_class is static_files.StaticFiles
 
 
+def test_nobody_has_to_log_in_for_a_script() -> None:
+    """As with jupyter_server's own, where a site forbids all that is not marked."""
+    mark = "__allow_unauthenticated"
+    theirs, ours = static_files.FileFindHandler, static_files.StaticFiles
+    for method in ("get", "head"):
+        assert getattr(getattr(ours, method), mark) is getattr(getattr(theirs, method), mark)
+
+
 # -- what the page names ---------------------------------------------------------------------------
 
 
