@@ -21,6 +21,7 @@ _EXTENSIONS = (
     "course.handouts",  # after local_api, whose situation it looks at
     "handover",
     "page",
+    "static_files",
     "starters",
     "tensorboard",
     "program",

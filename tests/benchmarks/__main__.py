@@ -21,6 +21,7 @@ from . import (
     images,
     lab,
     launch_page,
+    line,
     page,
     paint,
     patches,
@@ -36,8 +37,9 @@ from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
 
 PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
-    "lab": lab.measure,  # these six first: see _OWN_HUB
+    "lab": lab.measure,  # these seven first: see _OWN_HUB
     "paint": paint.measure,
+    "line": line.measure,
     "launch": launch_page.measure,
     "images": images.measure,
     "builds": builds.measure,
@@ -62,6 +64,7 @@ ORDER = (
     "pending",
     "lab",
     "paint",
+    "line",
     "launch",
     "images",
     "builds",
@@ -73,10 +76,11 @@ ORDER = (
     *ALONE,
 )
 # These use the demo's Hub; the others measure separate Hubs.
-_OWN_HUB = ("lab", "paint", "launch", "images", "builds", "class-lab")
+_OWN_HUB = ("lab", "paint", "line", "launch", "images", "builds", "class-lab")
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
+    "line": tuple(f"{line.WHAT}: {words}" for words, _ in line.VISITS.values()),
     "launch": (launch_page.WHAT,),
     "images": images.WHAT,
     "builds": (builds.WHAT,),

@@ -8,7 +8,7 @@ import statistics
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +82,14 @@ def submit_by_hand(
     environment: Environment,
     wanted: Mapping[str, Any],
     partition: str = "cpu",
+    server: Sequence[str] = (),
 ) -> str:
-    """Submit the job of a server as ``who``; return its id. It posts its port to /posted/WHO."""
+    """Submit the job of a server as ``who``; return its id. It posts its port to /posted/WHO,
+    unless ``server`` is the command of another."""
     state = cluster.state
     resources = Resources(**wanted, partition=partition)
     home = f"{state['homes']}/{who}"
-    server = {
+    variables = {
         "JUPYTERHUB_API_URL": f"{cluster.responder_url}/posted/{who}",
         "JUPYTERHUB_API_TOKEN": "none",
         "JUPYTERHUB_ALLOW_TOKEN_IN_URL": "1",
@@ -103,8 +105,10 @@ def submit_by_hand(
         "LANG": "C.UTF-8",
     }
     env = {"PORTAL_KIND": str(environment.kind)}
-    env |= {f"APPTAINERENV_{name}": value for name, value in server.items()}
-    command = session_command(environment, resources, home=home, apptainer=state["apptainer"])
+    env |= {f"APPTAINERENV_{name}": value for name, value in variables.items()}
+    command = session_command(
+        environment, resources, home=home, apptainer=state["apptainer"], server=server
+    )
     options = sbatch_options(resources, name="by-hand", output="/dev/null", directory=home)
     done = cluster.running.run(
         ["sbatch", "--parsable", *options, str(session_script()), *command], who, env

@@ -2,6 +2,7 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import course from './course';
+import launcher from './launcher';
 import move from './move';
 import outputs from './outputs';
 import status from './status';
@@ -12,7 +13,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   ...tensorboard,
   ...move,
   ...outputs,
-  ...course
+  ...course,
+  ...launcher
 ];
 
 export default plugins;

@@ -280,7 +280,8 @@ class _Build:
     def _compile(
         self, apptainer: Apptainer, root: Path, folder: Path, found: Found, added: Added
     ) -> None:
-        """Compile bytecode with the image's own Pythons: no session could keep it."""
+        """Compile bytecode with the image's own Pythons and compress JupyterLab's files: no session
+        could keep either."""
         binds = {str(folder): definition.PREFIX}
         # First, since compiling takes longest: a server that cannot run is reported at once.
         if added.python:
@@ -298,6 +299,9 @@ class _Build:
         for python, place in folders.items():
             if python:
                 apptainer.execute(root, [python, *args, place], binds=binds, limit=1800)
+        if added.python:  # an older wheel has no such module, and its server does without
+            args = ["-I", "-m", "portal_session.compression"]
+            apptainer.execute(root, [added.python, *args], binds=binds, limit=1800)
 
     def _verify(self, apptainer: Apptainer, image: Path, found: Found, added: Added) -> None:
         own = found.python3

@@ -180,6 +180,7 @@ def test_a_student_has_one_button(
     for student in STUDENTS:
         page = visit(student)
         page.goto(f"{demo.url}/services/portal/sessions")
+        expect(page.locator("#living")).not_to_have_attribute("aria-busy", "true")
         page.get_by_role("link", name=re.compile(f"(Start|Open|progress) {TITLE}")).first.click()
         page.wait_for_url(re.compile(f"/user/{student}/{SERVER}/lab"), timeout=START)
         expect(page.locator("#jp-main-statusbar")).to_contain_text("Raise hand", timeout=START)

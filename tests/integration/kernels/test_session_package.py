@@ -15,9 +15,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import brotli
 import pytest
 from certipy import Certipy
-from tornado.httpclient import AsyncHTTPClient, HTTPError
+from tornado.httpclient import AsyncHTTPClient, HTTPError, HTTPRequest
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPServerRequest
 from tornado.testing import bind_unused_port
@@ -232,15 +233,26 @@ async def test_internal_ssl_goes_both_ways(installed, tmp_path):
 
 
 async def test_a_browser_keeps_the_files_of_extensions(installed, tmp_path):
-    """Or it would ask the session for each of them again whenever Lab is loaded."""
+    """Or it would ask the session for each of them again whenever Lab is loaded. They are sent
+    compressed, to anyone: a page asks for them before somebody has logged in, too."""
+    name = "@data-scientist-portal/session"
+    package = installed.parents[1] / f"share/jupyter/labextensions/{name}/package.json"
+    entry = json.loads(package.read_text())["jupyterlab"]["_build"]["load"]
     async with a_hub([]) as (hub, api):
         log = tmp_path / "log"
         with a_session(installed, session_environment(tmp_path, api), log):
             await asyncio.wait_for(hub.accepted.wait(), PATIENCE)
             port = json.loads(hub.posts[0][1].body)["port"]
-            place = f"http://127.0.0.1:{port}{PREFIX}lab/extensions/@data-scientist-portal/session/package.json?v=1"
-            answer = await AsyncHTTPClient().fetch(place)
-            assert "no-cache" not in answer.headers.get("Cache-Control", ""), log.read_text()
+            place = f"http://127.0.0.1:{port}{PREFIX}lab/extensions/{name}/{entry}"
+            request = HTTPRequest(
+                place,
+                headers={"Accept-Encoding": "br"},
+                decompress_response=False,  # or tornado asks for gzip
+                follow_redirects=False,
+            )
+            answer = await AsyncHTTPClient().fetch(request)
+            assert "immutable" in answer.headers["Cache-Control"], log.read_text()
+            assert brotli.decompress(answer.body) == (package.parent / entry).read_bytes()
 
 
 async def test_sigterm_ends_it(installed, tmp_path):

@@ -1,0 +1,31 @@
+/**
+ * The launcher as soon as the page stands. JupyterLab opens it when the workspace that it has just
+ * loaded is saved again, half a second and two answers of the server later (4.6: `loadState` in
+ * apputils-extension, for which `restoreBrowser` in filebrowser-extension waits).
+ */
+import { ILabShell, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { PageConfig } from '@jupyterlab/coreutils';
+
+const CREATE = 'launcher:create';
+// With these in its address the page opens something else, or loads itself again.
+const OTHER = ['reset', 'clone', 'file-browser-path'];
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: '@data-scientist-portal/session:launcher',
+  description: 'Opens the launcher as soon as the page stands.',
+  autoStart: true,
+  optional: [ILabShell],
+  activate: (app, shell: ILabShell | null) => {
+    const asked = new URLSearchParams(window.location.search);
+    if (!shell || PageConfig.getOption('treePath') || OTHER.some(name => asked.has(name))) {
+      return;
+    }
+    void app.restored.then(() => {
+      if (shell.isEmpty('main') && app.commands.hasCommand(CREATE)) {
+        void app.commands.execute(CREATE);
+      }
+    });
+  }
+};
+
+export default [plugin];
