@@ -62,7 +62,7 @@ class Running:
         if user is None:
             variables |= {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
             return [*enter, "--", "env", "-i", *_pairs({**variables, **(env or {})}), *argv]
-        account = self._account(user)
+        account = _account(state["pid"], user)
         become = ["setpriv", f"--reuid={account[2]}", f"--regid={account[3]}"]
         # --init-groups reads the group file of the namespace: setpriv runs inside it.
         become += ["--init-groups"] if user != "root" else ["--clear-groups"]
@@ -118,13 +118,15 @@ class Running:
             raise PortalError(response["error"])
         return response
 
-    def _account(self, user: str) -> list[str]:
-        with contextlib.suppress(OSError):
-            for line in (self.home.demo / "etc" / "passwd").read_text().splitlines():
-                fields = line.split(":")
-                if fields[0] == user:
-                    return fields
-        raise NotFound(f"'{user}' is not an account of this demo.")
+
+def _account(pid: int, user: str) -> list[str]:
+    """Return the fields of ``user`` in the passwd file that the process ``pid`` of a demo sees."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/root/etc/passwd").read_text().splitlines():
+            fields = line.split(":")
+            if fields[0] == user:
+                return fields
+    raise NotFound(f"'{user}' is not an account of this demo.")
 
 
 def _pairs(env: Mapping[str, str]) -> list[str]:

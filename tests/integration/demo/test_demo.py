@@ -276,6 +276,16 @@ def test_a_package_with_an_account_is_installed_meanwhile(people: Demo) -> None:
     assert "package:" not in Path("/etc/passwd").read_text()
 
 
+def test_a_command_runs_as_an_account_that_was_made_in_the_demo(people: Demo) -> None:
+    """The benchmarks' people are made so; the file from which /etc was made lacks them."""
+    line = "late:x:6199:6199:Late:/tmp:/bin/sh\n"
+    people.run(["tee", "-a", "/etc/passwd"], input=line)
+    try:
+        assert people.run(["id", "-u"], user="late").stdout.strip() == "6199"
+    finally:
+        people.run(["sed", "-i", "/^late:/d", "/etc/passwd"])
+
+
 def test_the_hosts_accounts_are_not_touched(people: Demo) -> None:
     assert people.run(["id", "-u", "ada"], user="ada").stdout.strip() == "6101"
     for name in ("passwd", "group", "shadow"):
