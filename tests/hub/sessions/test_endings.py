@@ -43,7 +43,7 @@ def test_out_of_memory(demo: Any, ada: Person) -> None:
     hog = "python3 -c 'import time; x = bytes([1]) * 10**9; time.sleep(99)'"
     terminal(ada, hog, wait=False)
     page = wait_for_end(ada)
-    assert "more memory than it requested" in page
+    assert "more memory than requested" in page
     assert "400 MB" in page
 
 

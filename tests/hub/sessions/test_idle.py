@@ -160,7 +160,7 @@ def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -
     assert [(one["actor"], one["owner"], one["target"], one["outcome"]) for one in lines] == [
         ("portal", "ada", f"session {session}", "done")
     ]
-    assert "The session's GPUs were idle" in ada.page("/hub/user/ada/")
+    assert "GPUs were idle" in ada.page("/hub/user/ada/")
 
     culled = wait_until(
         "whoever does nothing at all is culled, GPUs or not",

@@ -221,7 +221,7 @@ def test_two_at_once_and_calling_it_off(demo: Any, moving: Moving, full: Any) ->
     off = ask(moving.ada, "DELETE", f"sessions/{session}/move")
     assert off.status_code == 200, off.text
     assert off.json()["state"] == "cancelled"
-    assert "You called" in off.json()["words"]
+    assert "You cancelled" in off.json()["words"]
     wait_until("its job is cancelled", lambda: not job_state(demo, job_id))
     assert moving.job_id == before
     assert ask(moving.ada, "DELETE", f"sessions/{session}/move").status_code == 409

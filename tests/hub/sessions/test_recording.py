@@ -104,7 +104,7 @@ def test_stopped_by_an_admin(demo: Any, ada: Person, person: Callable[[str], Per
     stop(ada, token_of(person("grace")))
     record = closed(database(demo), "ada", job_id)
     assert (record.ending_code, record.stopped_by) == ("stopped", "grace")
-    assert "An administrator (grace) stopped it." in ada.page("/hub/user/ada/")
+    assert "An administrator (grace) stopped the session." in ada.page("/hub/user/ada/")
 
 
 def test_stopped_by_an_admin_through_the_service(demo: Any, ada: Person) -> None:
