@@ -51,7 +51,7 @@ def test_the_tasks_of_a_session_take_few_clicks(demo: Any, ada: Person, page: An
     page.goto(f"{demo.url}/services/portal/catalog")
     with clicks.at_most(2, "see why the last session ended"):
         page.get_by_role("link", name="Sessions", exact=True).click()
-        expect(page.locator("#ended .entry").first).to_contain_text("You stopped it")
+        expect(page.locator("#ended .entry").first).to_contain_text("You stopped the session")
 
     with clicks.at_most(3, "start it again with other GPUs"):
         page.locator("#ended .entry").first.get_by_role("link", name="Launch again").click()
