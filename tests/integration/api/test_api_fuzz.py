@@ -54,6 +54,7 @@ NOBODYS = {
     "/sessions/{session_id}/extend": {"session_id": "nobodys"},
     "/sessions/{session_id}/snooze": {"session_id": "nobodys"},
     "/sessions/{session_id}/move": {"session_id": "nobodys"},
+    "/servers/{server}": {"server": "nobodys"},
     "/registries/{registry}": {"registry": "nobodys.invalid"},
     "/own-environments/{environment}": {"environment": "nobodys"},
     "/own-environments/{environment}/test": {"environment": "nobodys"},

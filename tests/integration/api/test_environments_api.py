@@ -363,7 +363,7 @@ def test_ten_megabytes_are_refused_in_words(demo: Any, grace: Caller) -> None:
             timeout=60,
             trust_env=False,
         )
-        assert refused(answer, 413) == "The request is too large: at most 1048576 bytes are read."
+        assert refused(answer, 413) == "The request is too large. The limit is 1048576 bytes."
     with contextlib.suppress(httpx.HTTPError):
         assert httpx.post(
             f"{demo.url}{API}environments", content=b"x" * 70 * MIB, trust_env=False

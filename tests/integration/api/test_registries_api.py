@@ -150,10 +150,10 @@ async def test_bad_input_gets_a_sentence(site: Site) -> None:
     put = "registries/nvcr.io"
     assert "the URL has" in await site.refused("PUT", put, {"host": "ghcr.io"})
     assert "user name" in await site.refused("PUT", put, {"password": "x"})
-    assert "no certificate" in await site.refused("PUT", put, {"ca_file": "/etc/shadow"})
+    assert "cannot read a certificate" in await site.refused("PUT", put, {"ca_file": "/etc/shadow"})
     os.mkfifo(site.place / "pipe")
     for endless in ("/dev/zero", str(site.place / "pipe")):
-        assert "no certificate" in await site.refused("PUT", put, {"ca_file": endless})
+        assert "cannot read a certificate" in await site.refused("PUT", put, {"ca_file": endless})
     assert "is not in" in await site.refused("PUT", put, {"password_file": "/etc/shadow"})
     secret = site.place / "nvcr"
     secret.write_text("one\n")
@@ -180,7 +180,7 @@ async def test_a_lost_or_changed_key_is_said(site: Site) -> None:
     key = site.place / "key"
     kept = key.read_bytes()
     key.unlink()
-    assert "is gone: enter the password" in await site.refused("POST", f"{put}/check")
+    assert "is missing: enter the password" in await site.refused("POST", f"{put}/check")
     assert (await site.ask("PUT", "registries/ghcr.io", body)).status_code == 200  # a new key
     assert "has changed since" in await site.refused("POST", f"{put}/check")
     key.write_bytes(kept)

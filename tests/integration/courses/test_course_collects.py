@@ -300,7 +300,7 @@ async def test_too_much_is_refused_in_words(site: Site, monkeypatch: pytest.Monk
     assert "more than 3 files" in (await site.give("ada", id, many)).text
     monkeypatch.setattr("portal.handlers.courses.collects._HEADERS", 0)
     answer = await site.give("ada", id, bytes(2 * 1024 * 1024 + 1))
-    assert (answer.status_code, "at most 2 MB" in answer.text) == (413, True)
+    assert (answer.status_code, "The limit is 2 MB" in answer.text) == (413, True)
 
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(40):
@@ -581,7 +581,7 @@ async def test_who_may_hand_out_and_who_gets_it(site: Site) -> None:
     assert answer.status_code == 400 and "path" in answer.text
     big = bytes(2 * 1024 * 1024 + 1)
     answer = await site.ask("barbara", "POST", path, params=query, content=big)
-    assert answer.status_code == 413 and "at most 2 MB" in answer.text
+    assert answer.status_code == 413 and "The limit is 2 MB" in answer.text
 
 
 async def test_the_session_brings_what_was_handed_out(

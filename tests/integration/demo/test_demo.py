@@ -343,7 +343,7 @@ def test_a_taken_port_is_one_sentence(tmp_path_factory: Any) -> None:
     [
         (["--port=70000"], {}, "70000"),
         ([], {"PORTAL_PORT": "eighty"}, "eighty"),
-        (["--home=/var/tmp/" + "x" * 80], {}, "too long"),
+        (["--home=/var/tmp/" + "x" * 80], {}, "too many for Slurm"),
     ],
 )
 def test_wrong_settings_are_one_sentence(
@@ -400,7 +400,7 @@ def test_what_a_kill_leaves_is_cleaned_at_the_next_start(small: Demo) -> None:
     _wait(lambda: small.state is None)
     assert _left(small.home.root)
     with started_demo("--only=slurm", place=small.home.root) as again:
-        assert "ending" in again.output()
+        assert "leftover processes" in again.output()
         old = [pid for pid, started in processes.items() if start_time(pid) == started]
         assert old == []
         assert "idle" in again.run(["sinfo", "-h", "-o", "%T"]).stdout

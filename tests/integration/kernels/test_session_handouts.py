@@ -199,7 +199,7 @@ def test_a_file_of_the_same_name_is_set_beside(student: Student, course: Course)
     assert student.read("week2.txt") == "theirs\n"
     (beside,) = student.folder.glob("week2__*.txt")
     assert beside.read_text() == "mine\n"
-    assert beside.name in said and "beside" in said
+    assert beside.name in said and "renamed" in said
 
 
 def test_the_same_file_to_the_byte_makes_no_second_one(student: Student, course: Course) -> None:

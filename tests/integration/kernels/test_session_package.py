@@ -188,7 +188,7 @@ async def test_a_hub_that_is_down_does_not_end_the_session(installed, tmp_path):
         log = tmp_path / "log"
         with a_session(installed, session_environment(tmp_path, api), log) as process:
             deadline = time.monotonic() + PATIENCE
-            while "could not be asked" not in log.read_text():
+            while "could not be reached" not in log.read_text():
                 assert process.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, log.read_text()
                 await asyncio.sleep(0.2)

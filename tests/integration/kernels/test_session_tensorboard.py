@@ -267,7 +267,7 @@ def test_a_sentence_says_why_one_ended(python: Path) -> None:
             "MiB of memory, more than the limit of 64 MiB"
             in (server.until(board, "ended")["words"])
         )
-        assert "may use 64 MiB" in server.get(board).text
+        assert "limit of 64 MiB" in server.get(board).text
         server.stop(board)
         assert server.ask("GET", "api/running").json() == {"running": []}
         # As where TensorBoard is not installed: the import fails.

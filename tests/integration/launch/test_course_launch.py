@@ -211,7 +211,7 @@ def test_what_a_member_chooses() -> None:
     for key in ("account", "qos", "partition", "reservation", "nodes"):
         with pytest.raises(InvalidRequest, match=f"The course sets '{key}'"):
             check({key: 2 if key == "nodes" else "x"})
-    with pytest.raises(NotAllowed, match="runs in 'Lab'"):
+    with pytest.raises(NotAllowed, match="uses 'Lab', not 'other'"):
         check({"environment": "other"})
 
 

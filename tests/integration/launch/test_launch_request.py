@@ -161,7 +161,7 @@ def test_any_type_means_any_that_the_environment_runs_on() -> None:
         ({"partition": "nope"}, "no partition 'nope'"),
         ({"account": "boss"}, "cannot use the account"),
         ({"qos": "high"}, "QOS 'high'"),
-        ({"reservation": "course"}, "no reservation 'course' for you"),
+        ({"reservation": "course"}, "No reservation 'course' is available"),
         ({"time": "9:00:00"}, "at most 8:00:00"),
         ({"cpus": 17}, "at most 16 CPUs"),
         ({"memory": "1T"}, "at most 62G"),

@@ -385,7 +385,7 @@ async def test_the_address_is_the_directorys(store: Store) -> None:
     assert await told.address_for("ada") == "lovelace@example.org"
     with pytest.raises(NotFound, match="no mail address for grace"):
         await told.address_for("grace")
-    with pytest.raises(ConfigurationError, match="no directory"):
+    with pytest.raises(ConfigurationError, match="No directory with mail addresses"):
         await sending(store, 25, address="directory").address_for("ada")
 
 
@@ -396,7 +396,7 @@ def test_off_without_a_mail_server(store: Store) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"sender": ""}, "no mail address"),
+        ({"sender": ""}, "is not a mail address"),
         ({"sender": "a@b\nBcc: x@y"}, "line break"),
         ({"address": "everyone@example.org"}, "one address"),
         ({"public_url": ""}, "public_url"),
@@ -465,5 +465,5 @@ async def test_the_doctor_logs_in_and_sends_nothing(certificate: Any, password_f
         password_file.write_text("wrong")
         assert "535" in (await looked_at(**settings)).found
     assert "cannot be used" in (await looked_at(**settings)).found
-    assert "no mail address" in (await looked_at(**{**settings, "sender": ""})).found
+    assert "is not a mail address" in (await looked_at(**{**settings, "sender": ""})).found
     assert inbox.mails == []

@@ -350,7 +350,7 @@ def test_without_the_right_slurms_refusal_names_it(slurm_cluster: Any) -> None:
     assert need["code"] == "not_allowed"
     assert refused["code"] == "slurm_refused"
     for answer in (need, refused):
-        assert "extending any, needs AdminLevel=Operator" in answer["message"]
+        assert "extending any job, needs AdminLevel=Operator" in answer["message"]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ async def test_what_is_kept_comes_back(store: Store) -> None:
         ("barbara", Role.INSTRUCTOR),
         ("student01", Role.STUDENT),
     ]
-    with pytest.raises(Conflict, match="There is a course 'deep' already"):
+    with pytest.raises(Conflict, match="A course 'deep' already exists"):
         await store.courses.add(kept(), [member("ian", Role.INSTRUCTOR)])
     assert len(await store.members.of("deep")) == 2  # nothing of the second one was kept
     with pytest.raises(NotFound):

@@ -334,7 +334,7 @@ async def test_a_file_that_may_not_be_read(sqlite_url: str, make_store: Make) ->
 
 async def test_a_folder_that_is_not_there(tmp_path: Path, make_store: Make) -> None:
     store = make_store(f"sqlite:///{tmp_path}/none/portal.sqlite")
-    with pytest.raises(StoreUnavailable, match=r"cannot be made .*No such file.*c\.Store\.url"):
+    with pytest.raises(StoreUnavailable, match=r"cannot be created .*No such file.*c\.Store\.url"):
         await store.upgrade()
     (tmp_path / "none").mkdir()
     assert await store.sessions.living() == []  # made by the first question, as it was asked for
@@ -428,8 +428,8 @@ async def test_after_closing_it_says_so(url: str, make_store: Make) -> None:
     [
         ("", "is not a database URL"),
         ("portal.sqlite", "is not a database URL"),
-        ("mysql://root:hunter2@h/x", "kind 'mysql'"),
-        ("postgresql+asyncpg://u:hunter2@h/x", "kind 'postgresql\\+asyncpg'"),
+        ("mysql://root:hunter2@h/x", "type 'mysql'"),
+        ("postgresql+asyncpg://u:hunter2@h/x", "type 'postgresql\\+asyncpg'"),
         ("postgresql://u:hunter2@h:port/x", "is not a database URL"),
         ("sqlite://", "must name a regular file"),
         ("sqlite:///:memory:", "must name a regular file"),

@@ -410,14 +410,23 @@ def answers(body: object, status: int = 200) -> Callable[[RequestHandler], Await
 
 
 ODD = {
-    "not JSON": (answers("<html>hello"), "not understood"),
-    "not UTF-8": (answers(b'{"status": "\xff\xfe"}'), "not understood"),
-    "deep": (answers("[" * 100_000), "not understood"),
-    "a list": (answers("[]"), "not understood"),
-    "no vector": (answers({"status": "success", "data": {"resultType": "matrix"}}), "understood"),
-    "an odd sample": (answers(vector({"metric": {}, "value": "x"})), "not understood"),
-    "labels that are none": (answers(vector({"metric": [], "value": [1, "1"]})), "understood"),
-    "a value that is none": (answers(vector({"metric": {}, "value": [1, "x"]})), "understood"),
+    "not JSON": (answers("<html>hello"), "cannot be parsed"),
+    "not UTF-8": (answers(b'{"status": "\xff\xfe"}'), "cannot be parsed"),
+    "deep": (answers("[" * 100_000), "cannot be parsed"),
+    "a list": (answers("[]"), "cannot be parsed"),
+    "no vector": (
+        answers({"status": "success", "data": {"resultType": "matrix"}}),
+        "cannot be parsed",
+    ),
+    "an odd sample": (answers(vector({"metric": {}, "value": "x"})), "cannot be parsed"),
+    "labels that are none": (
+        answers(vector({"metric": [], "value": [1, "1"]})),
+        "cannot be parsed",
+    ),
+    "a value that is none": (
+        answers(vector({"metric": {}, "value": [1, "x"]})),
+        "cannot be parsed",
+    ),
     "nothing": (answers(vector()), "has no readings of these nodes' GPUs"),
     "an error": (answers({"status": "error", "error": "secret"}, 500), "with an error (500)"),
     "bad request": (answers({"status": "error", "error": "parse"}, 400), "with an error (400)"),
