@@ -18,9 +18,9 @@ from typing import Any
 
 from playwright.sync_api import expect
 
+from portal.demo.daemons.slapd import PASSWORD
 from portal.demo.home import Home
 from portal.demo.running import Running
-from tests.support.demo.hub_client import PASSWORD
 from tests.support.pages.chromium import chromium
 
 IMAGES = Path(__file__).with_name("images")
@@ -57,6 +57,8 @@ class Tour:
         """Write both themes of the picture ``name``, if it is wanted."""
         if self.wanted and name not in self.wanted:
             return
+        # Paths of the machine on which the pictures are taken.
+        page.add_style_tag(content=".portal-path { visibility: hidden }")
         for theme in THEMES:
             page.emulate_media(color_scheme=theme)
             page.evaluate("t => document.documentElement.setAttribute('data-bs-theme', t)", theme)
