@@ -63,8 +63,8 @@ class DemoApp(Application):
     form = Enum(
         ("auto", "people", "one-account"),
         "auto",
-        help="""Whether the demo's users are real accounts (needs root and mount namespaces) or
-        everything runs under one account; auto uses real accounts if possible.
+        help="""Accounts of the demo's users: people (real ones; needs root and mount namespaces),
+        one-account (everything runs under one), or auto (real ones if possible).
         Example: portal demo --form=one-account""",
     ).tag(config=True)
     prepared = Bool(

@@ -6,7 +6,6 @@ catalog/test_catalog.py, starting a class in courses/test_courses.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,21 +13,17 @@ from clicks import Clicks
 from hub_client import Person, wait_until
 from jobs import living_jobs
 from lab_page import log_in
+from launch_story import ada  # noqa: F401  fixture
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 
 
-@pytest.fixture
-def ada(demo: Any) -> Iterator[Person]:
-    """Ada, without a session before and after."""
-    person = Person(demo.url, "ada")
-    person.stop()
-    yield person
-    person.stop()
-
-
-def test_the_tasks_of_a_session_take_few_clicks(demo: Any, ada: Person, page: Any) -> None:
+def test_the_tasks_of_a_session_take_few_clicks(
+    demo: Any,
+    ada: Person,  # noqa: F811
+    page: Any,
+) -> None:
     log_in(page, demo)
     page.wait_for_url("**/hub/spawn*")
     clicks = Clicks(page)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from portal.errors import PortalError
 from portal.launch.kinds.course import CourseSession
 from portal.models import Frozen
 from portal.models.course.course import CourseState
 
 from ..definition.calendar import meetings
 from ..schedule.next_meeting import AHEAD, next_meeting
-from .membership_cache import Membership
+from .membership_cache import Membership, MembershipCache
+
+_PATIENCE = 0.3  # seconds that a page waits for the database
 
 
 class MyCourse(Frozen):
@@ -48,3 +52,13 @@ def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
         )
         rows.append((bool(reason), begins, course.name, shown))
     return tuple(shown for *_, shown in sorted(rows, key=lambda row: row[:3]))
+
+
+async def courses_of(memberships: MembershipCache, name: str) -> tuple[MyCourse, ...]:
+    """Return the courses for a page: those known before, if the database does not answer within
+    a moment."""
+    try:
+        mine: Iterable[Membership] = (await memberships.mine(name, patience=_PATIENCE)).values()
+    except (PortalError, TimeoutError):  # the store says so in the log
+        mine = memberships.known_to(name)
+    return my_courses(mine, time.time())

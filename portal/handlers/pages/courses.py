@@ -219,7 +219,7 @@ class CoursePage(CoursePageBase):
         kept = membership.kept if membership else await self.parts.memberships.course(segments[0])
         role = membership.role if membership else None
         preview = self.get_query_argument("as", "") == "student"
-        tab = segments[1] if len(segments) > 1 else ""
+        tab = segments[1]
         if role is Role.STUDENT and tab:
             await self.refused(f"course {segments[0]}")
             raise NotAllowed("This page is for the staff of the course.")
@@ -326,6 +326,5 @@ def course_page_routes(prefix: str) -> list[Any]:
         (rf"{prefix}courses/?", CoursesPage),
         (rf"{prefix}courses/new/?", CourseNewPage),
         (rf"{prefix}courses/({name})/board/?", CourseBoardPage),
-        (rf"{prefix}courses/({name})/(roster|schedule|files|settings)/?", CoursePage),
-        (rf"{prefix}courses/({name})/?", CoursePage),
+        (rf"{prefix}courses/({name})(?:/(roster|schedule|files|settings))?/?", CoursePage),
     ]

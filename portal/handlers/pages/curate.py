@@ -32,26 +32,12 @@ class CurateEnvironmentPage(CuratePage):
 
     template = "curate_environment.html"
 
+    def template_of(self, *segments: str | None) -> str:
+        tab = segments[1] if len(segments) > 1 else None
+        return f"curate_environment_{tab}.html" if tab else self.template
+
     async def variables(self, *segments: str) -> dict[str, Any]:
         return {"environment": segments[0]}
-
-
-class CurateTestsPage(CurateEnvironmentPage):
-    """The last tests of an environment."""
-
-    template = "curate_environment_tests.html"
-
-
-class CurateVersionsPage(CurateEnvironmentPage):
-    """The versions of an environment."""
-
-    template = "curate_environment_versions.html"
-
-
-class CurateEditPage(CurateEnvironmentPage):
-    """The editor of an environment."""
-
-    template = "curate_environment_edit.html"
 
 
 class CurateBuildPage(CuratePage):
@@ -79,9 +65,9 @@ def curate_page_routes(prefix: str) -> list[Any]:
         (rf"{prefix}curate/new/?", CurateNewPage),
         (rf"{prefix}curate/registries/?", CurateRegistriesPage),
         (rf"{prefix}curate/builds/([0-9]{{1,18}})/?", CurateBuildPage),
-        (rf"{prefix}curate/environments/({_NAME})/?", CurateEnvironmentPage),
-        (rf"{prefix}curate/environments/({_NAME})/tests/?", CurateTestsPage),
-        (rf"{prefix}curate/environments/({_NAME})/versions/?", CurateVersionsPage),
-        (rf"{prefix}curate/environments/({_NAME})/edit/?", CurateEditPage),
+        (
+            rf"{prefix}curate/environments/({_NAME})(?:/(tests|versions|edit))?/?",
+            CurateEnvironmentPage,
+        ),
         (rf"{prefix}curate/({_NAME})/?", CurateEnvironmentPage),
     ]

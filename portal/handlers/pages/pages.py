@@ -32,9 +32,13 @@ class Page(PageHandler):
             raise NotAllowed(f"You may not see this page: it needs the scope '{self.needs}'.")
         with contextlib.suppress(StoreUnavailable):  # for the link to courses in the menu
             await self.parts.memberships.of(self.person.name)
-        self.show(self.template, **await self.variables(*segments))
+        self.show(self.template_of(*segments), **await self.variables(*segments))
 
     head = get
+
+    def template_of(self, *segments: str | None) -> str:
+        """Return the template of this address; a page with tabs has one for each."""
+        return self.template
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         """Return the template's variables besides the person; ``segments`` are the address's."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from jupyterhub.slugs import is_valid_display_name, normalise_unicode, safe_slug
 
-from portal.courses.roster.membership_cache import Membership
-from portal.courses.roster.my_courses import my_courses
+from portal.courses.roster.my_courses import courses_of
 from portal.errors import InvalidRequest, NotFound, StoreUnavailable
 from portal.models import scope
 
@@ -26,10 +23,7 @@ class SessionsPage(Page):
     template = "sessions.html"
 
     async def variables(self, *segments: str) -> dict[str, Any]:
-        mine: Collection[Membership] = self.parts.memberships.known_to(self.person.name)
-        with contextlib.suppress(StoreUnavailable):
-            mine = (await self.parts.memberships.mine(self.person.name)).values()
-        return {"courses": my_courses(mine, time.time())}
+        return {"courses": await courses_of(self.parts.memberships, self.person.name)}
 
 
 class NewSessionPage(Page):

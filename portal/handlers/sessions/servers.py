@@ -1,4 +1,4 @@
-"""``api/v1/servers``: names of one's own sessions that do not run, for the Sessions page."""
+"""``api/v1/servers``: named sessions of the caller that do not run, for the Sessions page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from portal.launch.kinds.tensorboard import SERVER as TENSORBOARD
 from portal.models import Frozen
 
 from ..base.action import Action, Done
-from ..base.endpoint import Operation
+from ..base.endpoint import Endpoint, Operation
 
 _NAME = r"[^/]{1,255}"
+_MOST = 500  # live sessions of a person
 
 
 class NamedServer(Frozen):
@@ -29,14 +30,14 @@ class NamedServers(Frozen):
     items: tuple[NamedServer, ...]
 
 
-class OwnServers(Action):
-    """The names that one has given to sessions."""
+class OwnServers(Endpoint):
+    """Named sessions of the caller."""
 
     path = "servers"
 
     @Operation("List your named sessions that are not running.")
     async def on_get(self) -> NamedServers:
-        """Sessions of courses and TensorBoards are left out: they come and go by themselves."""
+        """Leave out sessions of courses and TensorBoards: they come and go by themselves."""
         user = self.person.name
         titles = await self.parts.hub.named_servers(user)
         living, _ = await self.parts.store.sessions.find(user=user, ended=False, limit=_MOST)
@@ -50,14 +51,14 @@ class OwnServers(Action):
 
 
 class OwnServer(Action):
-    """A name that one has given to a session."""
+    """Named session of the caller."""
 
     path = "servers/{server}"
     parameters = {"server": _NAME}
 
     @Operation("Remove one of your named sessions.", errors=(409,))
     async def on_delete(self, server: str) -> Done:
-        """Its files and its ended sessions stay. One that runs must be stopped first."""
+        """Keep its files and its ended sessions. A running session must be stopped first."""
         user = self.person.name
         async with self.audited("remove-server", f"server {server}", user):
             if server_of(server) is not None:
@@ -67,4 +68,3 @@ class OwnServer(Action):
 
 
 ENDPOINTS = (OwnServers, OwnServer)
-_MOST = 500  # sessions of one person that live

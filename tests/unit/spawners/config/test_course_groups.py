@@ -11,12 +11,12 @@ import pytest
 from machine_clock import awake
 from test_course_launch import COURSE, at, kept
 
+from portal.courses.roster import my_courses
 from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.schedule.next_meeting import next_meeting
 from portal.errors import StoreUnavailable
 from portal.models.course.course import CourseMember, CourseState, Role, WeeklyTime
 from spawners.config import course_groups
-from spawners.form import my_courses
 
 
 class Members:
