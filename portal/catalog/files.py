@@ -93,6 +93,19 @@ class EnvironmentCatalog(LoggingConfigurable):
         """,
     ).tag(config=True)
 
+    show_upcoming = Bool(
+        False,
+        help="""
+        Whether the catalog page shows environments that are built or tested for the first time to
+        everyone who will see them, by title and progress. Those who manage environments see them
+        always.
+
+        Example::
+
+            c.EnvironmentCatalog.show_upcoming = True
+        """,
+    ).tag(config=True)
+
     verdicts_age = Float(
         3.0,
         min=0.1,
