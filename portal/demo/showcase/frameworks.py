@@ -6,7 +6,6 @@ on gigabytes of CUDA libraries. The portal's own build adds the session's server
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,15 @@ from ..environments.apptainer import apptainer_environment
 from ..environments.debian import fetch_packages, os_release
 from ..environments.image import SQUASHFS, base_packages, unpack_base
 from ..environments.making import Progress, locked, make_readable_directory, run, timed
-from ..environments.python_packages import SYSTEM_PYTHON, digest
+from ..environments.python_packages import SYSTEM_PYTHON, digest, remove_tree
 
 _PYTHON = ("python3-numpy", "python3-pandas", "python3-matplotlib", "python3-tqdm")
-_UNUSED = ("doc", "man", "info", "locale", "lintian")  # folders of /usr/share
+# Documentation; and what packages depend on for compiling and for drawing on a screen: half of all.
+_UNUSED = (
+    *(f"usr/share/{folder}" for folder in ("doc", "man", "info", "locale", "lintian")),
+    *("usr/include", "usr/lib/*/*.a", "usr/lib/*/*/*.a", "usr/bin/*lto-dump*"),
+    *("usr/lib/gcc/*/*/cc1*", "usr/lib/gcc/*/*/lto*", "usr/lib/*/dri", "usr/lib/*/libLLVM*"),
+)
 # The distribution's NumPy is the one that its packages were built with.
 _OVERRIDES = "numpy ; python_version < '3'\n"
 _NICE = ("nice", "-n", "19")  # the demo's users come first
@@ -72,8 +76,8 @@ def base_image(framework: Framework, cache: Path, apptainer: Path, progress: Pro
             root.mkdir()
             unpack_base(fetch_packages(work / "apt", suite, packages, with_dependencies=True), root)
             _install(framework, root, cache, work)
-            for folder in _UNUSED:
-                shutil.rmtree(root / "usr/share" / folder, ignore_errors=True)
+            for path in [path for pattern in _UNUSED for path in root.glob(pattern)]:
+                remove_tree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
             _compile(root)
             new = work / "new.sif"
             run(

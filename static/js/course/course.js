@@ -75,7 +75,7 @@ async function rehearse(starting) {
 
 function schedule() {
   meetings(name);
-  pastStarts(name);
+  pastStarts(name, detail.course.timezone);
   new Term(byId("term"), byId("term-words")).show(detail.course);
 }
 

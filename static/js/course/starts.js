@@ -2,23 +2,23 @@
 
 import { call } from "../api.js";
 import { byId, el, fill } from "../dom.js";
-import { clock } from "../words.js";
 import { KINDS, outcome } from "./starting.js";
-import { at } from "./words.js";
+import { at, momentWords } from "./words.js";
 
 const MOST = 10;
 
-export async function pastStarts(course) {
+// `zone` is the course's.
+export async function pastStarts(course, zone) {
   const { items } = await call(at(course, "starts")).catch(() => ({ items: [] }));
   const over = items.filter((start) => start.ended_at && start.kind !== "rehearsal").slice(0, MOST);
   byId("past").hidden = !over.length;
-  fill(byId("past-list"), over.map((start) => entry(course, start)));
+  fill(byId("past-list"), over.map((start) => entry(course, zone, start)));
 }
 
 // The seats, thirty and more, come when somebody looks.
-function entry(course, start) {
+function entry(course, zone, start) {
   const place = el("div", {}, el("p.portal-quiet", {}, "Loading…"));
-  const element = el("details.past-start", {}, el("summary", {}, `${clock(start.meeting_at ?? start.asked_at)}: ${KINDS[start.kind] ?? "Start"}`), place);
+  const element = el("details.past-start", {}, el("summary", {}, `${momentWords(start.meeting_at ?? start.asked_at, zone)}: ${KINDS[start.kind] ?? "Start"}`), place);
   element.addEventListener("toggle", () => load(course, start, place), { once: true });
   return element;
 }
