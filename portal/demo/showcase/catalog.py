@@ -3,6 +3,7 @@ draft through the API, a build job, smoke tests, then published."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import string
 import threading
@@ -73,6 +74,10 @@ class FrameworkThread(threading.Thread):
     def _make(self, framework: Framework) -> None:
         began, name = time.monotonic(), framework.name
         version = self._newest(name)
+        if version is not None and version["state"] in _UNDER_WAY:
+            with contextlib.suppress(PortalError):  # its job ended with the start before
+                self._waited(version)
+            version = self._newest(name)
         if version is None or version["state"] in ("draft", "failed"):
             source = base_image(framework, self._cache, self._apptainer, self._say)
             version = version or self._service.post(

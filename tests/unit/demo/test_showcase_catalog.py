@@ -133,15 +133,28 @@ def test_a_failure_is_told_and_the_next_start_tries_again(made: list[str], tmp_p
     assert set(record(tmp_path)) == set(NAMES)
 
 
-def test_a_build_of_the_start_before_is_waited_for(made: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["draft", "failed"])
+def test_a_build_of_the_start_before_is_waited_for(
+    made: list[str], tmp_path: Path, end: str
+) -> None:
     service = Service()
-    for name in NAMES:
-        service.post("environments", {"definition": {"name": name}})
-        service.versions[name]["state"] = "building"
+    name = NAMES[0]
+    service.post("environments", {"definition": {"name": name}})
+    service.versions[name]["state"] = "building"
+    service.ends[name] = end
     service.asked.clear()
+    wait = Service.post
+
+    def built(path: str, body: Any = None) -> Any:
+        service.ends.clear()  # the build of this start passes
+        return wait(service, path, body)
+
+    service.post = built  # type: ignore[method-assign]
     run(service, tmp_path)
-    assert made == []
-    assert service.asked == [f"environments/{name}/versions/1/publish" for name in NAMES]
+    assert service.asked[:2] == [
+        f"environments/{name}/versions/1/{step}" for step in ("build", "publish")
+    ]
+    assert record(tmp_path) == NAMES
 
 
 def test_a_hub_that_restarts_meanwhile_ends_nothing(made: list[str], tmp_path: Path) -> None:
