@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import shutil
 import time
 from collections.abc import AsyncIterator
@@ -18,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from machine_clock import awake
-from session_endpoints import person, served
+from session_endpoints import parts_on, person, said, served
 
 from portal.courses.live.board import Rows, Seen, bare, tiles
 from portal.errors import Conflict, NotFound, StoreUnavailable
@@ -39,7 +38,6 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.services.services import Parts
 from portal.store import Store
 
-PREFIX = "/services/portal/"
 NOW = time.time() // 1
 IMAGE = Environment(
     name="torch", title="PyTorch", kind="container", image="/images/torch.sif", max_time="4:00:00"
@@ -163,23 +161,15 @@ def test_what_another_session_told_is_not_this_ones() -> None:
     assert found.hand == ""
 
 
-@pytest.mark.parametrize(
-    ("ending", "state"),
-    [
-        ("out_of_memory", TileState.FAILED),
-        ("start_failed", TileState.FAILED),
-        ("walltime", TileState.NONE),
-        ("stopped", TileState.NONE),
-    ],
-)
-def test_how_the_last_one_ended(ending: str, state: TileState) -> None:
+@pytest.mark.parametrize("ending", ["out_of_memory", "start_failed", "walltime", "stopped"])
+def test_how_the_last_one_ended(ending: str) -> None:
     record = session(
         "student001", SessionState.ENDED, ended_at=NOW, ending_code=ending, ending_message="Why."
     )
-    found = one(rows(sessions=[record]))
-    assert found.state is state
+    found, failed = one(rows(sessions=[record])), ending in ("out_of_memory", "start_failed")
+    assert found.state is (TileState.FAILED if failed else TileState.NONE)
     assert found.words
-    assert (found.words == "Why.") is (state is TileState.FAILED)
+    assert (found.words == "Why.") is failed
 
 
 def test_other_servers_and_courses_are_never_looked_at() -> None:
@@ -402,11 +392,6 @@ class Site:
         return [(e.actor, e.action, e.target, e.owner, str(e.outcome)) for e in entries]
 
 
-def said(answer: httpx.Response) -> str:
-    found = answer.json()
-    return str(found["error"]["message"] if "error" in found else found["message"])
-
-
 # 200 of the 300 have a session; one has another of their own, too.
 RECORDS = (
     *map(session, STUDENTS[:200]),
@@ -440,26 +425,21 @@ async def site(
     """The course of 300 on a site of its own."""
     monkeypatch.setattr("portal.handlers.courses.people._LOOK", 0.001)
     monkeypatch.setattr("portal.handlers.sessions.extend._PAUSE", 0.0)
-    log = logging.getLogger("service")
     shutil.copyfile(filled, tmp_path / "portal.sqlite")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
+    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
     hub, slurm = Hub(), Slurm(list(RECORDS))
     hub.running = {(record.user, record.server) for record in RECORDS}
 
     async def load() -> None:
         pass
 
-    parts = Parts(
-        prefix=PREFIX,
-        log=log,
-        store=store,
+    parts = parts_on(
+        store,
+        **dict.fromkeys(("cluster", "control", "dashboard"), slurm),
         catalog=SimpleNamespace(load=load, environments={"torch": IMAGE}),
-        cluster=slurm,
-        control=slurm,
         telemetry=SimpleNamespace(simulated=True),
-        dashboard=slurm,
         hub=hub,
-    )  # type: ignore[arg-type]
+    )
     stock = parts.boards._rows
 
     async def counted(kept: KeptCourse) -> Rows:

@@ -6,16 +6,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import logging
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from session_endpoints import of_server, person, served
+from session_endpoints import of_server, parts_on, person, said, served
 
 from portal.errors import Conflict, NotAllowed
 from portal.handlers.sessions import extend, snooze, starters
@@ -28,7 +26,6 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.services.services import Parts
 from portal.store import Store
 
-PREFIX = "/services/portal/"
 TORCH = Environment(
     name="torch", title="PyTorch", kind="venv", path="/opt/torch", max_time="3:00:00"
 )
@@ -132,34 +129,21 @@ class Site:
         return [(e.actor, e.action, e.target, e.owner, str(e.outcome)) for e in entries]
 
 
-def said(answer: httpx.Response) -> str:
-    found = answer.json()
-    return str(found["error"]["message"] if "error" in found else found["message"])
-
-
 @pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+async def site(store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     monkeypatch.setattr("portal.handlers.sessions.extend._PAUSE", 0.0)
-    log = logging.getLogger("service")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
-    await store.upgrade()
     slurm = Slurm()
     await store.sessions.save(slurm.record)
 
     async def load() -> None:
         pass
 
-    parts = Parts(
-        prefix=PREFIX,
-        log=log,
-        store=store,
+    parts = parts_on(
+        store,
+        **dict.fromkeys(("cluster", "control", "dashboard"), slurm),
         catalog=SimpleNamespace(load=load, environments={"torch": TORCH}),
-        cluster=slurm,
-        control=slurm,
         telemetry=SimpleNamespace(simulated=False),
-        dashboard=slurm,
-        hub=SimpleNamespace(),
-    )  # type: ignore[arg-type]
+    )
     kinds = (*extend.ENDPOINTS, *snooze.ENDPOINTS, *starters.ENDPOINTS)
     async with served(kinds, parts, TOKENS.get) as client:
         yield Site(client, parts, slurm)
