@@ -7,21 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from clusters import (
-    ADA,
-    GRACE,
-    STRANGER,
-    ToldCluster,
-    ToldTelemetry,
-    job,
-    node,
-    pool,
-    reading,
-    record,
-    snapshot,
-    waiting,
-)
+from clusters import ADA, GRACE, STRANGER, job, node, pool, reading, record, snapshot, waiting
 from machine_clock import awake
+from told_cluster import ToldCluster, ToldTelemetry
 
 from portal.dashboard import Dashboard, sessions
 from portal.dashboard import dashboard as dashboard_module

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from clusters import GRACE, ToldTelemetry
+from clusters import GRACE
 from machine_clock import awake
 from test_slurm_cluster import need_slurm, requests
+from told_cluster import ToldTelemetry
 
 from portal.dashboard import Dashboard
 from portal.models.cluster.cluster import Job

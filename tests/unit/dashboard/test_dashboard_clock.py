@@ -9,8 +9,9 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
-from clusters import ADA, GRACE, STRANGER, ToldCluster, ToldTelemetry, job, node, pool, snapshot
+from clusters import ADA, GRACE, STRANGER, job, node, pool, snapshot
 from stepping_clock import SteppingClock
+from told_cluster import ToldCluster, ToldTelemetry
 
 from portal.dashboard import Dashboard
 from portal.dashboard.streams import EventStream
