@@ -11,6 +11,7 @@ from stepping_clock import SteppingClock
 from workshops import Site
 
 from portal.catalog.builds import ages, job_monitor
+from portal.models.catalog.catalog import Build
 from portal.models.catalog.environment import EnvironmentState
 from portal.models.catalog.image_job import Work, WorkState
 from portal.store import Store
@@ -45,16 +46,21 @@ def site(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Site:
     return Site(tmp_path, store, queue_patience=3600.0)
 
 
+async def waits_on(site: Site, clock: Clock, build: Build, step: float) -> None:
+    """Set the clock between two turns, through which a build waits in the queue."""
+    await site.turn()
+    clock.step(step)
+    await site.turn()
+    assert (await site.build(build.id)).state is WorkState.WAITING, "it may be a moment old"
+
+
 @STEPS
 async def test_a_build_waits_in_the_queue_for_its_time(
     site: Site, clock: Clock, step: float
 ) -> None:
     build = await site.workshop.build(await site.draft(), "grace")
     await site.turn()
-    await site.turn()
-    clock.step(step)
-    await site.turn()
-    assert (await site.build(build.id)).state is WorkState.WAITING
+    await waits_on(site, clock, build, step)
     clock.passes(3500)
     await site.turn()
     assert (await site.build(build.id)).state is WorkState.WAITING
@@ -101,10 +107,7 @@ async def test_what_nobody_waits_for_leaves_the_queue(
 ) -> None:
     build = await site.workshop.build(await site.draft(), "grace")
     await site.store.versions.change("torch", 1, state=EnvironmentState.DRAFT, build_id=None)
-    await site.turn()
-    clock.step(step)
-    await site.turn()
-    assert (await site.build(build.id)).state is WorkState.WAITING, "it may be a moment old"
+    await waits_on(site, clock, build, step)
     clock.passes(site.workshop.interval + 6)
     await site.turn()
     assert (await site.build(build.id)).state is WorkState.CANCELLED

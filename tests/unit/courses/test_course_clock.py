@@ -365,10 +365,8 @@ async def test_a_meeting_is_prepared_once_and_its_sessions_are_started_once(
     await ahead.close()
 
 
-@pytest.mark.parametrize("ahead_by", [20 * 60.0, HOUR])
-async def test_who_is_expected_keeps_the_session_while_the_clock_is_ahead(
-    site: Site, clock: Monday, ahead_by: float
-) -> None:
+async def expected(site: Site, clock: Monday) -> Prestart:
+    """Have two students' sessions ready for the meeting, whom nobody has claimed yet."""
     await site.course(*STUDENTS[:2], prestart=True)
     ahead = Prestart(site.around, site.starter)
     clock.passes(45 * 60)
@@ -376,6 +374,14 @@ async def test_who_is_expected_keeps_the_session_while_the_clock_is_ahead(
     await site.look(2)
     await site.hub.ready(*STUDENTS[:2])
     await site.look()
+    return ahead
+
+
+@pytest.mark.parametrize("ahead_by", [20 * 60.0, HOUR])
+async def test_who_is_expected_keeps_the_session_while_the_clock_is_ahead(
+    site: Site, clock: Monday, ahead_by: float
+) -> None:
+    ahead = await expected(site, clock)
     (start,) = await site.store.starts.live()
     clock.set(ahead_by)
     await site.look(2)
@@ -394,13 +400,7 @@ async def test_who_is_expected_keeps_the_session_while_the_clock_is_ahead(
 async def test_a_clock_that_was_wrong_and_is_right_now_stops_whom_nobody_claims(
     site: Site, clock: Monday
 ) -> None:
-    await site.course(*STUDENTS[:2], prestart=True)
-    ahead = Prestart(site.around, site.starter)
-    clock.passes(45 * 60)
-    await ahead.look(clock())
-    await site.look(2)
-    await site.hub.ready(*STUDENTS[:2])
-    await site.look()
+    ahead = await expected(site, clock)
     clock.set(HOUR)
     await site.look()
     clock.passes(31 * 60)
