@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from clusters import ADA, GRACE, STRANGER, job, node, pool, reading, record, snapshot, waiting
+from fake_watcher import ToldCluster, ToldTelemetry
 from machine_clock import awake
-from told_cluster import ToldCluster, ToldTelemetry
 
 from portal.dashboard import Dashboard, sessions
 from portal.dashboard import dashboard as dashboard_module

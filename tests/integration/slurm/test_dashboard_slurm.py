@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from clusters import GRACE
+from fake_watcher import ToldTelemetry
 from machine_clock import awake
 from test_slurm_cluster import need_slurm, requests
-from told_cluster import ToldTelemetry
 
 from portal.dashboard import Dashboard
 from portal.models.cluster.cluster import Job

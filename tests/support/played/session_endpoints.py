@@ -15,6 +15,7 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 from portal.handlers.base.endpoint import Endpoint
+from portal.models.catalog.environment import Environment
 from portal.models.scope import SESSION_OWN
 from portal.services.services import Parts
 from portal.store import Store
@@ -47,6 +48,15 @@ def parts_on(store: Store, **played: Any) -> Parts:
     names = ("catalog", "cluster", "control", "telemetry", "dashboard", "hub")
     given = {**dict.fromkeys(names, nothing), **played}
     return Parts(prefix=PREFIX, log=logging.getLogger("service"), store=store, **given)
+
+
+def catalog_of(*environments: Environment) -> SimpleNamespace:
+    """Return a fake catalog of these environments."""
+
+    async def load() -> None:
+        pass
+
+    return SimpleNamespace(load=load, environments={known.name: known for known in environments})
 
 
 class _HubUser(RequestHandler):

@@ -16,8 +16,9 @@ from typing import Any
 
 import httpx
 import pytest
+from fake_watcher import WillingSlurm
 from machine_clock import awake
-from session_endpoints import parts_on, person, said, served
+from session_endpoints import catalog_of, parts_on, person, said, served
 
 from portal.courses.live.board import Rows, Seen, bare, tiles
 from portal.errors import Conflict, NotFound, StoreUnavailable
@@ -27,7 +28,6 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.cluster.gpu import GpuState
-from portal.models.cluster.rights import Rights
 from portal.models.course.board import Tile, TileState
 from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.models.course.live import Help, HelpState, Presence
@@ -91,6 +91,10 @@ def session(person: str, state: SessionState = SessionState.RUNNING, **more: Any
         **more,
     }
     return SessionRecord.model_validate(fields)
+
+
+def present(person: str) -> dict[str, Any]:
+    return {"course": "dl", "person": person, "session_id": f"S-{person}", "seen_at": NOW}
 
 
 def one(rows: Rows, seen: Seen | None = None, person: str = "student001") -> Tile:
@@ -303,26 +307,16 @@ class Hub:
         return (user, server) in self.running
 
 
-class Slurm:
-    """Watcher, control and dashboard in one."""
+class Slurm(WillingSlurm):
+    """A job of each record; ``looks`` counts the snapshots."""
+
+    refresh_interval = 5.0
 
     def __init__(self, records: list[SessionRecord]) -> None:
+        super().__init__()
         self.records = records
         self.looks = 0
         self.limits: dict[str, int] = {}
-        self.known_qos: dict[str, Any] = {}
-        self.error = ""
-        self.refresh_interval = 5.0
-        self.runner: Any = None
-
-    def known_associations(self, user: str) -> None:
-        return None
-
-    async def associations(self, user: str) -> None:
-        return None
-
-    async def has_account(self, name: str) -> None:
-        return None
 
     def jobs(self) -> dict[str, Job]:
         return {
@@ -342,17 +336,8 @@ class Slurm:
         self.looks += 1
         return ClusterSnapshot(taken_at=time.time(), jobs=self.jobs(), error=self.error)
 
-    async def rights(self) -> Rights:
-        return Rights(jobs=True)
-
-    async def need(self, what: str) -> None:
-        assert what == "jobs"
-
     async def extend(self, job_id: str, limit: int) -> None:
         self.limits[job_id] = limit
-
-    async def refreshed(self) -> None:
-        await asyncio.sleep(0)
 
     @property
     def view(self) -> Any:
@@ -430,13 +415,10 @@ async def site(
     hub, slurm = Hub(), Slurm(list(RECORDS))
     hub.running = {(record.user, record.server) for record in RECORDS}
 
-    async def load() -> None:
-        pass
-
     parts = parts_on(
         store,
         **dict.fromkeys(("cluster", "control", "dashboard"), slurm),
-        catalog=SimpleNamespace(load=load, environments={"torch": IMAGE}),
+        catalog=catalog_of(IMAGE),
         telemetry=SimpleNamespace(simulated=True),
         hub=hub,
     )
@@ -474,16 +456,8 @@ async def test_who_has_it_already_gets_the_version_alone(site: Site) -> None:
     assert again["same"] is True
     assert again["version"] == version
     assert "tiles" not in again
-    await site.parts.store.presence.raise_hand(
-        Presence(
-            course="dl",
-            person="student002",
-            session_id="S-student002",
-            seen_at=NOW,
-            hand="Help!",
-            hand_at=NOW,
-        )
-    )
+    hand = Presence(**present("student002"), hand="Help!", hand_at=NOW)
+    await site.parts.store.presence.raise_hand(hand)
     site.parts.boards.forget("dl")
     board = (await site.board(version=version)).json()
     assert board["version"] != version
@@ -507,16 +481,8 @@ async def test_what_is_known_stays_while_the_database_is_away(
 
 
 async def test_an_admin_sees_states_and_nothing_of_what_students_do(site: Site) -> None:
-    await site.parts.store.presence.tell(
-        Presence(
-            course="dl",
-            person="student001",
-            session_id="S-student001",
-            seen_at=NOW,
-            last_activity=NOW,
-            notebooks=("secret.ipynb",),
-        )
-    )
+    work = Presence(**present("student001"), last_activity=NOW, notebooks=("secret.ipynb",))
+    await site.parts.store.presence.tell(work)
     staff, admin = await site.board("alan"), await site.board("grace")
     assert "secret.ipynb" in staff.text
     assert admin.status_code == 200

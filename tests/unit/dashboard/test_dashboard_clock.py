@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 from clusters import ADA, GRACE, STRANGER, job, node, pool, snapshot
+from fake_watcher import ToldCluster, ToldTelemetry
 from stepping_clock import SteppingClock
-from told_cluster import ToldCluster, ToldTelemetry
 
 from portal.dashboard import Dashboard
 from portal.dashboard.streams import EventStream

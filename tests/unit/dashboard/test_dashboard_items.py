@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from clusters import ADA, GRACE, NOW, STRANGER, job, node, pool, reading, record, snapshot, waiting
-from told_cluster import ToldCluster, ToldTelemetry
+from fake_watcher import ToldCluster, ToldTelemetry
 
 from portal.dashboard import Dashboard
 from portal.dashboard.builder import Builder, Items

@@ -13,14 +13,14 @@ from typing import Any
 
 import httpx
 import pytest
-from session_endpoints import of_server, parts_on, person, said, served
+from fake_watcher import WillingSlurm
+from session_endpoints import catalog_of, of_server, parts_on, person, said, served
 
 from portal.errors import Conflict, NotAllowed
 from portal.handlers.sessions import extend, snooze, starters
 from portal.launch.extending import Extending
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
-from portal.models.cluster.rights import Rights
 from portal.models.scope import JOBS_MANAGE
 from portal.models.session.session import SessionRecord, SessionState
 from portal.services.services import Parts
@@ -40,10 +40,11 @@ TOKENS = {
 }
 
 
-class Slurm:
-    """Watcher, control and dashboard in one: a running job, whose limit can be set."""
+class Slurm(WillingSlurm):
+    """A running job, whose limit can be set."""
 
     def __init__(self) -> None:
+        super().__init__()
         now = time.time() // 1
         self.job = Job(
             id="10",
@@ -65,28 +66,10 @@ class Slurm:
         )
         self.limits: list[int] = []  # that were set
         self.ends_at_extend = False
-        self.error = ""
-        self.known_qos: dict[str, Any] = {}
-        self.runner: Any = None
-
-    def known_associations(self, user: str) -> None:
-        return None
-
-    async def has_account(self, name: str) -> None:
-        return None
-
-    async def associations(self, user: str) -> None:
-        return None
 
     async def snapshot(self, *_: Any, **__: Any) -> ClusterSnapshot:
         await asyncio.sleep(0)
         return ClusterSnapshot(taken_at=time.time(), jobs={"10": self.job}, error=self.error)
-
-    async def rights(self) -> Rights:
-        return Rights(jobs=True)
-
-    async def need(self, what: str) -> None:
-        assert what == "jobs"
 
     async def extend(self, job_id: str, limit: int) -> None:
         await asyncio.sleep(0)
@@ -96,9 +79,6 @@ class Slurm:
         self.limits.append(limit)
         more = {"time_limit": limit, "end_time": (self.job.start_time or 0) + limit}
         self.job = self.job.model_copy(update=more)
-
-    async def refreshed(self) -> None:
-        await asyncio.sleep(0)
 
     @property
     def view(self) -> Any:
@@ -135,13 +115,10 @@ async def site(store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[S
     slurm = Slurm()
     await store.sessions.save(slurm.record)
 
-    async def load() -> None:
-        pass
-
     parts = parts_on(
         store,
         **dict.fromkeys(("cluster", "control", "dashboard"), slurm),
-        catalog=SimpleNamespace(load=load, environments={"torch": TORCH}),
+        catalog=catalog_of(TORCH),
         telemetry=SimpleNamespace(simulated=False),
     )
     kinds = (*extend.ENDPOINTS, *snooze.ENDPOINTS, *starters.ENDPOINTS)

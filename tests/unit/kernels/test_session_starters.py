@@ -11,8 +11,7 @@ import pytest
 from portal_session import starters
 from portal_session.service import ServiceError
 from portal_session.starters import FOLDER, Starters, write_new
-from session_endpoints import said
-from test_extend import TORCH, Site, site  # noqa: F401  a fixture
+from test_extend import TORCH, Site, said, site  # noqa: F401  a fixture
 
 from portal.handlers.sessions import starters as endpoints
 

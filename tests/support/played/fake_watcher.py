@@ -1,12 +1,14 @@
-"""Watcher and telemetry that say what a test says, in place of Slurm's and Prometheus'."""
+"""Watchers and telemetry that say what a test says, in place of Slurm's and Prometheus'."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from portal.errors import PortalError
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.cluster.gpu import GpuReading
+from portal.models.cluster.rights import Rights
 from portal.slurm import Cluster
 from portal.telemetry import Telemetry
 
@@ -24,6 +26,35 @@ class ToldCluster(Cluster):
         if isinstance(self.told, PortalError):
             raise self.told
         return self.told
+
+
+class WillingSlurm:
+    """Base of a watcher, control and dashboard in one, of a Slurm without accounts and limits in
+    which the portal may change jobs."""
+
+    runner: Any = None
+    error = ""
+
+    def __init__(self) -> None:
+        self.known_qos: dict[str, Any] = {}
+
+    def known_associations(self, user: str) -> None:
+        return None
+
+    async def associations(self, user: str) -> None:
+        return None
+
+    async def has_account(self, name: str) -> None:
+        return None
+
+    async def rights(self) -> Rights:
+        return Rights(jobs=True)
+
+    async def need(self, what: str) -> None:
+        assert what == "jobs"
+
+    async def refreshed(self) -> None:
+        await asyncio.sleep(0)
 
 
 class ToldTelemetry(Telemetry):
