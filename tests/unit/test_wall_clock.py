@@ -94,9 +94,10 @@ READS: dict[str, dict[str, int]] = {
         "portal/telemetry/__init__.py": 2,
         "portal/telemetry/prometheus.py": 1,
     },
-    "the Hub takes activity as a time of day": {"kernels/portal_session/activity.py": 1},
-    "JupyterHub's server gives activity as a time of day": {
+    "activity, which JupyterHub takes and gives as a time of day": {
+        "kernels/portal_session/activity.py": 1,
         "kernels/portal_session/course/course.py": 1,
+        "spawners/lifecycle/culler.py": 1,
     },
     "part of a file's name": {"kernels/portal_session/notebooks/merging.py": 1},
     "a file that outlives this process says": {"kernels/portal_session/tensorboard/running.py": 3},
@@ -107,8 +108,11 @@ READS: dict[str, dict[str, int]] = {
     "the history's and the meter's, which sees steps itself": {"portal/dashboard/dashboard.py": 2},
     "a certificate's validity": {"portal/demo/daemons/certificates.py": 2},
     "starts that Slurm names, and when an answer was made": {"portal/estimates/estimator.py": 7},
-    "compared with the starts that Slurm names": {"portal/estimates/judging.py": 1},
-    "compared with the start that Slurm names": {"portal/estimates/questions.py": 1},
+    "compared with the starts and ends that Slurm names": {
+        "portal/estimates/judging.py": 1,
+        "portal/estimates/questions.py": 1,
+        "portal/slurm/jobs/end.py": 1,
+    },
     "handed on as the time of day; what compares it says so where it does": {
         "portal/services/course_work.py": 1,
     },
@@ -116,9 +120,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/models/cluster/cluster.py": 1,
     },
     "rows of snoozes; it counts idle time by the uptime": {"portal/sessions/idle_gpus.py": 1},
-    "compared with the end that Slurm names": {"portal/slurm/jobs/end.py": 1},
     "in the place of the times that Prometheus gives": {"portal/telemetry/simulated.py": 1},
-    "compared with activity as JupyterHub's database has it": {"spawners/lifecycle/culler.py": 1},
     "the moment of a row; its age goes by the uptime from then on": {
         "spawners/resize/resize.py": 2,
     },

@@ -428,6 +428,12 @@ class Reserved:
     async def begin(self) -> None:
         await self.site.course("root", reservation={"gpus": 3})
 
+    async def make(self) -> None:
+        """Have the first meeting's made an hour after the beginning."""
+        await self.begin()
+        self.site.clock.passes(HOUR)  # type: ignore[attr-defined]
+        assert await self.look() == ["create"]
+
     async def look(self, times: int = 3) -> list[str]:
         """Look, a minute apart; return what Slurm was asked to do."""
         before = len(self.slurm.calls)
@@ -437,14 +443,18 @@ class Reserved:
         return [words[0] for words in self.slurm.calls[before:]]
 
 
+@pytest.fixture
+def reserved(site: Site) -> Reserved:
+    return Reserved(site)
+
+
 @pytest.mark.parametrize("minutes", range(-110, 90, 10))
 @STEPS
 async def test_a_meetings_reservation_is_made_once_and_removed_once(
-    site: Site, clock: Monday, minutes: int, step: float
+    site: Site, clock: Monday, reserved: Reserved, minutes: int, step: float
 ) -> None:
     """Set the clock ``minutes`` from the meeting's beginning, and back after 40 more."""
     clock.set(-HOUR)  # seven o'clock
-    reserved = Reserved(site)
     await reserved.begin()
     done = await reserved.look(1)
     assert done == ["create"]
@@ -463,13 +473,10 @@ async def test_a_meetings_reservation_is_made_once_and_removed_once(
 
 
 async def test_slurm_that_ended_it_by_a_clock_of_its_own_is_asked_for_it_anew(
-    site: Site, clock: Monday
+    clock: Monday, reserved: Reserved
 ) -> None:
     """A Slurm beside the portal, by the same clock."""
-    reserved = Reserved(site)
-    await reserved.begin()
-    clock.passes(HOUR)
-    assert await reserved.look() == ["create"]
+    await reserved.make()
     clock.set(2 * HOUR)
     reserved.slurm.held.clear()
     assert await reserved.look() == []
@@ -479,12 +486,9 @@ async def test_slurm_that_ended_it_by_a_clock_of_its_own_is_asked_for_it_anew(
 
 @STEPS
 async def test_a_meeting_that_is_called_off_is_given_up_at_once_after_a_step(
-    site: Site, clock: Monday, step: float
+    site: Site, clock: Monday, reserved: Reserved, step: float
 ) -> None:
-    reserved = Reserved(site)
-    await reserved.begin()
-    clock.passes(HOUR)
-    assert await reserved.look() == ["create"]
+    await reserved.make()
     clock.set(step)
     kept = await site.store.courses.get("deep")
     other = kept.course.model_copy(update={"weekly": ()})
@@ -494,9 +498,8 @@ async def test_a_meeting_that_is_called_off_is_given_up_at_once_after_a_step(
 
 @STEPS
 async def test_what_was_refused_is_tried_again_in_time(
-    site: Site, clock: Monday, step: float
+    clock: Monday, reserved: Reserved, step: float
 ) -> None:
-    reserved = Reserved(site)
     reserved.slurm.most = 2
     await reserved.begin()
     assert "create" in await reserved.look(1)

@@ -8,14 +8,14 @@ from spawners.web.domains import host_of, host_of_server, sessions_below
 
 
 def test_hosts() -> None:
-    services = {"portal": "gpu.test", "grafana": "grafana--service.gpu.test"}
-    people = {
-        "ada": "ada.gpu.test",
-        "portal": "portal.gpu.test",
-        "jürgen": "xn--jrgen-kva.gpu.test",
+    hosts = {
+        ("portal", "service"): "gpu.test",
+        ("grafana", "service"): "grafana--service.gpu.test",
+        ("ada", "user"): "ada.gpu.test",
+        ("portal", "user"): "portal.gpu.test",
+        ("jürgen", "user"): "xn--jrgen-kva.gpu.test",
     }
-    for kind, hosts in (("service", services), ("user", people)):
-        assert {name: host_of(name, "gpu.test", kind=kind) for name in hosts} == hosts
+    assert {(name, kind): host_of(name, "gpu.test", kind=kind) for name, kind in hosts} == hosts
 
 
 @pytest.mark.parametrize("name", ["ada.lovelace", "Ada_L", "x" * 80, "-", "grafana--service"])
