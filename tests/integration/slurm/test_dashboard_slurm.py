@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from clusters import GRACE, ToldTelemetry
+from clusters import GRACE
+from fake_watcher import ToldTelemetry
 from machine_clock import awake
 from test_slurm_cluster import need_slurm, requests
 
