@@ -24,6 +24,7 @@ from postgres import PostgreSQL
 
 from portal.demo import namespace
 from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import end_child
 from portal.demo.home import Home
 from portal.demo.running import Running
 from portal.store import Store
@@ -215,12 +216,7 @@ def started_demo(
             time.sleep(0.1)
         yield demo
     finally:
-        process.terminate()
-        try:
-            process.wait(180)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_child(process, 180)
 
 
 def host_of(place: Path) -> tuple[str, ...]:

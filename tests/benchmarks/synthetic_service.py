@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import end_child
 from portal.models import scope
 from portal.models.session.session import SessionRecord, SessionState
 from portal.slurm import parse
@@ -144,12 +145,7 @@ def synthetic_service(
             _wait(service, process)
             yield service
         finally:
-            process.terminate()
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_child(process, 15)
 
 
 def _variables(address: str, hub: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from chromium import SOON
 from looks import check
 
 from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import end_child
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_core_python.sync_playwright")
@@ -57,12 +58,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 time.sleep(0.1)
         yield address
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_child(process, 20)
         log.close()
 
 
