@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import checkout
 import pytest
 
 from portal.doctor.checks import (
@@ -32,7 +33,6 @@ from portal.doctor.report import as_json, failed, lines, summary
 from portal.doctor.site import Site
 from spawners import hub_setup
 
-ROOT = Path(__file__).resolve().parents[3]
 GOOD = """
 c = get_config()
 c.JupyterHub.spawner_class = "spawners.spawner.PortalSpawner"
@@ -299,7 +299,7 @@ async def test_a_hub_that_is_not_set_up(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 async def test_service_that_the_site_dropped(tmp_path: Path) -> None:
-    part = ROOT / "deploy/jupyterhub_config.d/20-service.py"
+    part = checkout.ROOT / "deploy/jupyterhub_config.d/20-service.py"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -677,14 +677,7 @@ async def test_a_check_that_breaks_or_hangs_is_a_finding(tmp_path: Path) -> None
 
 
 def doctor(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "portal", "doctor", *arguments],
-        cwd=directory,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return checkout.portal("doctor", *arguments, cwd=directory)
 
 
 def test_command_in_json(tmp_path: Path) -> None:
