@@ -29,3 +29,17 @@ def page(browser: playwright.Browser) -> Iterator[playwright.Page]:
     yield opened
     context.close()
     assert opened.errors == []
+
+
+@pytest.fixture
+def unharmed(page: playwright.Page) -> Iterator[None]:
+    """What the page's Content-Security-Policy blocks fails the test, and so does markup that came
+    to life."""
+    page.on(
+        "console",
+        lambda said: (
+            page.errors.append(said.text) if "Content Security Policy" in said.text else None
+        ),
+    )
+    yield
+    assert page.evaluate("window.hacked") is None
