@@ -20,7 +20,7 @@ import migrated
 import pytest
 import runs
 import skips
-from postgres import PostgreSQL
+from postgres import PostgreSQL, postgresql
 
 from portal.demo import namespace
 from portal.demo.daemons.ports import free_port
@@ -261,12 +261,15 @@ def slurm_cluster(request: pytest.FixtureRequest) -> Iterator[Demo]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgreSQL]:
     """Yield a private PostgreSQL for the run; a test that stops it starts it again."""
-    server = PostgreSQL()
-    try:
-        server.start()
+    with postgresql() as server:
         yield server
-    finally:
-        server.end()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgreSQL]:
+    """Yield a private PostgreSQL that the test may stop."""
+    with postgresql() as server:
+        yield server
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +29,6 @@ from portal.store import Store
 from portal.store.engine.address import without_secrets
 
 Make = Callable[..., Store]
-
-
-@pytest.fixture
-def own_postgres() -> Iterator[PostgreSQL]:
-    """A server that the test may stop."""
-    server = PostgreSQL()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.end()
 
 
 async def answers(store: Store, seconds: float = 60) -> None:
