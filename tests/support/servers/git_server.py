@@ -83,6 +83,16 @@ class GitServer:
         self.asked: list[str] = []
         self.instead: Callable[[BaseHTTPRequestHandler], None] | None = None
 
+    def answer_only(self, status: int, header: str, value: str) -> None:
+        """Answer each request with this status and header from now on."""
+
+        def answer(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(status)
+            handler.send_header(header, value)
+            handler.end_headers()
+
+        self.instead = answer
+
 
 @contextmanager
 def serve(root: Path) -> Iterator[GitServer]:
