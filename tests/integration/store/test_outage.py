@@ -269,6 +269,14 @@ async def test_sqlite_locked_by_another_process(sqlite_url: str, make_store: Mak
     assert store.error == ""
 
 
+async def with_session(sqlite_url: str, make_store: Make) -> tuple[Path, Store]:
+    """A database of one session, and its file."""
+    store = make_store(sqlite_url)
+    await store.upgrade()
+    await store.sessions.save(SessionRecord(id="a", user="ada", submitted_at=1))
+    return Path(sqlite_url.removeprefix("sqlite:///")), store
+
+
 @pytest.mark.parametrize("rubbish", [b"not a database at all\n" * 500, b"\0" * 4096])
 async def test_a_file_of_another_kind_is_left_alone(
     sqlite_url: str, make_store: Make, rubbish: bytes
@@ -333,10 +341,7 @@ async def test_a_file_that_was_taken_away_is_not_made_anew(
     sqlite_url: str, make_store: Make
 ) -> None:
     """Its file system was unmounted: an empty database would hide the real one."""
-    path = Path(sqlite_url.removeprefix("sqlite:///"))
-    store = make_store(sqlite_url)
-    await store.upgrade()
-    await store.sessions.save(SessionRecord(id="a", user="ada", submitted_at=1))
+    path, store = await with_session(sqlite_url, make_store)
     await make_store(sqlite_url).close()
     away = path.with_name("away")
     path.rename(away)
@@ -349,10 +354,7 @@ async def test_a_file_that_was_taken_away_is_not_made_anew(
 
 
 async def test_a_copy_that_was_put_back_is_seen(sqlite_url: str, make_store: Make) -> None:
-    path = Path(sqlite_url.removeprefix("sqlite:///"))
-    store = make_store(sqlite_url)
-    await store.upgrade()
-    await store.sessions.save(SessionRecord(id="a", user="ada", submitted_at=1))
+    path, store = await with_session(sqlite_url, make_store)
     copy = path.with_name("copy")
     source, target = sqlite3.connect(path), sqlite3.connect(copy)
     source.backup(target)
