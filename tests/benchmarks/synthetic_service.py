@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import http.server
 import json
 import os
 import secrets
@@ -19,7 +18,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -34,6 +32,7 @@ from portal.models import scope
 from portal.models.session.session import SessionRecord, SessionState
 from portal.slurm import parse
 from portal.store import Store
+from tests.support.servers.quiet_http import QuietHandler, serving
 
 from .synthetic import ROOT, synthetic
 
@@ -226,7 +225,7 @@ def _wait(service: Service, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError("the service has no view of the cluster after 120 s")
 
 
-class _Hub(http.server.BaseHTTPRequestHandler):
+class _Hub(QuietHandler):
     """Handler of a service's only request to the Hub: the user of a token."""
 
     protocol_version = "HTTP/1.1"
@@ -247,26 +246,13 @@ class _Hub(http.server.BaseHTTPRequestHandler):
         self._answer(200, model)
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
-        content = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Log nothing."""
+        self.send_whole(status, json.dumps(body).encode())
 
 
 @contextlib.contextmanager
 def _hub() -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with serving(_Hub) as server:
         yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def main() -> None:

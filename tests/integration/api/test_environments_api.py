@@ -29,12 +29,6 @@ def barbara(demo: Any) -> Iterator[Caller]:
         yield caller
 
 
-@pytest.fixture(scope="module")
-def ada(demo: Any) -> Iterator[Caller]:
-    with Caller(demo.url, "ada") as caller:
-        yield caller
-
-
 @pytest.fixture
 def name(demo: Any) -> Iterator[str]:
     """Of an environment of this test's own; gone afterwards."""

@@ -9,13 +9,13 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import date, timedelta
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 from git_server import GitServer, Repository, git, serve
 from machine_clock import awake
+from quiet_http import QuietHandler
 
 from portal.courses.files.git import Git, GitFailed
 from portal.courses.files.handouts import CourseHandouts
@@ -383,7 +383,7 @@ async def test_one_that_is_away_leaves_the_last_good_state(
 async def test_one_that_never_ends_is_ended(
     handouts: CourseHandouts, server: GitServer, upstream: Repository
 ) -> None:
-    def hang(handler: BaseHTTPRequestHandler) -> None:
+    def hang(handler: QuietHandler) -> None:
         handler.connection.settimeout(30)
         handler.connection.recv(1)  # until the client goes
 

@@ -187,23 +187,17 @@ def test_sudo_refuses_all_else(people: Demo, caller: str, words: list[str]) -> N
 
 
 def test_what_sudo_lets_through(people: Demo) -> None:
-    sent = {
-        "APPTAINERENV_A": "1",
-        "PORTAL_B": "2",
-        "JUPYTERHUB_C": "3",
-        "SBATCH_EXCLUSIVE": "1",
-        "PYTHONPATH": "/x",
-    }
+    sent = ("APPTAINERENV_A", "PORTAL_B", "JUPYTERHUB_C", "SBATCH_EXCLUSIVE", "PYTHONPATH")
     script = "#!/bin/bash\nenv | grep -E '^(APPTAINERENV|PORTAL|JUPYTERHUB|SBATCH|PYTHON)' | sort\n"
     sbatch = ["/usr/bin/sbatch", "--wait", "--output=env.txt", "--time=5"]
     people.run(
         ["sudo", "-n", "-u", "ada", *sbatch, f"--chdir={people.words['homes']}/ada"],
         user="portal",
-        env=sent,
+        env=dict.fromkeys(sent, "1"),
         input=script,
     )
     seen = people.run(["cat", "env.txt"], user="ada").stdout.split()
-    assert seen == ["APPTAINERENV_A=1", "PORTAL_B=2"]
+    assert seen == ["APPTAINERENV_A=1", "PORTAL_B=1"]
 
 
 def test_people_cannot_read_each_others_files(people: Demo) -> None:

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pytest
 from machine_clock import awake
 from portal_session.course import guests as guests_module
 from portal_session.course.guests import FRESH, LONGEST, Guests
+from quiet_http import QuietHandler
 from session_server import make_python, wait_for
 from terminal import type_in, until_closed
 from tornado.httpclient import HTTPClientError, HTTPRequest
@@ -46,21 +47,14 @@ class Around:
         self.asked: list[tuple[str, str, Any]] = []
         around = self
 
-        class Answer(BaseHTTPRequestHandler):
+        class Answer(QuietHandler):
             def do_GET(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 token = self.headers.get("Authorization", "").removeprefix("token ")
                 status, answer = around.answer(self.command, self.path, token, body)
-                said = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(said)))
-                self.end_headers()
-                self.wfile.write(said)
+                self.send_whole(status, json.dumps(answer).encode())
 
             do_POST = do_PUT = do_DELETE = do_GET
-
-            def log_message(self, *_: Any) -> None:
-                pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
