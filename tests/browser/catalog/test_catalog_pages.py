@@ -13,6 +13,7 @@ import httpx
 import pytest
 from hub_client import wait_until
 from looks import check
+from remembered import with_store
 
 from portal.models.catalog.catalog import Measurement, Verdict
 from portal.models.catalog.environment import Environment

@@ -451,9 +451,7 @@ def add_container(directory: Path, image: str | Path = "/x.sif") -> str:
     """Put a container into the directory's catalog; give the catalog's setting."""
     catalog = directory / "environments"
     catalog.mkdir(exist_ok=True)
-    (catalog / "one.yaml").write_text(
-        f"name: one\ntitle: One\nkind: container\nimage: {image}\n"
-    )
+    (catalog / "one.yaml").write_text(f"name: one\ntitle: One\nkind: container\nimage: {image}\n")
     return f"c.EnvironmentCatalog.directory = {str(catalog)!r}\n"
 
 
