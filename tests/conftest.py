@@ -20,10 +20,11 @@ import migrated
 import pytest
 import runs
 import skips
-from postgres import PostgreSQL
+from postgres import PostgreSQL, postgresql
 
 from portal.demo import namespace
 from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import end_child
 from portal.demo.home import Home
 from portal.demo.running import Running
 from portal.store import Store
@@ -217,12 +218,7 @@ def started_demo(
             time.sleep(0.1)
         yield demo
     finally:
-        process.terminate()
-        try:
-            process.wait(180)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_child(process, 180)
 
 
 def host_of(place: Path) -> tuple[str, ...]:
@@ -267,12 +263,15 @@ def slurm_cluster(request: pytest.FixtureRequest) -> Iterator[Demo]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgreSQL]:
     """Yield a private PostgreSQL for the run; a test that stops it starts it again."""
-    server = PostgreSQL()
-    try:
-        server.start()
+    with postgresql() as server:
         yield server
-    finally:
-        server.end()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgreSQL]:
+    """Yield a private PostgreSQL that the test may stop."""
+    with postgresql() as server:
+        yield server
 
 
 @pytest.fixture

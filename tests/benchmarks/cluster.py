@@ -19,6 +19,7 @@ from typing import Any
 from jupyterhub import __version__ as hub_version
 
 from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import end_child
 from portal.demo.home import Home
 from portal.demo.running import Running
 
@@ -252,10 +253,5 @@ def started(only_slurm: bool) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.close()
-        demo.terminate()
-        try:
-            demo.wait(60)
-        except subprocess.TimeoutExpired:
-            demo.kill()
-            demo.wait()
+        end_child(demo, 60)
         shutil.rmtree(root, ignore_errors=True)

@@ -67,6 +67,16 @@ def prefer(pid: int, nice: int = FIRST) -> None:
             Path(f"/proc/{member}/autogroup").write_text(str(nice))
 
 
+def end_child(process: subprocess.Popen[bytes], timeout: float) -> None:
+    """Send SIGTERM to a child process, wait at most ``timeout`` seconds, then kill it."""
+    process.terminate()
+    try:
+        process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 class Daemon:
     """Child process ``name`` that can be restarted.
 
@@ -164,11 +174,9 @@ class Daemon:
 
     def stop(self, timeout: float = 5) -> None:
         """Send SIGTERM, wait at most ``timeout`` seconds, then kill the process."""
-        self.terminate()
         if self.process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(timeout)
-        self.kill()
+            end_child(self.process, timeout)
+        self.pid_file.unlink(missing_ok=True)
 
     def once(
         self, argv: Sequence[str | Path], timeout: float = 60

@@ -60,18 +60,15 @@ def closed_registry() -> Iterator[Registry]:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
+async def site(tmp_path: Path, store: Store) -> AsyncIterator[Site]:
     tokens = {"ada": person("ada"), "grace": person("grace", ENVIRONMENTS_MANAGE)}
-    log = logging.getLogger("service")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
-    await store.upgrade()
     nothing: Any = SimpleNamespace(runner=None)
     config = Config()
     config.Secrets.key_file = str(tmp_path / "key")
     config.Secrets.password_directory = str(tmp_path)
     parts = Parts(
         prefix="/services/portal/",
-        log=log,
+        log=logging.getLogger("service"),
         store=store,
         catalog=EnvironmentCatalog(directory=str(tmp_path)),
         cluster=nothing,

@@ -112,10 +112,7 @@ def record(name: str, server: str = "course-dl101", course: str = "dl101") -> Se
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    log = logging.getLogger("service")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
-    await store.upgrade()
+async def site(tmp_path: Path, store: Store) -> AsyncIterator[Site]:
     course = Course(
         name="dl101", title="Deep Learning", environment="torch",
         begins=TODAY - timedelta(days=1), ends=TODAY + timedelta(days=9),
@@ -137,7 +134,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     )
     parts = Parts(
         prefix="/services/portal/",
-        log=log,
+        log=logging.getLogger("service"),
         store=store,
         catalog=SimpleNamespace(),
         cluster=SimpleNamespace(runner=None),
