@@ -21,8 +21,8 @@ from portal.models.cluster.cluster import ClusterSnapshot
 from portal.store import Store
 
 from .ages import Ages
-from .failure_reason import End
-from .job_monitor import MAX_LOG, Look
+from .failure_reason import End, end_of_refusal
+from .job_monitor import Look
 from .pulling import Pulling
 from .settings import WorkshopSettings
 from .submitting import Submitter, new_nonce
@@ -208,13 +208,8 @@ class BuildQueue:
         except SlurmUnavailable as error:
             await self._store.builds.change(build.id, message=error.message)
             return
-        except SlurmRefused as error:
-            refused = f"Slurm refused the job: {error.message}"
-            await self._over(build, End(WorkState.UNKNOWN, refused))
-            return
-        except ValidationError as error:
-            wrong = f"c.Images.resources: {error.errors()[0]['msg']}"
-            await self._over(build, End(WorkState.UNKNOWN, wrong))
+        except (SlurmRefused, ValidationError) as error:
+            await self._over(build, end_of_refusal(error, Work.BUILD))
             return
         except PortalError as error:
             await self._over(build, End(WorkState.FAILED, error.message))
@@ -230,17 +225,9 @@ class BuildQueue:
         if look.end is not None:
             return await self._over(build, look.end, look)
         late = self._ages.of(build.id, build.asked_at) > self._settings.queue_patience
-        if look.state is WorkState.WAITING and late:
+        if end := follower.given_up(look, late):
             await self._jobs.drop(build.job_id)
-            reason = (
-                "The job waited too long in the queue and was cancelled "
-                f"(c.Workshop.queue_patience). {look.message}"
-            )
-            return await self._over(build, End(WorkState.UNKNOWN, reason))
-        if follower.size > MAX_LOG:
-            await self._jobs.drop(build.job_id)
-            reason = f"The log is larger than {MAX_LOG // 2**20} MiB."
-            return await self._over(build, End(WorkState.FAILED, reason))
+            return await self._over(build, end)
         seen = {
             "state": look.state,
             "step": look.step,

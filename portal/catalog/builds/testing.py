@@ -20,8 +20,8 @@ from portal.store import Store
 from ..availability import UNTYPED, Mark, changed, mark_of
 from ..files import EnvironmentCatalog
 from .ages import Ages
-from .failure_reason import End
-from .job_monitor import MAX_LOG, Look
+from .failure_reason import End, end_of_refusal
+from .job_monitor import Look
 from .settings import WorkshopSettings
 from .submitting import Submitter, new_nonce
 
@@ -133,14 +133,8 @@ class TestQueue:
         try:
             resources = await self._jobs.placed(self._resources(test, user), snapshot, user)
             job_id = await self._jobs.submit(Work.TEST, test, job, resources, user)
-        except SlurmRefused as error:
-            await self._over(
-                test, End(WorkState.UNKNOWN, f"Slurm refused the job: {error.message}")
-            )
-            return False
-        except ValidationError as error:
-            wrong = f"c.Images.test_resources: {error.errors()[0]['msg']}"
-            await self._over(test, End(WorkState.UNKNOWN, wrong))
+        except (SlurmRefused, ValidationError) as error:
+            await self._over(test, end_of_refusal(error, Work.TEST))
             return False
         except SlurmUnavailable as error:
             await self._store.tests.change(test.id, message=error.message)
@@ -168,22 +162,9 @@ class TestQueue:
         if look.end is not None:
             return await self._over(test, look.end, look)
         late = self._ages.of(test.id, test.asked_at) > self._settings.queue_patience
-        if look.state is WorkState.WAITING and late:
+        if end := follower.given_up(look, late):
             await self._jobs.drop(test.job_id, await self._user(test))
-            return await self._over(
-                test,
-                End(
-                    WorkState.UNKNOWN,
-                    (
-                        "The job waited too long in the queue and was cancelled "
-                        f"(c.Workshop.queue_patience). {look.message}"
-                    ),
-                ),
-            )
-        if follower.size > MAX_LOG:
-            await self._jobs.drop(test.job_id, await self._user(test))
-            reason = f"The log is larger than {MAX_LOG // 2**20} MiB."
-            return await self._over(test, End(WorkState.FAILED, reason))
+            return await self._over(test, end)
         seen = {"state": look.state, "step": look.step, "message": look.message}
         seen["started_at"] = look.started_at  # type: ignore[assignment]
         if any(getattr(test, name) != value for name, value in seen.items()):
