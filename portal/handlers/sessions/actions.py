@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Awaitable, Callable
+from typing import Annotated
 from urllib.parse import quote
 
 from pydantic import Field, StringConstraints
@@ -117,55 +118,46 @@ class CancelJob(SessionAction):
 
 
 class WaitingJob(Action):
-    """Base class of actions on a job that waits.
-
-    ``action`` is for the audit log, ``tell`` for Slurm, ``words`` for the requester.
-    """
+    """Base class of actions on a job that waits."""
 
     parameters = {"job_id": JOB_ID}
-    action: ClassVar[str]
-    words: ClassVar[str]
 
-    async def tell(self, job_id: str) -> None:
-        raise NotImplementedError
+    async def give(
+        self, action: str, job_id: str, order: Callable[[str], Awaitable[None]], result: str
+    ) -> Done:
+        """Give Slurm the ``order``, with the ``action`` in the audit log; confirm the ``result``.
 
-    async def on_post(self, job_id: str) -> Done:
-        job = await self.job(job_id, self.action, own=False)
-        async with self.audited(self.action, f"job {job_id}", job.user or "", self.body.reason):
+        Raises what ``job`` does, and Conflict if the job does not wait.
+        """
+        job = await self.job(job_id, action, own=False)
+        async with self.audited(action, f"job {job_id}", job.user or "", self.body.reason):
             _must_wait(job)
             await self.parts.control.need("jobs")
-            await self.tell(job_id)
-        return self.done(f"Job {job_id} {self.words}.")
+            await order(job_id)
+        return self.done(f"Job {job_id} {result}.")
 
 
 class HoldJob(WaitingJob):
     """Hold: a waiting job stays waiting until it is released."""
 
     path = "jobs/{job_id}/hold"
-    action, words = "hold-job", "is held: it waits until it is released"
-
-    async def tell(self, job_id: str) -> None:
-        await self.parts.control.hold(job_id)
 
     @Operation("Hold a waiting job.", body=Why, scope=scope.JOBS_MANAGE, errors=(409,))
     async def on_post(self, job_id: str) -> Done:
         """Keep it from starting until it is released; its owner cannot release it."""
-        return await super().on_post(job_id)
+        result = "is held: it waits until it is released"
+        return await self.give("hold-job", job_id, self.parts.control.hold, result)
 
 
 class ReleaseJob(WaitingJob):
     """Release of a held job."""
 
     path = "jobs/{job_id}/release"
-    action, words = "release-job", "is released"
-
-    async def tell(self, job_id: str) -> None:
-        await self.parts.control.release(job_id)
 
     @Operation("Release a held job.", body=Why, scope=scope.JOBS_MANAGE, errors=(409,))
     async def on_post(self, job_id: str) -> Done:
         """Let it start again, whoever has held it."""
-        return await super().on_post(job_id)
+        return await self.give("release-job", job_id, self.parts.control.release, "is released")
 
 
 class NodeAction(Action):
