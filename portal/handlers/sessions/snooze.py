@@ -30,12 +30,7 @@ class SnoozeOwnSession(OwnSession):
 
     path = "session/snooze"
 
-    @Operation(
-        "Postpone the stop of the calling session with idle GPUs.",
-        scope=scope.SESSION_OWN,
-        errors=(409,),
-        tags=("session",),
-    )
+    @Operation("Postpone the stop of the calling session with idle GPUs.", errors=(409,))
     async def on_post(self) -> IdleState:
         """Use the session's own token only."""
         record, _ = await self.own()
