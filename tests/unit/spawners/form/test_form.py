@@ -6,6 +6,7 @@ import time
 from html.parser import HTMLParser
 
 import pytest
+from clusters import gpu_node
 from stepping_clock import SteppingClock
 
 from portal.catalog.offers.preferences import Preferences
@@ -18,10 +19,8 @@ from portal.models.catalog.offered import OfferedEnvironment
 from portal.models.cluster.cluster import (
     Association,
     ClusterSnapshot,
-    GpuPool,
     Job,
     JobState,
-    Node,
     Partition,
     Qos,
     Reservation,
@@ -36,22 +35,16 @@ ADA = Person(name="ada", groups=("gpu-users",))
 GIB = 1024**3
 
 
-def node(name: str, gpu: str = "", count: int = 0, used: int = 0, **fields: object) -> Node:
-    pools = (GpuPool(type=gpu, count=count, used=used),) if count else ()
-    usual = {"state": "IDLE", "cpus": 16, "memory": 64000, "gpus": pools, "address": "127.0.0.1"}
-    return Node(**{"name": name, **usual, **fields})
-
-
 def snapshot(**fields: object) -> ClusterSnapshot:
     """Four nodes with 4 v100 each (5 used), two with 2 t4, cpu01."""
     nodes = [
-        node("gpu01", "v100", 4, used=4, cpus_allocated=8),
-        node("gpu02", "v100", 4, used=1, cpus_allocated=2),
-        node("gpu03", "v100", 4),
-        node("gpu04", "v100", 4),
-        node("gpu05", "t4", 2, cpus=8),
-        node("gpu06", "t4", 2, cpus=8),
-        node("cpu01"),
+        gpu_node("gpu01", "v100", 4, used=4, cpus_allocated=8),
+        gpu_node("gpu02", "v100", 4, used=1, cpus_allocated=2),
+        gpu_node("gpu03", "v100", 4),
+        gpu_node("gpu04", "v100", 4),
+        gpu_node("gpu05", "t4", 2, cpus=8),
+        gpu_node("gpu06", "t4", 2, cpus=8),
+        gpu_node("cpu01"),
     ]
     gpu_nodes = tuple(n.name for n in nodes if n.gpus)
     usual: dict[str, object] = {
