@@ -6,7 +6,7 @@ import time
 from html.parser import HTMLParser
 
 import pytest
-from clusters import gpu_node
+from clusters import gpu_node, job, waiting
 from stepping_clock import SteppingClock
 
 from portal.catalog.offers.preferences import Preferences
@@ -19,7 +19,6 @@ from portal.models.catalog.offered import OfferedEnvironment
 from portal.models.cluster.cluster import (
     Association,
     ClusterSnapshot,
-    Job,
     JobState,
     Partition,
     Qos,
@@ -120,11 +119,7 @@ class TestAvailability:
         assert set(supply.partitions) == {"gpu", "all"}
 
     def test_waiting_jobs_are_counted_by_partition(self):
-        jobs = {
-            "1": Job(id="1", partition="gpu", state=JobState.PENDING),
-            "2": Job(id="2", partition="gpu", state=JobState.RUNNING),
-            "3": Job(id="3", partition="gpu,cpu", state=JobState.PENDING),
-        }
+        jobs = {"1": waiting("1"), "2": job("2"), "3": waiting("3", partition="gpu,cpu")}
         supply = both(snapshot(jobs=jobs))
         assert (supply.partitions["gpu"].waiting, supply.partitions["cpu"].waiting) == (2, 1)
 
@@ -519,11 +514,12 @@ class TestWords:
 
     def test_a_pending_job(self):
         now = time.mktime((2025, 1, 1, 10, 0, 0, 0, 1, -1))
-        job = Job(id="7", state=JobState.PENDING, reason="Resources", start_time=now + 42 * 60)
+        first = waiting("7", reason="Resources", start_time=now + 42 * 60)
         assert (
-            words.pending(job, 3, now) == "waiting for resources: 3rd in the queue, expected 10:42"
+            words.pending(first, 3, now)
+            == "waiting for resources: 3rd in the queue, expected 10:42"
         )
-        odd = job.model_copy(update={"reason": "NewReason", "start_time": None})
+        odd = first.model_copy(update={"reason": "NewReason", "start_time": None})
         assert "NewReason" in words.pending(odd)
 
     def test_every_state_has_words(self):
