@@ -21,7 +21,6 @@ expect = playwright.expect
 RESEARCHER, TEACHER, STUDENT, ADMIN = "ada", "barbara", "student01", "grace"
 SERVICE = "/services/portal/"
 COURSE, ENVIRONMENT = f"{SERVICE}courses/dl101", f"{SERVICE}curate/environments/jupyterlab"
-TITLE = "Deep Learning 101"
 COURSE_HEAD = ("h1", "#state", "text=/^next meeting/", ".tabs")
 CURATED_HEAD = ("h1", "#environment .state", ".tabs")
 
@@ -31,7 +30,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ADMIN,
         "/hub/spawn",
         (
-            "#launch-cards > .portal-card",
+            "#launch-cards > .portal-card:visible",
             "label[for=launch-gpus-0]",
             "label[for=launch-gpus-1]",
             "#launch-gpu-type",
@@ -67,8 +66,8 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         (
             "#find-text",
             "#find .portal-filters",
-            ".tile h3",
-            ".tile .launch",
+            ".tile h3 >> nth=2",
+            ".tile .launch >> nth=2",
             "role=link[name='Request an environment']",
         ),
     ),
@@ -92,8 +91,8 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         f"{SERVICE}courses",
         (
             "role=link[name='New course']",
-            f"role=link[name='Live board of {TITLE}']",
-            f"role=link[name='Manage {TITLE}']",
+            "role=link[name=/^Live board of /] >> nth=0",
+            "role=link[name=/^Manage /] >> nth=0",
         ),
     ),
     "course": (
