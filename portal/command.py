@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from traitlets import Unicode
 from traitlets.config import Application, catch_config_error
 
 from . import __version__
-from .errors import ConfigurationError, PortalError
+from .errors import ConfigurationError, InvalidRequest, PortalError
 
 _SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
 
@@ -43,6 +43,27 @@ class SiteCommand(Application):
         except PortalError as error:
             self.end(error)
 
+    def start(self) -> None:
+        """Run the subcommand; exit with status 1 if something is not as it should be."""
+        try:
+            good = self.run()
+        except PortalError as error:
+            self.end(error)
+        self.exit(0 if good else 1)
+
+    def run(self) -> bool:
+        """Do what the subcommand is for; return True if all is well. Raises PortalError."""
+        raise NotImplementedError
+
+    def argument(self, demand: str, word: str) -> str:
+        """Return the only argument on the command line.
+
+        Raises InvalidRequest with the ``demand``, and ``word`` in the place of the argument.
+        """
+        if len(self.extra_args) != 1:
+            raise InvalidRequest(f"{demand}: {self.name.replace('-', ' ')} {word}")
+        return str(self.extra_args[0])
+
     def end(self, error: PortalError) -> NoReturn:
         """Print the error's message and exit with status 1."""
         print(error.message, file=sys.stderr)
@@ -60,6 +81,18 @@ class SiteCommand(Application):
         except Exception as error:  # the file is the site's own Python: anything can come out
             raise ConfigurationError(f"{path}: {type(error).__name__}: {error}") from None
         self.update_config(self.cli_config)  # the command line wins
+
+
+def flag(target: str, help: str, value: bool = True) -> tuple[dict[str, dict[str, bool]], str]:
+    """Return traitlets' entry of an option without a value, which sets ``target`` (Class.setting)
+    to ``value``."""
+    kind, _, name = target.partition(".")
+    return {kind: {name: value}}, help
+
+
+def subcommands_of(commands: dict[str, type[Application]]) -> dict[str, Any]:
+    """Return traitlets' table of subcommands by name, each with its own description."""
+    return {name: (command, command.description) for name, command in commands.items()}
 
 
 class CommandGroup(Application):

@@ -16,6 +16,7 @@ from portal.cache import SharedAnswer
 from portal.errors import NotFound
 from portal.models.catalog.environment import Environment
 from portal.models.person import Person
+from portal.setting import setting
 from portal.store import Store
 
 from .availability import Offer, Offering
@@ -57,76 +58,54 @@ class EnvironmentCatalog(LoggingConfigurable):
     counts as tested.
     """
 
-    directory = Unicode(
-        "/etc/data-scientist-portal/environments",
-        help="""
-        Directory of the environment files, ``*.yaml`` or ``*.yml``, one per environment. Changed,
-        new and removed files are noticed without a restart.
+    directory = setting(
+        Unicode("/etc/data-scientist-portal/environments"),
+        """Directory of the environment files, ``*.yaml`` or ``*.yml``, one per environment.
+        Changed, new and removed files are noticed without a restart.""",
+        'c.EnvironmentCatalog.directory = "/srv/portal/environments"',
+    )
 
-        Example::
+    kept_directory = setting(
+        Unicode("/var/lib/data-scientist-portal/environments"),
+        """Directory that only the service writes: previews of unpublished versions (``previews/``,
+        for admins) and environments that users registered for themselves (``own/``). The Hub reads
+        it.""",
+        'c.EnvironmentCatalog.kept_directory = "/srv/portal/kept"',
+    )
 
-            c.EnvironmentCatalog.directory = "/srv/portal/environments"
-        """,
-    ).tag(config=True)
+    offer_untested = setting(
+        Bool(False),
+        """Whether environments are offered regardless of their test results, including untested
+        ones. Sessions may then fail to start.""",
+        "c.EnvironmentCatalog.offer_untested = True",
+    )
 
-    kept_directory = Unicode(
-        "/var/lib/data-scientist-portal/environments",
-        help="""
-        Directory that only the service writes: previews of unpublished versions (``previews/``, for
-        admins) and environments that users registered for themselves (``own/``). The Hub reads it.
+    show_upcoming = setting(
+        Bool(False),
+        """Whether the catalog page shows environments that are built or tested for the first time
+        to everyone who will see them, by title and progress. Those who manage environments see
+        them always.""",
+        "c.EnvironmentCatalog.show_upcoming = True",
+    )
 
-        Example::
+    verdicts_age = setting(
+        Float(3.0, min=0.1),
+        "Seconds for which test results from the database and the state of image files are cached.",
+        "c.EnvironmentCatalog.verdicts_age = 10",
+    )
 
-            c.EnvironmentCatalog.kept_directory = "/srv/portal/kept"
-        """,
-    ).tag(config=True)
+    max_size = setting(
+        Integer(65536),
+        "Maximum size of an environment file, in bytes. A larger file is an error.",
+        "c.EnvironmentCatalog.max_size = 131072",
+    )
 
-    offer_untested = Bool(
-        False,
-        help="""
-        Whether environments are offered regardless of their test results, including untested ones.
-        Sessions may then fail to start.
-
-        Example::
-
-            c.EnvironmentCatalog.offer_untested = True
-        """,
-    ).tag(config=True)
-
-    verdicts_age = Float(
-        3.0,
-        min=0.1,
-        help="""
-        Seconds for which test results from the database and the state of image files are cached.
-
-        Example::
-
-            c.EnvironmentCatalog.verdicts_age = 10
-        """,
-    ).tag(config=True)
-
-    max_size = Integer(
-        65536,
-        help="""
-        Maximum size of an environment file, in bytes. A larger file is an error.
-
-        Example::
-
-            c.EnvironmentCatalog.max_size = 131072
-        """,
-    ).tag(config=True)
-
-    timeout = Float(
-        5.0,
-        help="""
-        Seconds that ``load()`` waits for the directory, which may be on a network file system,
-        before it continues with the environments that are already loaded.
-
-        Example::
-
-            c.EnvironmentCatalog.timeout = 2.0
-        """,
-    ).tag(config=True)
+    timeout = setting(
+        Float(5.0),
+        """Seconds that ``load()`` waits for the directory, which may be on a network file system,
+        before it continues with the environments that are already loaded.""",
+        "c.EnvironmentCatalog.timeout = 2.0",
+    )
 
     def __init__(self, store: Store | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -7,16 +7,16 @@ import getpass
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from traitlets import Bool
 
 from portal.catalog import CatalogRules, EnvironmentCatalog
-from portal.command import CommandGroup
+from portal.command import CommandGroup, flag, subcommands_of
 from portal.errors import InvalidRequest, NotFound
 from portal.models.course.course import CourseMember, CourseState, KeptCourse
 from portal.models.person import Person
 from portal.models.scope import COURSES_MANAGE
+from portal.setting import setting
 from portal.store import Store
 from portal.store.command import DatabaseCommand
 
@@ -34,9 +34,7 @@ class CourseCommand(DatabaseCommand):
 
     def one(self, what: str) -> str:
         """Return the only argument. Raises InvalidRequest."""
-        if len(self.extra_args) != 1:
-            raise InvalidRequest(f"Give one {what}: {self.name.replace('-', ' ')} {what.upper()}")
-        return str(self.extra_args[0])
+        return self.argument(f"Give one {what}", what.upper())
 
 
 class CourseImportCommand(CourseCommand):
@@ -48,24 +46,14 @@ class CourseImportCommand(CourseCommand):
         "those of the file."
     )
     examples = "portal courses import --approved deep-learning.yaml"
-    flags = {
-        "approved": (
-            {"CourseImportCommand": {"approved": True}},
-            "Approve the course.",
-        )
-    }
+    flags = {"approved": flag("CourseImportCommand.approved", "Approve the course.")}
 
-    approved = Bool(
-        False,
-        help="""
-        Also approve the course. Otherwise a new course is a draft, and an existing one keeps its
-        state.
-
-        Example::
-
-            portal courses import --approved deep-learning.yaml
-        """,
-    ).tag(config=True)
+    approved = setting(
+        Bool(False),
+        """Also approve the course. Otherwise a new course is a draft, and an existing one keeps its
+        state.""",
+        "portal courses import --approved deep-learning.yaml",
+    )
 
     async def act(self, store: Store) -> bool:
         path = Path(self.one("file"))
@@ -158,11 +146,9 @@ class CoursesApp(CommandGroup):
 
     name = "portal-courses"
     description = "Import, export and list courses."
-    subcommands: dict[str, Any] = {
-        "import": (CourseImportCommand, CourseImportCommand.description),
-        "export": (CourseExportCommand, CourseExportCommand.description),
-        "list": (CourseListCommand, CourseListCommand.description),
-    }
+    subcommands = subcommands_of(
+        {"import": CourseImportCommand, "export": CourseExportCommand, "list": CourseListCommand}
+    )
 
 
 def _bytes(path: Path) -> bytes:

@@ -147,13 +147,10 @@ class StartEstimates(LoggingConfigurable):
         if estimate.outlook in (Outlook.LATER, Outlook.UNKNOWN) and not self._out_of_date(snapshot):
             nearby = await self._nearby(estimate, request, person, snapshot, associations)
         now = time.time()
-        return StartAnswer(
-            outlook=estimate.outlook,
+        return StartAnswer.like(
+            estimate,
             words=words.sentence(estimate, now),
             source=words.source(estimate),
-            basis=estimate.basis,
-            starts_at=estimate.starts_at,
-            made_at=estimate.made_at,
             nearby=tuple(nearby),
         )
 

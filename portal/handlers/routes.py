@@ -17,6 +17,7 @@ from .catalog import (
     registries,
     requests,
     tests,
+    upcoming,
     user_environments,
     versions,
     work,
@@ -101,6 +102,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *stream.ENDPOINTS,
     *telemetry.ENDPOINTS,
     *tensorboard.ENDPOINTS,
+    *upcoming.ENDPOINTS,
     *usage.ENDPOINTS,
 )
 

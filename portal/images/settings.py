@@ -10,231 +10,140 @@ from traitlets import Bool, Dict, Unicode, default
 from traitlets.config import LoggingConfigurable
 
 from ..models.session.resources import Resources
+from ..setting import setting
 
 
 class Images(LoggingConfigurable):
     """Folder of images, and settings of the jobs that build and test them."""
 
-    directory = Unicode(
-        "/srv/portal/images",
-        help="""
-        Directory of finished images, on a file system that all nodes share. The account of the
-        builds writes there and everyone can read. The download cache is in it as well.
+    directory = setting(
+        Unicode("/srv/portal/images"),
+        """Directory of finished images, on a file system that all nodes share. The account of the
+        builds writes there and everyone can read. The download cache is in it as well.""",
+        'c.Images.directory = "/shared/portal/images"',
+    )
 
-        Example::
+    service_account = setting(
+        Unicode(""),
+        """Account that runs builds and tests; empty: the service's own. Another account needs a
+        sudo rule, as users do. It must not be a user's account.""",
+        'c.Images.service_account = "portal-images"',
+    )
 
-            c.Images.directory = "/shared/portal/images"
-        """,
-    ).tag(config=True)
+    slurm_account = setting(
+        Unicode(""),
+        "Slurm account of builds and tests; empty: the default of the account that they run as.",
+        'c.Images.slurm_account = "services"',
+    )
 
-    service_account = Unicode(
-        "",
-        help="""
-        Account that runs builds and tests; empty: the service's own. Another account needs a sudo
-        rule, as users do. It must not be a user's account.
+    partition = setting(
+        Unicode(""),
+        "Partition of builds and of tests without GPUs; empty: Slurm's default.",
+        'c.Images.partition = "cpu"',
+    )
 
-        Example::
+    qos = setting(
+        Unicode(""),
+        "QOS of builds and tests; empty: Slurm's default.",
+        'c.Images.qos = "low"',
+    )
 
-            c.Images.service_account = "portal-images"
-        """,
-    ).tag(config=True)
+    resources = setting(
+        Dict(default_value={"cpus": 4, "memory": "16G", "time": "4:00:00"}),
+        "Resources of a build: cpus, memory and time.",
+        'c.Images.resources = {"cpus": 8, "memory": "32G", "time": "6:00:00"}',
+    )
 
-    slurm_account = Unicode(
-        "",
-        help="""
-        Slurm account of builds and tests; empty: the default of the account that they run as.
+    test_resources = setting(
+        Dict(default_value={"cpus": 2, "memory": "8G", "time": "0:20:00"}),
+        "Resources of a smoke test, in addition to its GPU.",
+        'c.Images.test_resources = {"cpus": 4, "memory": "16G", "time": "0:30:00"}',
+    )
 
-        Example::
+    python = setting(
+        Unicode(),
+        """Python on the nodes with the portal installed, readable by the accounts of the jobs.
+        Default: the Python that runs the service.""",
+        'c.Images.python = "/opt/portal/bin/python3"',
+    )
 
-            c.Images.slurm_account = "services"
-        """,
-    ).tag(config=True)
+    apptainer = setting(
+        Unicode(),
+        "Absolute path of apptainer (or singularity) on the nodes.",
+        'c.Images.apptainer = "/opt/apptainer/bin/apptainer"',
+    )
 
-    partition = Unicode(
-        "",
-        help="""
-        Partition of builds and of tests without GPUs; empty: Slurm's default.
+    log_directory = setting(
+        Unicode("/var/log/data-scientist-portal/images"),
+        """Directory of the jobs' logs. The service creates the files, so that it can read them, and
+        the nodes write to them.""",
+        'c.Images.log_directory = "/shared/portal/logs/images"',
+    )
 
-        Example::
+    wheels = setting(
+        Unicode("/srv/portal/wheels"),
+        """Directory on the nodes with the wheel of portal-session, which is installed into every
+        image.""",
+        'c.Images.wheels = "/shared/portal/wheels"',
+    )
 
-            c.Images.partition = "cpu"
-        """,
-    ).tag(config=True)
+    scratch = setting(
+        Unicode(""),
+        """Directory on the nodes for the files that builds unpack, preferably on a local disk;
+        empty: ``directory``. A build needs about six times the size of its download.""",
+        'c.Images.scratch = "/local/scratch"',
+    )
 
-    qos = Unicode(
-        "",
-        help="""
-        QOS of builds and tests; empty: Slurm's default.
+    sign_key = setting(
+        Unicode(""),
+        """Fingerprint of a PGP key in the keyring of the builds' account (``apptainer key list
+        --secret``). Finished images are signed with it; empty: they are not signed.""",
+        'c.Images.sign_key = "7605BC2716168DF057D6C600ACEEC62C8BD91BEE"',
+    )
 
-        Example::
+    verify = setting(
+        Bool(False),
+        """Whether an image needs a valid signature of a key in the keyring before it is tested or
+        used. This includes SIF files that were built elsewhere.""",
+        "c.Images.verify = True",
+    )
 
-            c.Images.qos = "low"
-        """,
-    ).tag(config=True)
+    keyring = setting(
+        Unicode(""),
+        """Directory of Apptainer's PGP keyring on the nodes, for ``sign_key`` and ``verify``;
+        empty: the account's own (``~/.apptainer/keys``).""",
+        'c.Images.keyring = "/etc/data-scientist-portal/keys"',
+    )
 
-    resources = Dict(
-        default_value={"cpus": 4, "memory": "16G", "time": "4:00:00"},
-        help="""
-        Resources of a build: cpus, memory and time.
-
-        Example::
-
-            c.Images.resources = {"cpus": 8, "memory": "32G", "time": "6:00:00"}
-        """,
-    ).tag(config=True)
-
-    test_resources = Dict(
-        default_value={"cpus": 2, "memory": "8G", "time": "0:20:00"},
-        help="""
-        Resources of a smoke test, in addition to its GPU.
-
-        Example::
-
-            c.Images.test_resources = {"cpus": 4, "memory": "16G", "time": "0:30:00"}
-        """,
-    ).tag(config=True)
-
-    python = Unicode(
-        help="""
-        Python on the nodes with the portal installed, readable by the accounts of the jobs.
-        Default: the Python that runs the service.
-
-        Example::
-
-            c.Images.python = "/opt/portal/bin/python3"
-        """,
-    ).tag(config=True)
-
-    apptainer = Unicode(
-        help="""
-        Absolute path of apptainer (or singularity) on the nodes.
-
-        Example::
-
-            c.Images.apptainer = "/opt/apptainer/bin/apptainer"
-        """,
-    ).tag(config=True)
-
-    log_directory = Unicode(
-        "/var/log/data-scientist-portal/images",
-        help="""
-        Directory of the jobs' logs. The service creates the files, so that it can read them, and
-        the nodes write to them.
-
-        Example::
-
-            c.Images.log_directory = "/shared/portal/logs/images"
-        """,
-    ).tag(config=True)
-
-    wheels = Unicode(
-        "/srv/portal/wheels",
-        help="""
-        Directory on the nodes with the wheel of portal-session, which is installed into every
-        image.
-
-        Example::
-
-            c.Images.wheels = "/shared/portal/wheels"
-        """,
-    ).tag(config=True)
-
-    scratch = Unicode(
-        "",
-        help="""
-        Directory on the nodes for the files that builds unpack, preferably on a local disk; empty:
-        ``directory``. A build needs about six times the size of its download.
-
-        Example::
-
-            c.Images.scratch = "/local/scratch"
-        """,
-    ).tag(config=True)
-
-    sign_key = Unicode(
-        "",
-        help="""
-        Fingerprint of a PGP key in the keyring of the builds' account (``apptainer key list
-        --secret``). Finished images are signed with it; empty: they are not signed.
-
-        Example::
-
-            c.Images.sign_key = "7605BC2716168DF057D6C600ACEEC62C8BD91BEE"
-        """,
-    ).tag(config=True)
-
-    verify = Bool(
-        False,
-        help="""
-        Whether an image needs a valid signature of a key in the keyring before it is tested or
-        used. This includes SIF files that were built elsewhere.
-
-        Example::
-
-            c.Images.verify = True
-        """,
-    ).tag(config=True)
-
-    keyring = Unicode(
-        "",
-        help="""
-        Directory of Apptainer's PGP keyring on the nodes, for ``sign_key`` and ``verify``; empty:
-        the account's own (``~/.apptainer/keys``).
-
-        Example::
-
-            c.Images.keyring = "/etc/data-scientist-portal/keys"
-        """,
-    ).tag(config=True)
-
-    public_keys = Unicode(
-        "",
-        help="""
-        File of the public keys that ``verify`` trusts when a session starts: a copy of
+    public_keys = setting(
+        Unicode(""),
+        """File of the public keys that ``verify`` trusts when a session starts: a copy of
         ``pgp-public`` from the keyring of the builds, readable by everyone on the nodes
         (Apptainer's keyring is readable only by its owner). Empty: the keyrings of the user and the
-        node.
+        node.""",
+        'c.Images.public_keys = "/etc/data-scientist-portal/image-keys.pgp"',
+    )
 
-        Example::
+    node_cache = setting(
+        Unicode(""),
+        """Directory on each node's local disk into which images are unpacked, owned by the account
+        of the builds. Sessions then start from there. Empty: they start from the SIF file.""",
+        'c.Images.node_cache = "/local/portal/images"',
+    )
 
-            c.Images.public_keys = "/etc/data-scientist-portal/image-keys.pgp"
-        """,
-    ).tag(config=True)
+    simulated_gpus = setting(
+        Bool(False),
+        """Whether the GPUs of this site are simulated, as in the demo. Tests then check for no
+        GPUs.""",
+        "c.Images.simulated_gpus = True",
+    )
 
-    node_cache = Unicode(
-        "",
-        help="""
-        Directory on each node's local disk into which images are unpacked, owned by the account of
-        the builds. Sessions then start from there. Empty: they start from the SIF file.
-
-        Example::
-
-            c.Images.node_cache = "/local/portal/images"
-        """,
-    ).tag(config=True)
-
-    simulated_gpus = Bool(
-        False,
-        help="""
-        Whether the GPUs of this site are simulated, as in the demo. Tests then check for no GPUs.
-
-        Example::
-
-            c.Images.simulated_gpus = True
-        """,
-    ).tag(config=True)
-
-    beside = Unicode(
-        "",
-        help="""
-        Virtual environment on the nodes with JupyterLab and portal-session. It runs the server for
-        images that cannot run one themselves; only the kernel then runs in the container.
-
-        Example::
-
-            c.Images.beside = "/opt/portal-session"
-        """,
-    ).tag(config=True)
+    beside = setting(
+        Unicode(""),
+        """Virtual environment on the nodes with JupyterLab and portal-session. It runs the server
+        for images that cannot run one themselves; only the kernel then runs in the container.""",
+        'c.Images.beside = "/opt/portal-session"',
+    )
 
     @default("python")
     def _default_python(self) -> str:

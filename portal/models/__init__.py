@@ -23,6 +23,14 @@ class Frozen(BaseModel):
         """
         return cls.model_construct(_fields_set=_NO_FIELDS, **values)
 
+    @classmethod
+    def like(cls, source: object, /, **values: Any) -> Self:
+        """Build an instance of ``values`` and, for the other fields, of the attributes of
+        ``source`` that have their names."""
+        others = cls.model_fields.keys() - values.keys()
+        own = {name: getattr(source, name) for name in others if hasattr(source, name)}
+        return cls(**own, **values)
+
     def altered(self, **values: Any) -> Self:
         """Return a copy with other values, not validated either (``trusted``). Sets what
         BaseModel.__copy__ sets, in a fifth of the time of model_copy."""

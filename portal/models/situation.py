@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from . import Frozen
 from .announcement import Level
+from .cluster.gpu import GpuUse
 from .course.live import CourseSituation
 from .session.idle import IdleState
 from .session.move import Move
@@ -21,15 +22,10 @@ class ExtendOffer(Frozen):
     reason: str = ""
 
 
-class GpuNow(Frozen):
+class GpuNow(GpuUse):
     """GPU of the session; None: unknown. Memory in MiB."""
 
-    node: str
-    index: int
     type: str = ""
-    utilization: float | None = None
-    memory_used: int | None = None
-    memory_total: int | None = None
     source: str = ""  # "session", "dcgm", "amd", "simulated"; "": nothing is known
 
 

@@ -130,23 +130,11 @@ def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
         )
     job = around.job if record.state is not SessionState.ENDED else None
     end = _ends_at(record, job, efficiency)
-    return SessionItem(
-        id=record.id,
-        user=record.user,
+    return SessionItem.like(
+        record,
         mine=mine,
-        server=record.server,
-        account=record.account,
-        environment=record.environment,
-        environment_title=record.environment_title,
-        course=record.course,
-        job_id=record.job_id,
-        state=record.state,
         words=_words(record, job),
         options={key: value for key, value in record.options.items() if key != "environment"},
-        submitted_at=record.submitted_at,
-        started_at=record.started_at,
-        ready_at=record.ready_at,
-        ended_at=record.ended_at,
         nodes=record.nodes or (job.nodes if job else ()),
         gpu_indexes=job.gpu_indexes if job else {},
         position=job.position if job else None,
@@ -154,7 +142,6 @@ def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
         time_left=None if end is None else max(0.0, end - around.now),
         ends_at=end,
         ending=_ending(record, around.viewer),
-        exit_code=record.exit_code,
         idle=around.idle if record.state is SessionState.RUNNING else None,
         efficiency=efficiency,
         suggestion=suggestion,

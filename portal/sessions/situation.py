@@ -57,10 +57,8 @@ def situation_of(record: SessionRecord, job: Job, known: Known) -> Situation:
     )
     running = job.state.running
     options = {"environment": record.environment, **record.options}
-    return Situation(
-        now=known.now,
-        taken_at=known.taken_at,
-        error=known.error,
+    return Situation.like(
+        known,
         session_id=record.id,
         job_id=job.id,
         user=record.user,
@@ -73,38 +71,17 @@ def situation_of(record: SessionRecord, job: Job, known: Known) -> Situation:
         cpus=job.cpus,
         memory=job.memory,
         gpu_type=job.gpu_type,
-        gpus=tuple(_now(gpu) for gpu in known.gpus),
+        gpus=tuple(GpuNow.like(gpu, source=gpu.source or "") for gpu in known.gpus),
         simulated=any(gpu.source == SIMULATED for gpu in known.gpus),
-        extend=known.extend,
         hint=hint_for(record, efficiency, known.environment),
         announcements=tuple(
-            Message(
-                id=announcement.id,
-                text=announcement.text,
-                level=announcement.level,
-                ends_at=announcement.ends_at,
-            )
+            Message.like(announcement)
             for announcement in known.announcements
             if announcement.starts_at <= known.now < announcement.ends_at
         ),
-        idle=known.idle,
-        move=known.move,
-        course=known.course,
         links={
             "session": f"{known.prefix}sessions/{record.id}",
             "launch": spawn_url(record, known.base, options),
             "cluster": known.prefix,
         },
-    )
-
-
-def _now(gpu: GpuItem) -> GpuNow:
-    return GpuNow(
-        node=gpu.node,
-        index=gpu.index,
-        type=gpu.type,
-        utilization=gpu.utilization,
-        memory_used=gpu.memory_used,
-        memory_total=gpu.memory_total,
-        source=gpu.source or "",
     )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from traitlets import Unicode
 
-from portal.command import CommandGroup, SiteCommand
-from portal.errors import ConfigurationError, PortalError, StoreUnavailable
+from portal.command import CommandGroup, SiteCommand, subcommands_of
+from portal.errors import ConfigurationError, StoreUnavailable
 
 from . import HEAD, Store
 from .engine.address import Address
@@ -21,13 +20,9 @@ class DatabaseCommand(SiteCommand):
     classes = [Store]
     aliases = {**SiteCommand.aliases, "url": "Store.url"}
 
-    def start(self) -> None:
-        """Run the subcommand; the exit status is 1 if something is wrong."""
-        try:
-            good = asyncio.run(self._with_store())
-        except PortalError as error:
-            self.end(error)
-        self.exit(0 if good else 1)
+    def run(self) -> bool:
+        """Run the subcommand with the site's database, and close that."""
+        return asyncio.run(self._with_store())
 
     async def act(self, store: Store) -> bool:
         """Run the subcommand on ``store``; return True if all is well."""
@@ -125,11 +120,9 @@ class DatabaseApp(CommandGroup):
 
     name = "portal-database"
     description = "The portal's database."
-    subcommands: dict[str, Any] = {
-        "status": (StatusCommand, StatusCommand.description),
-        "copy": (CopyCommand, CopyCommand.description),
-        "upgrade": (UpgradeCommand, UpgradeCommand.description),
-    }
+    subcommands = subcommands_of(
+        {"status": StatusCommand, "copy": CopyCommand, "upgrade": UpgradeCommand}
+    )
 
 
 def _demand_file(store: Store) -> None:

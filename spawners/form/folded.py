@@ -55,14 +55,9 @@ def _shown(field: Field, facts: Facts) -> FoldedField | None:
             return None
     usual = Resources.model_fields[field.name].default
     value, preset = facts.last.get(field.name), facts.preset.get(field.name, usual)
-    return FoldedField(
-        name=field.name,
-        label=field.label,
-        words=field.words,
-        note=field.note,
+    return FoldedField.like(
+        field,
         number=bool(field.counts),
-        pattern=field.pattern,
-        example=field.example,
         value="" if value is None or value == usual else str(value),
         placeholder="Slurm's default" if preset is None else str(preset),
         most=most,

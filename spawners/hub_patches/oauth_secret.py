@@ -14,7 +14,7 @@ from typing import Any
 from jupyterhub.oauth.provider import JupyterHubOAuthServer
 from jupyterhub.utils import hash_token
 
-from .patch import Patch
+from .patch import Patch, wrap_once
 
 _SESSIONS = "jupyterhub-user-"  # Spawner.oauth_client_id; others' secrets may be a person's choice
 
@@ -31,14 +31,12 @@ def _hashed_once(add_client: Any) -> Any:
         self.db.commit()
         return client
 
-    add.hashed_once = True  # type: ignore[attr-defined]
     return add
 
 
 def apply() -> None:
     """Make the Hub hash the secrets of sessions once."""
-    if not hasattr(JupyterHubOAuthServer.add_client, "hashed_once"):
-        JupyterHubOAuthServer.add_client = _hashed_once(JupyterHubOAuthServer.add_client)
+    wrap_once(JupyterHubOAuthServer, "add_client", _hashed_once, mark="hashed_once")
 
 
 PATCH = Patch(

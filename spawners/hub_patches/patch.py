@@ -24,6 +24,16 @@ class Patch:
     apply: Callable[[], None]
 
 
+def wrap_once(owner: type, method: str, wrap: Callable[[Any], Any], mark: str) -> None:
+    """Replace a method by ``wrap(method)``, which gets the attribute ``mark``; one that has it
+    already stays."""
+    plain = getattr(owner, method)
+    if not hasattr(plain, mark):
+        wrapped = wrap(plain)
+        setattr(wrapped, mark, True)
+        setattr(owner, method, wrapped)
+
+
 def replace_handlers(tables: Iterable[list[Any]], instead: Mapping[type, type]) -> None:
     """Replace JupyterHub's handlers in its tables of routes."""
     for rows in tables:

@@ -13,7 +13,7 @@ from jupyterhub.user import User
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
-from .patch import Patch
+from .patch import Patch, wrap_once
 
 
 class Steps:
@@ -72,14 +72,12 @@ def _in_steps(spawn: Any) -> Any:
     async def in_steps(self: User, *args: Any, **more: Any) -> Any:
         return await Steps(spawn(self, *args, **more), self.db)
 
-    in_steps.in_steps = True  # type: ignore[attr-defined]
     return in_steps
 
 
 def apply() -> None:
     """Make launches commit in that way. Call it before ``spawn_queue``'s."""
-    if not hasattr(User.spawn, "in_steps"):
-        User.spawn = _in_steps(User.spawn)
+    wrap_once(User, "spawn", _in_steps, mark="in_steps")
 
 
 PATCH = Patch(

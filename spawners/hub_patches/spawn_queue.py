@@ -13,7 +13,7 @@ from typing import Any
 
 from jupyterhub.user import User
 
-from .patch import Patch
+from .patch import Patch, wrap_once
 
 
 class Turns:
@@ -39,14 +39,12 @@ def _in_turn(spawn: Any) -> Any:
         await launches.take()
         return await spawn(self, *args, **more)
 
-    in_turn.in_turn = True  # type: ignore[attr-defined]
     return in_turn
 
 
 def apply() -> None:
     """Make launches wait for their turn."""
-    if not hasattr(User.spawn, "in_turn"):
-        User.spawn = _in_turn(User.spawn)
+    wrap_once(User, "spawn", _in_turn, mark="in_turn")
 
 
 PATCH = Patch(

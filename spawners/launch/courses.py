@@ -23,7 +23,7 @@ from portal.launch.course import (
 )
 from portal.launch.kinds import of_server
 from portal.launch.kinds.course import CourseSession
-from portal.launch.kinds.kind import AskedFor, Place
+from portal.launch.kinds.kind import AskedFor, LaunchFacts, Place
 from portal.launch.policy import usable_reservation
 from portal.models.catalog.environment import Bind, Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
@@ -44,13 +44,10 @@ async def course_offer(
     spawner: SessionSpawner,
     kind: CourseSession,
     asked: AskedFor,
-    snapshot: ClusterSnapshot,
-    associations: Sequence[Association] | None,
-    *,
-    runs: bool = False,
+    facts: LaunchFacts,
 ) -> Place:
     """Return a session of a course as it may be launched now, with the reservation of a meeting
-    that is on. ``runs``: the session runs already, and gets other resources.
+    that is on.
 
     Membership is queried anew. Raises InvalidRequest, NotAllowed, StoreUnavailable.
     """
@@ -59,7 +56,7 @@ async def course_offer(
     reason = kind.closed(kept, role, time.time())
     if reason:
         raise NotAllowed(reason)
-    if not runs:
+    if not facts.runs:
         _may_start(spawner, kind, role)
     environment = await _environment(spawner, kept)
     check_asked(asked.said(), environment)
@@ -67,8 +64,8 @@ async def course_offer(
     if spent and asked.resources.gpus:
         raise NotAllowed(spent)
     offered = narrowed(environment, kept.course, gpus=not spent)
-    snapshot = await _with_reservation(spawner, kept.course, snapshot)
-    offered = _at_the_meeting(spawner, course, offered, snapshot, associations)
+    snapshot = await _with_reservation(spawner, kept.course, facts.snapshot)
+    offered = _at_the_meeting(spawner, course, offered, snapshot, facts.associations)
     exchange = ""
     if kept.course.grades and kind.graded:
         place = spawner.shared.courses.exchange_directory

@@ -15,7 +15,7 @@ from portal.errors import NotAllowed, PortalError, SlurmUnavailable
 from portal.launch.course import server_of
 from portal.launch.kinds import of_server
 from portal.launch.kinds.course import CourseSession
-from portal.launch.kinds.kind import AskedFor, Place
+from portal.launch.kinds.kind import AskedFor, LaunchFacts, Place
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
 from portal.models.catalog.environment import Environment
@@ -152,7 +152,7 @@ async def considered(
         associations = await spawner.shared.cluster.associations(spawner.user.name)
     except SlurmUnavailable:
         associations = None
-    place = await _placed(spawner, asked, snapshot, associations)
+    place = await _placed(spawner, asked, LaunchFacts(snapshot, associations))
     request = _decided(spawner, asked, place, associations)
     return request, place.snapshot, associations
 
@@ -179,20 +179,13 @@ async def _judged(spawner: SessionSpawner, asked: Asked, *, runs: bool) -> Launc
     ready = await readiness(spawner)
     if ready.problems:
         raise ready.error(" ".join(ready.problems))
-    place = await _placed(spawner, asked, snapshot, ready.associations, runs=runs)
+    place = await _placed(spawner, asked, LaunchFacts(snapshot, ready.associations, runs))
     return _decided(spawner, asked, place, ready.associations)
 
 
-async def _placed(
-    spawner: SessionSpawner,
-    asked: Asked,
-    snapshot: ClusterSnapshot,
-    associations: Sequence[Association] | None,
-    *,
-    runs: bool = False,
-) -> Place:
+async def _placed(spawner: SessionSpawner, asked: Asked, facts: LaunchFacts) -> Place:
     kind = asked.kind.at(spawner.name, of_server(spawner.name))
-    return await kind.place(asked, _Hub(spawner), snapshot, associations, runs=runs)
+    return await kind.place(asked, _Hub(spawner), facts)
 
 
 def _decided(
@@ -229,13 +222,5 @@ class _Hub:
     def roots(self, environment: Environment) -> Sequence[str]:
         return tensorboard_roots(self._spawner, environment)
 
-    async def course(
-        self,
-        kind: CourseSession,
-        asked: AskedFor,
-        snapshot: ClusterSnapshot,
-        associations: Sequence[Association] | None,
-        *,
-        runs: bool,
-    ) -> Place:
-        return await course_offer(self._spawner, kind, asked, snapshot, associations, runs=runs)
+    async def course(self, kind: CourseSession, asked: AskedFor, facts: LaunchFacts) -> Place:
+        return await course_offer(self._spawner, kind, asked, facts)

@@ -29,12 +29,4 @@ class Successor(Frozen):
 
     def move(self, expected_start: float | None = None, position: int | None = None) -> Move:
         """Return the move as it is shown."""
-        return Move(
-            state=self.state,
-            options=self.options,
-            job_id=self.job_id,
-            words=self.words,
-            asked_at=self.asked_at,
-            expected_start=expected_start,
-            position=position,
-        )
+        return Move.like(self, expected_start=expected_start, position=position)

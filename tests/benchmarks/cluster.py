@@ -225,7 +225,12 @@ def started(only_slurm: bool) -> Iterator[Cluster]:
     cache = Home.find().cache
     root = Path(tempfile.mkdtemp(prefix="portal-bench-", dir="/var/tmp"))
     root.chmod(0o755)
-    env = {**os.environ, "PORTAL_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
+    env = {
+        **os.environ,
+        "PORTAL_CACHE": str(cache),
+        "PORTAL_DEMO": "bare",
+        "PYTHONPATH": str(ROOT),
+    }
     options = [f"--home={root}", f"--port={free_port()}", "--form=people"]
     demo = subprocess.Popen(
         [sys.executable, "-m", "portal", "demo", *options, *(["--only=slurm"] * only_slurm)],

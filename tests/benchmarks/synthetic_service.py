@@ -9,7 +9,6 @@ A browser sends it as a header with every request. ``USER/SERVER-token`` is a se
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -34,7 +33,7 @@ from portal.slurm import parse
 from portal.store import Store
 from tests.support.servers.quiet_http import QuietHandler, serving
 
-from .synthetic import ROOT, synthetic
+from .synthetic import ROOT, size_parser, synthetic
 
 PREFIX = "/services/portal/"
 ADMIN_TOKEN = "admin-token"
@@ -257,10 +256,7 @@ def _hub() -> Iterator[str]:
 
 def main() -> None:
     """Run until Ctrl-C."""
-    parser = argparse.ArgumentParser(description="The service on a synthetic cluster.")
-    parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--jobs", type=int, default=10_000)
-    parser.add_argument("--churn", type=float, default=0.01)
+    parser = size_parser("The service on a synthetic cluster.")
     parser.add_argument("--interval", type=float, default=5.0)
     parser.add_argument("--telemetry", choices=("none", "simulated"), default="none")
     parser.add_argument("--port", type=int, default=0)

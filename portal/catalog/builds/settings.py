@@ -7,6 +7,7 @@ from traitlets.config import LoggingConfigurable
 
 from portal.images.registry.registry import Registries
 from portal.images.settings import Images
+from portal.setting import setting
 
 
 class WorkshopSettings(LoggingConfigurable):
@@ -15,103 +16,57 @@ class WorkshopSettings(LoggingConfigurable):
     images = Instance(Images)
     registries = Instance(Registries)
 
-    max_builds = Integer(
-        2,
-        min=1,
-        help="""
-        Maximum number of concurrent image builds; others wait.
+    max_builds = setting(
+        Integer(2, min=1),
+        "Maximum number of concurrent image builds; others wait.",
+        "c.Workshop.max_builds = 4",
+    )
 
-        Example::
+    max_tests = setting(
+        Integer(4, min=1),
+        "Maximum number of smoke tests that are queued in Slurm or running.",
+        "c.Workshop.max_tests = 8",
+    )
 
-            c.Workshop.max_builds = 4
-        """,
-    ).tag(config=True)
+    max_gpu_tests = setting(
+        Integer(2, min=1),
+        """Maximum number of these tests that use GPUs, so that testing a catalog takes only a few
+        GPUs from users.""",
+        "c.Workshop.max_gpu_tests = 1",
+    )
 
-    max_tests = Integer(
-        4,
-        min=1,
-        help="""
-        Maximum number of smoke tests that are queued in Slurm or running.
+    interval = setting(
+        Float(2.0, min=0.1),
+        "Seconds between checks of the logs and jobs of builds and tests.",
+        "c.Workshop.interval = 5",
+    )
 
-        Example::
+    test_by_itself = setting(
+        Bool(True),
+        """Whether container environments that were never tested, or whose image file has changed,
+        are tested automatically. Each is tested once; after a failure, an admin decides.""",
+        "c.Workshop.test_by_itself = False",
+    )
 
-            c.Workshop.max_tests = 8
-        """,
-    ).tag(config=True)
+    again_after = setting(
+        Float(3600.0, min=60),
+        "Seconds until a test that could not run (a node failed, Slurm did not answer) is retried.",
+        "c.Workshop.again_after = 600",
+    )
 
-    max_gpu_tests = Integer(
-        2,
-        min=1,
-        help="""
-        Maximum number of these tests that use GPUs, so that testing a catalog takes only a few GPUs
-        from users.
+    queue_patience = setting(
+        Float(24 * 3600.0, min=60),
+        "Maximum seconds that a build or test waits in Slurm's queue before it is cancelled.",
+        "c.Workshop.queue_patience = 3600",
+    )
 
-        Example::
-
-            c.Workshop.max_gpu_tests = 1
-        """,
-    ).tag(config=True)
-
-    interval = Float(
-        2.0,
-        min=0.1,
-        help="""
-        Seconds between checks of the logs and jobs of builds and tests.
-
-        Example::
-
-            c.Workshop.interval = 5
-        """,
-    ).tag(config=True)
-
-    test_by_itself = Bool(
-        True,
-        help="""
-        Whether container environments that were never tested, or whose image file has changed, are
-        tested automatically. Each is tested once; after a failure, an admin decides.
-
-        Example::
-
-            c.Workshop.test_by_itself = False
-        """,
-    ).tag(config=True)
-
-    again_after = Float(
-        3600.0,
-        min=60,
-        help="""
-        Seconds until a test that could not run (a node failed, Slurm did not answer) is retried.
-
-        Example::
-
-            c.Workshop.again_after = 600
-        """,
-    ).tag(config=True)
-
-    queue_patience = Float(
-        24 * 3600.0,
-        min=60,
-        help="""
-        Maximum seconds that a build or test waits in Slurm's queue before it is cancelled.
-
-        Example::
-
-            c.Workshop.queue_patience = 3600
-        """,
-    ).tag(config=True)
-
-    log_days = Float(
-        90.0,
-        min=1,
-        help="""
-        Days after which the log of a build or test is deleted; its result is kept. For users' own
-        environments, the logs of the newest 20 tests are kept, until the environment is removed.
-
-        Example::
-
-            c.Workshop.log_days = 30
-        """,
-    ).tag(config=True)
+    log_days = setting(
+        Float(90.0, min=1),
+        """Days after which the log of a build or test is deleted; its result is kept. For users'
+        own environments, the logs of the newest 20 tests are kept, until the environment is
+        removed.""",
+        "c.Workshop.log_days = 30",
+    )
 
     def _images_default(self) -> Images:
         return Images(parent=self)

@@ -7,8 +7,8 @@ from typing import Any
 
 from traitlets import Bool, List, Unicode
 
-from portal.command import CommandGroup, SiteCommand
-from portal.errors import InvalidRequest, PortalError
+from portal.command import CommandGroup, SiteCommand, flag, subcommands_of
+from portal.setting import setting
 
 from ..definitions.rules import CatalogRules
 from ..files import EnvironmentCatalog
@@ -23,13 +23,9 @@ class CatalogCommand(SiteCommand):
     aliases = {**SiteCommand.aliases, "directory": "EnvironmentCatalog.directory"}
     takes = "a folder"
 
-    def start(self) -> None:
-        """Run the subcommand; exit with status 1 if something is not as it should be."""
-        try:
-            good = self.act(self.catalog())
-        except PortalError as error:
-            self.end(error)
-        self.exit(0 if good else 1)
+    def run(self) -> bool:
+        """Run the subcommand on the site's catalog."""
+        return self.act(self.catalog())
 
     def act(self, catalog: EnvironmentCatalog) -> bool:
         """Do what the subcommand is for; return True if all is well."""
@@ -44,9 +40,7 @@ class CatalogCommand(SiteCommand):
     @property
     def path(self) -> Path:
         """Path named on the command line. Raises InvalidRequest."""
-        if len(self.extra_args) != 1:
-            raise InvalidRequest(f"Name {self.takes}: {self.name.replace('-', ' ')} PATH")
-        return Path(self.extra_args[0])
+        return Path(self.argument(f"Name {self.takes}", "PATH"))
 
 
 class ExportCommand(CatalogCommand):
@@ -59,16 +53,12 @@ class ExportCommand(CatalogCommand):
     )
     aliases = {**CatalogCommand.aliases, "theirs": "ExportCommand.theirs"}
 
-    theirs = List(
-        Unicode(),
-        help="""
-        Names of environments for which the catalog's file is used although both files were changed.
-
-        Example::
-
-            portal environments export --theirs=pytorch catalog/
-        """,
-    ).tag(config=True)
+    theirs = setting(
+        List(Unicode()),
+        """Names of environments for which the catalog's file is used although both files were
+        changed.""",
+        "portal environments export --theirs=pytorch catalog/",
+    )
 
     def act(self, catalog: EnvironmentCatalog) -> bool:
         self.path.mkdir(parents=True, exist_ok=True)
@@ -94,42 +84,26 @@ class ImportCommand(CatalogCommand):
         "theirs": "ImportCommand.theirs",
     }
     flags = {
-        "dry-run": (
-            {"ImportCommand": {"dry_run": True}},
-            "Show what would be done, and change nothing.",
-        )
+        "dry-run": flag("ImportCommand.dry_run", "Show what would be done, and change nothing.")
     }
 
-    dry_run = Bool(
-        False,
-        help="""
-        Print what would be done, and change nothing.
-
-        Example::
-
-            portal environments import --dry-run catalog/
-        """,
-    ).tag(config=True)
-    ours = List(
-        Unicode(),
-        help="""
-        Names of environments for which the folder's file is used although both files were changed.
-
-        Example::
-
-            portal environments import --ours=pytorch catalog/
-        """,
-    ).tag(config=True)
-    theirs = List(
-        Unicode(),
-        help="""
-        Names of environments for which the catalog's file is kept although both files were changed.
-
-        Example::
-
-            portal environments import --theirs=pytorch catalog/
-        """,
-    ).tag(config=True)
+    dry_run = setting(
+        Bool(False),
+        "Print what would be done, and change nothing.",
+        "portal environments import --dry-run catalog/",
+    )
+    ours = setting(
+        List(Unicode()),
+        """Names of environments for which the folder's file is used although both files were
+        changed.""",
+        "portal environments import --ours=pytorch catalog/",
+    )
+    theirs = setting(
+        List(Unicode()),
+        """Names of environments for which the catalog's file is kept although both files were
+        changed.""",
+        "portal environments import --theirs=pytorch catalog/",
+    )
 
     def act(self, catalog: EnvironmentCatalog) -> bool:
         exchange = Exchange(catalog, self.path)
@@ -193,13 +167,15 @@ class EnvironmentsApp(CommandGroup):
 
     name = "portal-environments"
     description = "The catalog of environments: in git, checked, tested."
-    subcommands: dict[str, Any] = {
-        "export": (ExportCommand, ExportCommand.description),
-        "import": (ImportCommand, ImportCommand.description),
-        "validate": (ValidateCommand, ValidateCommand.description),
-        "diff": (DiffCommand, DiffCommand.description),
-        "test": (TestCommand, TestCommand.description),
-    }
+    subcommands = subcommands_of(
+        {
+            "export": ExportCommand,
+            "import": ImportCommand,
+            "validate": ValidateCommand,
+            "diff": DiffCommand,
+            "test": TestCommand,
+        }
+    )
 
 
 def _print_errors(errors: Any) -> None:

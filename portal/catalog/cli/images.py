@@ -8,10 +8,11 @@ from typing import Any
 
 from traitlets import Bool, Float, List, Unicode
 
-from portal.command import CommandGroup
-from portal.errors import InvalidRequest, NotFound
+from portal.command import CommandGroup, flag, subcommands_of
+from portal.errors import NotFound
 from portal.images.settings import Images
 from portal.models.catalog.image_job import WorkState
+from portal.setting import setting
 from portal.slurm import Cluster, SlurmRunner
 from portal.store import Store
 from portal.store.command import DatabaseCommand
@@ -40,9 +41,9 @@ class ListCommand(ImagesCommand):
 
     name = "portal-images-list"
     description = "List the images that the portal has built, and what needs each."
-    flags = {"json": ({"ListCommand": {"json": True}}, "Print JSON.")}
+    flags = {"json": flag("ListCommand.json", "Print JSON.")}
 
-    json = Bool(False, help="Print JSON. Example: ``portal images list --json``").tag(config=True)
+    json = setting(Bool(False), "Print JSON.", "portal images list --json")
 
     async def act(self, store: Store) -> bool:
         _, images = await self.images(store)
@@ -68,34 +69,20 @@ class PruneCommand(ImagesCommand):
     )
     aliases = {**ImagesCommand.aliases, "older-than": "PruneCommand.older_than"}
     flags = {
-        "dry-run": (
-            {"PruneCommand": {"dry_run": True}},
-            "Show what would be removed, and remove nothing.",
-        )
+        "dry-run": flag("PruneCommand.dry_run", "Show what would be removed, and remove nothing.")
     }
 
-    dry_run = Bool(
-        False,
-        help="""
-        Print what would be removed, and remove nothing.
+    dry_run = setting(
+        Bool(False),
+        "Print what would be removed, and remove nothing.",
+        "portal images prune --dry-run",
+    )
 
-        Example::
-
-            portal images prune --dry-run
-        """,
-    ).tag(config=True)
-
-    older_than = Float(
-        1.0,
-        min=0,
-        help="""
-        Minimum age of an image in days; younger images are always kept.
-
-        Example::
-
-            portal images prune --older-than=30
-        """,
-    ).tag(config=True)
+    older_than = setting(
+        Float(1.0, min=0),
+        "Minimum age of an image in days; younger images are always kept.",
+        "portal images prune --older-than=30",
+    )
 
     async def act(self, store: Store) -> bool:
         files, images = await self.images(store)
@@ -124,25 +111,19 @@ class CacheCommand(ImagesCommand):
     classes = [*ImagesCommand.classes, Cluster, SlurmRunner]
     aliases = {**ImagesCommand.aliases, "node": "CacheCommand.nodes"}
 
-    nodes = List(
-        Unicode(),
-        help="""
-        Nodes; empty: all nodes that take jobs.
-
-        Example::
-
-            portal images cache --node=gpu01 --node=gpu02 pytorch
-        """,
-    ).tag(config=True)
+    nodes = setting(
+        List(Unicode()),
+        "Nodes; empty: all nodes that take jobs.",
+        "portal images cache --node=gpu01 --node=gpu02 pytorch",
+    )
 
     async def act(self, store: Store) -> bool:
-        if len(self.extra_args) != 1:
-            raise InvalidRequest("Name an environment: portal images cache NAME")
+        name = self.argument("Name an environment", "NAME")
         catalog = EnvironmentCatalog(parent=self)
         await catalog.load()
-        environment = catalog.environments.get(self.extra_args[0])
+        environment = catalog.environments.get(name)
         if environment is None:
-            raise NotFound(f"{catalog.directory} has no environment '{self.extra_args[0]}'.")
+            raise NotFound(f"{catalog.directory} has no environment '{name}'.")
         runner = SlurmRunner(parent=self)
         copies = NodeCopies(Cluster(parent=self, runner=runner), Images(parent=self), self.log)
         good = True
@@ -160,11 +141,9 @@ class ImagesApp(CommandGroup):
 
     name = "portal-images"
     description = "Images that the portal has built."
-    subcommands: dict[str, Any] = {
-        "list": (ListCommand, ListCommand.description),
-        "prune": (PruneCommand, PruneCommand.description),
-        "cache": (CacheCommand, CacheCommand.description),
-    }
+    subcommands = subcommands_of(
+        {"list": ListCommand, "prune": PruneCommand, "cache": CacheCommand}
+    )
 
 
 def _as_json(image: ImageFile) -> dict[str, Any]:

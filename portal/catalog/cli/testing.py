@@ -13,10 +13,11 @@ from urllib.parse import quote
 
 from traitlets import Bool, Float, Unicode
 
-from portal.command import SiteCommand
+from portal.command import SiteCommand, flag
 from portal.errors import ConfigurationError, InvalidRequest, PortalError, Unavailable
 from portal.models.catalog.catalog import EnvironmentTest
 from portal.models.catalog.image_job import LIVE, WorkState
+from portal.setting import setting
 
 _AWAY = 502, 503, 504  # statuses of a proxy and the service while something restarts
 _PATIENCE = 300.0  # seconds that the service may be away meanwhile
@@ -37,76 +38,43 @@ class TestCommand(SiteCommand):
         "token-file": "TestCommand.token_file",
     }
     flags = {
-        "all": ({"TestCommand": {"everything": True}}, "Test every environment of the catalog."),
-        "no-wait": ({"TestCommand": {"wait": False}}, "Do not wait for the end of the tests."),
+        "all": flag("TestCommand.everything", "Test every environment of the catalog."),
+        "no-wait": flag("TestCommand.wait", "Do not wait for the end of the tests.", value=False),
     }
 
-    url = Unicode(
-        "",
-        help="""
-        Address of the portal's service; empty: c.PortalSpawner.service_url.
+    url = setting(
+        Unicode(""),
+        "Address of the portal's service; empty: c.PortalSpawner.service_url.",
+        "portal environments test --all --url=https://portal.example.org/services/portal/",
+    )
 
-        Example::
+    token_file = setting(
+        Unicode("/etc/data-scientist-portal/environments-token"),
+        """File with a Hub token with the scopes custom:portal:environments:manage and
+        access:services!service=portal, readable only by its owner.""",
+        "portal environments test --all --token-file=/run/credentials/token",
+    )
 
-            portal environments test --all --url=https://portal.example.org/services/portal/
-        """,
-    ).tag(config=True)
+    everything = setting(
+        Bool(False),
+        "Test every environment of the catalog.",
+        "portal environments test --all",
+    )
 
-    token_file = Unicode(
-        "/etc/data-scientist-portal/environments-token",
-        help="""
-        File with a Hub token with the scopes custom:portal:environments:manage and
-        access:services!service=portal, readable only by its owner.
+    wait = setting(
+        Bool(True),
+        "Wait until the tests have finished.",
+        "portal environments test --all --no-wait",
+    )
 
-        Example::
+    interval = setting(
+        Float(2.0, min=0.1),
+        "Seconds between checks of a test.",
+        "portal environments test --all --TestCommand.interval=10",
+    )
 
-            portal environments test --all --token-file=/run/credentials/token
-        """,
-    ).tag(config=True)
-
-    everything = Bool(
-        False,
-        help="""
-        Test every environment of the catalog.
-
-        Example::
-
-            portal environments test --all
-        """,
-    ).tag(config=True)
-
-    wait = Bool(
-        True,
-        help="""
-        Wait until the tests have finished.
-
-        Example::
-
-            portal environments test --all --no-wait
-        """,
-    ).tag(config=True)
-
-    interval = Float(
-        2.0,
-        min=0.1,
-        help="""
-        Seconds between checks of a test.
-
-        Example::
-
-            portal environments test --all --TestCommand.interval=10
-        """,
-    ).tag(config=True)
-
-    def start(self) -> None:
-        """Run the tests; exit with status 1 if one failed."""
-        try:
-            good = self._act()
-        except PortalError as error:
-            self.end(error)
-        self.exit(0 if good else 1)
-
-    def _act(self) -> bool:
+    def run(self) -> bool:
+        """Run the tests; return True if none failed."""
         if self.everything == bool(self.extra_args) or len(self.extra_args) > 1:
             raise InvalidRequest(
                 "Name an environment (portal environments test NAME), or use --all"

@@ -12,6 +12,7 @@ from traitlets.config import LoggingConfigurable
 
 from portal.models.catalog.environment import MAX_DESCRIPTION, Environment
 from portal.models.person import Person
+from portal.setting import setting
 
 from .problems import CatalogError, Place, dotted
 
@@ -48,131 +49,103 @@ class CatalogRules(LoggingConfigurable):
     """Rules for the environments of this site. A file that breaks one is an error and not offered;
     pages and the API refuse to save it."""
 
-    allowed_binds = List(
-        Unicode(),
-        [
-            "/data",
-            "/datasets",
-            "/etc/pip.conf",
-            "/etc/pki/ca-trust",
-            "/etc/pki/tls/certs",
-            "/etc/ssl/certs",
-            "/projects",
-            "/scratch",
-            "/shared",
-        ],
-        help="""
-        Host paths that environments may bind, including everything below them. Paths of passwords,
-        keys or processes (``/etc/shadow``, ``/root``, ``/proc``, ``/``…) are refused even if they
-        are listed here. Bind mounts of *every* container are set in ``c.PortalSpawner.binds``.
+    allowed_binds = setting(
+        List(
+            Unicode(),
+            [
+                "/data",
+                "/datasets",
+                "/etc/pip.conf",
+                "/etc/pki/ca-trust",
+                "/etc/pki/tls/certs",
+                "/etc/ssl/certs",
+                "/projects",
+                "/scratch",
+                "/shared",
+            ],
+        ),
+        """Host paths that environments may bind, including everything below them. Paths of
+        passwords, keys or processes (``/etc/shadow``, ``/root``, ``/proc``, ``/``…) are refused
+        even if they are listed here. Bind mounts of *every* container are set in
+        ``c.PortalSpawner.binds``.""",
+        'c.CatalogRules.allowed_binds = ["/data", "/scratch", "/opt/licenses"]',
+    )
 
-        Example::
-
-            c.CatalogRules.allowed_binds = ["/data", "/scratch", "/opt/licenses"]
-        """,
-    ).tag(config=True)
-
-    allowed_variables = List(
-        Unicode(),
-        [
-            "CUBLAS_*",
-            "CUDA_*",
-            "CUDNN_*",
-            "DASK_*",
-            "GLOO_*",
-            "HF_*",
-            "HOROVOD_*",
-            "HTTPS_PROXY",
-            "HTTP_PROXY",
-            "JULIA_*",
-            "KERAS_*",
-            "LANG",
-            "LC_*",
-            "MKL_*",
-            "MODULEPATH",
-            "MXNET_*",
-            "NCCL_*",
-            "NO_PROXY",
-            "NUMBA_*",
-            "NUMEXPR_*",
-            "NVIDIA_*",
-            "OMPI_*",
-            "OMP_*",
-            "OPENBLAS_*",
-            "PIP_*",
-            "PYTORCH_*",
-            "R_*",
-            "TF_*",
-            "TORCH_*",
-            "TZ",
-            "UCX_*",
-            "UV_*",
-            "XLA_*",
-            "http_proxy",
-            "https_proxy",
-            "no_proxy",
-        ],
-        help="""
-        Environment variables that environments may set; ``*`` matches any characters. Variables
+    allowed_variables = setting(
+        List(
+            Unicode(),
+            [
+                "CUBLAS_*",
+                "CUDA_*",
+                "CUDNN_*",
+                "DASK_*",
+                "GLOO_*",
+                "HF_*",
+                "HOROVOD_*",
+                "HTTPS_PROXY",
+                "HTTP_PROXY",
+                "JULIA_*",
+                "KERAS_*",
+                "LANG",
+                "LC_*",
+                "MKL_*",
+                "MODULEPATH",
+                "MXNET_*",
+                "NCCL_*",
+                "NO_PROXY",
+                "NUMBA_*",
+                "NUMEXPR_*",
+                "NVIDIA_*",
+                "OMPI_*",
+                "OMP_*",
+                "OPENBLAS_*",
+                "PIP_*",
+                "PYTORCH_*",
+                "R_*",
+                "TF_*",
+                "TORCH_*",
+                "TZ",
+                "UCX_*",
+                "UV_*",
+                "XLA_*",
+                "http_proxy",
+                "https_proxy",
+                "no_proxy",
+            ],
+        ),
+        """Environment variables that environments may set; ``*`` matches any characters. Variables
         that define a session's identity or the code that it loads (``PATH``, ``LD_…``,
-        ``JUPYTERHUB_…``) are refused even if they are listed here.
+        ``JUPYTERHUB_…``) are refused even if they are listed here.""",
+        'c.CatalogRules.allowed_variables = ["CUDA_*", "NCCL_*", "SITE_LICENSE_SERVER"]',
+    )
 
-        Example::
+    icons = setting(
+        List(Unicode()),
+        """Allowed values of ``icon``. Empty: any; for an unknown icon, the pages show the icon of
+        the kind.""",
+        'c.CatalogRules.icons = ["pytorch", "tensorflow", "r", "container"]',
+    )
 
-            c.CatalogRules.allowed_variables = ["CUDA_*", "NCCL_*", "SITE_LICENSE_SERVER"]
-        """,
-    ).tag(config=True)
+    max_description = setting(
+        Integer(MAX_DESCRIPTION, min=0, max=MAX_DESCRIPTION),
+        "Maximum length of a description, in characters of Markdown.",
+        "c.CatalogRules.max_description = 4000",
+    )
 
-    icons = List(
-        Unicode(),
-        help="""
-        Allowed values of ``icon``. Empty: any; for an unknown icon, the pages show the icon of the
-        kind.
-
-        Example::
-
-            c.CatalogRules.icons = ["pytorch", "tensorflow", "r", "container"]
-        """,
-    ).tag(config=True)
-
-    max_description = Integer(
-        MAX_DESCRIPTION,
-        min=0,
-        max=MAX_DESCRIPTION,
-        help="""
-        Maximum length of a description, in characters of Markdown.
-
-        Example::
-
-            c.CatalogRules.max_description = 4000
-        """,
-    ).tag(config=True)
-
-    own_environments = Enum(
-        ("off", "groups", "on"),
-        "off",
-        help="""
-        Which users may register a SIF file or virtual environment of their own, visible only to
+    own_environments = setting(
+        Enum(("off", "groups", "on"), "off"),
+        """Which users may register a SIF file or virtual environment of their own, visible only to
         them: none ("off"), members of ``own_groups`` ("groups") or everyone ("on"). It must pass
-        the same test as environments of the catalog.
+        the same test as environments of the catalog.""",
+        'c.CatalogRules.own_environments = "on"',
+    )
 
-        Example::
-
-            c.CatalogRules.own_environments = "on"
-        """,
-    ).tag(config=True)
-
-    own_groups = List(
-        Unicode(),
-        help="""
-        Groups whose members may register their own environments if ``own_environments`` is
-        "groups".
-
-        Example::
-
-            c.CatalogRules.own_groups = ["advanced-users"]
-        """,
-    ).tag(config=True)
+    own_groups = setting(
+        List(Unicode()),
+        """Groups whose members may register their own environments if ``own_environments`` is
+        "groups".""",
+        'c.CatalogRules.own_groups = ["advanced-users"]',
+    )
 
     @validate("allowed_binds")
     def _absolute(self, proposal: Any) -> list[str]:

@@ -13,6 +13,7 @@ from traitlets.config import LoggingConfigurable
 from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
 from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import Environment, EnvironmentState, Kind
+from portal.setting import setting
 from portal.store import Store
 
 from ..definitions.reading import Reading, check_definition
@@ -31,18 +32,12 @@ class Curator(LoggingConfigurable):
     Every method raises StoreUnavailable; those that write files CatalogNotWritable, Unavailable.
     """
 
-    sync_interval = Float(
-        10.0,
-        min=0.5,
-        help="""
-        Seconds between checks for catalog files that were edited by hand. Each change becomes a
-        version with its author and time.
-
-        Example::
-
-            c.Curator.sync_interval = 60
-        """,
-    ).tag(config=True)
+    sync_interval = setting(
+        Float(10.0, min=0.5),
+        """Seconds between checks for catalog files that were edited by hand. Each change becomes a
+        version with its author and time.""",
+        "c.Curator.sync_interval = 60",
+    )
 
     def __init__(
         self, catalog: EnvironmentCatalog, store: Store, note: Note, **kwargs: Any

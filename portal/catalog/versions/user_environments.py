@@ -22,6 +22,7 @@ from portal.models.catalog.environment import AbsolutePath, Environment, Kind, S
 from portal.models.catalog.image_job import LIVE
 from portal.models.person import Person
 from portal.models.plain_text import PLAIN_LINE
+from portal.setting import setting
 from portal.store import Store
 
 from ..builds.scheduler import Workshop
@@ -60,17 +61,11 @@ class OwnDraft(Frozen):
 class OwnEnvironments(LoggingConfigurable):
     """Registration of users' own environments, if ``CatalogRules.own_environments`` allows it."""
 
-    most = Integer(
-        5,
-        min=1,
-        help="""
-        Maximum number of own environments that one user may register.
-
-        Example::
-
-            c.OwnEnvironments.most = 10
-        """,
-    ).tag(config=True)
+    most = setting(
+        Integer(5, min=1),
+        "Maximum number of own environments that one user may register.",
+        "c.OwnEnvironments.most = 10",
+    )
 
     def __init__(
         self, catalog: EnvironmentCatalog, store: Store, workshop: Workshop, **kwargs: Any

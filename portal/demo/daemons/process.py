@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +178,9 @@ class Daemon:
             end_child(self.process, timeout)
         self.pid_file.unlink(missing_ok=True)
 
-    def once(self, argv: list[str | Path], timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def once(
+        self, argv: Sequence[str | Path], timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
         """Run another program to its end with this daemon's account, environment and directory."""
         return subprocess.run(
             argv,

@@ -18,6 +18,7 @@ from traitlets.config import LoggingConfigurable
 
 from portal.errors import ConfigurationError, InvalidRequest
 from portal.models.catalog.catalog import KeptRegistry
+from portal.setting import setting
 
 _LONGEST = 4096  # bytes of a password
 
@@ -38,31 +39,21 @@ class Login:
 class Secrets(LoggingConfigurable):
     """Passwords: encryption, and reading of those in files."""
 
-    key_file = Unicode(
-        "registry-key",
-        help="""
-        File of the key that encrypts registry passwords in the database. If it is missing, the
+    key_file = setting(
+        Unicode("registry-key"),
+        """File of the key that encrypts registry passwords in the database. If it is missing, the
         service creates it with mode 0600. A relative path is resolved from the directory in which
         the Hub runs. Keep a backup, separate from that of the database: without the key, the
-        passwords must be entered again.
+        passwords must be entered again.""",
+        'c.Secrets.key_file = "/etc/data-scientist-portal/registry-key"',
+    )
 
-        Example::
-
-            c.Secrets.key_file = "/etc/data-scientist-portal/registry-key"
-        """,
-    ).tag(config=True)
-
-    password_directory = Unicode(
-        "/etc/data-scientist-portal/registries",
-        help="""
-        Directory of the files that registries may name as ``password_file``. No other file is read,
-        so that other secrets of this machine cannot be sent to a registry.
-
-        Example::
-
-            c.Secrets.password_directory = "/run/credentials/jupyterhub.service"
-        """,
-    ).tag(config=True)
+    password_directory = setting(
+        Unicode("/etc/data-scientist-portal/registries"),
+        """Directory of the files that registries may name as ``password_file``. No other file is
+        read, so that other secrets of this machine cannot be sent to a registry.""",
+        'c.Secrets.password_directory = "/run/credentials/jupyterhub.service"',
+    )
 
     def encrypt(self, password: str) -> str:
         """Encrypt a password for the database; empty if it is empty. Raises ConfigurationError."""

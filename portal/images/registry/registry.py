@@ -20,6 +20,7 @@ from traitlets.config import LoggingConfigurable
 from portal.errors import InvalidRequest, PortalError, RegistryUnavailable
 from portal.models.catalog.catalog import KeptRegistry, Registry
 from portal.models.catalog.image import ResolvedImage, Source, SourceKind
+from portal.setting import setting
 
 from ..apptainer.definition_file import base_hosts, read_definition
 from ..outcome import WorkFailed
@@ -37,66 +38,40 @@ _NOBODY = "portal/none:none"  # a repository that no registry has
 class Registries(LoggingConfigurable):
     """Queries to registries about images. ``kept``: cached state of each registry."""
 
-    skopeo = Unicode(
-        "skopeo",
-        help="""
-        Program skopeo: a path, or a name that is found on PATH.
+    skopeo = setting(
+        Unicode("skopeo"),
+        "Program skopeo: a path, or a name that is found on PATH.",
+        'c.Registries.skopeo = "/opt/skopeo/bin/skopeo"',
+    )
 
-        Example::
-
-            c.Registries.skopeo = "/opt/skopeo/bin/skopeo"
-        """,
-    ).tag(config=True)
-
-    architecture = Unicode(
-        help="""
-        Processor architecture of the nodes, by OCI's name ("amd64", "arm64"). Default: that of the
-        service's machine. Images for other architectures are refused.
-
-        Example::
-
-            c.Registries.architecture = "arm64"
-        """,
-    ).tag(config=True)
-
-    timeout = Float(
-        30.0,
-        min=1,
-        help="""
-        Maximum seconds for one response of a registry.
-
-        Example::
-
-            c.Registries.timeout = 60
-        """,
-    ).tag(config=True)
-
-    parallel = Integer(
-        3,
-        min=1,
-        help="""
-        Maximum number of concurrent requests to registries; others wait. Each request is a process
-        and waits up to ``timeout`` for a registry that does not answer.
-
-        Example::
-
-            c.Registries.parallel = 8
-        """,
-    ).tag(config=True)
-
-    internal_hosts = List(
+    architecture = setting(
         Unicode(),
-        help="""
-        Hosts, domains (with a leading dot) and networks inside the site to which registries may
+        """Processor architecture of the nodes, by OCI's name ("amd64", "arm64"). Default: that of
+        the service's machine. Images for other architectures are refused.""",
+        'c.Registries.architecture = "arm64"',
+    )
+
+    timeout = setting(
+        Float(30.0, min=1),
+        "Maximum seconds for one response of a registry.",
+        "c.Registries.timeout = 60",
+    )
+
+    parallel = setting(
+        Integer(3, min=1),
+        """Maximum number of concurrent requests to registries; others wait. Each request is a
+        process and waits up to ``timeout`` for a registry that does not answer.""",
+        "c.Registries.parallel = 8",
+    )
+
+    internal_hosts = setting(
+        List(Unicode()),
+        """Hosts, domains (with a leading dot) and networks inside the site to which registries may
         redirect for tokens and files. Registries themselves may have any address except link-local
         ones, and a registry on a private network may redirect to others there. Loopback and
-        link-local addresses need an entry.
-
-        Example::
-
-            c.Registries.internal_hosts = ["auth.registry.example.org:443"]
-        """,
-    ).tag(config=True)
+        link-local addresses need an entry.""",
+        'c.Registries.internal_hosts = ["auth.registry.example.org:443"]',
+    )
 
     secrets = Instance(Secrets)
     _turns = Instance(asyncio.Semaphore)

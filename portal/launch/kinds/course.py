@@ -6,10 +6,10 @@ spawners/launch/courses.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 from zoneinfo import ZoneInfo
 
 from ...errors import InvalidRequest
@@ -17,10 +17,7 @@ from ...models.catalog.environment import AbsolutePath
 from ...models.course.course import STAFF, CourseState, KeptCourse, Role
 from ..course import OPTION, course_named, day, server_for
 from ..fields import IN_COURSES
-from .kind import AskedFor, Hub, Kind, Place
-
-if TYPE_CHECKING:
-    from ...models.cluster.cluster import Association, ClusterSnapshot
+from .kind import AskedFor, Hub, Kind, LaunchFacts, Place
 
 # Where a course with grades has nbgrader's exchange in its sessions.
 EXCHANGE = "/srv/nbgrader/exchange"
@@ -92,16 +89,8 @@ class CourseSession(Kind):
         """Name of the folder that is its home."""
         return self.course
 
-    async def place(
-        self,
-        asked: AskedFor,
-        hub: Hub,
-        snapshot: ClusterSnapshot,
-        associations: Sequence[Association] | None,
-        *,
-        runs: bool = False,
-    ) -> Place:
-        return await hub.course(self, asked, snapshot, associations, runs=runs)
+    async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
+        return await hub.course(self, asked, facts)
 
     @classmethod
     def closed(cls, kept: KeptCourse, role: Role, now: float) -> str:

@@ -31,6 +31,15 @@ def environment_of(name: str | None, environments: Mapping[str, Environment]) ->
     return environments[name]
 
 
+class LaunchFacts(NamedTuple):
+    """Facts of a launch: the cluster, and the person's associations; None: Slurm has no
+    accounting. ``runs``: the session runs already, and gets other resources."""
+
+    snapshot: ClusterSnapshot
+    associations: Sequence[Association] | None
+    runs: bool = False
+
+
 class Place(NamedTuple):
     """Place of a session: the environments by name, with limits as the kind needs them; the
     cluster; and the kind, complete."""
@@ -56,16 +65,9 @@ class Hub(Protocol):
     def roots(self, environment: Environment) -> Sequence[str]:
         """Return the folders, beside the home, that such a session may write."""
 
-    async def course(
-        self,
-        kind: Any,  # a CourseSession
-        asked: AskedFor,
-        snapshot: ClusterSnapshot,
-        associations: Sequence[Association] | None,
-        *,
-        runs: bool,
-    ) -> Place:
-        """Return a course session's place if it may be launched now. Raises what says why not."""
+    async def course(self, kind: Any, asked: AskedFor, facts: LaunchFacts) -> Place:
+        """Return the place of ``kind``, a CourseSession, if it may be launched now. Raises what
+        says why not."""
 
 
 class AskedFor(Frozen):
@@ -89,7 +91,7 @@ class Kind(Frozen):
     own. ``offered``: it can be chosen on the launch page. ``estimated``: its expected start is
     shown. ``named``: only environments whose ``opens`` names it have it. ``isolated``: nothing of
     the site is seen in it but what its environment binds. ``bounded``: those who are refused again
-    and again wait.
+    and again wait. ``welcomes``: a person's first session opens the site's welcome notebook.
     """
 
     name: ClassVar[str]
@@ -101,6 +103,7 @@ class Kind(Frozen):
     estimated: ClassVar[bool] = True
     isolated: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
+    welcomes: ClassVar[bool] = False
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
@@ -135,17 +138,8 @@ class Kind(Frozen):
             return ""
         return f"'{environment.title}' has no {cls.title}: choose another environment."
 
-    async def place(
-        self,
-        asked: AskedFor,
-        hub: Hub,
-        snapshot: ClusterSnapshot,
-        associations: Sequence[Association] | None,
-        *,
-        runs: bool = False,
-    ) -> Place:
-        """Return where it may run. ``runs``: it runs already, and gets other resources. Raises
-        InvalidRequest, NotAllowed, Unavailable."""
+    async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
+        """Return where it may run. Raises InvalidRequest, NotAllowed, Unavailable."""
         environments = await hub.environments()
         chosen = environments.get(asked.environment or "")
         if chosen is not None and (reason := self.unfit(chosen)):
@@ -155,7 +149,7 @@ class Kind(Frozen):
             for name, environment in environments.items()
             if not self.unfit(environment)
         }
-        return Place(fitting, snapshot, self)
+        return Place(fitting, facts.snapshot, self)
 
     def options(self, environment: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the ``user_options`` for the same session again; ``chosen``: its resources."""

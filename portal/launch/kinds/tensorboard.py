@@ -9,16 +9,13 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ...errors import InvalidRequest, NotAllowed
 from ...models.catalog.environment import Environment
 from ...models.session.resources import Resources
 from ..limits import within
-from .kind import AskedFor, Hub, Kind, Place, environment_of
-
-if TYPE_CHECKING:
-    from ...models.cluster.cluster import Association, ClusterSnapshot
+from .kind import AskedFor, Hub, Kind, LaunchFacts, Place, environment_of
 
 OPTION = "tensorboard"  # the key of ``user_options`` with the folders
 SERVER = "tensorboard"  # the named server, beside the person's session
@@ -41,15 +38,7 @@ class TensorBoard(Kind):
         folders = read_folders(options.get(OPTION))
         return cls(folders=folders) if folders else None
 
-    async def place(
-        self,
-        asked: AskedFor,
-        hub: Hub,
-        snapshot: ClusterSnapshot,
-        associations: Sequence[Association] | None,
-        *,
-        runs: bool = False,
-    ) -> Place:
+    async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
         largest = hub.tensorboard_resources
         offered = {
             name: for_tensorboard(environment, largest)
@@ -57,7 +46,7 @@ class TensorBoard(Kind):
         }
         roots = hub.roots(environment_of(asked.environment, offered))
         folders = below(self.folders, await hub.home(), roots)
-        return Place(offered, snapshot, TensorBoard(folders=folders))
+        return Place(offered, facts.snapshot, TensorBoard(folders=folders))
 
     def own(self) -> dict[str, Any]:
         return {OPTION: list(self.folders)}

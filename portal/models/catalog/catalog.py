@@ -59,47 +59,41 @@ class EnvironmentVersion(Frozen):
     published_at: float | None = None
 
 
-class Build(Frozen):
-    """Build of an image. ``key`` identifies the result (digest and recipe): further requests for
-    it join this build (``askers``). ``log``: name of the log file in the log folder."""
+class WorkRecord(Frozen):
+    """Work that a job of Slurm does, as stored."""
 
     id: int
-    key: str
-    source: str
-    digest: str
     state: WorkState
-    askers: tuple[str, ...]
     job_id: str = ""
     nonce: str = Field(default="", exclude=True)
     log: str = ""
     step: str = ""
-    share: float | None = None
     message: str = ""
     asked_at: float
     started_at: float | None = None
     ended_at: float | None = None
-    result: dict[str, Any] | None = None  # BuildResult
+    result: dict[str, Any] | None = None  # BuildResult or TestResult
 
 
-class EnvironmentTest(Frozen):
+class Build(WorkRecord):
+    """Build of an image. ``key`` identifies the result (digest and recipe): further requests for
+    it join this build (``askers``). ``log``: name of the log file in the log folder."""
+
+    key: str
+    source: str
+    digest: str
+    askers: tuple[str, ...]
+    share: float | None = None
+
+
+class EnvironmentTest(WorkRecord):
     """Smoke test of a version on one GPU type ("": without GPUs)."""
 
-    id: int
     fingerprint: str
     name: str
     number: int | None  # None: of a file that is no version yet
     gpu_type: str
-    state: WorkState
     asker: str
-    job_id: str = ""
-    nonce: str = Field(default="", exclude=True)
-    log: str = ""
-    step: str = ""
-    message: str = ""
-    asked_at: float
-    started_at: float | None = None
-    ended_at: float | None = None
-    result: dict[str, Any] | None = None  # TestResult
 
 
 class Verdict(Frozen):

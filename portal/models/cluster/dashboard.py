@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import Frozen
 from .cluster import JobState
-from .gpu import GpuState
+from .gpu import GpuState, GpuUse
 
 
 class NodeItem(Frozen):
@@ -34,20 +34,15 @@ class NodeItem(Frozen):
     gpu_types: tuple[str, ...] = ()
 
 
-class GpuItem(Frozen):
+class GpuItem(GpuUse):
     """GPU; its key in mappings is "NODE/INDEX"."""
 
-    node: str
-    index: int
     type: str
     state: GpuState
     job_id: str | None = None
     user: str | None = None
     environment: str | None = None
     mine: bool = False
-    utilization: float | None = None
-    memory_used: int | None = None
-    memory_total: int | None = None
     source: str | None = None  # of the reading: "dcgm", "amd", "session"…
 
 
@@ -95,34 +90,30 @@ class ClusterSummary(Frozen):
     sessions_pending: int = 0
 
 
-class Board(Frozen):
+class GridVersion(Frozen):
+    """Version of the grid, or of the changes that lead to it."""
+
+    stream: str
+    version: int
+    taken_at: float
+    error: str = ""
+    telemetry_error: str = ""
+    telemetry_at: float | None = None
+    summary: ClusterSummary
+    nodes: dict[str, NodeItem] = {}
+    gpus: dict[str, GpuItem] = {}
+
+
+class Board(GridVersion):
     """Everything that the grid shows, at one version. ``stream`` identifies this run of the
     service; ``{stream}-{version}`` is the id of the event that brought it."""
 
-    stream: str
-    version: int
-    taken_at: float
-    error: str = ""
     simulated: bool = False
-    telemetry_error: str = ""
-    telemetry_at: float | None = None
-    summary: ClusterSummary
-    nodes: dict[str, NodeItem] = {}
-    gpus: dict[str, GpuItem] = {}
 
 
-class Changes(Frozen):
+class Changes(GridVersion):
     """Changes since the previous version; items that are gone are named."""
 
-    stream: str
-    version: int
-    taken_at: float
-    error: str = ""
-    telemetry_error: str = ""
-    telemetry_at: float | None = None
-    summary: ClusterSummary
-    nodes: dict[str, NodeItem] = {}
-    gpus: dict[str, GpuItem] = {}
     jobs: dict[str, JobItem] = {}
     gone_nodes: tuple[str, ...] = ()
     gone_gpus: tuple[str, ...] = ()

@@ -19,19 +19,24 @@ class GpuState(StrEnum):
     UNKNOWN = "unknown"  # Slurm does not say whether it is held
 
 
-class GpuReading(Frozen):
-    """Reading of a GPU at ``at`` (Unix seconds). None: unknown, never 0.
+class GpuUse(Frozen):
+    """Use of a GPU. None: unknown, never 0.
 
-    ``index`` is Slurm's on that node; ``utilization`` in percent; memory in MiB. ``source`` is
-    "dcgm", "amd", "session" or "simulated". A GPU in MIG mode has no utilisation of its own.
+    ``index`` is Slurm's on that node; ``utilization`` in percent; memory in MiB.
     """
 
     node: str
     index: int
-    at: float
-    source: str
-    uuid: str = ""
     utilization: float | None = None
     memory_used: int | None = None
     memory_total: int | None = None
+
+
+class GpuReading(GpuUse):
+    """Reading of a GPU at ``at`` (Unix seconds). ``source`` is "dcgm", "amd", "session" or
+    "simulated". A GPU in MIG mode has no utilisation of its own."""
+
+    at: float
+    source: str
+    uuid: str = ""
     mig: bool = False

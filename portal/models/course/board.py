@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from .. import Frozen
-from .live import Help
+from .live import Activity, Help
 
 
 class TileState(StrEnum):
@@ -17,7 +17,7 @@ class TileState(StrEnum):
     FAILED = "failed"  # the last session failed, and none was started since
 
 
-class Tile(Frozen):
+class Tile(Activity):
     """Tile of one student. Times are Unix seconds, memory MiB, ``gpu_use`` percent of all its
     GPUs; None: unknown or not applicable. ``words``: its state in words, as why it waits or
     failed.
@@ -41,13 +41,6 @@ class Tile(Frozen):
     cpus: int = 0
     memory: int | None = None
     seen_at: float | None = None
-    opened_at: float | None = None
-    last_activity: float | None = None
-    notebooks: tuple[str, ...] = ()
-    hand: str = ""
-    hand_at: float | None = None
-    handout: str = ""
-    handout_message: str = ""
     help: Help | None = None  # requested or granted
 
 

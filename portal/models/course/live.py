@@ -7,18 +7,14 @@ from enum import StrEnum
 from .. import Frozen
 
 
-class Presence(Frozen):
-    """Last report of a member's session about itself. Times are Unix seconds.
+class Activity(Frozen):
+    """Activity in a member's session, as reported by itself. Times are Unix seconds.
 
     ``opened_at``: time at which its owner first opened it in a browser; ``notebooks``: paths of
     the open ones. ``hand``: the student's question, since ``hand_at``. ``handout``: the revision
     in its folder.
     """
 
-    course: str
-    person: str
-    session_id: str
-    seen_at: float
     opened_at: float | None = None
     last_activity: float | None = None
     notebooks: tuple[str, ...] = ()
@@ -28,14 +24,28 @@ class Presence(Frozen):
     handout_message: str = ""
 
 
-class CourseMessage(Frozen):
-    """Message to everyone in a course, shown in JupyterLab until ``ends_at``. Plain text."""
+class Presence(Activity):
+    """Last report of a member's session, at ``seen_at``."""
+
+    course: str
+    person: str
+    session_id: str
+    seen_at: float
+
+
+class CourseRecord(Frozen):
+    """Record of a course, numbered by the database: made ``by`` a person ``at`` a time."""
 
     id: int = 0
     course: str
-    text: str
     by: str
     at: float
+
+
+class CourseMessage(CourseRecord):
+    """Message to everyone in a course, shown in JupyterLab until ``ends_at``. Plain text."""
+
+    text: str
     ends_at: float
 
 
@@ -69,14 +79,10 @@ class Help(Frozen):
     ended_by: str = ""
 
 
-class Collect(Frozen):
+class Collect(CourseRecord):
     """Folder that is collected from everyone; ``closed_at``: time since which nothing is taken."""
 
-    id: int = 0
-    course: str
     folder: str
-    by: str
-    at: float
     closed_at: float | None = None
 
 
@@ -91,14 +97,10 @@ class Collected(Frozen):
     message: str = ""
 
 
-class HandoutRevision(Frozen):
+class HandoutRevision(CourseRecord):
     """Revision of a course's handouts; ``revision`` is the commit's id in git."""
 
-    id: int = 0
-    course: str
     revision: str
-    by: str
-    at: float
     message: str = ""
 
 

@@ -28,6 +28,28 @@ _A_DAY = 86_400
 _MOST_HOURS = 999  # before the first colon, in TIME
 
 
+def memory_mib(text: str) -> int:
+    """Convert "512M", "4G" or "1T" to MiB. Raises ValueError for anything else."""
+    if not re.fullmatch(MEMORY, text):
+        raise ValueError(f"{text!r} is not a memory size such as '4G'")
+    return int(text[:-1]) * _UNITS[text[-1]]
+
+
+def time_seconds(text: str) -> int:
+    """Convert "2:00:00" or "1-00:00:00" to seconds. Raises ValueError for anything else."""
+    if not re.fullmatch(TIME, text):
+        raise ValueError(f"{text!r} is not a time such as '2:00:00'")
+    days, _, clock = text.rpartition("-")
+    hours, minutes, seconds = (int(part) for part in clock.split(":"))
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def time_text(seconds: int) -> str:
+    """Format a number of seconds as "H:MM:SS"."""
+    minutes, seconds = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+
+
 class _Quantity(int):
     """Number with a unit, which is text at the edges: in models, ``str()`` and f-strings.
 
@@ -35,18 +57,15 @@ class _Quantity(int):
     """
 
     PATTERN: ClassVar[str]
+    NUMBER: ClassVar[staticmethod[[str], int]]  # of such a text
     written: str
 
     @classmethod
     def read(cls, text: str) -> Self:
         """Parse text as a person writes it. Raises ValueError."""
-        number = cls(cls._number(text))
+        number = cls(cls.NUMBER(text))
         number.written = text
         return number
-
-    @classmethod
-    def _number(cls, text: str) -> int:
-        raise NotImplementedError
 
     def _text(self) -> str:
         raise NotImplementedError
@@ -74,11 +93,7 @@ class _Quantity(int):
 class Memory(_Quantity):
     """Memory in MiB; "512M", "4G" or "1T" as text."""
 
-    PATTERN = MEMORY
-
-    @classmethod
-    def _number(cls, text: str) -> int:
-        return memory_mib(text)
+    PATTERN, NUMBER = MEMORY, staticmethod(memory_mib)
 
     def _text(self) -> str:
         unit = next(unit for unit in "TGM" if self % _UNITS[unit] == 0)
@@ -88,11 +103,7 @@ class Memory(_Quantity):
 class Duration(_Quantity):
     """Duration in seconds; "2:00:00" or "1-00:00:00" as text."""
 
-    PATTERN = TIME
-
-    @classmethod
-    def _number(cls, text: str) -> int:
-        return time_seconds(text)
+    PATTERN, NUMBER = TIME, staticmethod(time_seconds)
 
     def _text(self) -> str:
         if self // 3600 <= _MOST_HOURS:
@@ -134,25 +145,3 @@ class Resources(Frozen):
             for name, value in values.items()
             if name in self.model_fields_set and value is not None
         }
-
-
-def memory_mib(text: str) -> int:
-    """Convert "512M", "4G" or "1T" to MiB. Raises ValueError for anything else."""
-    if not re.fullmatch(MEMORY, text):
-        raise ValueError(f"{text!r} is not a memory size such as '4G'")
-    return int(text[:-1]) * _UNITS[text[-1]]
-
-
-def time_seconds(text: str) -> int:
-    """Convert "2:00:00" or "1-00:00:00" to seconds. Raises ValueError for anything else."""
-    if not re.fullmatch(TIME, text):
-        raise ValueError(f"{text!r} is not a time such as '2:00:00'")
-    days, _, clock = text.rpartition("-")
-    hours, minutes, seconds = (int(part) for part in clock.split(":"))
-    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
-
-
-def time_text(seconds: int) -> str:
-    """Format a number of seconds as "H:MM:SS"."""
-    minutes, seconds = divmod(int(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"

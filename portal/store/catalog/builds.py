@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Double, Index, Table, select
+from sqlalchemy import Double, Index, select
 
 from portal.models.catalog.catalog import Build
 from portal.models.catalog.image_job import WorkState
 
-from ..engine.columns import NAME, ROW, TEXT, TIME, Json, metadata
-from .image_work import WorkTable
+from ..engine.columns import NAME, TEXT, Json, filled, numbered_table, optional
+from .image_work import WorkTable, work_columns
 
-builds = Table(
+builds = numbered_table(
     "image_builds",
-    metadata,
-    Column("id", ROW, primary_key=True),
-    Column("key", NAME, nullable=False),
-    Column("source", TEXT, nullable=False),
-    Column("digest", NAME, nullable=False),
-    Column("state", NAME, nullable=False),
-    Column("askers", Json, nullable=False),
-    Column("job_id", NAME, nullable=False),
-    Column("nonce", NAME, nullable=False),
-    Column("log", NAME, nullable=False),
-    Column("step", NAME, nullable=False),
-    Column("share", Double),
-    Column("message", TEXT, nullable=False),
-    Column("asked_at", TIME, nullable=False),
-    Column("started_at", TIME),
-    Column("ended_at", TIME),
-    Column("result", Json),
-    Index(None, "key"),
+    *filled(NAME, "key", index=True),
+    *filled(TEXT, "source"),
+    *filled(NAME, "digest"),
+    *filled(Json, "askers"),
+    *work_columns(),
+    *optional(Double, "share"),
     Index(None, "state"),
-    sqlite_autoincrement=True,
 )
 
 
@@ -55,5 +42,4 @@ class BuildTable(WorkTable[Build]):
             .order_by(builds.c.id.desc())
             .limit(1)
         )
-        row = await self._database.run(lambda at: at.execute(query).first())
-        return None if row is None else self._made(row)
+        return await self._first(query)

@@ -4,41 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, Connection, Double, Index, Row, Table, delete, func, select
+from sqlalchemy import Connection, Double, Row, delete, func, select
 
 from portal.models.catalog.catalog import Measurement
 
-from ..engine.columns import COUNT, NAME, ROW, TIME, metadata
-from ..engine.database import Database
+from ..engine.columns import COUNT, NAME, TIME, filled, numbered_table, optional
+from ..engine.rows import ModelTable
 
-measurements = Table(
+measurements = numbered_table(
     "measurements",
-    metadata,
-    Column("id", ROW, primary_key=True),
-    Column("environment", NAME, nullable=False),
-    Column("version", COUNT),
-    Column("benchmark", NAME, nullable=False),
-    Column("gpu_type", NAME, nullable=False),
-    Column("gpus", COUNT, nullable=False),
-    Column("precision", NAME, nullable=False),
-    Column("images_per_second", Double, nullable=False),
-    Column("simulated", COUNT, nullable=False),
-    Column("person", NAME, nullable=False),
-    Column("session_id", NAME, nullable=False),
-    Column("at", TIME, nullable=False),
-    Index(None, "environment"),
-    sqlite_autoincrement=True,
+    *filled(NAME, "environment", index=True),
+    *optional(COUNT, "version"),
+    *filled(NAME, "benchmark", "gpu_type", "precision", "person", "session_id"),
+    *filled(COUNT, "gpus", "simulated"),
+    *filled(Double, "images_per_second"),
+    *filled(TIME, "at"),
 )
 # Per person and environment: an endless benchmark pushes out only its owner's measurements.
 _MOST = 100
 _READ = 2000
 
 
-class MeasurementTable:
+class MeasurementTable(ModelTable[Measurement]):
     """The table of measurements. Every method raises StoreUnavailable."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    table, model = measurements, Measurement
 
     async def add(self, measurement: Measurement) -> None:
         """Insert a measurement; of many by a person in this environment, the oldest is deleted."""
@@ -52,7 +42,7 @@ class MeasurementTable:
             .order_by(measurements.c.id.desc())
             .limit(_READ)
         )
-        return await self._database.run(lambda at: [_measured(row) for row in at.execute(query)])
+        return await self._models(query)
 
     async def best(self) -> dict[str, dict[str, tuple[float, bool]]]:
         """Return the most images per second that were measured, and whether the GPUs were
@@ -64,11 +54,16 @@ class MeasurementTable:
             .group_by(columns.environment, columns.gpu_type, columns.simulated)
             .order_by(columns.simulated.desc())  # real ones override simulated ones
         )
-        rows = await self._database.run(lambda at: list(at.execute(query)))
+        rows = await self._rows_of(query)
         best: dict[str, dict[str, tuple[float, bool]]] = {}
         for name, gpu_type, simulated, value in rows:
             best.setdefault(name, {})[gpu_type] = (float(value), bool(simulated))
         return best
+
+    def _made(self, row: Row[Any]) -> Measurement:
+        values = row._asdict()
+        del values["id"]
+        return Measurement.model_validate(values)
 
 
 def _add(connection: Connection, measurement: Measurement) -> None:
@@ -86,9 +81,3 @@ def _add(connection: Connection, measurement: Measurement) -> None:
         .scalar_subquery()
     )
     connection.execute(delete(measurements).where(own, measurements.c.id < oldest))
-
-
-def _measured(row: Row[Any]) -> Measurement:
-    values = row._asdict()
-    del values["id"]
-    return Measurement.model_validate(values)

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from sqlalchemy import Connection, Table, delete, func, select
 
-from sqlalchemy import Column, Connection, Row, Table, delete, func, select, update
-
-from portal.errors import NotFound
 from portal.models.catalog.catalog import EnvironmentRequest, EnvironmentRequestDraft, RequestState
 
-from ..engine.columns import NAME, ROW, TEXT, TIME, metadata
-from ..engine.database import Database
-from ..engine.listing import instant, one_page
+from ..engine.columns import NAME, TEXT, TIME, filled, keys, metadata, numbered_table, optional
+from ..engine.listing import instant
+from ..engine.rows import NumberedTable, StoreTable
 
-requests = Table(
+requests = numbered_table(
     "environment_requests",
-    metadata,
-    Column("id", ROW, primary_key=True),
-    Column("person", NAME, nullable=False),
-    Column("source", TEXT, nullable=False),
-    Column("text", TEXT, nullable=False),
-    Column("state", NAME, nullable=False),
-    Column("at", TIME, nullable=False),
-    Column("answer", TEXT, nullable=False),
-    Column("answered_by", NAME, nullable=False),
-    Column("answered_at", TIME),
-    Column("environment", NAME, nullable=False),
-    sqlite_autoincrement=True,
+    *filled(NAME, "person", "state", "answered_by", "environment"),
+    *filled(TEXT, "source", "text", "answer"),
+    *filled(TIME, "at"),
+    *optional(TIME, "answered_at"),
 )
 favourites = Table(
     "environment_favourites",
     metadata,
-    Column("person", NAME, primary_key=True),
-    Column("name", NAME, primary_key=True),
-    Column("at", TIME, nullable=False),
+    *keys(NAME, "person", "name"),
+    *filled(TIME, "at"),
 )
 
 
-class EnvironmentRequestTable:
+class EnvironmentRequestTable(NumberedTable[EnvironmentRequest]):
     """The table of requests. Every method raises StoreUnavailable."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    table, model, noun = requests, EnvironmentRequest, "request"
 
     async def add(
         self, draft: EnvironmentRequestDraft, person: str, at: float, most: int | None = None
@@ -63,31 +50,16 @@ class EnvironmentRequestTable:
             if most is not None:
                 if to.execute(select(func.count()).where(mine)).scalar_one() >= most:
                     return None
-            return _request(to.execute(statement).one())
+            return self._made(to.execute(statement).one())
 
         return await self._database.run(keep, write=True)
-
-    async def get(self, id: int) -> EnvironmentRequest:
-        """Return a request. Raises NotFound."""
-        query = select(requests).where(requests.c.id == id)
-        return _found(await self._database.run(lambda at: at.execute(query).first()), id)
 
     async def answer(
         self, id: int, state: RequestState, answer: str, by: str, at: float, environment: str = ""
     ) -> EnvironmentRequest:
         """Close a request. Raises NotFound."""
-        values = {
-            "state": state,
-            "answer": answer,
-            "answered_by": by,
-            "answered_at": instant(at, "at"),
-            "environment": environment,
-        }
-        statement = update(requests).where(requests.c.id == id).values(values)
-        statement = statement.returning(requests)
-        return _found(
-            await self._database.run(lambda to: to.execute(statement).first(), write=True), id
-        )
+        values = {"answer": answer, "answered_by": by, "answered_at": instant(at, "at")}
+        return await self.change(id, state=state, environment=environment, **values)
 
     async def all(
         self,
@@ -103,28 +75,21 @@ class EnvironmentRequestTable:
             query = query.where(requests.c.state == state)
         if person:
             query = query.where(requests.c.person == person)
-        order = [requests.c.id.desc()]
-        return await self._database.run(
-            lambda at: one_page(at, query, order, offset, limit, _request)
-        )
+        return await self._newest(query, offset, limit)
 
 
-class FavouriteTable:
+class FavouriteTable(StoreTable):
     """The table of favourites. Every method raises StoreUnavailable."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def set(self, person: str, name: str, at: float) -> None:
         """Insert the environment ``name`` as a favourite of ``person``."""
         values = {"person": person, "name": name, "at": instant(at, "at")}
-        statement = self._database.insert(favourites).values(values).on_conflict_do_nothing()
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        await self._write(self._database.insert(favourites).values(values).on_conflict_do_nothing())
 
     async def remove(self, person: str, name: str) -> None:
         """Delete a favourite, if it exists."""
         this = (favourites.c.person == person) & (favourites.c.name == name)
-        await self._database.run(lambda to: to.execute(delete(favourites).where(this)), write=True)
+        await self._write(delete(favourites).where(this))
 
     async def of(self, person: str) -> list[str]:
         """Return the names of a person's favourites, oldest first."""
@@ -134,13 +99,3 @@ class FavouriteTable:
             .order_by(favourites.c.at, favourites.c.name)
         )
         return await self._database.run(lambda at: list(at.execute(query).scalars()))
-
-
-def _found(row: Row[Any] | None, id: int) -> EnvironmentRequest:
-    if row is None:
-        raise NotFound(f"There is no request {id}.")
-    return _request(row)
-
-
-def _request(row: Row[Any]) -> EnvironmentRequest:
-    return EnvironmentRequest.model_validate(row._asdict())

@@ -3,50 +3,45 @@ the Hub reads the verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from typing import Any
 
-from sqlalchemy import Column, Connection, Index, Table, delete, select
+from sqlalchemy import Connection, Index, Row, Table, delete, select
 
 from portal.models.catalog.catalog import EnvironmentTest, Verdict
 from portal.models.catalog.image_job import LIVE
 
-from ..engine.columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
-from .image_work import WorkTable
-
-tests = Table(
-    "environment_tests",
+from ..engine.columns import (
+    COUNT,
+    NAME,
+    TEXT,
+    TIME,
+    Json,
+    filled,
+    keys,
     metadata,
-    Column("id", ROW, primary_key=True),
-    Column("fingerprint", NAME, nullable=False),
-    Column("name", NAME, nullable=False),
-    Column("number", COUNT),
-    Column("gpu_type", NAME, nullable=False),
-    Column("state", NAME, nullable=False),
-    Column("asker", NAME, nullable=False),
-    Column("job_id", NAME, nullable=False),
-    Column("nonce", NAME, nullable=False),
-    Column("log", NAME, nullable=False),
-    Column("step", NAME, nullable=False),
-    Column("message", TEXT, nullable=False),
-    Column("asked_at", TIME, nullable=False),
-    Column("started_at", TIME),
-    Column("ended_at", TIME),
-    Column("result", Json),
-    Index(None, "fingerprint"),
-    Index(None, "name"),
+    numbered_table,
+    optional,
+)
+from .image_work import WorkTable, work_columns
+
+tests = numbered_table(
+    "environment_tests",
+    *filled(NAME, "fingerprint", "name", index=True),
+    *optional(COUNT, "number"),
+    *filled(NAME, "gpu_type", "asker"),
+    *work_columns(),
     Index(None, "state"),
-    sqlite_autoincrement=True,
 )
 verdicts = Table(
     "environment_verdicts",
     metadata,
-    Column("fingerprint", NAME, primary_key=True),
-    Column("gpu_type", NAME, primary_key=True),
-    Column("passed", COUNT, nullable=False),
-    Column("message", TEXT, nullable=False),
-    Column("at", TIME, nullable=False),
-    Column("mark", Json),
-    Column("facts", Json, nullable=False),
+    *keys(NAME, "fingerprint", "gpu_type"),
+    *filled(COUNT, "passed"),
+    *filled(TEXT, "message"),
+    *filled(TIME, "at"),
+    *optional(Json, "mark"),
+    *filled(Json, "facts"),
 )
 
 
@@ -76,52 +71,38 @@ class EnvironmentTestTable(WorkTable[EnvironmentTest]):
         self, name: str, offset: int = 0, limit: int = 50
     ) -> tuple[list[EnvironmentTest], int]:
         """Return one page of an environment's tests, newest first, and their total number."""
-        return await self._page(select(tests).where(tests.c.name == name), offset, limit)
+        return await self._newest(select(tests).where(tests.c.name == name), offset, limit)
 
     async def without(
         self, names: Collection[str], offset: int = 0, limit: int = 50
     ) -> tuple[list[EnvironmentTest], int]:
         """Return one page of all tests but those of these environments, and their total number."""
-        return await self._page(select(tests).where(tests.c.name.not_in(names)), offset, limit)
+        return await self._newest(select(tests).where(tests.c.name.not_in(names)), offset, limit)
 
     async def forget(self, name: str) -> None:
         """Delete an environment's tests that are over."""
         statement = delete(tests).where(tests.c.name == name, tests.c.state.not_in(LIVE))
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        await self._write(statement)
 
     async def judge(self, verdict: Verdict) -> None:
         """Save the verdict of a finished test, in the place of an earlier one."""
         values = verdict.model_dump() | {"passed": int(verdict.passed)}
         statement = self._database.upsert(verdicts, "passed", "message", "at", "mark", "facts")
-        await self._database.run(lambda to: to.execute(statement, values), write=True)
+        await self._write(statement, values)
 
     async def verdicts(self) -> dict[str, dict[str, Verdict]]:
         """Return all verdicts by fingerprint, then by GPU type ("" is without GPUs)."""
-        rows = await self._database.run(lambda at: list(at.execute(select(verdicts))))
-        by_fingerprint: dict[str, dict[str, Verdict]] = {}
-        for row in rows:
-            by_fingerprint.setdefault(row.fingerprint, {})[row.gpu_type] = Verdict.model_validate(
-                row._asdict()
-            )
-        return by_fingerprint
+        return _by_fingerprint(await self._rows_of(select(verdicts)))
 
     async def outcomes(self) -> dict[str, dict[str, Verdict]]:
         """Return all verdicts without ``facts``, which are long: enough for a launch."""
         columns = [entry for entry in verdicts.c if entry.name != "facts"]
-
-        def read(at: Connection) -> dict[str, dict[str, Verdict]]:
-            by_fingerprint: dict[str, dict[str, Verdict]] = {}
-            for row in at.execute(select(*columns)):
-                entry = Verdict.model_validate(row._asdict())
-                by_fingerprint.setdefault(entry.fingerprint, {})[entry.gpu_type] = entry
-            return by_fingerprint
-
-        return await self._database.run(read)
+        query = select(*columns)
+        return await self._database.run(lambda at: _by_fingerprint(at.execute(query)))
 
     async def verdicts_of(self, fingerprint: str) -> dict[str, Verdict]:
         """Return the verdicts on one fingerprint, by GPU type."""
-        query = select(verdicts).where(verdicts.c.fingerprint == fingerprint)
-        rows = await self._database.run(lambda at: list(at.execute(query)))
+        rows = await self._rows_with(verdicts.c.fingerprint, [fingerprint])
         return {row.gpu_type: Verdict.model_validate(row._asdict()) for row in rows}
 
     async def software(self) -> dict[str, dict[str, str]]:
@@ -142,5 +123,12 @@ class EnvironmentTestTable(WorkTable[EnvironmentTest]):
     async def newest(self, fingerprint: str) -> dict[str, EnvironmentTest]:
         """Return the newest tests of ``fingerprint`` by GPU type ("" is without GPUs)."""
         query = select(tests).where(tests.c.fingerprint == fingerprint).order_by(tests.c.id)
-        rows = await self._database.run(lambda at: list(at.execute(query)))
-        return {row.gpu_type: self._made(row) for row in rows}
+        return {test.gpu_type: test for test in await self._models(query)}
+
+
+def _by_fingerprint(rows: Iterable[Row[Any]]) -> dict[str, dict[str, Verdict]]:
+    by_fingerprint: dict[str, dict[str, Verdict]] = {}
+    for row in rows:
+        verdict = Verdict.model_validate(row._asdict())
+        by_fingerprint.setdefault(verdict.fingerprint, {})[verdict.gpu_type] = verdict
+    return by_fingerprint

@@ -10,17 +10,16 @@ from sqlalchemy import Connection, Row, delete, select, update
 from portal.errors import Conflict, NotFound
 from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse
 
-from ..engine.database import Database
+from ..engine.rows import ModelTable
 from .tables import course_members, courses
 
 _AGAIN = "Another user has changed this course in the meantime. Reload it, then save."
 
 
-class CourseTable:
+class CourseTable(ModelTable[KeptCourse]):
     """The table of courses. Every method raises StoreUnavailable."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    table, model = courses, KeptCourse
 
     async def add(self, kept: KeptCourse, members: Sequence[CourseMember] = ()) -> None:
         """Insert a new course with its first members. Raises Conflict if the name is taken."""
@@ -42,52 +41,53 @@ class CourseTable:
         new = kept.model_copy(update={"number": kept.number + 1})
         this = (courses.c.name == kept.name) & (courses.c.number == kept.number)
         statement = update(courses).where(this).values(_values(new)).returning(courses)
-        row = await self._database.run(lambda to: to.execute(statement).first(), write=True)
-        if row is None:
+        saved = await self._first(statement, write=True)
+        if saved is None:
             await self.get(kept.name)
             raise Conflict(_AGAIN)
-        return _kept(row)
+        return saved
 
     async def get(self, name: str) -> KeptCourse:
         """Return a course. Raises NotFound."""
-        query = select(courses).where(courses.c.name == name)
-        row = await self._database.run(lambda at: at.execute(query).first())
-        if row is None:
+        kept = await self._first(select(courses).where(courses.c.name == name))
+        if kept is None:
             raise NotFound(f"There is no course '{name}'.")
-        return _kept(row)
+        return kept
 
     async def all(self, *states: CourseState) -> list[KeptCourse]:
         """Return the courses in one of ``states`` (in any if none is given), ordered by name."""
         query = select(courses).order_by(courses.c.name)
         if states:
             query = query.where(courses.c.state.in_([str(state) for state in states]))
-        return await self._database.run(lambda at: [_kept(row) for row in at.execute(query)])
+        return await self._models(query)
+
+    def _made(self, row: Row[Any]) -> KeptCourse:
+        values = row._asdict()
+        del values["name"]
+        return KeptCourse(**{**values, "course": Course.model_validate(values["course"])})
 
 
-class MemberTable:
+class MemberTable(ModelTable[CourseMember]):
     """The table of courses' members. Every method raises StoreUnavailable."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    table, model = course_members, CourseMember
 
     async def of(self, course: str) -> list[CourseMember]:
         """Return the members of a course, ordered by name."""
         query = select(course_members).where(course_members.c.course == course)
-        query = query.order_by(course_members.c.person)
-        return await self._database.run(lambda at: [_member(row) for row in at.execute(query)])
+        return await self._models(query.order_by(course_members.c.person))
 
     async def of_person(self, person: str) -> list[CourseMember]:
         """Return a person's memberships in all courses, ordered by course."""
         query = select(course_members).where(course_members.c.person == person)
-        query = query.order_by(course_members.c.course)
-        return await self._database.run(lambda at: [_member(row) for row in at.execute(query)])
+        return await self._models(query.order_by(course_members.c.course))
 
     async def put(self, members: Sequence[CourseMember]) -> None:
         """Insert members, or update those who are in the course already."""
         statement = self._database.upsert(course_members, "role", "source", "added_by")
         rows = [member.model_dump() for member in members]
         if rows:
-            await self._database.run(lambda to: to.execute(statement, rows), write=True)
+            await self._write(statement, rows)
 
     async def join(self, course: str, person: str, at: float) -> bool:
         """Record that a member joined the course themselves; return True if that is new."""
@@ -115,13 +115,3 @@ class MemberTable:
 def _values(kept: KeptCourse) -> dict[str, Any]:
     values = kept.model_dump(mode="json")
     return {"name": kept.name, **values}
-
-
-def _kept(row: Row[Any]) -> KeptCourse:
-    values = row._asdict()
-    del values["name"]
-    return KeptCourse(**{**values, "course": Course.model_validate(values["course"])})
-
-
-def _member(row: Row[Any]) -> CourseMember:
-    return CourseMember.model_validate(row._asdict())

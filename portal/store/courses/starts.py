@@ -6,27 +6,26 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from portal.errors import NotFound
 from portal.models.course.start import CourseStart, KeptReservation, Seat, StartKind
 
-from ..engine.database import Database
+from ..engine.rows import ModelTable
 from .tables import course_reservations, course_seats, course_starts
 
 
-class CourseStartTable:
+class CourseStartTable(ModelTable[CourseStart]):
     """The tables of starts and their seats. Every method raises StoreUnavailable."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    table, model = course_starts, CourseStart
 
     async def add(self, start: CourseStart, seats: Sequence[Seat]) -> CourseStart:
         """Insert a new start and its seats, in one transaction; return it with its id."""
         insert = course_starts.insert().values(start.model_dump(exclude={"id"}))
 
         def keep(to: Connection) -> CourseStart:
-            kept = _start(to.execute(insert.returning(course_starts)).one())
+            kept = self._made(to.execute(insert.returning(course_starts)).one())
             rows = [{**seat.model_dump(), "start_id": kept.id} for seat in seats]
             if rows:
                 to.execute(course_seats.insert(), rows)
@@ -36,43 +35,40 @@ class CourseStartTable:
 
     async def get(self, id_: int) -> CourseStart:
         """Return a start. Raises NotFound."""
-        query = select(course_starts).where(course_starts.c.id == id_)
-        row = await self._database.run(lambda at: at.execute(query).first())
-        if row is None:
+        start = await self._first(select(course_starts).where(course_starts.c.id == id_))
+        if start is None:
             raise NotFound("There is no such start.")
-        return _start(row)
+        return start
 
     async def of_course(self, course: str, limit: int = 50) -> list[CourseStart]:
         """Return the last starts of a course, newest first."""
         query = select(course_starts).where(course_starts.c.course == course)
-        return await self._starts(query.order_by(course_starts.c.id.desc()).limit(limit))
+        return await self._models(query.order_by(course_starts.c.id.desc()).limit(limit))
 
     async def newest(self, course: str) -> CourseStart | None:
         """Return the last start of a course that is no rehearsal; None if there is none."""
         query = select(course_starts).where(
             course_starts.c.course == course, course_starts.c.kind != StartKind.REHEARSAL.value
         )
-        starts = await self._starts(query.order_by(course_starts.c.id.desc()).limit(1))
-        return starts[0] if starts else None
+        return await self._first(query.order_by(course_starts.c.id.desc()).limit(1))
 
     async def of_meeting(self, course: str, meeting_at: float) -> CourseStart | None:
         """Return the start for the meeting that begins at ``meeting_at`` (Unix seconds)."""
         query = select(course_starts).where(
             course_starts.c.course == course, course_starts.c.meeting_at == meeting_at
         )
-        starts = await self._starts(query.limit(1))
-        return starts[0] if starts else None
+        return await self._first(query.limit(1))
 
     async def live(self) -> list[CourseStart]:
         """Return the starts that have something left to do, oldest first."""
         query = select(course_starts).where(course_starts.c.ended_at.is_(None))
-        return await self._starts(query.order_by(course_starts.c.id))
+        return await self._models(query.order_by(course_starts.c.id))
 
     async def seats(self, *start_ids: int) -> list[Seat]:
         """Return the seats of these starts, ordered by start and name."""
         query = select(course_seats).where(course_seats.c.start_id.in_(start_ids))
         query = query.order_by(course_seats.c.start_id, course_seats.c.person)
-        rows = await self._database.run(lambda at: list(at.execute(query))) if start_ids else []
+        rows = await self._rows_of(query) if start_ids else []
         return [Seat.model_validate(row._asdict()) for row in rows]
 
     async def put(self, seats: Sequence[Seat]) -> None:
@@ -80,45 +76,33 @@ class CourseStartTable:
         statement = self._database.upsert(course_seats)
         rows = [seat.model_dump() for seat in seats]
         if rows:
-            await self._database.run(lambda to: to.execute(statement, rows), write=True)
+            await self._write(statement, rows)
 
     async def end(self, id_: int, at: float, message: str = "") -> None:
         """End a start at ``at`` (Unix seconds): nothing is left to do. ``message`` replaces the
         one before, unless it is empty."""
         values: dict[str, Any] = {"ended_at": at, **({"message": message} if message else {})}
         statement = update(course_starts).where(course_starts.c.id == id_).values(**values)
-        await self._database.run(lambda to: to.execute(statement), write=True)
-
-    async def _starts(self, query: Any) -> list[CourseStart]:
-        rows = await self._database.run(lambda at: list(at.execute(query)))
-        return [_start(row) for row in rows]
+        await self._write(statement)
 
 
-class CourseReservationTable:
+class CourseReservationTable(ModelTable[KeptReservation]):
     """The table of reservations for meetings. Every method raises StoreUnavailable."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    table, model = course_reservations, KeptReservation
 
     async def all(self, course: str | None = None) -> list[KeptReservation]:
         """Return the reservations of one course, or of all, ordered by name."""
         query = select(course_reservations).order_by(course_reservations.c.name)
         if course is not None:
             query = query.where(course_reservations.c.course == course)
-        rows = await self._database.run(lambda at: list(at.execute(query)))
-        return [KeptReservation.model_validate(row._asdict()) for row in rows]
+        return await self._models(query)
 
     async def put(self, reservation: KeptReservation) -> None:
         """Insert a reservation, or replace the one of the same name."""
-        values = reservation.model_dump()
-        statement = self._database.upsert(course_reservations)
-        await self._database.run(lambda to: to.execute(statement, values), write=True)
+        await self._write(self._database.upsert(course_reservations), reservation.model_dump())
 
     async def remove(self, names: Collection[str]) -> None:
         """Delete these reservations."""
         statement = delete(course_reservations).where(course_reservations.c.name.in_(list(names)))
-        await self._database.run(lambda to: to.execute(statement), write=True)
-
-
-def _start(row: Row[Any]) -> CourseStart:
-    return CourseStart.model_validate(row._asdict())
+        await self._write(statement)

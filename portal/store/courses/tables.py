@@ -2,147 +2,119 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, Table
+from sqlalchemy import Index, Table
+from sqlalchemy.sql.schema import SchemaItem
 
-from ..engine.columns import COUNT, NAME, ROW, TEXT, TIME, Json, metadata
+from ..engine.columns import (
+    COUNT,
+    NAME,
+    ROW,
+    TEXT,
+    TIME,
+    Json,
+    filled,
+    keys,
+    metadata,
+    numbered_table,
+    optional,
+)
+
+
+def _of_course(name: str, *items: SchemaItem) -> Table:
+    """Return a table of numbered rows, each of a course."""
+    return numbered_table(name, *filled(NAME, "course", index=True), *items)
+
 
 courses = Table(
     "courses",
     metadata,
-    Column("name", NAME, primary_key=True),
-    Column("state", NAME, nullable=False),
-    Column("number", COUNT, nullable=False),
-    Column("course", Json, nullable=False),
-    Column("pinned", Json),
-    Column("created_by", NAME, nullable=False),
-    Column("created_at", TIME, nullable=False),
-    Column("changed_at", TIME, nullable=False),
-    Column("answer", TEXT, nullable=False),
-    Column("answered_by", NAME, nullable=False),
-    Column("answered_at", TIME),
-    Column("archived_at", TIME),
+    *keys(NAME, "name"),
+    *filled(NAME, "state", "created_by", "answered_by"),
+    *filled(COUNT, "number"),
+    *filled(Json, "course"),
+    *optional(Json, "pinned"),
+    *filled(TIME, "created_at", "changed_at"),
+    *optional(TIME, "answered_at", "archived_at"),
+    *filled(TEXT, "answer"),
 )
 course_members = Table(
     "course_members",
     metadata,
-    Column("course", NAME, primary_key=True),
-    Column("person", NAME, primary_key=True, index=True),
-    Column("role", NAME, nullable=False),
-    Column("source", NAME, nullable=False),
-    Column("added_by", NAME, nullable=False),
-    Column("added_at", TIME, nullable=False),
-    Column("joined_at", TIME),
+    *keys(NAME, "course"),
+    *keys(NAME, "person", index=True),
+    *filled(NAME, "role", "source", "added_by"),
+    *filled(TIME, "added_at"),
+    *optional(TIME, "joined_at"),
 )
-course_starts = Table(
+course_starts = _of_course(
     "course_starts",
-    metadata,
-    Column("id", ROW, primary_key=True),
-    Column("course", NAME, nullable=False, index=True),
-    Column("kind", NAME, nullable=False),
-    Column("by", NAME, nullable=False),
-    Column("asked_at", TIME, nullable=False),
-    Column("meeting_at", TIME),
-    Column("release_at", TIME),
-    Column("ended_at", TIME),
-    Column("message", TEXT, nullable=False),
-    sqlite_autoincrement=True,
+    *filled(NAME, "kind", "by"),
+    *filled(TIME, "asked_at"),
+    *optional(TIME, "meeting_at", "release_at", "ended_at"),
+    *filled(TEXT, "message"),
 )
 course_seats = Table(
     "course_seats",
     metadata,
-    Column("start_id", ROW, primary_key=True),
-    Column("person", NAME, primary_key=True),
-    Column("state", NAME, nullable=False),
-    Column("message", TEXT, nullable=False),
-    Column("asked_at", TIME),
-    Column("ready_at", TIME),
-    Column("ended_at", TIME),
+    *keys(ROW, "start_id"),
+    *keys(NAME, "person"),
+    *filled(NAME, "state"),
+    *filled(TEXT, "message"),
+    *optional(TIME, "asked_at", "ready_at", "ended_at"),
 )
 course_reservations = Table(
     "course_reservations",
     metadata,
-    Column("name", NAME, primary_key=True),
-    Column("course", NAME, nullable=False, index=True),
-    Column("meeting_at", TIME, nullable=False),
-    Column("state", NAME, nullable=False),
-    Column("message", TEXT, nullable=False),
-    Column("spec", TEXT, nullable=False),
-    Column("at", TIME, nullable=False),
+    *keys(NAME, "name"),
+    *filled(NAME, "course", index=True),
+    *filled(NAME, "state"),
+    *filled(TIME, "meeting_at", "at"),
+    *filled(TEXT, "message", "spec"),
 )
 course_presence = Table(
     "course_presence",
     metadata,
-    Column("course", NAME, primary_key=True),
-    Column("person", NAME, primary_key=True),
-    Column("session_id", NAME, nullable=False),
-    Column("seen_at", TIME, nullable=False),
-    Column("opened_at", TIME),
-    Column("last_activity", TIME),
-    Column("notebooks", Json, nullable=False),
-    Column("hand", TEXT, nullable=False),
-    Column("hand_at", TIME),
-    Column("handout", NAME, nullable=False),
-    Column("handout_message", TEXT, nullable=False),
+    *keys(NAME, "course", "person"),
+    *filled(NAME, "session_id", "handout"),
+    *filled(TIME, "seen_at"),
+    *optional(TIME, "opened_at", "last_activity", "hand_at"),
+    *filled(Json, "notebooks"),
+    *filled(TEXT, "hand", "handout_message"),
 )
-course_messages = Table(
+course_messages = _of_course(
     "course_messages",
-    metadata,
-    Column("id", ROW, primary_key=True),
-    Column("course", NAME, nullable=False, index=True),
-    Column("text", TEXT, nullable=False),
-    Column("by", NAME, nullable=False),
-    Column("at", TIME, nullable=False),
-    Column("ends_at", TIME, nullable=False),
-    sqlite_autoincrement=True,
+    *filled(TEXT, "text"),
+    *filled(NAME, "by"),
+    *filled(TIME, "at", "ends_at"),
 )
-course_help = Table(
+course_help = numbered_table(
     "course_help",
-    metadata,
-    Column("id", ROW, primary_key=True),
-    Column("course", NAME, nullable=False),
-    Column("student", NAME, nullable=False),
-    Column("server", NAME, nullable=False),
-    Column("session_id", NAME, nullable=False),
-    Column("helper", NAME, nullable=False),
-    Column("state", NAME, nullable=False, index=True),
-    Column("minutes", COUNT, nullable=False),
-    Column("asked_at", TIME, nullable=False),
-    Column("granted_at", TIME),
-    Column("until", TIME),
-    Column("ended_at", TIME),
-    Column("ended_by", NAME, nullable=False),
+    *filled(NAME, "course", "student", "server", "session_id", "helper", "ended_by"),
+    *filled(NAME, "state", index=True),
+    *filled(COUNT, "minutes"),
+    *filled(TIME, "asked_at"),
+    *optional(TIME, "granted_at", "until", "ended_at"),
     Index("ix_course_help_course_student", "course", "student"),
-    sqlite_autoincrement=True,
 )
-course_collects = Table(
+course_collects = _of_course(
     "course_collects",
-    metadata,
-    Column("id", ROW, primary_key=True),
-    Column("course", NAME, nullable=False, index=True),
-    Column("folder", TEXT, nullable=False),
-    Column("by", NAME, nullable=False),
-    Column("at", TIME, nullable=False),
-    Column("closed_at", TIME),
-    sqlite_autoincrement=True,
+    *filled(TEXT, "folder"),
+    *filled(NAME, "by"),
+    *filled(TIME, "at"),
+    *optional(TIME, "closed_at"),
 )
 course_collected = Table(
     "course_collected",
     metadata,
-    Column("collect_id", ROW, primary_key=True),
-    Column("person", NAME, primary_key=True),
-    Column("at", TIME, nullable=False),
-    Column("files", COUNT, nullable=False),
-    Column("size", COUNT, nullable=False),
-    Column("message", TEXT, nullable=False),
+    *keys(ROW, "collect_id"),
+    *keys(NAME, "person"),
+    *filled(TIME, "at"),
+    *filled(COUNT, "files", "size"),
+    *filled(TEXT, "message"),
 )
-course_handouts = Table(
+course_handouts = _of_course(
     "course_handouts",
-    metadata,
-    Column("id", ROW, primary_key=True),
-    Column("course", NAME, nullable=False, index=True),
-    Column("revision", NAME, nullable=False),
-    Column("by", NAME, nullable=False),
-    Column("at", TIME, nullable=False),
-    Column("message", TEXT, nullable=False),
-    sqlite_autoincrement=True,
+    *filled(NAME, "revision", "by"),
+    *filled(TIME, "at"),
+    *filled(TEXT, "message"),
 )

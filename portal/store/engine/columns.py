@@ -10,9 +10,10 @@ import math
 import re
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Dialect, Double, Integer, MetaData, Text
+from sqlalchemy import JSON, BigInteger, Column, Dialect, Double, Integer, MetaData, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.sql.schema import SchemaItem
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 metadata = MetaData(
     # Constraints with names can be changed by later migrations.
@@ -82,3 +83,29 @@ TEXT = Words()
 TIME: Double[float] = Double()  # Unix seconds
 COUNT = BigInteger()
 ROW = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers only INTEGER by itself
+
+LARGEST_ID = 2**63 - 1  # both databases refuse larger numbers
+
+Kind = TypeEngine[Any] | type[TypeEngine[Any]]
+
+
+def numbered_table(name: str, *items: SchemaItem) -> Table:
+    """Return a table whose rows have a number, "id", beside ``items``. The database assigns it;
+    that of a deleted row is not used again."""
+    number = Column("id", ROW, primary_key=True)
+    return Table(name, metadata, number, *items, sqlite_autoincrement=True)
+
+
+def keys(kind: Kind, *names: str, **options: Any) -> list[Column[Any]]:
+    """Return columns of the primary key; ``options`` are those of Column."""
+    return [Column(name, kind, primary_key=True, **options) for name in names]
+
+
+def filled(kind: Kind, *names: str, **options: Any) -> list[Column[Any]]:
+    """Return columns that are never NULL; ``options`` are those of Column."""
+    return [Column(name, kind, nullable=False, **options) for name in names]
+
+
+def optional(kind: Kind, *names: str) -> list[Column[Any]]:
+    """Return columns that may be NULL."""
+    return [Column(name, kind) for name in names]

@@ -44,6 +44,29 @@ def instant(at: float, name: str) -> float:
     return number
 
 
+def narrowed(
+    query: Select[Any],
+    table: Table,
+    wanted: Mapping[str, str | None],
+    time: str,
+    since: float | None,
+    until: float | None,
+    text: str | None,
+) -> Select[Any]:
+    """Return ``query`` for the rows of ``table`` with the ``wanted`` values, with ``text`` in
+    "search", and with ``since`` <= ``time`` < ``until``; None: any. Raises InvalidRequest."""
+    for name, value in wanted.items():
+        if value is not None:
+            query = query.where(table.c[name] == value)
+    if text:
+        query = query.where(containing(table.c.search, text))
+    if since is not None:
+        query = query.where(table.c[time] >= moment(since, "since"))
+    if until is not None:
+        query = query.where(table.c[time] < moment(until, "until"))
+    return query
+
+
 def order_by(table: Table, sort: str, columns: Mapping[str, ColumnElement[Any]]) -> list[Any]:
     """Return the clauses for ``sort``: a name of ``columns``, with "-" before it for descending
     order; the primary key breaks ties. Raises InvalidRequest for other names."""

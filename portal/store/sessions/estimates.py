@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Index, Table, delete, select
+from sqlalchemy import Index, Table, delete, select
 
-from ..engine.columns import NAME, TIME, metadata
-from ..engine.database import Database
+from ..engine.columns import NAME, TIME, filled, keys, metadata, optional
 from ..engine.listing import instant, moment
+from ..engine.rows import StoreTable
 from .sessions import sessions
 
 estimates = Table(
     "start_estimates",
     metadata,
-    Column("session_id", NAME, primary_key=True),
-    Column("made_at", TIME, nullable=False),
-    Column("expected_at", TIME),  # None: nobody could say
-    Column("source", NAME, nullable=False),
+    *keys(NAME, "session_id"),
+    *filled(TIME, "made_at"),
+    *optional(TIME, "expected_at"),  # None: nobody could say
+    *filled(NAME, "source"),
     Index(None, "made_at"),
 )
 
@@ -36,11 +36,8 @@ class Outcome(NamedTuple):
     started_at: float
 
 
-class EstimateTable:
+class EstimateTable(StoreTable):
     """The table of estimates. Every method raises StoreUnavailable."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(
         self, session_id: str, made_at: float, expected_at: float | None, source: str
@@ -53,7 +50,7 @@ class EstimateTable:
             "source": source,
         }
         statement = self._database.insert(estimates).values(values).on_conflict_do_nothing()
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        await self._write(statement)
 
     async def outcomes(self, since: float) -> list[Outcome]:
         """Return the estimates since ``since`` for sessions that have started; the newest 5000."""
@@ -76,4 +73,4 @@ class EstimateTable:
     async def prune(self, before: float) -> None:
         """Delete the estimates made before ``before``."""
         statement = delete(estimates).where(estimates.c.made_at < moment(before, "before"))
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        await self._write(statement)

@@ -4,45 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Column, Table, select
+from sqlalchemy import Table
 
-from ..engine.columns import COUNT, NAME, TEXT, TIME, metadata
-from ..engine.database import Database
+from ..engine.columns import COUNT, NAME, TEXT, TIME, filled, keys, metadata
 from ..engine.listing import instant
+from ..engine.rows import StoreTable
 
 wishes = Table(
     "notice_wishes",
     metadata,
-    Column("user", NAME, primary_key=True),
-    Column("mail", COUNT, nullable=False),  # 1: yes
-    Column("at", TIME, nullable=False),
+    *keys(NAME, "user"),
+    *filled(COUNT, "mail"),  # 1: yes
+    *filled(TIME, "at"),
 )
 notices = Table(
     "notices",
     metadata,
-    Column("session_id", NAME, primary_key=True),
-    Column("kind", NAME, primary_key=True),
-    Column("at", TIME, nullable=False),
-    Column("outcome", TEXT, nullable=False),  # "" when it was sent, else the sentence why not
+    *keys(NAME, "session_id", "kind"),
+    *filled(TIME, "at"),
+    *filled(TEXT, "outcome"),  # "" when it was sent, else the sentence why not
 )
 
 
-class NoticeTable:
+class NoticeTable(StoreTable):
     """The tables of notices. Every method raises StoreUnavailable."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def wish(self, user: str, mail: bool, at: float) -> None:
         """Save whether this person wants mail."""
         values = {"user": user, "mail": int(mail), "at": instant(at, "at")}
-        statement = self._database.upsert(wishes)
-        await self._database.run(lambda to: to.execute(statement, values), write=True)
+        await self._write(self._database.upsert(wishes), values)
 
     async def wishes(self, users: Collection[str]) -> dict[str, bool]:
         """Return whether each of ``users`` wants mail; those who never said are left out."""
-        query = select(wishes).where(wishes.c.user.in_(list(users)))
-        rows = await self._database.run(lambda at: list(at.execute(query))) if users else []
+        rows = await self._rows_with(wishes.c.user, users)
         return {row.user: bool(row.mail) for row in rows}
 
     async def claim(self, session_id: str, kind: str, at: float) -> bool:
@@ -50,20 +44,15 @@ class NoticeTable:
         restart of the service."""
         values = {"session_id": session_id, "kind": kind, "at": instant(at, "at"), "outcome": ""}
         statement = self._database.insert(notices).values(values).on_conflict_do_nothing()
-        return await self._database.run(lambda to: to.execute(statement).rowcount == 1, write=True)
+        return await self._write(statement) == 1
 
     async def unsent(self, session_ids: Collection[str]) -> set[tuple[str, str]]:
         """Return session and kind of these sessions' claimed notices that could not be sent."""
-        query = select(notices.c.session_id, notices.c.kind).where(
-            notices.c.session_id.in_(list(session_ids)), notices.c.outcome != ""
-        )
-        if not session_ids:
-            return set()
-        rows = await self._database.run(lambda at: list(at.execute(query)))
-        return {(row.session_id, row.kind) for row in rows}
+        rows = await self._rows_with(notices.c.session_id, session_ids)
+        return {(row.session_id, row.kind) for row in rows if row.outcome}
 
     async def outcome(self, session_id: str, kind: str, reason: str) -> None:
         """Save why a claimed notice could not be sent, in a sentence; "" if it was."""
         this = (notices.c.session_id == session_id) & (notices.c.kind == kind)
         statement = notices.update().where(this).values(outcome=reason)
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        await self._write(statement)

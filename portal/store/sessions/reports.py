@@ -6,32 +6,27 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Column, Table, case, select
+from sqlalchemy import Table, case
 
 from portal.models.session.usage import SessionReports
 
-from ..engine.columns import COUNT, NAME, TIME, metadata
-from ..engine.database import Database
+from ..engine.columns import COUNT, NAME, TIME, filled, keys, metadata, optional
 from ..engine.listing import instant
+from ..engine.rows import StoreTable
 
 reports = Table(
     "session_reports",
     metadata,
-    Column("session_id", NAME, primary_key=True),
-    Column("reports", COUNT, nullable=False),
-    Column("gpu_seconds", TIME, nullable=False),
-    Column("busy_seconds", TIME, nullable=False),
-    Column("peak_memory", COUNT),
-    Column("peak_gpu_memory", COUNT),
-    Column("last_at", TIME, nullable=False),
+    *keys(NAME, "session_id"),
+    *filled(COUNT, "reports"),
+    *filled(TIME, "gpu_seconds", "busy_seconds"),
+    *optional(COUNT, "peak_memory", "peak_gpu_memory"),
+    *filled(TIME, "last_at"),
 )
 
 
-class ReportTable:
+class ReportTable(StoreTable):
     """The table of reports. Every method raises StoreUnavailable."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(
         self,
@@ -62,10 +57,9 @@ class ReportTable:
             old, new = reports.c[name], insert.excluded[name]
             changed[name] = case(((old.is_(None)) | (new > old), new), else_=old)
         statement = insert.on_conflict_do_update(index_elements=["session_id"], set_=changed)
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        await self._write(statement)
 
     async def of_sessions(self, ids: Collection[str]) -> dict[str, SessionReports]:
         """Return the sums by session id; sessions that never reported are left out."""
-        query = select(reports).where(reports.c.session_id.in_(list(ids)))
-        rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
+        rows = await self._rows_with(reports.c.session_id, ids)
         return {row.session_id: SessionReports.model_validate(row._asdict()) for row in rows}

@@ -4,43 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, Connection, Index, Row, Table, delete, func, select
+from sqlalchemy import Index, Table, delete, func, select
 
 from portal.models.session.session import SessionRecord, SessionState
 
-from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, metadata
-from ..engine.database import Database
-from ..engine.listing import containing, folded, moment, one_page, order_by
+from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keys, metadata, optional
+from ..engine.listing import folded, moment, narrowed, order_by
+from ..engine.rows import ModelTable
 
 sessions = Table(
     "sessions",
     metadata,
-    Column("id", NAME, primary_key=True),
-    Column("user", NAME, nullable=False),
-    Column("server", NAME, nullable=False),
-    Column("account", NAME, nullable=False),
-    Column("groups", Json, nullable=False),
-    Column("environment", NAME, nullable=False),
-    Column("environment_title", NAME, nullable=False),
-    Column("options", Json, nullable=False),
-    Column("course", NAME, nullable=False),
-    Column("job_id", NAME, nullable=False),
-    Column("state", NAME, nullable=False),
-    Column("submitted_at", TIME, nullable=False),
-    Column("started_at", TIME),
-    Column("ready_at", TIME),
-    Column("ended_at", TIME),
-    Column("nodes", Json, nullable=False),
-    Column("ending_code", NAME, nullable=False),
-    Column("ending_message", TEXT, nullable=False),
-    Column("stopped_by", NAME, nullable=False),
-    Column("peak_memory", COUNT),
-    Column("exit_code", COUNT),
-    Column("time_limit", COUNT),
-    Column("search", TEXT, nullable=False),
+    *keys(NAME, "id"),
+    *filled(NAME, "user", "server", "account", "environment", "environment_title", "course"),
+    *filled(NAME, "job_id", "state", "ending_code", "stopped_by"),
+    *filled(Json, "groups", "options", "nodes"),
+    *filled(TIME, "submitted_at"),
+    *optional(TIME, "started_at", "ready_at", "ended_at"),
+    *optional(COUNT, "peak_memory", "exit_code", "time_limit"),
+    *filled(TEXT, "ending_message", "search"),
     # The long ones last: SQLite reads a row from its beginning to the last column asked for.
-    Column("log_path", TEXT, nullable=False),
-    Column("log", TEXT, nullable=False),
+    *filled(TEXT, "log_path", "log"),
     Index(None, "user", "submitted_at"),
     Index(None, "submitted_at"),
     Index(None, "state", "submitted_at"),
@@ -51,25 +35,14 @@ sessions = Table(
 _FIELDS = tuple(SessionRecord.model_fields)
 _LONG = ("log_path", "log")
 _LIVING = [state.value for state in SessionState if state is not SessionState.ENDED]
-_SORTS = {
-    name: sessions.c[name]
-    for name in (
-        "submitted_at",
-        "started_at",
-        "ended_at",
-        "user",
-        "environment",
-        "state",
-        "job_id",
-    )
-}
+_TIMES = ("submitted_at", "started_at", "ended_at")
+_SORTS = {name: sessions.c[name] for name in (*_TIMES, "user", "environment", "state", "job_id")}
 
 
-class SessionTable:
+class SessionTable(ModelTable[SessionRecord]):
     """The table of sessions. Every method raises StoreUnavailable."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    table, model = sessions, SessionRecord
 
     async def save(self, *records: SessionRecord) -> None:
         """Insert each record, or replace the one of the same id: all of them or none."""
@@ -79,17 +52,10 @@ class SessionTable:
         for record in records:
             texts = (record.user, record.environment, record.environment_title, record.job_id)
             rows.append({**record.model_dump(), "search": folded(*texts, record.server)})
-        statement = self._database.upsert(sessions)
-        await self._database.run(lambda to: to.execute(statement, rows), write=True)
+        await self._write(self._database.upsert(sessions), rows)
 
     async def get(self, id: str) -> SessionRecord | None:
-        query = _records().where(sessions.c.id == id)
-
-        def ask(at: Connection) -> SessionRecord | None:
-            row = at.execute(query).first()
-            return None if row is None else _record(row)
-
-        return await self._database.run(ask)
+        return await self._first(_records().where(sessions.c.id == id))
 
     async def find(
         self,
@@ -107,31 +73,17 @@ class SessionTable:
     ) -> tuple[list[SessionRecord], int]:
         """Return one page, and the total number. ``text`` is searched for in user, environment,
         job id and server; ``since`` <= submitted < ``until``. Raises InvalidRequest too."""
-        query = _records()
-        if user is not None:
-            query = query.where(sessions.c.user == user)
-        if state is not None:
-            query = query.where(sessions.c.state == state.value)
+        wanted = {"user": user, "environment": environment, "state": state and state.value}
+        query = narrowed(_records(), sessions, wanted, "submitted_at", since, until, text)
         if ended is not None:
             states = [SessionState.ENDED.value] if ended else _LIVING
             query = query.where(sessions.c.state.in_(states))
-        if environment is not None:
-            query = query.where(sessions.c.environment == environment)
-        if text:
-            query = query.where(containing(sessions.c.search, text))
-        if since is not None:
-            query = query.where(sessions.c.submitted_at >= moment(since, "since"))
-        if until is not None:
-            query = query.where(sessions.c.submitted_at < moment(until, "until"))
-        order = order_by(sessions, sort, _SORTS)
-        return await self._database.run(
-            lambda at: one_page(at, query, order, offset, limit, _record)
-        )
+        return await self._page(query, order_by(sessions, sort, _SORTS), offset, limit)
 
     async def living(self) -> list[SessionRecord]:
         """Return all sessions that have not ended, oldest first."""
         query = _records().where(sessions.c.state.in_(_LIVING)).order_by(sessions.c.submitted_at)
-        return await self._database.run(lambda at: [_record(row) for row in at.execute(query)])
+        return await self._models(query)
 
     async def of_course(self, course: str, since: float) -> list[SessionRecord]:
         """Return the sessions of a course that were submitted since ``since`` (Unix seconds) or
@@ -145,7 +97,7 @@ class SessionTable:
             )
             .order_by(columns.submitted_at)
         )
-        return await self._database.run(lambda at: [_record(row) for row in at.execute(query)])
+        return await self._models(query)
 
     async def counted(self, course: str) -> dict[str, tuple[int, float]]:
         """Return the number of sessions that each person had in a course, and the time at which
@@ -156,9 +108,7 @@ class SessionTable:
             .where(columns.course == course)
             .group_by(columns.user)
         )
-        return await self._database.run(
-            lambda at: {row[0]: (row[1], row[2]) for row in at.execute(query)}
-        )
+        return {row[0]: (row[1], row[2]) for row in await self._rows_of(query)}
 
     async def last_used(self, user: str) -> dict[str, float]:
         """Return when this person last launched each environment (Unix seconds), by name."""
@@ -168,7 +118,7 @@ class SessionTable:
             .where(columns.user == user)
             .group_by(columns.environment)
         )
-        rows = await self._database.run(lambda at: list(at.execute(query)))
+        rows = await self._rows_of(query)
         return {name: float(at) for name, at in rows if name}
 
     async def waits(self, since: float) -> list[tuple[dict[str, Any], float]]:
@@ -181,20 +131,14 @@ class SessionTable:
             .order_by(columns.submitted_at.desc())
             .limit(2000)
         )
-        return await self._database.run(
-            lambda at: [(row[0], max(0.0, float(row[1]))) for row in at.execute(query)]
-        )
+        return [(row[0], max(0.0, float(row[1]))) for row in await self._rows_of(query)]
 
     async def prune(self, before: float) -> int:
         """Delete the sessions that ended before ``before``; return how many."""
         old = sessions.c.ended_at < moment(before, "before")
-        statement = delete(sessions).where(sessions.c.state == SessionState.ENDED.value, old)
-        return await self._database.run(lambda to: to.execute(statement).rowcount, write=True)
+        ended = sessions.c.state == SessionState.ENDED.value
+        return await self._write(delete(sessions).where(ended, old))
 
 
 def _records() -> Any:
     return select(*(sessions.c[name] for name in _FIELDS))
-
-
-def _record(row: Row[Any]) -> SessionRecord:
-    return SessionRecord.model_validate(row._asdict())

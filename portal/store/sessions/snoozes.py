@@ -6,18 +6,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from sqlalchemy import Column, Table, select
+from sqlalchemy import Table
 
-from ..engine.columns import COUNT, NAME, TIME, metadata
-from ..engine.database import Database
+from ..engine.columns import COUNT, NAME, TIME, filled, keys, metadata
 from ..engine.listing import instant
+from ..engine.rows import StoreTable
 
 snoozes = Table(
     "idle_snoozes",
     metadata,
-    Column("session_id", NAME, primary_key=True),
-    Column("until", TIME, nullable=False),
-    Column("times", COUNT, nullable=False),
+    *keys(NAME, "session_id"),
+    *filled(TIME, "until"),
+    *filled(COUNT, "times"),
 )
 
 
@@ -28,21 +28,16 @@ class Snooze(NamedTuple):
     times: int
 
 
-class SnoozeTable:
+class SnoozeTable(StoreTable):
     """The table of snoozes. Every method raises StoreUnavailable."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def set(self, session_id: str, snooze: Snooze) -> None:
         """Save a session's snooze, in the place of an earlier one."""
         until, times = instant(snooze.until, "until"), snooze.times
         values = {"session_id": session_id, "until": until, "times": times}
-        statement = self._database.upsert(snoozes)
-        await self._database.run(lambda to: to.execute(statement, values), write=True)
+        await self._write(self._database.upsert(snoozes), values)
 
     async def of_sessions(self, ids: Collection[str]) -> dict[str, Snooze]:
         """Return the last snooze by session id; those that never snoozed are left out."""
-        query = select(snoozes).where(snoozes.c.session_id.in_(list(ids)))
-        rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
+        rows = await self._rows_with(snoozes.c.session_id, ids)
         return {row.session_id: Snooze(row.until, row.times) for row in rows}

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import Column, Connection, Table, select, update
+from sqlalchemy import Connection, Table, select, update
 
-from ..engine.columns import NAME, TIME, Json, metadata
-from ..engine.database import Database
+from ..engine.columns import NAME, TIME, Json, filled, keys, metadata
 from ..engine.listing import instant
+from ..engine.rows import StoreTable
 
 startups = Table(
     "session_startups",
     metadata,
-    Column("session_id", NAME, primary_key=True),
-    Column("at", TIME, nullable=False),
-    Column("steps", Json, nullable=False),
+    *keys(NAME, "session_id"),
+    *filled(TIME, "at"),
+    *filled(Json, "steps"),
 )
 
 
-class StartupTable:
+class StartupTable(StoreTable):
     """The table of starts. Every method raises StoreUnavailable."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(
         self,
@@ -50,6 +47,5 @@ class StartupTable:
 
     async def of_sessions(self, ids: Collection[str]) -> dict[str, dict[str, float]]:
         """Return seconds by step, by session id; those that never reported are left out."""
-        query = select(startups).where(startups.c.session_id.in_(list(ids)))
-        rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
+        rows = await self._rows_with(startups.c.session_id, ids)
         return {row.session_id: dict(row.steps) for row in rows}

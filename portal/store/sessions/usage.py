@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Select, func, literal, select
 from portal.errors import InvalidRequest
 from portal.models.session.usage import JobUsage, UsageRow
 
-from ..engine.database import Database
 from ..engine.listing import instant
+from ..engine.rows import StoreTable
 from .usage_tables import JobKey, days, groups, jobs, write
 
 By = Literal["user", "group", "environment", "course", "account"]
@@ -21,11 +21,8 @@ Period = Literal["week", "month"]
 _SUMS = tuple(func.sum(days.c[name]).label(name) for name in ("held", "used", "measured"))
 
 
-class UsageTable:
+class UsageTable(StoreTable):
     """The tables of GPU time. Every method raises StoreUnavailable."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(
         self,
@@ -79,7 +76,7 @@ class UsageTable:
             .group_by(jobs.c.id)
             .order_by(jobs.c.submitted_at, jobs.c.id)
         )
-        rows = await self._database.run(lambda at: list(at.execute(query))) if ids else []
+        rows = await self._rows_of(query) if ids else []
         by_session: dict[str, JobUsage] = {}
         for row in rows:
             before = by_session.get(row.session_id)

@@ -28,7 +28,18 @@ from sqlalchemy import (
 from portal.errors import InvalidRequest
 from portal.models.session.usage import JobUsage
 
-from ..engine.columns import COUNT, NAME, ROW, TIME, Json, metadata, storable
+from ..engine.columns import (
+    COUNT,
+    NAME,
+    ROW,
+    TIME,
+    Json,
+    filled,
+    keys,
+    metadata,
+    optional,
+    storable,
+)
 from ..engine.database import Database
 from ..engine.listing import instant
 
@@ -38,17 +49,11 @@ jobs = Table(
     "usage_jobs",
     metadata,
     Column("id", ROW, primary_key=True),
-    Column("job_id", NAME, nullable=False),
-    Column("submitted_at", COUNT, nullable=False),
-    Column("user", NAME, nullable=False),
-    Column("account", NAME, nullable=False),
-    Column("groups", Json, nullable=False),
-    Column("environment", NAME, nullable=False),
-    Column("course", NAME, nullable=False),
-    Column("session_id", NAME, nullable=False),
-    Column("gpus", COUNT, nullable=False),
-    Column("accounted_until", TIME),  # None: nothing yet
-    Column("closed", COUNT, nullable=False),  # 1: nothing will be added
+    *filled(NAME, "job_id", "user", "account", "environment", "course", "session_id"),
+    *filled(COUNT, "submitted_at", "gpus"),
+    *filled(Json, "groups"),
+    *optional(TIME, "accounted_until"),  # None: nothing yet
+    *filled(COUNT, "closed"),  # 1: nothing will be added
     UniqueConstraint("job_id", "submitted_at"),
     Index(None, "closed"),
     Index(None, "session_id"),
@@ -59,17 +64,15 @@ groups = Table(
     "usage_groups",
     metadata,
     Column("job", ROW, ForeignKey("usage_jobs.id"), primary_key=True),
-    Column("name", NAME, primary_key=True),
+    *keys(NAME, "name"),
 )
 days = Table(
     "usage_days",
     metadata,
-    Column("day", NAME, primary_key=True),  # "2026-11-21"
+    *keys(NAME, "day"),  # "2026-11-21"
     Column("job", ROW, ForeignKey("usage_jobs.id"), primary_key=True),
-    Column("week", NAME, nullable=False),  # "2026-W47": SQLite 3.40 cannot tell it
-    Column("held", TIME, nullable=False),
-    Column("used", TIME, nullable=False),
-    Column("measured", TIME, nullable=False),
+    *filled(NAME, "week"),  # "2026-W47": SQLite 3.40 cannot tell it
+    *filled(TIME, "held", "used", "measured"),
     Index(None, "job"),
 )
 

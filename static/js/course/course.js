@@ -9,6 +9,7 @@ import { People } from "./people.js";
 import { showReadiness } from "./readiness.js";
 import { showRoom } from "./room.js";
 import { Starting } from "./starting.js";
+import { pastStarts } from "./starts.js";
 import { showSteps } from "./steps.js";
 import { Term } from "./term.js";
 import { usage } from "./usage.js";
@@ -74,6 +75,7 @@ async function rehearse(starting) {
 
 function schedule() {
   meetings(name);
+  pastStarts(name, detail.course.timezone);
   new Term(byId("term"), byId("term-words")).show(detail.course);
 }
 

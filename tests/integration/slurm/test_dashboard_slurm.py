@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from clusters import GRACE, ToldTelemetry
+from clusters import GRACE
+from fake_watcher import ToldTelemetry
 from machine_clock import awake
 from small import SmallSlurm
 from small_slurm import started

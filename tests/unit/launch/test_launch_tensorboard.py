@@ -9,6 +9,7 @@ from clusters import ADA, node, pool, snapshot
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.kinds.jupyterlab import JupyterLab
+from portal.launch.kinds.kind import LaunchFacts
 from portal.launch.kinds.tensorboard import (
     LONGEST,
     MOST,
@@ -179,7 +180,7 @@ class Hub:
 async def test_the_kind_knows_what_it_may_use_and_show() -> None:
     asked = Asked.parse({"environment": "lab", "tensorboard": ["~/runs", "/scratch/ada/more"]})
     hub: Any = Hub()
-    place = await asked.kind.place(asked, hub, CLUSTER, None)
+    place = await asked.kind.place(asked, hub, LaunchFacts(CLUSTER, None))
     assert place.kind == TensorBoard(folders=("/home/ada/runs", "/scratch/ada/more"))
     assert place.kind.variables()["PORTAL_TENSORBOARD"] == (
         '["/home/ada/runs", "/scratch/ada/more"]'
@@ -187,7 +188,7 @@ async def test_the_kind_knows_what_it_may_use_and_show() -> None:
     assert place.environments == {"lab": for_tensorboard(LAB, LARGEST)}
     with pytest.raises(NotAllowed, match="not in one of your folders"):
         wrong = Asked.parse({"tensorboard": ["/etc"]})
-        await wrong.kind.place(wrong, hub, CLUSTER, None)
+        await wrong.kind.place(wrong, hub, LaunchFacts(CLUSTER, None))
 
 
 def test_a_course_has_none_of_its_own() -> None:

@@ -2,118 +2,101 @@
 
 import sqlalchemy as sa
 from alembic import op
-from sqlalchemy.dialects.postgresql import JSONB
+
+from portal.store.migrations.columns import (
+    create_index,
+    create_numbered_table,
+    create_table,
+    documents,
+    numbers,
+    row_number,
+    times,
+    words,
+)
 
 revision = "0001"
 down_revision = None
 
-_row = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-_json = sa.JSON().with_variant(JSONB(), "postgresql")
-
-
-def _words(*names: str) -> list[sa.Column]:
-    return [sa.Column(name, sa.Text(), nullable=False) for name in names]
-
-
-def _counts(*names: str, nullable: bool = False) -> list[sa.Column]:
-    return [sa.Column(name, sa.BigInteger(), nullable=nullable) for name in names]
-
-
-def _times(*names: str, nullable: bool = False) -> list[sa.Column]:
-    return [sa.Column(name, sa.Double(), nullable=nullable) for name in names]
-
-
-def _index(table: str, *columns: str) -> None:
-    op.create_index(f"ix_{table}_{'_'.join(columns)}", table, list(columns))
-
 
 def upgrade() -> None:
-    op.create_table(
+    create_table(
         "sessions",
-        *_words("id", "user", "server", "account", "environment", "environment_title"),
-        *_words("course", "job_id", "state", "ending_code", "ending_message", "stopped_by"),
-        *_words("search"),
-        sa.Column("groups", _json, nullable=False),
-        sa.Column("options", _json, nullable=False),
-        sa.Column("nodes", _json, nullable=False),
-        *_times("submitted_at"),
-        *_times("started_at", "ready_at", "ended_at", nullable=True),
-        *_counts("peak_memory", "exit_code", nullable=True),
-        *_words("log_path", "log"),  # the long ones last, which SQLite then need not read
-        sa.PrimaryKeyConstraint("id", name="pk_sessions"),
+        *words("id", "user", "server", "account", "environment", "environment_title"),
+        *words("course", "job_id", "state", "ending_code", "ending_message", "stopped_by"),
+        *words("search"),
+        *documents("groups", "options", "nodes"),
+        *times("submitted_at"),
+        *times("started_at", "ready_at", "ended_at", nullable=True),
+        *numbers("peak_memory", "exit_code", nullable=True),
+        *words("log_path", "log"),  # the long ones last, which SQLite then need not read
+        key=["id"],
     )
-    _index("sessions", "user", "submitted_at")
-    _index("sessions", "submitted_at")
-    _index("sessions", "state", "submitted_at")
-    _index("sessions", "environment")
+    create_index("sessions", "user", "submitted_at")
+    create_index("sessions", "submitted_at")
+    create_index("sessions", "state", "submitted_at")
+    create_index("sessions", "environment")
 
-    op.create_table(
+    create_table(
         "history",
-        *_counts("seconds", "at", "samples", "gpus_total", "gpus_unusable", "gpus_allocated"),
-        *_counts("gpus_busy", "gpus_busy_samples", "jobs_running", "jobs_pending"),
-        *_counts("sessions_running", "sessions_pending"),
-        sa.PrimaryKeyConstraint("seconds", "at", name="pk_history"),
+        *numbers("seconds", "at", "samples", "gpus_total", "gpus_unusable", "gpus_allocated"),
+        *numbers("gpus_busy", "gpus_busy_samples", "jobs_running", "jobs_pending"),
+        *numbers("sessions_running", "sessions_pending"),
+        key=["seconds", "at"],
     )
 
-    op.create_table(
+    create_table(
         "usage_jobs",
-        sa.Column("id", _row, nullable=False),
-        *_words("job_id", "user", "account", "environment", "course", "session_id"),
-        *_counts("submitted_at", "gpus", "closed"),
-        sa.Column("groups", _json, nullable=False),
-        *_times("accounted_until", nullable=True),
-        sa.PrimaryKeyConstraint("id", name="pk_usage_jobs"),
+        row_number(),
+        *words("job_id", "user", "account", "environment", "course", "session_id"),
+        *numbers("submitted_at", "gpus", "closed"),
+        *documents("groups"),
+        *times("accounted_until", nullable=True),
         sa.UniqueConstraint("job_id", "submitted_at", name="uq_usage_jobs_job_id_submitted_at"),
+        key=["id"],
     )
-    _index("usage_jobs", "closed")
-    _index("usage_jobs", "session_id")
-    _index("usage_jobs", "user")
-    op.create_table(
+    create_index("usage_jobs", "closed")
+    create_index("usage_jobs", "session_id")
+    create_index("usage_jobs", "user")
+    create_table(
         "usage_groups",
-        sa.Column("job", _row, nullable=False),
-        *_words("name"),
-        sa.PrimaryKeyConstraint("job", "name", name="pk_usage_groups"),
+        row_number("job"),
+        *words("name"),
         sa.ForeignKeyConstraint(["job"], ["usage_jobs.id"], name="fk_usage_groups_job"),
+        key=["job", "name"],
     )
-    op.create_table(
+    create_table(
         "usage_days",
-        *_words("day", "week"),
-        sa.Column("job", _row, nullable=False),
-        *_times("held", "used", "measured"),
-        sa.PrimaryKeyConstraint("day", "job", name="pk_usage_days"),
+        *words("day", "week"),
+        row_number("job"),
+        *times("held", "used", "measured"),
         sa.ForeignKeyConstraint(["job"], ["usage_jobs.id"], name="fk_usage_days_job"),
+        key=["day", "job"],
     )
-    _index("usage_days", "job")
+    create_index("usage_days", "job")
 
-    op.create_table(
+    create_table(
         "session_reports",
-        *_words("session_id"),
-        *_counts("reports"),
-        *_times("gpu_seconds", "busy_seconds", "last_at"),
-        *_counts("peak_memory", "peak_gpu_memory", nullable=True),
-        sa.PrimaryKeyConstraint("session_id", name="pk_session_reports"),
+        *words("session_id"),
+        *numbers("reports"),
+        *times("gpu_seconds", "busy_seconds", "last_at"),
+        *numbers("peak_memory", "peak_gpu_memory", nullable=True),
+        key=["session_id"],
     )
 
-    op.create_table(
+    create_numbered_table(
         "announcements",
-        sa.Column("id", _row, nullable=False),
-        *_words("text", "level", "author"),
-        *_times("starts_at", "ends_at", "created_at"),
-        sa.PrimaryKeyConstraint("id", name="pk_announcements"),
-        sqlite_autoincrement=True,
+        *words("text", "level", "author"),
+        *times("starts_at", "ends_at", "created_at"),
     )
-    _index("announcements", "ends_at")
+    create_index("announcements", "ends_at")
 
-    op.create_table(
+    create_numbered_table(
         "audit",
-        sa.Column("id", _row, nullable=False),
-        *_times("at"),
-        *_words("actor", "action", "target", "owner", "outcome", "detail", "address", "search"),
-        sa.PrimaryKeyConstraint("id", name="pk_audit"),
-        sqlite_autoincrement=True,
+        *times("at"),
+        *words("actor", "action", "target", "owner", "outcome", "detail", "address", "search"),
     )
     for columns in (["at"], ["actor", "at"], ["action", "at"], ["owner", "at"], ["target"]):
-        _index("audit", *columns)
+        create_index("audit", *columns)
     _append_only()
 
 

@@ -1,63 +1,53 @@
 """Tables of life in a session: starts, estimates, notices, snoozes, moves."""
 
-import sqlalchemy as sa
-from alembic import op
-from sqlalchemy.dialects.postgresql import JSONB
+from portal.store.migrations.columns import (
+    create_index,
+    create_table,
+    documents,
+    numbers,
+    times,
+    words,
+)
 
 revision = "0002"
 down_revision = "0001"
 
-_json = sa.JSON().with_variant(JSONB(), "postgresql")
-
-
-def _word(name: str) -> sa.Column:
-    return sa.Column(name, sa.Text(), nullable=False)
-
-
-def _time(name: str, *, nullable: bool = False) -> sa.Column:
-    return sa.Column(name, sa.Double(), nullable=nullable)
-
-
-def _key(table: str, *columns: str) -> sa.PrimaryKeyConstraint:
-    return sa.PrimaryKeyConstraint(*columns, name=f"pk_{table}")
-
 
 def upgrade() -> None:
-    op.create_table(
+    create_table(
         "idle_snoozes",
-        _word("session_id"),
-        _time("until"),
-        sa.Column("times", sa.BigInteger(), nullable=False),
-        _key("idle_snoozes", "session_id"),
+        *words("session_id"),
+        *times("until"),
+        *numbers("times"),
+        key=["session_id"],
     )
-    op.create_table(
+    create_table(
         "session_startups",
-        _word("session_id"),
-        _time("at"),
-        sa.Column("steps", _json, nullable=False),
-        _key("session_startups", "session_id"),
+        *words("session_id"),
+        *times("at"),
+        *documents("steps"),
+        key=["session_id"],
     )
-    op.create_table(
+    create_table(
         "notice_wishes",
-        _word("user"),
-        sa.Column("mail", sa.BigInteger(), nullable=False),
-        _time("at"),
-        _key("notice_wishes", "user"),
+        *words("user"),
+        *numbers("mail"),
+        *times("at"),
+        key=["user"],
     )
-    op.create_table(
+    create_table(
         "notices",
-        _word("session_id"),
-        _word("kind"),
-        _time("at"),
-        _word("outcome"),
-        _key("notices", "session_id", "kind"),
+        *words("session_id", "kind"),
+        *times("at"),
+        *words("outcome"),
+        key=["session_id", "kind"],
     )
-    op.create_table(
+    create_table(
         "start_estimates",
-        _word("session_id"),
-        _time("made_at"),
-        _time("expected_at", nullable=True),
-        _word("source"),
-        _key("start_estimates", "session_id"),
+        *words("session_id"),
+        *times("made_at"),
+        *times("expected_at", nullable=True),
+        *words("source"),
+        key=["session_id"],
     )
-    op.create_index("ix_start_estimates_made_at", "start_estimates", ["made_at"])
+    create_index("start_estimates", "made_at")

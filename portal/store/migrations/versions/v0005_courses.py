@@ -1,148 +1,113 @@
 """Courses: their members, their starts, and what goes on in them."""
 
-import sqlalchemy as sa
-from alembic import op
-from sqlalchemy.dialects.postgresql import JSONB
+from portal.store.migrations.columns import (
+    create_index,
+    create_numbered_table,
+    create_table,
+    documents,
+    numbers,
+    row_number,
+    times,
+    words,
+)
 
 revision = "0005"
 down_revision = "0004"
 
-_json = sa.JSON().with_variant(JSONB(), "postgresql")
-_row = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-
-
-def _words(*names: str) -> list[sa.Column]:
-    return [sa.Column(name, sa.Text(), nullable=False) for name in names]
-
-
-def _times(*names: str, nullable: bool = True) -> list[sa.Column]:
-    return [sa.Column(name, sa.Double(), nullable=nullable) for name in names]
-
-
-def _numbers(*names: str) -> list[sa.Column]:
-    return [sa.Column(name, sa.BigInteger(), nullable=False) for name in names]
-
-
-def _id(name: str = "id") -> sa.Column:
-    return sa.Column(name, _row, nullable=False)
-
-
-def _key(table: str, *columns: str) -> sa.PrimaryKeyConstraint:
-    return sa.PrimaryKeyConstraint(*columns, name=f"pk_{table}")
-
-
-def _index(table: str, *columns: str) -> None:
-    op.create_index(f"ix_{table}_{'_'.join(columns)}", table, list(columns))
-
 
 def upgrade() -> None:
-    op.create_table(
+    create_table(
         "courses",
-        *_words("name", "state"),
-        *_numbers("number"),
-        sa.Column("course", _json, nullable=False),
-        sa.Column("pinned", _json),
-        *_words("created_by"),
-        *_times("created_at", "changed_at", nullable=False),
-        *_words("answer", "answered_by"),
-        *_times("answered_at", "archived_at"),
-        _key("courses", "name"),
+        *words("name", "state"),
+        *numbers("number"),
+        *documents("course"),
+        *documents("pinned", nullable=True),
+        *words("created_by"),
+        *times("created_at", "changed_at"),
+        *words("answer", "answered_by"),
+        *times("answered_at", "archived_at", nullable=True),
+        key=["name"],
     )
-    op.create_table(
+    create_table(
         "course_members",
-        *_words("course", "person", "role", "source", "added_by"),
-        *_times("added_at", nullable=False),
-        _key("course_members", "course", "person"),
+        *words("course", "person", "role", "source", "added_by"),
+        *times("added_at"),
+        key=["course", "person"],
     )
-    _index("course_members", "person")
-    op.create_table(
+    create_index("course_members", "person")
+    create_numbered_table(
         "course_starts",
-        _id(),
-        *_words("course", "kind", "by"),
-        *_times("asked_at", nullable=False),
-        *_times("meeting_at", "release_at", "ended_at"),
-        *_words("message"),
-        _key("course_starts", "id"),
-        sqlite_autoincrement=True,
+        *words("course", "kind", "by"),
+        *times("asked_at"),
+        *times("meeting_at", "release_at", "ended_at", nullable=True),
+        *words("message"),
     )
-    _index("course_starts", "course")
-    op.create_table(
+    create_index("course_starts", "course")
+    create_table(
         "course_seats",
-        _id("start_id"),
-        *_words("person", "state", "message"),
-        *_times("asked_at", "ready_at", "ended_at"),
-        _key("course_seats", "start_id", "person"),
+        row_number("start_id"),
+        *words("person", "state", "message"),
+        *times("asked_at", "ready_at", "ended_at", nullable=True),
+        key=["start_id", "person"],
     )
-    op.create_table(
+    create_table(
         "course_reservations",
-        *_words("name", "course"),
-        *_times("meeting_at", nullable=False),
-        *_words("state", "message", "spec"),
-        *_times("at", nullable=False),
-        _key("course_reservations", "name"),
+        *words("name", "course"),
+        *times("meeting_at"),
+        *words("state", "message", "spec"),
+        *times("at"),
+        key=["name"],
     )
-    _index("course_reservations", "course")
-    op.create_table(
+    create_index("course_reservations", "course")
+    create_table(
         "course_presence",
-        *_words("course", "person", "session_id"),
-        *_times("seen_at", nullable=False),
-        *_times("opened_at", "last_activity"),
-        sa.Column("notebooks", _json, nullable=False),
-        *_words("hand"),
-        *_times("hand_at"),
-        *_words("handout", "handout_message"),
-        _key("course_presence", "course", "person"),
+        *words("course", "person", "session_id"),
+        *times("seen_at"),
+        *times("opened_at", "last_activity", nullable=True),
+        *documents("notebooks"),
+        *words("hand"),
+        *times("hand_at", nullable=True),
+        *words("handout", "handout_message"),
+        key=["course", "person"],
     )
-    op.create_table(
+    create_numbered_table(
         "course_messages",
-        _id(),
-        *_words("course", "text", "by"),
-        *_times("at", "ends_at", nullable=False),
-        _key("course_messages", "id"),
-        sqlite_autoincrement=True,
+        *words("course", "text", "by"),
+        *times("at", "ends_at"),
     )
-    _index("course_messages", "course")
-    op.create_table(
+    create_index("course_messages", "course")
+    create_numbered_table(
         "course_help",
-        _id(),
-        *_words("course", "student", "server", "session_id", "helper", "state"),
-        *_numbers("minutes"),
-        *_times("asked_at", nullable=False),
-        *_times("granted_at", "until", "ended_at"),
-        *_words("ended_by"),
-        _key("course_help", "id"),
-        sqlite_autoincrement=True,
+        *words("course", "student", "server", "session_id", "helper", "state"),
+        *numbers("minutes"),
+        *times("asked_at"),
+        *times("granted_at", "until", "ended_at", nullable=True),
+        *words("ended_by"),
     )
-    _index("course_help", "state")
-    _index("course_help", "course", "student")
-    op.create_table(
+    create_index("course_help", "state")
+    create_index("course_help", "course", "student")
+    create_numbered_table(
         "course_collects",
-        _id(),
-        *_words("course", "folder", "by"),
-        *_times("at", nullable=False),
-        *_times("closed_at"),
-        _key("course_collects", "id"),
-        sqlite_autoincrement=True,
+        *words("course", "folder", "by"),
+        *times("at"),
+        *times("closed_at", nullable=True),
     )
-    _index("course_collects", "course")
-    op.create_table(
+    create_index("course_collects", "course")
+    create_table(
         "course_collected",
-        _id("collect_id"),
-        *_words("person"),
-        *_times("at", nullable=False),
-        *_numbers("files", "size"),
-        *_words("message"),
-        _key("course_collected", "collect_id", "person"),
+        row_number("collect_id"),
+        *words("person"),
+        *times("at"),
+        *numbers("files", "size"),
+        *words("message"),
+        key=["collect_id", "person"],
     )
-    op.create_table(
+    create_numbered_table(
         "course_handouts",
-        _id(),
-        *_words("course", "revision", "by"),
-        *_times("at", nullable=False),
-        *_words("message"),
-        _key("course_handouts", "id"),
-        sqlite_autoincrement=True,
+        *words("course", "revision", "by"),
+        *times("at"),
+        *words("message"),
     )
-    _index("course_handouts", "course")
-    _index("sessions", "course", "submitted_at")
-    _index("usage_jobs", "course")
+    create_index("course_handouts", "course")
+    create_index("sessions", "course", "submitted_at")
+    create_index("usage_jobs", "course")
