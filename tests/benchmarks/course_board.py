@@ -73,13 +73,8 @@ async def _course(service: Service) -> None:
         begins=today - datetime.timedelta(days=1),
         ends=today + datetime.timedelta(days=1),
     )
-    kept = KeptCourse(
-        course=course,
-        state=CourseState.APPROVED,
-        created_by=TEACHER,
-        created_at=now,
-        changed_at=now,
-    )
+    times = dict.fromkeys(("created_at", "changed_at"), now)
+    kept = KeptCourse(course=course, state=CourseState.APPROVED, created_by=TEACHER, **times)
     members = [CourseMember(course=NAME, person=TEACHER, role=Role.INSTRUCTOR)]
     members += [CourseMember(course=NAME, person=student, role=Role.STUDENT) for student in people]
     store = Store(url=service.database)
@@ -100,15 +95,9 @@ async def _course(service: Service) -> None:
             nodes=job.nodes,
         )
         await store.sessions.save(record)
-        seen = Presence(
-            course=NAME,
-            person=person,
-            session_id=record.id,
-            seen_at=now,
-            opened_at=now,
-            last_activity=now,
-            notebooks=("lesson/1-gradients.ipynb",),
-        )
+        moments = dict.fromkeys(("seen_at", "opened_at", "last_activity"), now)
+        whose = {"course": NAME, "person": person, "session_id": record.id}
+        seen = Presence(**whose, **moments, notebooks=("lesson/1-gradients.ipynb",))
         await store.presence.tell(seen)
     await store.close()
 

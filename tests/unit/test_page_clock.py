@@ -5,11 +5,9 @@ stands here with how often, and why."""
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from conftest import ROOT
 
 READS: dict[str, dict[str, int]] = {
     "a time of day, to be shown": {

@@ -5,11 +5,9 @@ here with how often, and why."""
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from conftest import ROOT
 
 READS: dict[str, dict[str, int]] = {
     "the moment of a row, an event or a message, to be shown": {

@@ -234,12 +234,11 @@ def _tests(environment: EnvironmentDetail, gpus: Sequence[GpuOffer]) -> list[dic
     return rows
 
 
-def catalog_page_routes(prefix: str) -> list[Any]:
-    """Return tornado's routes."""
-    return [
-        (rf"{prefix}catalog/?", CatalogPage),
-        (rf"{prefix}catalog/request/?", EnvironmentRequestPage),
-        (rf"{prefix}catalog/own/?", OwnEnvironmentsPage),
-        (rf"{prefix}catalog/environments/({_NAME})/?", EnvironmentPage),
-        (rf"{prefix}catalog/({_NAME})/?", EnvironmentPage),
-    ]
+# Addresses below the service's prefix, as tornado reads them, and their pages.
+CATALOG_PAGES = (
+    (r"catalog/?", CatalogPage),
+    (r"catalog/request/?", EnvironmentRequestPage),
+    (r"catalog/own/?", OwnEnvironmentsPage),
+    (rf"catalog/environments/({_NAME})/?", EnvironmentPage),
+    (rf"catalog/({_NAME})/?", EnvironmentPage),
+)

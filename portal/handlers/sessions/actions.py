@@ -58,9 +58,7 @@ class StopSession(SessionAction):
     @Operation("Stop a session.", body=Why, errors=(409,))
     async def on_post(self, session_id: str) -> Done:
         """Stop your own, or with custom:portal:jobs:manage anyone's."""
-        async with self.on_session(
-            session_id, scope.JOBS_MANAGE, "stop-session", self.body.reason
-        ) as record:
+        async with self.on_session(session_id, scope.JOBS_MANAGE, "stop-session") as record:
             if record.state is SessionState.ENDED:
                 raise Conflict("This session has already ended.")
             await self.stop(record)
@@ -76,9 +74,7 @@ class OpenSession(Action):
     @Operation("Open a session's server.", body=Why, errors=(409,))
     async def on_post(self, session_id: str) -> ServerAddress:
         """Open your own, or with custom:portal:servers:open anyone's; the Hub checks it again."""
-        async with self.on_session(
-            session_id, scope.SERVERS_OPEN, "open-server", self.body.reason
-        ) as record:
+        async with self.on_session(session_id, scope.SERVERS_OPEN, "open-server") as record:
             if record.state is not SessionState.RUNNING:
                 raise Conflict(f"This session's server is not running: it is {record.state}.")
         server = f"{quote(record.server, safe='')}/" if record.server else ""

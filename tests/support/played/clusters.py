@@ -22,6 +22,12 @@ def node(name: str, *pools: GpuPool, state: str = "IDLE", **more: Any) -> Node:
     return Node(name=name, address=name, state=state, gpus=pools, **more)
 
 
+def gpu_node(name: str, gpu: str = "", count: int = 0, used: int = 0, **more: Any) -> Node:
+    """Build a node of 16 CPUs with ``count`` GPUs of one type, of which so many are in use."""
+    pools = (GpuPool(type=gpu, count=count, used=used),) if count else ()
+    return node(name, *pools, **{"cpus": 16, "memory": 64_000, **more})
+
+
 def pool(count: int = 4, *used: int, type: str = "v100") -> GpuPool:
     """Build a pool of GPUs of which the indexes ``used`` are in use."""
     return GpuPool(type=type, count=count, used=len(used), used_indexes=used)
