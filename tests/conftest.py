@@ -20,7 +20,7 @@ import migrated
 import pytest
 import runs
 import skips
-from postgres import PostgreSQL, postgresql
+from postgres import PostgreSQL
 
 from portal.demo import namespace
 from portal.demo.daemons.ports import free_port
@@ -260,18 +260,25 @@ def slurm_cluster(request: pytest.FixtureRequest) -> Iterator[Demo]:
         yield demo
 
 
+def _postgresql() -> Iterator[PostgreSQL]:
+    server = PostgreSQL()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.end()
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgreSQL]:
     """Yield a private PostgreSQL for the run; a test that stops it starts it again."""
-    with postgresql() as server:
-        yield server
+    yield from _postgresql()
 
 
 @pytest.fixture
 def own_postgres() -> Iterator[PostgreSQL]:
     """Yield a private PostgreSQL that the test may stop."""
-    with postgresql() as server:
-        yield server
+    yield from _postgresql()
 
 
 @pytest.fixture

@@ -530,24 +530,27 @@ async def test_a_folder_that_is_huge_is_refused(handouts: CourseHandouts, tmp_pa
 # -- by itself --------------------------------------------------------------------------------
 
 
+async def look_at(handouts: CourseHandouts, at: float) -> None:
+    """What is done by itself at this time, to its end."""
+    handouts.clock = lambda: at
+    await handouts.look(at)
+    await handouts.settled()
+
+
 async def test_what_runs_is_fetched_by_itself_at_most_hourly(
     handouts: CourseHandouts, server: GitServer, upstream: Repository
 ) -> None:
     now = time.time()
-    handouts.clock = lambda: now
     kept = from_git(server, upstream)
     await handouts.store.courses.add(kept)
-    await handouts.look(now)
-    await handouts.settled()
+    await look_at(handouts, now)
     first = await handouts.newest("dl101")
     assert first
     upstream.write("c.txt", "c\n")
     upstream.commit()
 
     async def later(seconds: float) -> str:
-        handouts.clock = lambda: now + seconds
-        await handouts.look(now + seconds)
-        await handouts.settled()
+        await look_at(handouts, now + seconds)
         return await handouts.newest("dl101")
 
     assert await later(1800) == first, "half an hour is too soon"
@@ -565,19 +568,16 @@ async def test_one_that_fails_is_left_alone_for_an_hour(
     handouts: CourseHandouts, server: GitServer, upstream: Repository
 ) -> None:
     now = time.time()
-    handouts.clock = lambda: now
     kept = from_git(server, upstream)
     await handouts.store.courses.add(kept)
     server.instead = lambda handler: handler.send_error(503)
-    await handouts.look(now)
-    await handouts.settled()
+    await look_at(handouts, now)
     asked = len(server.asked)
     assert asked and "503" in (await handouts.state(kept)).problem
-    await handouts.look(now + 600)
-    await handouts.settled()
+    await look_at(handouts, now + 600)
     assert len(server.asked) == asked
-    await handouts.look(now - 7200)  # the machine's clock was two hours ahead, and is set right
-    await handouts.settled()
+    # The machine's clock was two hours ahead, and is set right.
+    await look_at(handouts, now - 7200)
     assert len(server.asked) > asked
 
 

@@ -133,6 +133,15 @@ c.JupyterHub.subdomain_hook = sessions_below("sessions.test")
 """
 
 
+def set_addresses(monkeypatch: pytest.MonkeyPatch, other: set[str] | None = None) -> None:
+    """Names have the address 192.0.2.7; with ``other``, all but gpu.test have those instead."""
+
+    async def known(host: str) -> set[str]:
+        return {"192.0.2.7"} if other is None or host == "gpu.test" else other
+
+    monkeypatch.setattr(origins, "_addresses", known)
+
+
 @pytest.mark.parametrize(
     ("config", "level", "words"),
     [
@@ -146,10 +155,7 @@ c.JupyterHub.subdomain_hook = sessions_below("sessions.test")
 async def test_hosts_of_sessions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, level: Level, words: str
 ) -> None:
-    async def known(host: str) -> set[str]:
-        return {"192.0.2.7"}
-
-    monkeypatch.setattr(origins, "_addresses", known)
+    set_addresses(monkeypatch)
     finding = await asked(origins.origins, tmp_path, config)
     assert (finding.level, words in finding.found) == (level, True), finding
     assert bool(finding.mend) is (level is not Level.OK)
@@ -170,10 +176,7 @@ async def test_a_wildcard_name(
     level: Level,
     words: str,
 ) -> None:
-    async def known(host: str) -> set[str]:
-        return {"192.0.2.7"} if host == "gpu.test" else somebody
-
-    monkeypatch.setattr(origins, "_addresses", known)
+    set_addresses(monkeypatch, somebody)
     finding = await asked(
         origins.origins, tmp_path, f"c.JupyterHub.subdomain_host = 'https://gpu.test'{OURS}{PREFIX}"
     )
@@ -191,10 +194,7 @@ async def test_a_wildcard_name(
 async def test_cookies_of_logins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, level: Level, words: str
 ) -> None:
-    async def known(host: str) -> set[str]:
-        return {"192.0.2.7"}
-
-    monkeypatch.setattr(origins, "_addresses", known)
+    set_addresses(monkeypatch)
     config = f"c.JupyterHub.subdomain_host = 'https://gpu.test'{config}"
     finding = await asked(origins.origins, tmp_path, config)
     assert finding.level is level and words in finding.found, finding

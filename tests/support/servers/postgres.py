@@ -10,7 +10,6 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from portal.demo.daemons.ports import free_port
@@ -151,17 +150,6 @@ class PostgreSQL:
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr + done.stdout
         return int(done.returncode)
-
-
-@contextlib.contextmanager
-def postgresql() -> Iterator[PostgreSQL]:
-    """Run a server while the block runs."""
-    server = PostgreSQL()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.end()
 
 
 def _known(name: str) -> bool:
