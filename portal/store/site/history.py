@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Table, delete, func, select
 from portal.models.cluster.history import ClusterSample, HistoryPoint
 
 from ..engine.columns import COUNT, filled, keys, metadata
+from ..engine.database import Database
 from ..engine.listing import instant
-from ..engine.rows import StoreTable
 
 _COUNTS = tuple(name for name in ClusterSample.model_fields if name not in ("at", "gpus_busy"))
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -31,8 +31,11 @@ history = Table(
 )
 
 
-class HistoryTable(StoreTable):
+class HistoryTable:
     """The table of samples. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def add(self, sample: ClusterSample) -> None:
         """Add one sample; several of one minute become its mean."""
@@ -46,7 +49,7 @@ class HistoryTable(StoreTable):
         )
         sums = {name: history.c[name] + insert.excluded[name] for name in values}
         statement = insert.on_conflict_do_update(index_elements=["seconds", "at"], set_=sums)
-        await self._write(statement)
+        await self._database.run(lambda to: to.execute(statement), write=True)
 
     async def points(self, start: float, end: float, points: int) -> list[HistoryPoint]:
         """Return means over equal stretches of time from ``start`` to ``end``, at most ``points``
@@ -76,7 +79,7 @@ class HistoryTable(StoreTable):
     async def prune(self, before: float) -> int:
         """Delete what is older than ``before``; return how many rows."""
         statement = delete(history).where(history.c.at < int(instant(before, "before")))
-        return await self._write(statement)
+        return await self._database.run(lambda to: to.execute(statement).rowcount, write=True)
 
 
 def _width(start: float, end: float, points: int) -> int:
