@@ -5,7 +5,7 @@ named by PORTAL_CONFIG_D."""
 import os
 from pathlib import Path
 
-from portal.where import data_path
+from portal.paths import data_path
 from spawners.config.named_servers import NamedServers
 
 # The Hub's files are private. sbatch passes the umask on; sessions get their own back

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from .errors import ConfigurationError
-from .where import data_path
+from .paths import data_path
 
 
 def uv_program() -> Path:

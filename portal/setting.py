@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from traitlets import TraitType
+from traitlets.config import LoggingConfigurable
 
 _Trait = TypeVar("_Trait", bound=TraitType[Any, Any])
 
@@ -19,3 +20,26 @@ def setting(trait: _Trait, help: str, example: str) -> _Trait:
     """
     trait.help = f"{inspect.cleandoc(help)}\n\nExample::\n\n    {example}"
     return trait.tag(config=True)
+
+
+class RenamedSection(LoggingConfigurable):
+    """Base of classes whose section of the configuration had another name, ``former``.
+
+    Settings under that name are read for one version, with a warning that names the new one.
+    """
+
+    former: ClassVar[str]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if self.former in self.config:
+            self.log.warning(
+                "c.%s is now called c.%s: change the configuration before the next version.",
+                self.former,
+                type(self).__name__,
+            )
+
+    @classmethod
+    def section_names(cls) -> list[str]:
+        """Return the sections that this class reads; later ones win."""
+        return [cls.former, *super().section_names()]

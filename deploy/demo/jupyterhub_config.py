@@ -64,7 +64,7 @@ c.CatalogRules.allowed_binds = [
 ]
 # Image builds and tests of environments: directories and accounts.
 c.EnvironmentCatalog.kept_directory = demo["kept_environments"]
-c.Workshop.interval = 0.5
+c.BuildScheduler.interval = 0.5
 # Courses of instructors need approval by an admin (grace); their files come from the shared folder.
 c.Courses.data_roots = [str(storage / "data" / "courses")]
 c.Courses.exchange_directory = demo["exchange"]

@@ -2,7 +2,7 @@
 ``c.JupyterHub.template_vars.update({"portal_contact": "hpc@example.org"})``; the variables are
 portal_title, portal_notice (the footer), portal_contact and portal_login_hint."""
 
-from portal.where import data_path
+from portal.paths import data_path
 from spawners.context import announcements
 from spawners.form import words
 

@@ -31,7 +31,9 @@ class BackgroundTasks:
             asyncio.create_task(self._kept("idle GPU check", self.parts.idle.run)),
             asyncio.create_task(self._kept("mail task", self._send_notices)),
             asyncio.create_task(self._kept("catalog file check", self.parts.curator.run)),
-            asyncio.create_task(self._kept("build and test scheduler", self.parts.workshop.run)),
+            asyncio.create_task(
+                self._kept("build and test scheduler", self.parts.build_scheduler.run)
+            ),
             asyncio.create_task(self._kept("course task", self.parts.course_work.run)),
         ]
 

@@ -21,9 +21,9 @@ from traitlets.config import Application, catch_config_error
 
 from portal import __version__
 from portal.catalog import CatalogRules, EnvironmentCatalog
-from portal.catalog.builds.scheduler import Workshop
+from portal.catalog.builds.scheduler import BuildScheduler
 from portal.catalog.versions.curating import Curator
-from portal.catalog.versions.user_environments import OwnEnvironments
+from portal.catalog.versions.user_environments import UserEnvironments
 from portal.courses.settings import Courses
 from portal.dashboard import Dashboard
 from portal.directory import directory_of
@@ -65,8 +65,8 @@ class PortalService(Application):
         CatalogRules,
         Courses,
         Curator,
-        Workshop,
-        OwnEnvironments,
+        BuildScheduler,
+        UserEnvironments,
         Images,
         Registries,
         Secrets,

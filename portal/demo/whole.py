@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ..where import data_path
+from ..paths import data_path
 from . import namespace
 from .course import make_course
 from .daemons.hub import DemoHub

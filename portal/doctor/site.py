@@ -19,8 +19,8 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from portal.catalog import EnvironmentCatalog
 from portal.errors import ConfigurationError, PortalError
+from portal.paths import data_path
 from portal.slurm import Cluster, SlurmRunner
-from portal.where import data_path
 
 SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
 

@@ -21,7 +21,7 @@ from ..gpus import DEFAULT as DEFAULT_VENDOR
 from ..gpus import GpuVendor
 from ..models.catalog.environment import Bind, Environment, Kind, Server
 from ..models.session.resources import Resources
-from ..where import data_path
+from ..paths import data_path
 from .fields import sbatch_pairs
 
 # -I: the server ignores the user's site-packages, PYTHONPATH and working directory, so nothing

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from traitlets.config import Configurable
 
 from portal.cache import SharedAnswer
-from portal.catalog.builds.scheduler import Workshop
+from portal.catalog.builds.scheduler import BuildScheduler
 from portal.catalog.offers.software import Software
 from portal.catalog.offers.tile import Tiles
 from portal.catalog.versions.curating import Curator
-from portal.catalog.versions.user_environments import OwnEnvironments
+from portal.catalog.versions.user_environments import UserEnvironments
 from portal.courses.definition.readiness import CourseReadiness
 from portal.courses.definition.rules import CourseRules
 from portal.courses.definition.service import CourseService
@@ -79,8 +79,8 @@ class CoreParts:
     course_directory: Directory = field(default_factory=LdapDirectory)
     parent: Configurable | None = None  # its configuration has the settings of the parts below
     idle: IdleGpus = field(init=False)
-    workshop: Workshop = field(init=False)
-    own: OwnEnvironments = field(init=False)
+    build_scheduler: BuildScheduler = field(init=False)
+    user_environments: UserEnvironments = field(init=False)
     curator: Curator = field(init=False)
     memberships: MembershipCache = field(init=False)
     desk: CourseService = field(init=False)
@@ -95,8 +95,10 @@ class CoreParts:
 
     def __post_init__(self) -> None:
         parent = self.parent
-        self.workshop = Workshop(self.cluster, self.store, self.catalog, parent=parent)
-        self.own = OwnEnvironments(self.catalog, self.store, self.workshop, parent=parent)
+        self.build_scheduler = BuildScheduler(self.cluster, self.store, self.catalog, parent=parent)
+        self.user_environments = UserEnvironments(
+            self.catalog, self.store, self.build_scheduler, parent=parent
+        )
         self.tiles = Tiles(self.catalog, self.store)
         self.curator = Curator(self.catalog, self.store, self.note, parent=parent)
         self.memberships = MembershipCache(self.store)
@@ -148,7 +150,7 @@ class CoreParts:
     @property
     def registries(self) -> Registries:
         """Client of the image registries: the same object that builds use."""
-        return self.workshop.registries
+        return self.build_scheduler.registries
 
     async def _idle_times(self) -> Mapping[str, float]:
         """Return the environments' own idle times in seconds, by name."""

@@ -29,7 +29,7 @@ class CourseWork:
     takes further tasks."""
 
     def __init__(self, parts: CoreParts) -> None:
-        self._copies = NodeCopies(parts.cluster, parts.workshop.images, parts.log)
+        self._copies = NodeCopies(parts.cluster, parts.build_scheduler.images, parts.log)
         self.around = CourseContext(
             store=parts.store,
             hub=parts.hub,
@@ -42,7 +42,7 @@ class CourseWork:
             note=parts.note,
             log=parts.log,
             wall=time.time,
-            copy=self._copy if parts.workshop.images.node_cache else None,
+            copy=self._copy if parts.build_scheduler.images.node_cache else None,
         )
         self.starter = Starter(self.around)
         self.rush = Backpressure(parts.store, lambda: self.starter.live)

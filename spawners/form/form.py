@@ -23,8 +23,8 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.person import Person
 from portal.models.session.resources import Resources, time_text
+from portal.paths import data_path
 from portal.setting import setting
-from portal.where import data_path
 
 from ..host.storage import StorageArea
 from . import choices, words

@@ -22,7 +22,7 @@ from portal.demo.daemons.slapd import PASSWORD, Slapd
 from portal.directory import LDAPAuthenticator
 from portal.directory.origin import address_of
 from portal.directory.throttle import Attempt, LoginThrottle
-from portal.where import data_path
+from portal.paths import data_path
 
 pytestmark = pytest.mark.hub
 

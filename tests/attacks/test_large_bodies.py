@@ -16,9 +16,9 @@ from jupyterhub.proxy import ConfigurableHTTPProxy
 from served import Served, served
 from tornado.web import HTTPError, RequestHandler
 
+from portal.paths import data_path
 from portal.web import cookies
 from portal.web.application import BoundedApplication
-from portal.where import data_path
 from spawners.config.proxy import SessionProxy
 from spawners.hub_patches import body_limits
 from spawners.web.hub_application import HubRequests

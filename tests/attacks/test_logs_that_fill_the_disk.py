@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from workshops import ADA, DRAFT, OWN, Site
+from build_schedulers import ADA, DRAFT, OWN, Site
 
 from portal.catalog.builds import work_logs
 from portal.catalog.builds.job_monitor import MAX_LOG
 from portal.catalog.versions import user_environments as own_environments
-from portal.catalog.versions.user_environments import OwnEnvironments
+from portal.catalog.versions.user_environments import UserEnvironments
 from portal.images import log_protocol
 from portal.models.catalog.image_job import Event
 from portal.slurm.jobs.job_log import make_log
@@ -26,7 +26,7 @@ def site(tmp_path: Path, store: Store) -> Site:
 
 
 @pytest.fixture
-async def own(site: Site) -> OwnEnvironments:
+async def own(site: Site) -> UserEnvironments:
     """With one of Ada's, whose three tests are in Slurm's queue."""
     return await site.own()
 
@@ -44,14 +44,14 @@ async def ended(site: Site) -> None:
     await site.turn()
 
 
-async def test_logs_go_with_their_environment(own: OwnEnvironments, site: Site) -> None:
+async def test_logs_go_with_their_environment(own: UserEnvironments, site: Site) -> None:
     await ended(site)
     assert len(logs(site)) == 3
     await own.remove(OWN, ADA)
     assert logs(site) == []
 
 
-async def test_environments_that_come_and_go(own: OwnEnvironments, site: Site) -> None:
+async def test_environments_that_come_and_go(own: UserEnvironments, site: Site) -> None:
     for _ in range(5):
         await own.remove(OWN, ADA)
         await own.register(DRAFT, ADA)
@@ -60,7 +60,7 @@ async def test_environments_that_come_and_go(own: OwnEnvironments, site: Site) -
 
 
 async def test_tests_without_end(
-    own: OwnEnvironments, site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+    own: UserEnvironments, site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(own_environments, "_LOGS", 6)
     for _ in range(6):
@@ -72,12 +72,12 @@ async def test_tests_without_end(
     assert {one.log for one in newest} <= set(logs(site))
 
 
-async def test_old_logs_go_and_living_ones_stay(own: OwnEnvironments, site: Site) -> None:
+async def test_old_logs_go_and_living_ones_stay(own: UserEnvironments, site: Site) -> None:
     folder = site.place / "logs"
     old = make_log(str(folder), "build", "root")
     for name in logs(site):
         os.utime(folder / name, (0, time.time() - 91 * 86400))
-    site.workshop._swept_at = None
+    site.build_scheduler._swept_at = None
     await site.turn()
     assert old not in logs(site) and len(logs(site)) == 3, "three tests live"
 

@@ -19,9 +19,9 @@ from tornado.httputil import HTTPHeaders
 from tornado.web import Application, RequestHandler
 from traitlets.config.loader import PyFileConfigLoader
 
+from portal.paths import data_path
 from portal.web import cookies, tossed
 from portal.web.application import BoundedApplication
-from portal.where import data_path
 from spawners.hub_patches import session_cookie
 
 HOST = "portal.example.org"

@@ -73,7 +73,7 @@ elif kind in ("ours", "course"):
 if kind == "course":
     # The same with the portal's service and the sessions of a course: the stub in place of
     # Apptainer.
-    from portal.where import data_path
+    from portal.paths import data_path
 
     deploy = data_path("deploy") / "jupyterhub_config.d"
     for name in ("20-service.py", "30-roles.py", "40-history.py", "60-courses.py"):
@@ -83,5 +83,5 @@ if kind == "course":
     }
     c.JupyterHub.allow_named_servers = True
     c.PortalSpawner.apptainer = stub
-    c.Workshop.test_by_itself = False
+    c.BuildScheduler.test_by_itself = False
     c.Store.url = f"sqlite:///{here}/portal.sqlite"

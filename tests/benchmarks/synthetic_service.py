@@ -49,7 +49,7 @@ c.Store.url = "sqlite:///{place}/portal.sqlite"
 c.EnvironmentCatalog.directory = {environments!r}
 c.EnvironmentCatalog.kept_directory = "{place}/kept"
 c.EnvironmentCatalog.offer_untested = True
-c.Workshop.test_by_itself = False
+c.BuildScheduler.test_by_itself = False
 c.PortalService.log_level = "WARN"
 """
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from portal.where import data_path
+from portal.paths import data_path
 
 ADDRESS = "http://page.test"
 MAKE = """async () => {

@@ -14,7 +14,7 @@ from portal.store import Store
 from ..availability import Mark, closed_reason, mark_of, needs_test
 from ..files import EnvironmentCatalog
 from .ages import Ages
-from .settings import WorkshopSettings
+from .settings import BuildSettings
 from .testing import TestQueue, types_to_test, untested
 
 NOBODY = "portal"  # the asker of automatic tests
@@ -22,11 +22,11 @@ _JUDGED = (WorkState.PASSED, WorkState.FAILED)
 
 
 class AutoTest:
-    """Automatic tester of the catalog of one workshop."""
+    """Automatic tester of the catalog of one scheduler."""
 
     def __init__(
         self,
-        settings: WorkshopSettings,
+        settings: BuildSettings,
         store: Store,
         catalog: EnvironmentCatalog,
         tests: TestQueue,

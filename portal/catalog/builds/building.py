@@ -23,7 +23,7 @@ from portal.store import Store
 from .failure_reason import End, end_of_refusal
 from .job_monitor import Look
 from .pulling import Pulling
-from .settings import WorkshopSettings
+from .settings import BuildSettings
 from .submitting import Submitter, new_nonce
 from .work_queue import WorkQueue
 
@@ -38,19 +38,19 @@ class _Wanted(NamedTuple):
 
 
 class BuildQueue(WorkQueue[Build]):
-    """Queue of one workshop's builds."""
+    """Queue of one scheduler's builds."""
 
     work = Work.BUILD
     shown = (*WorkQueue.shown, "share")
 
     def __init__(
-        self, settings: WorkshopSettings, store: Store, jobs: Submitter, pulling: Pulling
+        self, settings: BuildSettings, store: Store, jobs: Submitter, pulling: Pulling
     ) -> None:
         super().__init__(settings, store, jobs, store.builds)
         self._pulling = pulling
 
     async def add(self, version: EnvironmentVersion, asker: str) -> Build:
-        """See Workshop.build."""
+        """See BuildScheduler.build."""
         _demand_idle(version)
         wanted = await self._wanted(version.environment)
         async with self._one:
@@ -60,7 +60,7 @@ class BuildQueue(WorkQueue[Build]):
         return build
 
     async def retry(self, id: int, by: str) -> Build:
-        """See Workshop.retry."""
+        """See BuildScheduler.retry."""
         old = await self._store.builds.get(id)
         if old.state in LIVE:
             raise Conflict(f"Build {id} has not finished yet.")
@@ -201,7 +201,7 @@ class BuildQueue(WorkQueue[Build]):
         await self._jobs.saved(job_id, "", save)
 
     async def _over(self, build: Build, end: End, look: Look | None = None) -> Build:
-        """Record how a build ended. The workshop updates the versions."""
+        """Record how a build ended. the scheduler updates the versions."""
         result = None
         if end.state is WorkState.PASSED and look is not None:
             try:

@@ -108,7 +108,7 @@ class Follower:
             return End(
                 WorkState.UNKNOWN,
                 "The job waited too long in the queue and was cancelled "
-                f"(c.Workshop.queue_patience). {look.message}",
+                f"(c.BuildScheduler.queue_patience). {look.message}",
             )
         if self.size > MAX_LOG:
             return End(WorkState.FAILED, f"The log is larger than {MAX_LOG // 2**20} MiB.")

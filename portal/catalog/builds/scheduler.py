@@ -20,7 +20,7 @@ from . import job_monitor, work_logs
 from .auto_test import AutoTest
 from .building import BuildQueue, with_image
 from .pulling import Pulling
-from .settings import WorkshopSettings
+from .settings import BuildSettings
 from .submitting import Submitter
 from .testing import TestQueue, checked_types, types_to_test, untested
 
@@ -35,7 +35,7 @@ _SWEEP = 3600.0  # seconds between two sweeps of old logs
 _REST = 15.0  # seconds between two turns while nothing is built or tested
 
 
-class Workshop(WorkshopSettings):
+class BuildScheduler(BuildSettings):
     """Scheduler of image builds and environment tests; one per service, with ``run`` as its loop.
 
     Its state is in the database, so a restarted service resumes where it was. Every public method

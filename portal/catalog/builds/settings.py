@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from traitlets import Bool, Float, Instance, Integer
-from traitlets.config import LoggingConfigurable
 
 from portal.images.registry.registry import Registries
 from portal.images.settings import Images
-from portal.setting import setting
+from portal.setting import RenamedSection, setting
 
 
-class WorkshopSettings(LoggingConfigurable):
-    """Settings of a Workshop, and those of images and registries."""
+class BuildSettings(RenamedSection):
+    """Settings of a BuildScheduler, and those of images and registries."""
+
+    former = "Workshop"
 
     images = Instance(Images)
     registries = Instance(Registries)
@@ -19,45 +20,45 @@ class WorkshopSettings(LoggingConfigurable):
     max_builds = setting(
         Integer(2, min=1),
         "Maximum number of concurrent image builds; others wait.",
-        "c.Workshop.max_builds = 4",
+        "c.BuildScheduler.max_builds = 4",
     )
 
     max_tests = setting(
         Integer(4, min=1),
         "Maximum number of smoke tests that are queued in Slurm or running.",
-        "c.Workshop.max_tests = 8",
+        "c.BuildScheduler.max_tests = 8",
     )
 
     max_gpu_tests = setting(
         Integer(2, min=1),
         """Maximum number of these tests that use GPUs, so that testing a catalog takes only a few
         GPUs from users.""",
-        "c.Workshop.max_gpu_tests = 1",
+        "c.BuildScheduler.max_gpu_tests = 1",
     )
 
     interval = setting(
         Float(2.0, min=0.1),
         "Seconds between checks of the logs and jobs of builds and tests.",
-        "c.Workshop.interval = 5",
+        "c.BuildScheduler.interval = 5",
     )
 
     test_by_itself = setting(
         Bool(True),
         """Whether container environments that were never tested, or whose image file has changed,
         are tested automatically. Each is tested once; after a failure, an admin decides.""",
-        "c.Workshop.test_by_itself = False",
+        "c.BuildScheduler.test_by_itself = False",
     )
 
     again_after = setting(
         Float(3600.0, min=60),
         "Seconds until a test that could not run (a node failed, Slurm did not answer) is retried.",
-        "c.Workshop.again_after = 600",
+        "c.BuildScheduler.again_after = 600",
     )
 
     queue_patience = setting(
         Float(24 * 3600.0, min=60),
         "Maximum seconds that a build or test waits in Slurm's queue before it is cancelled.",
-        "c.Workshop.queue_patience = 3600",
+        "c.BuildScheduler.queue_patience = 3600",
     )
 
     log_days = setting(
@@ -65,7 +66,7 @@ class WorkshopSettings(LoggingConfigurable):
         """Days after which the log of a build or test is deleted; its result is kept. For users'
         own environments, the logs of the newest 20 tests are kept, until the environment is
         removed.""",
-        "c.Workshop.log_days = 30",
+        "c.BuildScheduler.log_days = 30",
     )
 
     def _images_default(self) -> Images:

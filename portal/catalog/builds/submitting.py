@@ -37,7 +37,7 @@ def new_nonce() -> str:
 
 
 class Submitter:
-    """Submitter of the workshop's jobs. ``log`` gets what an admin should know."""
+    """Submitter of the scheduler's jobs. ``log`` gets what an admin should know."""
 
     def __init__(
         self, cluster: Cluster, images: Images, log: Any, gpus: Gpus | None = None

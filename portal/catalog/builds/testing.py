@@ -21,19 +21,19 @@ from ..availability import UNTYPED, Mark, changed, mark_of
 from ..files import EnvironmentCatalog
 from .failure_reason import End, end_of_refusal
 from .job_monitor import Look
-from .settings import WorkshopSettings
+from .settings import BuildSettings
 from .submitting import Submitter, new_nonce
 from .work_queue import WorkQueue
 
 
 class TestQueue(WorkQueue[EnvironmentTest]):
-    """Queue of one workshop's tests."""
+    """Queue of one scheduler's tests."""
 
     __test__ = False  # not a test of pytest's
     work = Work.TEST
 
     def __init__(
-        self, settings: WorkshopSettings, store: Store, catalog: EnvironmentCatalog, jobs: Submitter
+        self, settings: BuildSettings, store: Store, catalog: EnvironmentCatalog, jobs: Submitter
     ) -> None:
         super().__init__(settings, store, jobs, store.tests)
         self._catalog = catalog

@@ -16,14 +16,14 @@ from portal.store.catalog.image_work import WorkTable
 from .ages import Ages
 from .failure_reason import End
 from .job_monitor import Look
-from .settings import WorkshopSettings
+from .settings import BuildSettings
 from .submitting import Submitter
 
 _Row = TypeVar("_Row", Build, EnvironmentTest)
 
 
 class WorkQueue(ABC, Generic[_Row]):
-    """Queue of one workshop, under the workshop's settings, with its rows in ``table``.
+    """Queue of one build_scheduler, under the scheduler's settings, with its rows in ``table``.
 
     ``work`` is the kind of its jobs; ``shown`` are the fields of a row that follow its job.
     """
@@ -32,7 +32,7 @@ class WorkQueue(ABC, Generic[_Row]):
     shown: ClassVar[tuple[str, ...]] = ("state", "step", "message", "started_at")
 
     def __init__(
-        self, settings: WorkshopSettings, store: Store, jobs: Submitter, table: WorkTable[_Row]
+        self, settings: BuildSettings, store: Store, jobs: Submitter, table: WorkTable[_Row]
     ) -> None:
         self._settings, self._store, self._jobs = settings, store, jobs
         self._table: WorkTable[_Row] = table
@@ -41,7 +41,7 @@ class WorkQueue(ABC, Generic[_Row]):
         self._cancelled: dict[int, str] = {}  # id -> who is cancelling it
 
     async def cancel(self, id: int, by: str) -> _Row:
-        """See Workshop.cancel_build and Workshop.cancel_test."""
+        """See BuildScheduler.cancel_build and BuildScheduler.cancel_test."""
         row = await self._table.get(id)
         if row.state not in LIVE:
             raise Conflict(f"{self.work.capitalize()} {id} has already finished.")

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 from traitlets import Integer
-from traitlets.config import LoggingConfigurable
 
 from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound, PortalError
 from portal.models import Frozen
@@ -22,10 +21,10 @@ from portal.models.catalog.environment import AbsolutePath, Environment, Kind, S
 from portal.models.catalog.image_job import LIVE
 from portal.models.person import Person
 from portal.models.plain_text import PLAIN_LINE
-from portal.setting import setting
+from portal.setting import RenamedSection, setting
 from portal.store import Store
 
-from ..builds.scheduler import Workshop
+from ..builds.scheduler import BuildScheduler
 from ..definitions.problems import explained
 from ..definitions.writing import remove_file, write_file
 from ..definitions.yaml_text import yaml_text
@@ -58,20 +57,26 @@ class OwnDraft(Frozen):
         return value
 
 
-class OwnEnvironments(LoggingConfigurable):
+class UserEnvironments(RenamedSection):
     """Registration of users' own environments, if ``CatalogRules.own_environments`` allows it."""
+
+    former = "OwnEnvironments"
 
     most = setting(
         Integer(5, min=1),
         "Maximum number of own environments that one user may register.",
-        "c.OwnEnvironments.most = 10",
+        "c.UserEnvironments.most = 10",
     )
 
     def __init__(
-        self, catalog: EnvironmentCatalog, store: Store, workshop: Workshop, **kwargs: Any
+        self,
+        catalog: EnvironmentCatalog,
+        store: Store,
+        build_scheduler: BuildScheduler,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._catalog, self._store, self._workshop = catalog, store, workshop
+        self._catalog, self._store, self._build_scheduler = catalog, store, build_scheduler
         self._one = asyncio.Lock()
 
     async def of(self, person: Person) -> list[Environment]:
@@ -115,8 +120,8 @@ class OwnEnvironments(LoggingConfigurable):
             await asyncio.to_thread(write_file, path, yaml_text(environment), "")
             await self._catalog.load()
         try:
-            await self._workshop.test(environment, None, None, person.name)
-        except PortalError as error:  # the workshop tries again by itself
+            await self._build_scheduler.test(environment, None, None, person.name)
+        except PortalError as error:  # the scheduler tries again by itself
             self.log.warning("The test of %s is delayed: %s", environment.name, error)
         return environment
 
@@ -124,8 +129,10 @@ class OwnEnvironments(LoggingConfigurable):
         """Test a registered environment again. Raises NotFound, Conflict, SlurmUnavailable."""
         environment = await self._own(name, person)
         older, _ = await self._store.tests.of(name, _LOGS, _MANY)
-        await self._workshop.remove_logs(test.log for test in older if test.state not in LIVE)
-        return await self._workshop.test(environment, None, None, person.name)
+        await self._build_scheduler.remove_logs(
+            test.log for test in older if test.state not in LIVE
+        )
+        return await self._build_scheduler.test(environment, None, None, person.name)
 
     async def remove(self, name: str, person: Person) -> None:
         """Remove a registered environment, but no file of the person's. Raises NotFound,
@@ -135,12 +142,12 @@ class OwnEnvironments(LoggingConfigurable):
             for test in await self._store.tests.live():
                 if test.fingerprint == environment.fingerprint and test.name == name:
                     with contextlib.suppress(Conflict):  # it ended while others were cancelled
-                        await self._workshop.cancel_test(test.id, person.name)
+                        await self._build_scheduler.cancel_test(test.id, person.name)
             await asyncio.to_thread(remove_file, self._path(name))
             # Without its file, nothing tells that its tests are one person's alone.
             tests, _ = await self._store.tests.of(name, 0, _MANY)
             await self._store.tests.forget(name)
-            await self._workshop.remove_logs(row.log for row in tests)
+            await self._build_scheduler.remove_logs(row.log for row in tests)
             await self._catalog.load()
 
     async def tests(self, environment: Environment) -> dict[str, EnvironmentTest]:

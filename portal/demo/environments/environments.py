@@ -15,7 +15,7 @@ import yaml
 
 from portal.errors import ConfigurationError
 from portal.models.catalog.environment import Environment
-from portal.where import data_path
+from portal.paths import data_path
 
 from .apptainer import users_can_mount
 from .image import build_image, image_key

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from portal.errors import ConfigurationError
+from portal.paths import data_path
 from portal.session_packages import constraints, requirements, uv_environment, uv_program
-from portal.where import data_path
 
 from .apptainer import apptainer_environment
 from .debian import distribution_mirror, fetch_packages, os_release

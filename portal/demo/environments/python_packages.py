@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 from portal.errors import ConfigurationError
+from portal.paths import data_path
 from portal.session_packages import constraints, requirements, uv_environment, uv_program
-from portal.where import data_path
 
 from .making import Progress, new_directory, run, timed
 

@@ -86,7 +86,7 @@ class CancelBuild(Action):
     async def on_post(self, build_id: str) -> Build:
         """Cancel it for all who asked for it. Nothing unfinished stays; what was pulled does."""
         async with self.audited("cancel-build", f"build {build_id}"):
-            return await self.parts.workshop.cancel_build(int(build_id), self.person.name)
+            return await self.parts.build_scheduler.cancel_build(int(build_id), self.person.name)
 
 
 class RetryBuild(Action):
@@ -99,7 +99,7 @@ class RetryBuild(Action):
     async def on_post(self, build_id: str) -> Build:
         """Start a new build of the same digest; what was pulled is not pulled again."""
         async with self.audited("retry-build", f"build {build_id}") as line:
-            build = await self.parts.workshop.retry(int(build_id), self.person.name)
+            build = await self.parts.build_scheduler.retry(int(build_id), self.person.name)
             line.detail = f"Build {build.id}."
         return build
 

@@ -101,7 +101,7 @@ class CancelTest(Action):
         """Discard the test: it then says nothing about the environment."""
         async with self.audited("cancel-test", f"test {test_id}"):
             await _test_for(self, test_id)
-            return await self.parts.workshop.cancel_test(int(test_id), self.person.name)
+            return await self.parts.build_scheduler.cancel_test(int(test_id), self.person.name)
 
 
 class TestEnvironment(Action):
@@ -122,7 +122,7 @@ class TestEnvironment(Action):
             entry = self.parts.catalog.environments.get(environment)
             if entry is None or entry.private:
                 raise NotFound(f"There is no environment '{environment}' in the catalog.")
-            tests = await self.parts.workshop.test(
+            tests = await self.parts.build_scheduler.test(
                 entry, None, self.body.gpu_types, self.person.name
             )
         return StartedTests(items=tuple(tests))
@@ -164,7 +164,7 @@ class TestAll(Action):
                 if not _due(environment):
                     continue
                 try:
-                    tests += await self.parts.workshop.test(
+                    tests += await self.parts.build_scheduler.test(
                         environment, None, None, self.person.name
                     )
                 except InvalidRequest as error:

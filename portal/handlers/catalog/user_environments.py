@@ -48,7 +48,7 @@ class OwnAction(Action):
 
     async def item(self, environment: Environment) -> OwnItem:
         """Return the environment with its state and tests."""
-        own = self.parts.own
+        own = self.parts.user_environments
         tests = tuple((await own.tests(environment)).values())
         reason = own.reason(environment)
         state = "failed" if reason else "ready"
@@ -69,7 +69,7 @@ class OwnAction(Action):
         )
 
 
-class OwnEnvironmentsEndpoint(OwnAction):
+class UserEnvironmentsEndpoint(OwnAction):
     """Environments of one's own."""
 
     path = "own-environments"
@@ -77,7 +77,7 @@ class OwnEnvironmentsEndpoint(OwnAction):
     @Operation("The environments that you registered.")
     async def on_get(self) -> OwnList:
         """Return your own only; nobody else sees them, not even admins."""
-        own, person = self.parts.own, self.person
+        own, person = self.parts.user_environments, self.person
         items = [await self.item(environment) for environment in await own.of(person)]
         refusal = own.refusal(person)
         return OwnList(
@@ -98,7 +98,7 @@ class OwnEnvironmentsEndpoint(OwnAction):
         async with self.audited(
             "register-environment", "own environment", self.person.name, self.body.path
         ) as line:
-            environment = await self.parts.own.register(self.body, self.person)
+            environment = await self.parts.user_environments.register(self.body, self.person)
             line.target = f"environment {environment.name}"
         return await self.item(environment)
 
@@ -114,7 +114,7 @@ class OneOwnEnvironment(Action):
         """Leave its files as they are; sessions that run in it go on."""
         target = f"environment {environment}"
         async with self.audited("remove-environment", target, self.person.name):
-            await self.parts.own.remove(environment, self.person)
+            await self.parts.user_environments.remove(environment, self.person)
 
 
 class TestOwnEnvironment(Action):
@@ -128,12 +128,12 @@ class TestOwnEnvironment(Action):
     async def on_post(self, environment: str) -> StartedTests:
         """Test it in jobs of yours, without GPUs and on each type of GPU."""
         async with self.audited("test-environment", f"environment {environment}", self.person.name):
-            tests = await self.parts.own.test(environment, self.person)
+            tests = await self.parts.user_environments.test(environment, self.person)
         return StartedTests(items=tuple(tests))
 
 
 ENDPOINTS: tuple[type[Endpoint], ...] = (
-    OwnEnvironmentsEndpoint,
+    UserEnvironmentsEndpoint,
     OneOwnEnvironment,
     TestOwnEnvironment,
 )

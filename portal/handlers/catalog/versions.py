@@ -119,7 +119,7 @@ class BuildVersion(VersionAction):
         target = f"environment {environment} version {number}"
         async with self.audited("build-environment", target):
             version = await self.version(environment, number)
-            return await self.parts.workshop.build(version, self.person.name)
+            return await self.parts.build_scheduler.build(version, self.person.name)
 
 
 class TestVersion(VersionAction):
@@ -134,7 +134,7 @@ class TestVersion(VersionAction):
         target = f"environment {environment} version {number}"
         async with self.audited("test-environment", target):
             version = await self.version(environment, number)
-            tests = await self.parts.workshop.test(
+            tests = await self.parts.build_scheduler.test(
                 version.environment, version.number, self.body.gpu_types, self.person.name
             )
         return StartedTests(items=tuple(tests))

@@ -80,7 +80,7 @@ class ResolveImage(Endpoint):
         except ValueError as error:
             raise InvalidRequest(f"{error}.", "source") from None
         registries = await self.parts.store.registries.all()
-        return await self.parts.workshop.registries.resolve(source, registries)
+        return await self.parts.build_scheduler.registries.resolve(source, registries)
 
 
 ENDPOINTS = (VersionsOfBuild, TestsOfVersion, ResolveImage)

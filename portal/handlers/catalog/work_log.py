@@ -56,7 +56,7 @@ class WorkEndpoint(Endpoint):
 
     async def log_text(self, id: str, offset: int) -> LogText:
         """Return a piece of its log."""
-        text, end = await self.parts.workshop.log_text(self.kind, int(id), offset)
+        text, end = await self.parts.build_scheduler.log_text(self.kind, int(id), offset)
         return LogText(text=text, next=end)
 
 

@@ -172,18 +172,18 @@ class EnvironmentRequestPage(_CatalogPage):
         return {"curates": self.curates}
 
 
-class OwnEnvironmentsPage(_CatalogPage):
+class UserEnvironmentsPage(_CatalogPage):
     """Environments that one registers for oneself."""
 
     template = "own_environments.html"
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         person = as_seen_by_catalog(self.person)
-        refusal = self.parts.own.refusal(person)
+        refusal = self.parts.user_environments.refusal(person)
         return {
             "may_register": not refusal,
             "refusal": refusal,
-            "has_own": bool(await self.parts.own.of(person)),
+            "has_own": bool(await self.parts.user_environments.of(person)),
         }
 
 
@@ -238,7 +238,7 @@ def _tests(environment: EnvironmentDetail, gpus: Sequence[GpuOffer]) -> list[dic
 CATALOG_PAGES = (
     (r"catalog/?", CatalogPage),
     (r"catalog/request/?", EnvironmentRequestPage),
-    (r"catalog/own/?", OwnEnvironmentsPage),
+    (r"catalog/own/?", UserEnvironmentsPage),
     (rf"catalog/environments/({_NAME})/?", EnvironmentPage),
     (rf"catalog/({_NAME})/?", EnvironmentPage),
 )

@@ -23,7 +23,7 @@ from tornado.web import StaticFileHandler
 from traitlets.config import LazyConfigValue
 
 from portal.models.person import Person
-from portal.where import data_path
+from portal.paths import data_path
 
 from ..base.base import PAGE_POLICY
 from .assets import Assets

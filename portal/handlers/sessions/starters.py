@@ -7,7 +7,7 @@ from pathlib import Path
 
 from portal.errors import NotFound
 from portal.models import Frozen
-from portal.where import data_path
+from portal.paths import data_path
 
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession

@@ -14,7 +14,7 @@ import pytest
 from portal.models.catalog.environment import Environment, Kind
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.models.person import Person
-from portal.where import data_path
+from portal.paths import data_path
 from spawners.form.form import LaunchForm
 
 playwright = pytest.importorskip("playwright.sync_api")

@@ -22,7 +22,7 @@ IDLE, WARN, SNOOZE, CULL = 40, 20, 25, 110  # seconds
 
 SETTINGS = """
 import os
-from portal.where import data_path
+from portal.paths import data_path
 from spawners.lifecycle import culler
 os.environ["PORTAL_SERVICE_PORT"] = "{port}"
 for name in ("20-service.py", "30-roles.py"):

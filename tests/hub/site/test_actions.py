@@ -527,7 +527,7 @@ def test_an_action_works_without_the_database_and_says_where_its_line_is(
 
 WITH_SERVICE = """
 import os
-from portal.where import data_path
+from portal.paths import data_path
 os.environ["PORTAL_SERVICE_PORT"] = "{port}"
 for name in ("20-service.py", "30-roles.py"):
     load_subconfig(str(data_path("deploy") / "jupyterhub_config.d" / name))

@@ -15,7 +15,7 @@ from jobs import living_jobs
 from other_hub import other_hub
 
 from portal.demo.daemons.ports import free_port
-from portal.where import data_path
+from portal.paths import data_path
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 

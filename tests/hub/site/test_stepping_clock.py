@@ -25,7 +25,7 @@ from jobs import living_jobs
 from other_hub import other_hub
 
 from portal.demo.daemons.ports import free_port
-from portal.where import data_path
+from portal.paths import data_path
 
 SOURCE = Path(__file__).resolve().parents[2] / "wall_clock.c"
 SETTINGS = """

@@ -27,7 +27,7 @@ from portal.demo import namespace
 from portal.demo.home import Home
 from portal.demo.people import People
 from portal.demo.daemons.process import leftovers
-from portal.where import data_path
+from portal.paths import data_path
 
 root, kernel = Path(sys.argv[1]), sys.argv[2]
 if kernel == "no-overlay":

@@ -22,7 +22,7 @@ from portal.demo.daemons.slurm import PrivateSlurm
 from portal.demo.home import Home
 from portal.demo.people import People
 from portal.errors import ConfigurationError, Unavailable
-from portal.where import data_path
+from portal.paths import data_path
 
 
 @pytest.fixture

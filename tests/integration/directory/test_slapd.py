@@ -13,7 +13,7 @@ from directory_site import PASSWORD, add_group, as_admin, running
 
 from portal.demo.daemons.slapd import STUDENTS, Slapd
 from portal.errors import ConfigurationError, PortalError
-from portal.where import data_path
+from portal.paths import data_path
 
 
 def connect(server: Slapd, name: str | None, password: str | None) -> ldap3.Connection:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from portal.where import data_path
+from portal.paths import data_path
 
 # ``wall`` and ``up`` are the page's clocks, in milliseconds; ``service`` the service's, in seconds.
 PAGE = """

@@ -53,7 +53,7 @@ c.JupyterHub.load_roles = [
 c.EnvironmentCatalog.directory = {catalog!r}
 c.EnvironmentCatalog.offer_untested = True
 c.CatalogRules.allowed_variables = ["SECRET"]
-c.Workshop.test_by_itself = False
+c.BuildScheduler.test_by_itself = False
 c.PortalService.token_age = 1
 load_subconfig({service!r})
 """

@@ -17,7 +17,7 @@ from hub_client import wait_until
 
 from portal.demo.daemons.ports import free_port
 from portal.demo.daemons.process import end_child
-from portal.where import data_path
+from portal.paths import data_path
 
 CONFIG = """
 load_subconfig({demo!r})

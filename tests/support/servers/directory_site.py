@@ -17,7 +17,7 @@ import pytest
 from portal.demo.daemons import slapd as slapd_module
 from portal.demo.daemons.slapd import Slapd
 from portal.directory import LDAPAuthenticator
-from portal.where import data_path
+from portal.paths import data_path
 
 Make = Callable[..., LDAPAuthenticator]
 PASSWORD = slapd_module.PASSWORD

@@ -53,7 +53,7 @@ def made(store: Store, run: Callable[[], Awaitable[None]]) -> BackgroundTasks:
         dashboard=SimpleNamespace(run=run, view=None),
         idle=SimpleNamespace(run=asyncio.Event().wait),
         notices=SimpleNamespace(run=lambda view: asyncio.Event().wait()),
-        workshop=SimpleNamespace(run=asyncio.Event().wait),
+        build_scheduler=SimpleNamespace(run=asyncio.Event().wait),
         curator=SimpleNamespace(run=asyncio.Event().wait),
         course_work=SimpleNamespace(run=asyncio.Event().wait),
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workshops import ADA, DRAFT, OWN, Site
+from build_schedulers import ADA, DRAFT, OWN, Site
 
-from portal.catalog.versions.user_environments import OwnDraft, OwnEnvironments
+from portal.catalog.versions.user_environments import OwnDraft, UserEnvironments
 from portal.errors import Conflict, NotFound, SlurmUnavailable
 from portal.models.catalog.environment import Kind
 from portal.models.catalog.image_job import WorkState
@@ -22,7 +22,7 @@ def site(tmp_path: Path, store: Store) -> Site:
 
 
 @pytest.fixture
-async def own(site: Site) -> OwnEnvironments:
+async def own(site: Site) -> UserEnvironments:
     """With one of Ada's, whose three tests run."""
     made = await site.own()
     for job in site.ids():
@@ -32,7 +32,7 @@ async def own(site: Site) -> OwnEnvironments:
     return made
 
 
-async def test_removed_while_it_is_tested(own: OwnEnvironments, site: Site) -> None:
+async def test_removed_while_it_is_tested(own: UserEnvironments, site: Site) -> None:
     jobs = site.ids()
     await own.remove(OWN, ADA)
     assert {site.cluster.jobs[job].state for job in jobs} == {JobState.CANCELLED}
@@ -42,7 +42,7 @@ async def test_removed_while_it_is_tested(own: OwnEnvironments, site: Site) -> N
 
 
 async def test_a_test_that_ends_meanwhile_does_not_keep_it(
-    own: OwnEnvironments, site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+    own: UserEnvironments, site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each scancel takes a moment, in which the next test may be over by itself."""
     cancel = site.cluster.cancel
@@ -59,7 +59,7 @@ async def test_a_test_that_ends_meanwhile_does_not_keep_it(
 
 
 async def test_it_stays_while_its_jobs_cannot_be_ended(
-    own: OwnEnvironments, site: Site, monkeypatch: pytest.MonkeyPatch
+    own: UserEnvironments, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: Any, **__: Any) -> bool:
         raise SlurmUnavailable("slurmctld does not answer.")
@@ -73,7 +73,7 @@ async def test_it_stays_while_its_jobs_cannot_be_ended(
     assert await own.of(ADA) == []
 
 
-async def test_few_and_each_once(own: OwnEnvironments) -> None:
+async def test_few_and_each_once(own: UserEnvironments) -> None:
     with pytest.raises(Conflict, match="already"):
         await own.register(DRAFT, ADA)
     own.most = 1

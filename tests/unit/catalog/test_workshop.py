@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from build_schedulers import DIGEST, SOURCE, Site
 from traitlets.config import Config
-from workshops import DIGEST, SOURCE, Site
 
 from portal.catalog.builds import job_monitor
 from portal.errors import Conflict, InvalidRequest, SlurmRefused, SlurmUnavailable
@@ -26,7 +26,7 @@ def site(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 async def test_from_a_reference_to_a_version_that_is_ready(site: Site) -> None:
-    build = await site.workshop.build(await site.draft(), "grace")
+    build = await site.build_scheduler.build(await site.draft(), "grace")
     assert (build.source, build.digest) == (f"{SOURCE.rpartition(':')[0]}@{DIGEST}", DIGEST)
     assert (await site.version()).state is EnvironmentState.BUILDING
     await site.turn()
@@ -64,7 +64,7 @@ async def test_from_a_reference_to_a_version_that_is_ready(site: Site) -> None:
 
 @pytest.mark.parametrize("ending", ["error", "slurm", "cancel"])
 async def test_a_build_that_fails_says_where(site: Site, ending: str) -> None:
-    build = await site.workshop.build(await site.draft(), "grace")
+    build = await site.build_scheduler.build(await site.draft(), "grace")
     await site.turn()
     (job,) = site.ids()
     site.cluster.start(job)
@@ -77,7 +77,7 @@ async def test_a_build_that_fails_says_where(site: Site, ending: str) -> None:
         site.cluster.end(job, JobState.NODE_FAIL)
         await site.turn()
     else:
-        await site.workshop.cancel_build(build.id, "grace")
+        await site.build_scheduler.cancel_build(build.id, "grace")
     over = await site.build(build.id)
     assert (over.state in LIVE, over.step) == (False, "install")
 
@@ -85,7 +85,7 @@ async def test_a_build_that_fails_says_where(site: Site, ending: str) -> None:
 async def test_two_who_ask_for_the_same_share_one_build(site: Site) -> None:
     first, second = await site.draft("one"), await site.draft("two")
     builds = await asyncio.gather(
-        site.workshop.build(first, "grace"), site.workshop.build(second, "barbara")
+        site.build_scheduler.build(first, "grace"), site.build_scheduler.build(second, "barbara")
     )
     assert builds[0].id == builds[1].id
     assert set((await site.build(builds[0].id)).askers) == {"grace", "barbara"}
@@ -101,42 +101,42 @@ async def test_two_who_ask_for_the_same_share_one_build(site: Site) -> None:
 
 
 async def test_an_image_that_is_there_is_not_built_again(site: Site) -> None:
-    await site.workshop.build(await site.draft(), "grace")
+    await site.build_scheduler.build(await site.draft(), "grace")
     await site.turn()
     site.passes(site.ids()[0])
     await site.turn()
     again = await site.draft("other")
-    build = await site.workshop.build(again, "barbara")
+    build = await site.build_scheduler.build(again, "barbara")
     await site.turn()
     assert build.state is WorkState.PASSED
     assert (await site.version("other")).environment.image
     assert len(site.ids(Work.BUILD)) == 1
     Path(site.cluster.told[site.ids()[0]][0].target).unlink()
-    await site.workshop.build(await site.draft("third"), "grace")
+    await site.build_scheduler.build(await site.draft("third"), "grace")
     await site.turn()
     assert len(site.ids(Work.BUILD)) == 2, "its file is gone"
 
 
 async def test_a_version_that_is_being_built_is_not_built_twice(site: Site) -> None:
     version = await site.draft()
-    await site.workshop.build(version, "grace")
+    await site.build_scheduler.build(version, "grace")
     with pytest.raises(Conflict, match="is already building"):
-        await site.workshop.build(version, "grace")
+        await site.build_scheduler.build(version, "grace")
     with pytest.raises(Conflict, match="is being built"):
-        await site.workshop.test(
+        await site.build_scheduler.test(
             version.environment.model_copy(update={"image": "/i"}), 1, None, "g"
         )
 
 
 async def test_what_cannot_be_built(site: Site) -> None:
     with pytest.raises(InvalidRequest, match="has no 'source'"):
-        await site.workshop.build(await site.draft(source=None, image="/i.sif"), "grace")
+        await site.build_scheduler.build(await site.draft(source=None, image="/i.sif"), "grace")
     with pytest.raises(InvalidRequest, match="neither docker://"):
-        await site.workshop.build(await site.draft("b", source="ftp://x"), "grace")
+        await site.build_scheduler.build(await site.draft("b", source="ftp://x"), "grace")
     with pytest.raises(InvalidRequest, match="cannot be read"):
-        await site.workshop.build(await site.draft("c", source="/nothing.sif"), "grace")
+        await site.build_scheduler.build(await site.draft("c", source="/nothing.sif"), "grace")
     with pytest.raises(InvalidRequest, match="has no image yet"):
-        await site.workshop.test(
+        await site.build_scheduler.test(
             (await site.version()).environment.model_copy(
                 update={"source": "docker://a/b", "image": None}
             ),
@@ -161,7 +161,7 @@ async def test_what_cannot_be_built(site: Site) -> None:
 async def test_how_a_build_ends_that_says_nothing(
     site: Site, state: JobState | None, more: dict[str, object], ended: str, words: str
 ) -> None:
-    build = await site.workshop.build(await site.draft(), "grace")
+    build = await site.build_scheduler.build(await site.draft(), "grace")
     await site.turn()
     (job,) = site.ids()
     if state is None:
@@ -177,7 +177,7 @@ async def test_how_a_build_ends_that_says_nothing(
 
 
 async def test_what_the_job_says_is_the_reason(site: Site) -> None:
-    await site.workshop.build(await site.draft(), "grace")
+    await site.build_scheduler.build(await site.draft(), "grace")
     await site.turn()
     (job,) = site.ids()
     site.write(
@@ -191,18 +191,18 @@ async def test_what_the_job_says_is_the_reason(site: Site) -> None:
 
 
 async def test_cancel_and_retry(site: Site) -> None:
-    build = await site.workshop.build(await site.draft(), "grace")
+    build = await site.build_scheduler.build(await site.draft(), "grace")
     await site.turn()
     with pytest.raises(Conflict, match="not finished"):
-        await site.workshop.retry(build.id, "grace")
-    ended = await site.workshop.cancel_build(build.id, "grace")
+        await site.build_scheduler.retry(build.id, "grace")
+    ended = await site.build_scheduler.cancel_build(build.id, "grace")
     assert (ended.state, ended.message) == (WorkState.CANCELLED, "Cancelled by grace.")
     assert site.cluster.jobs[site.ids()[0]].state is JobState.CANCELLED
     with pytest.raises(Conflict, match="already finished"):
-        await site.workshop.cancel_build(build.id, "grace")
+        await site.build_scheduler.cancel_build(build.id, "grace")
     await site.turn()
     assert (await site.version()).state is EnvironmentState.FAILED
-    again = await site.workshop.retry(build.id, "barbara")
+    again = await site.build_scheduler.retry(build.id, "barbara")
     assert (again.id != build.id, again.askers) == (True, ("grace", "barbara"))
     await site.turn()
     first, second = (site.cluster.told[id_][0] for id_ in site.ids())
@@ -211,11 +211,11 @@ async def test_cancel_and_retry(site: Site) -> None:
     await site.turn()
     assert (await site.version()).state is EnvironmentState.TESTING
     with pytest.raises(Conflict, match="has passed"):
-        await site.workshop.retry(again.id, "grace")
+        await site.build_scheduler.retry(again.id, "grace")
 
 
 async def test_a_restart_in_the_middle_of_a_build(site: Site) -> None:
-    build = await site.workshop.build(await site.draft(), "grace")
+    build = await site.build_scheduler.build(await site.draft(), "grace")
     await site.turn()
     (job,) = site.ids()
     site.cluster.start(job)
@@ -232,7 +232,7 @@ async def test_a_restart_in_the_middle_of_a_build(site: Site) -> None:
 
 
 async def test_a_job_whose_id_was_not_kept_is_taken_up_again(site: Site) -> None:
-    build = await site.workshop.build(await site.draft(), "grace")
+    build = await site.build_scheduler.build(await site.draft(), "grace")
     await site.turn()
     await site.store.builds.change(build.id, job_id="")  # the service ended before it wrote it
     site.service()
@@ -242,7 +242,7 @@ async def test_a_job_whose_id_was_not_kept_is_taken_up_again(site: Site) -> None
 
 
 async def test_slurm_away_and_slurm_that_refuses(site: Site) -> None:
-    build = await site.workshop.build(await site.draft(), "grace")
+    build = await site.build_scheduler.build(await site.draft(), "grace")
     site.cluster.error = SlurmUnavailable("Slurm does not answer.")
     with pytest.raises(SlurmUnavailable):
         await site.turn()
@@ -344,13 +344,13 @@ async def test_a_passed_environment_stays_while_its_new_test_could_not_run(site:
     site.passes(site.ids()[0])
     await site.turn()
     environment = site.catalog.environments["torch"]
-    await site.workshop.test(environment, None, None, "grace")
+    await site.build_scheduler.test(environment, None, None, "grace")
     await site.turn()
     site.cluster.end(site.ids()[1], JobState.NODE_FAIL)
     await site.turn()
     await site.catalog.load()
     assert site.catalog.offers["torch"].environment is not None
-    await site.workshop.test(environment, None, None, "grace")
+    await site.build_scheduler.test(environment, None, None, "grace")
     await site.turn()
     site.say(site.ids()[2], error="The kernel does not answer.")
     await site.turn()
@@ -362,10 +362,10 @@ async def test_a_test_is_joined(site: Site) -> None:
     write(site, max_gpus="0")
     await site.turn()
     environment = site.catalog.environments["torch"]
-    (joined,) = await site.workshop.test(environment, None, None, "grace")
+    (joined,) = await site.build_scheduler.test(environment, None, None, "grace")
     assert joined.asker == "portal"
     with pytest.raises(InvalidRequest, match="cannot be tested on 'v100' GPUs"):
-        await site.workshop.test(environment, None, ["v100"], "grace")
+        await site.build_scheduler.test(environment, None, ["v100"], "grace")
 
 
 async def test_an_environment_that_changes_before_its_test(site: Site) -> None:
@@ -373,7 +373,7 @@ async def test_an_environment_that_changes_before_its_test(site: Site) -> None:
     site.cluster.error = None
     await site.catalog.load()
     environment = site.catalog.environments["torch"]
-    (test,) = await site.workshop.test(environment, None, None, "grace")
+    (test,) = await site.build_scheduler.test(environment, None, None, "grace")
     (site.place / "files/torch.yaml").unlink()
     site.service()
     await site.turn()
@@ -409,25 +409,25 @@ async def test_a_job_that_fills_the_disk_is_ended(
 
 
 async def test_a_log_in_pieces(site: Site) -> None:
-    build = await site.workshop.build(await site.draft(), "grace")
+    build = await site.build_scheduler.build(await site.draft(), "grace")
     await site.turn()
     (job,) = site.ids()
     site.write(job, "\x1b[31mhello\x1b[0m <b>\n")
     site.say(job, step="pull", message="Copying")
     site.write(job, "half a")
-    text, offset = await site.workshop.log_text("build", build.id)
+    text, offset = await site.build_scheduler.log_text("build", build.id)
     assert text == "hello <b>\n"
     nonce = site.cluster.told[job][0].nonce
-    assert await site.workshop.log_text("build", build.id, offset) == ("", offset)
+    assert await site.build_scheduler.log_text("build", build.id, offset) == ("", offset)
     site.write(job, " line\n" + "z" * 70000 + "\n" + "line\n" * 20000)
     whole = ""
     while True:
-        text, after = await site.workshop.log_text("build", build.id, offset)
+        text, after = await site.build_scheduler.log_text("build", build.id, offset)
         assert nonce not in text
         if after == offset:
             break
         whole, offset = whole + text, after
     assert whole.startswith("half a line\nzzz")
     assert whole.count("line\n") == 20001
-    again, _ = await site.workshop.log_text("build", build.id, 10**9)
+    again, _ = await site.build_scheduler.log_text("build", build.id, 10**9)
     assert again.startswith("hello <b>\nhalf a line"), "a log that was cut since is read anew"

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from build_schedulers import Site
 from stepping_clock import SteppingClock
-from workshops import Site
 
 from portal.catalog.builds import ages, job_monitor
 from portal.models.catalog.catalog import Build
@@ -20,7 +20,7 @@ STEPS = pytest.mark.parametrize("step", [7200.0, -7200.0], ids=["ahead", "back"]
 
 
 class Clock(SteppingClock):
-    """A clock that also lets time pass, for the rows of the workshop."""
+    """A clock that also lets time pass, for the rows of the build_scheduler."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(monkeypatch)
@@ -48,7 +48,7 @@ def site(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 @pytest.fixture
 async def build(site: Site) -> Build:
-    return await site.workshop.build(await site.draft(), "grace")
+    return await site.build_scheduler.build(await site.draft(), "grace")
 
 
 async def waits_on(site: Site, clock: Clock, build: Build, step: float) -> None:
@@ -111,7 +111,7 @@ async def test_what_nobody_waits_for_leaves_the_queue(
 ) -> None:
     await site.store.versions.change("torch", 1, state=EnvironmentState.DRAFT, build_id=None)
     await waits_on(site, clock, build, step)
-    clock.passes(site.workshop.interval + 6)
+    clock.passes(site.build_scheduler.interval + 6)
     await site.turn()
     assert (await site.build(build.id)).state is WorkState.CANCELLED
 

@@ -12,7 +12,7 @@ from portal.demo.showcase import catalog
 from portal.demo.showcase.catalog import FrameworkThread
 from portal.demo.showcase.frameworks import FRAMEWORKS, Framework
 from portal.errors import NotFound, PortalError, Unavailable
-from portal.where import data_path
+from portal.paths import data_path
 
 NAMES = [framework.name for framework in FRAMEWORKS]
 

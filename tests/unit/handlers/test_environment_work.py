@@ -168,12 +168,12 @@ async def test_a_reference_is_asked_for_with_what_is_known_of_registries(store: 
         seen.append((str(source), list(kept)))
         return ResolvedImage(digest=DIGEST, architecture="amd64", size=7)
 
-    workshop = SimpleNamespace(registries=SimpleNamespace(resolve=resolve))
+    build_scheduler = SimpleNamespace(registries=SimpleNamespace(resolve=resolve))
 
     async def ask(text: str) -> ResolvedImage:
         body = Reference(source=text)
         found: ResolvedImage = await asked(
-            ResolveImage, store, body=body, parts={"workshop": workshop}
+            ResolveImage, store, body=body, parts={"build_scheduler": build_scheduler}
         ).on_post()
         return found
 

@@ -13,7 +13,7 @@ from jupyterhub.spawner import SpawnException
 from traitlets.config import Application
 from traitlets.config.loader import PyFileConfigLoader
 
-from portal.where import data_path
+from portal.paths import data_path
 from spawners import hub_database, hub_patches, hub_setup
 from spawners.api import routes
 from spawners.launch import user_options

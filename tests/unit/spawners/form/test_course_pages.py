@@ -12,7 +12,7 @@ from jupyterhub.auth import Authenticator
 from traitlets.config.loader import PyFileConfigLoader
 
 from portal.courses.roster.my_courses import MyCourse
-from portal.where import data_path
+from portal.paths import data_path
 from spawners.form import my_courses
 
 ALGEBRA = MyCourse(name="algebra", title="Linear algebra", server="course-algebra")

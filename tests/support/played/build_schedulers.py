@@ -1,4 +1,4 @@
-"""A workshop for tests, with a real database, real logs and jobs controlled by the test."""
+"""A build scheduler for tests, with a real database, real logs and jobs controlled by the test."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from clusters import node, pool, snapshot
 
 from portal.catalog import EnvironmentCatalog
-from portal.catalog.builds.scheduler import Workshop
-from portal.catalog.versions.user_environments import OwnDraft, OwnEnvironments
+from portal.catalog.builds.scheduler import BuildScheduler
+from portal.catalog.versions.user_environments import OwnDraft, UserEnvironments
 from portal.errors import PortalError
 from portal.images.log_protocol import MARK
 from portal.images.settings import Images
@@ -100,7 +100,7 @@ class WrittenCluster(Cluster):
 
 
 class Site:
-    """Workshop with its dependencies, in ``place``."""
+    """BuildScheduler with its dependencies, in ``place``."""
 
     def __init__(self, place: Path, store: Store, **settings: Any) -> None:
         self.place, self.store, self.settings = place, store, settings
@@ -117,19 +117,21 @@ class Site:
         )
         self.catalog.offering.known.patience = 60
         self.resolved: list[Source] = []
-        self.workshop = self.service()
+        self.build_scheduler = self.service()
 
-    def service(self) -> Workshop:
-        """Create a new workshop on the same database, as after a restart of the service."""
+    def service(self) -> BuildScheduler:
+        """Create a new scheduler on the same database, as after a restart of the service."""
         images = Images(
             directory=str(self.place / "images"),
             log_directory=str(self.place / "logs"),
             wheels=str(self.place / "wheels"),
         )
-        workshop = Workshop(self.cluster, self.store, self.catalog, images=images, **self.settings)
-        workshop.registries.resolve = self._resolve  # type: ignore[method-assign]
-        self.workshop = workshop
-        return workshop
+        build_scheduler = BuildScheduler(
+            self.cluster, self.store, self.catalog, images=images, **self.settings
+        )
+        build_scheduler.registries.resolve = self._resolve  # type: ignore[method-assign]
+        self.build_scheduler = build_scheduler
+        return build_scheduler
 
     async def _resolve(self, source: Source, kept: Any) -> ResolvedImage:
         self.resolved.append(source)
@@ -143,10 +145,10 @@ class Site:
             environment, author="grace", at=time.time(), origin=Origin.PAGE
         )
 
-    async def own(self) -> OwnEnvironments:
+    async def own(self) -> UserEnvironments:
         """Register DRAFT as ada, and submit its three tests."""
         self.catalog.rules.own_environments = "on"
-        own = OwnEnvironments(self.catalog, self.store, self.workshop)
+        own = UserEnvironments(self.catalog, self.store, self.build_scheduler)
         await own.register(DRAFT, ADA)
         await self.turn()
         return own
@@ -155,7 +157,7 @@ class Site:
         return await self.store.versions.get(name, number)
 
     async def turn(self) -> None:
-        await self.workshop.turn()
+        await self.build_scheduler.turn()
 
     def write(self, job_id: str, text: str) -> None:
         """Append text to the log of a job."""
