@@ -11,6 +11,8 @@ from typing import Any
 from traitlets import Dict, Float, List
 from traitlets.config import LoggingConfigurable
 
+from portal.setting import setting
+
 from .blocking import Blocking, StillRunning
 
 
@@ -77,11 +79,11 @@ class Storage(LoggingConfigurable):
             ]
         """,
     ).tag(config=True)
-    timeout = Float(
-        1.0,
-        help="""Seconds that the page waits for the file systems.
-        Example: c.Storage.timeout = 2""",
-    ).tag(config=True)
+    timeout = setting(
+        Float(1.0),
+        "Seconds that the page waits for the file systems.",
+        "c.Storage.timeout = 2",
+    )
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from chromium import SOON
-from looks import check
+from in_sight import SCREEN, out_of_sight
+from looks import PICTURES, check
 from sign_in import send_form
 
 from portal.demo.daemons.ports import free_port
@@ -113,9 +114,13 @@ def test_launch_form_offers_what_fits_together(page, hub):
 
 
 def test_many_environments_are_searched(page, hub):
+    page.set_viewport_size(SCREEN)
     log_in(page, hub, "many")
     cards = page.locator("#launch-cards > .portal-card:visible")
-    assert cards.count() == 12
+    assert cards.count() == 6
+    page.screenshot(path=PICTURES / "first-screen-launch-many.png")
+    parts = ("#launch-search", "#launch-all", "label[for=launch-gpus-0]", "#launch-gpu-type")
+    assert out_of_sight(page, (*parts, "#launch-time", "#start")) == []
     # What one likes and used last stands first.
     names = cards.locator(".portal-card-title").all_inner_texts()
     assert names[:3] == ["Environment 150", "Environment 7", "Environment 0"]

@@ -38,7 +38,8 @@ async function load() {
 
 function overview() {
   const starting = new Starting(name, byId("start"), () => {});
-  byId("rehearse").hidden = !facts.running;
+  byId("starts").hidden = !facts.running;
+  byId("start-all").addEventListener("click", () => starting.all());
   byId("rehearse").addEventListener("click", () => rehearse(starting));
   ready();
   usage(name);

@@ -21,6 +21,15 @@ export class Starting {
     this.poller = new Poller({ every: 5 * PAUSE, ask: () => this.#ask(), onTrouble: () => {} });
   }
 
+  // Starts sessions for all students without one.
+  all() {
+    return tell(async () => {
+      const start = await call(at(this.course, "starts"), { method: "POST", body: { kind: "all" } });
+      this.follow(start.id);
+      return "Starting sessions for all students without one.";
+    });
+  }
+
   // Follows the start with this id; without an id, the newest that is in progress, if any.
   follow(id = null) {
     this.id = id;

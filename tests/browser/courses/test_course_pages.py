@@ -236,6 +236,36 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     assert kept.course.title == "Two of mine"
 
 
+def test_advanced_settings_are_folded_until_they_differ_or_are_wrong(
+    demo: Any, page: Any, named: str
+) -> None:
+    name = f"course-{named}-4"
+    members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
+    stored(demo, lambda store: store.courses.add(a_course(name, "F", CourseState.DRAFT), members))
+    sign_in(page, demo.url, "barbara")
+    wait_until("barbara's course is known", lambda: visit(page, demo, f"/{name}/settings").ok)
+    opened = page.locator("details.field-group[open] > summary")
+    for label in ("Title", "Environment", "Directory group", "First day", "Time zone"):
+        expect(page.get_by_label(label, exact=True)).to_be_visible()
+    expect(opened).to_have_count(0)
+    budget = page.get_by_text("Account and budget")
+    budget.click()
+    page.get_by_label("Budget in GPU-hours").fill("40")
+    expect(page.locator("#editor-status")).to_contain_text("No problems.")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("#board-toasts")).to_contain_text("Course saved.")
+    page.reload()
+    expect(opened).to_have_text(["Account and budget"])
+    budget.click()
+    expect(opened).to_have_count(0)
+    page.get_by_text("Before each meeting").click()
+    page.get_by_label("Reserved nodes").fill("many")
+    page.get_by_text("Before each meeting").click()
+    expect(opened).to_have_text(["Before each meeting"])
+    expect(page.locator("#field-reservation-nodes")).to_have_attribute("aria-invalid", "true")
+    page.get_by_role("button", name="Discard changes").click()
+
+
 def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     demo: Any, page: Any, named: str
 ) -> None:
