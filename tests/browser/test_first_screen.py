@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from chromium import SOON
-from hub_client import Person
+from hub_client import Person, with_session
 from in_sight import SCREEN, out_of_sight
 from looks import PICTURES, STILL
 from sign_in import sign_in
@@ -229,16 +229,10 @@ def visit(demo: Any, browser: Any) -> Iterator[Callable[[str], Any]]:
 
 
 @pytest.fixture(scope="module")
-def running_session(demo: Any) -> Iterator[None]:
+def running_session(demo: Any) -> Iterator[Person]:
     """Keep a session of the researcher running, on the cluster's pages too."""
-    person = Person(demo.url, RESEARCHER)
-    person.stop()
     wanted = {"environment": "python-venv", "cpus": 1, "memory": "2G", "time": "0:30:00"}
-    launched = person.launch(wanted)
-    assert launched.status_code in (201, 202), launched.text
-    person.wait_ready()
-    yield
-    person.stop()
+    yield from with_session(Person(demo.url, RESEARCHER), wanted)
 
 
 @pytest.mark.usefixtures("running_session")

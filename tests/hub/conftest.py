@@ -25,9 +25,9 @@ def person(demo: Any) -> Callable[[str], Person]:
 
 
 def _without_jobs(demo: Any, person: Person) -> Iterator[Person]:
-    for free in without_session(person):
+    for _ in without_session(person):
         nothing_left(demo, person.name)
-        yield free
+        yield person
 
 
 @pytest.fixture

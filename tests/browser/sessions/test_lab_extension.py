@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hub_client import Person, wait_until
+from hub_client import Person, wait_until, with_session
 from jobs import only_job
 from lab_page import palette
 from looks import PICTURES, violations
@@ -28,17 +28,13 @@ HOSTILE = '<img src=x onerror="window.hacked=1"> & 100 %s ${1+1} \u202egnp.exe'
 def owner(demo: Any) -> Iterator[Person]:
     """Someone whose session, with two GPUs, has eight minutes to live."""
     someone = Person(demo.url, WHO)
-    someone.stop()
     options = {"environment": "python-venv", "gpus": 2, "gpu_type": "v100", "time": "0:08:00"}
-    answer = someone.launch(options)
-    assert answer.status_code in (201, 202), answer.text
-    someone.wait_ready()
-    wait_until(
-        "the portal tells the session how it stands",
-        lambda: someone.session("GET", "portal/situation").json()["situation"],
-    )
-    yield someone
-    someone.stop()
+    for _ in with_session(someone, options):
+        wait_until(
+            "the portal tells the session how it stands",
+            lambda: someone.session("GET", "portal/situation").json()["situation"],
+        )
+        yield someone
 
 
 @pytest.fixture

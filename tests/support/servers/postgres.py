@@ -40,8 +40,8 @@ class PostgreSQL:
         self._count = 0
         self._user: dict[str, int] = {}
         if os.geteuid() == 0:
-            name = "postgres" if _known("postgres") else "nobody"
-            account = pwd.getpwnam(name)
+            accounts = {account.pw_name: account for account in pwd.getpwall()}
+            account = accounts.get("postgres") or accounts["nobody"]
             self._user = {"user": account.pw_uid, "group": account.pw_gid}
             os.chown(self.place, account.pw_uid, account.pw_gid)
         secret = self.place / "password"
@@ -150,11 +150,3 @@ class PostgreSQL:
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr + done.stdout
         return int(done.returncode)
-
-
-def _known(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
