@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, select
+from sqlalchemy import Connection, delete, func, select
 
 from portal.models.cluster.history import ClusterSample, HistoryPoint
 
-from ..engine.columns import COUNT, filled, keys, metadata
+from ..engine.columns import COUNT, filled, keyed, keys
 from ..engine.database import Database
 from ..engine.listing import instant
 
@@ -21,9 +21,8 @@ _COUNTS = tuple(name for name in ClusterSample.model_fields if name not in ("at"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _WIDTHS = (60, 120, 300, 600, 900, 1800, _HOUR, 7200, 10800, 21600, 43200)  # then whole days
 
-history = Table(
+history = keyed(
     "history",
-    metadata,
     *keys(COUNT, "seconds", autoincrement=False),  # 60 or 3600
     *keys(COUNT, "at", autoincrement=False),  # its begin, Unix seconds
     *filled(COUNT, "samples", *_COUNTS, "gpus_busy"),
