@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from portal.hubapi import HubApi
 from portal.models.audit import AuditEntry
 from portal.models.catalog.environment import Environment
-from portal.models.cluster.cluster import ClusterSnapshot
-from portal.models.session.session import SessionRecord
+from portal.sessions.idle_gpus import View
 from portal.slurm import Cluster
 from portal.slurm.control.control import ClusterControl
 from portal.slurm.control.reservations import Reserving
@@ -22,15 +21,6 @@ from .roster.membership_cache import MembershipCache
 from .settings import Courses
 
 SERVICE = "portal"  # the actor of the service's own actions
-
-
-class View(Protocol):
-    """Part of the dashboard's view that courses need."""
-
-    @property
-    def snapshot(self) -> ClusterSnapshot: ...
-    @property
-    def sessions(self) -> Mapping[str, SessionRecord]: ...
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ _NO_GPUS = "The session has no GPUs."
 
 
 class View(Protocol):
-    """Part of the dashboard's view that is needed here."""
+    """Part of the dashboard's view that loops beside it need."""
 
     @property
     def taken_at(self) -> float: ...
