@@ -10,7 +10,7 @@ from traitlets import Unicode
 from traitlets.config import Application, catch_config_error
 
 from . import __version__
-from .errors import ConfigurationError, PortalError
+from .errors import ConfigurationError, InvalidRequest, PortalError
 
 _SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
 
@@ -54,6 +54,15 @@ class SiteCommand(Application):
     def run(self) -> bool:
         """Do what the subcommand is for; return True if all is well. Raises PortalError."""
         raise NotImplementedError
+
+    def argument(self, demand: str, word: str) -> str:
+        """Return the only argument on the command line.
+
+        Raises InvalidRequest with the ``demand``, and ``word`` in the place of the argument.
+        """
+        if len(self.extra_args) != 1:
+            raise InvalidRequest(f"{demand}: {self.name.replace('-', ' ')} {word}")
+        return str(self.extra_args[0])
 
     def end(self, error: PortalError) -> NoReturn:
         """Print the error's message and exit with status 1."""

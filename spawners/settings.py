@@ -157,6 +157,12 @@ class SessionSettings(SlurmSpawner):
         them.
         Example: c.PortalSpawner.tensorboard_roots = ["/scratch"]""",
     ).tag(config=True)
+    welcome_notebook = Unicode(
+        help="""Notebook on which the first session of each user opens: a file that every session
+        can read, in a bind mount for containers. It is copied to ~/README.ipynb, unless there is
+        one. Empty: JupyterLab opens on its launcher.
+        Example: c.PortalSpawner.welcome_notebook = "/shared/portal/README.ipynb" """,
+    ).tag(config=True)
     preparation_hook = Any(
         None,
         allow_none=True,

@@ -24,6 +24,7 @@ from postgres import PostgreSQL
 
 from portal.demo import namespace
 from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import end_child
 from portal.demo.home import Home
 from portal.demo.running import Running
 from portal.store import Store
@@ -36,6 +37,8 @@ _RECORD = pytest.StashKey[runs.RunRecord]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What the demo makes to be looked at is for tests that ask for it.
+    os.environ.setdefault("PORTAL_DEMO", "bare")
     gc.disable()  # until all tests are collected: 7 instead of 13 s of CPU
     skips.register(config)
     markers.register(config)
@@ -215,12 +218,7 @@ def started_demo(
             time.sleep(0.1)
         yield demo
     finally:
-        process.terminate()
-        try:
-            process.wait(180)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_child(process, 180)
 
 
 def host_of(place: Path) -> tuple[str, ...]:
@@ -262,15 +260,25 @@ def slurm_cluster(request: pytest.FixtureRequest) -> Iterator[Demo]:
         yield demo
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgreSQL]:
-    """Yield a private PostgreSQL for the run; a test that stops it starts it again."""
+def _postgresql() -> Iterator[PostgreSQL]:
     server = PostgreSQL()
     try:
         server.start()
         yield server
     finally:
         server.end()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgreSQL]:
+    """Yield a private PostgreSQL for the run; a test that stops it starts it again."""
+    yield from _postgresql()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgreSQL]:
+    """Yield a private PostgreSQL that the test may stop."""
+    yield from _postgresql()
 
 
 @pytest.fixture

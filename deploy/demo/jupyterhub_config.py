@@ -6,6 +6,7 @@ which everything below is read.
 
 import json
 import os
+from datetime import datetime
 from pathlib import Path
 
 c = get_config()  # noqa: F821  given by traitlets
@@ -82,6 +83,10 @@ c.Images.resources = {"cpus": 2, "memory": "6G", "time": "1:00:00"}
 c.Images.test_resources = {"cpus": 2, "memory": "3G", "time": "0:15:00"}
 c.LaunchForm.simulated_gpus = demo["simulated_gpus"]
 
+# What `portal demo --bare` leaves out.
+c.PortalSpawner.welcome_notebook = demo.get("welcome_notebook", "")
+c.EnvironmentCatalog.show_upcoming = True
+
 # The service, with intervals short enough to watch. Its database is beside the Hub's.
 c.Store.url = f"sqlite:///{demo['hub_directory']}/portal.sqlite"
 c.Telemetry.source = "simulated" if demo["simulated_gpus"] else "none"
@@ -115,6 +120,9 @@ c.JupyterHub.load_roles.append(
 notices = []
 if demo["simulated_gpus"]:
     notices.append("The GPUs of this demo are simulated.")
+if demo.get("examples_before"):
+    day = datetime.fromtimestamp(demo["examples_before"]).strftime("%-d %B %Y, %H:%M")
+    notices.append(f"Jobs named example-… and all records from before {day} are made up.")
 if one_account:
     notices.append(f"All sessions run under one account, {demo['account']}.")
 

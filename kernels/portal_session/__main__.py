@@ -11,6 +11,7 @@ from . import startup  # isort: skip - first: it records the start time
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from .course import grades, together
@@ -19,12 +20,14 @@ from .kernels.shell import set_shell
 from .node import ask_no_node
 from .places import set_places
 from .port import asks_for_free_port
+from .welcome import welcome
 
 _KERNEL_SPECS = "portal_session.kernels.kernels.SessionKernelSpecs"
 
 
 def main() -> None:
     """Run until the server ends. Exits with 72 and a sentence if JupyterLab is missing."""
+    welcome(os.environ, Path.home())
     set_places(os.environ)
     set_shell(os.environ)
     together.set_settings(os.environ)

@@ -53,8 +53,8 @@ def add_handlers(web_app: Any, service: Service | None, situations: Situations) 
     routes: list[Any] = [
         (url_path_join(base, "portal/situation"), SituationHandler, {"situations": situations})
     ]
-    for name, (methods, path) in PASSED_ON.items():
-        arguments = {**shared, "name": name, "methods": methods.split(), "path": path}
+    for name in PASSED_ON:
+        arguments = {**shared, "name": name}
         routes.append((url_path_join(base, "portal", name), PassOnHandler, arguments))
     web_app.add_handlers(".*$", routes)
 
@@ -114,20 +114,12 @@ class PassOnHandler(LocalHandler):
     """Proxy of a request to the portal's service, with the session's token."""
 
     def initialize(
-        self,
-        service: Service | None,
-        situations: Situations,
-        free: asyncio.Semaphore,
-        name: str,
-        methods: list[str],
-        path: str,
+        self, service: Service | None, situations: Situations, free: asyncio.Semaphore, name: str
     ) -> None:
-        self.service = service
-        self.situations = situations
-        self.free = free
+        self.service, self.situations, self.free = service, situations, free
         self.name = name
-        self.methods = methods
-        self.path = path
+        methods, self.path = PASSED_ON[name]
+        self.methods = methods.split()
 
     @authenticated
     @authorized

@@ -6,7 +6,6 @@ are never overwritten. A notebook that was copied once and then removed comes ba
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
 from .local_api import LocalHandler, Refused
+from .new_file import write_new
 from .service import Address, Service, ServiceError
 from .situation import in_thread
 
@@ -118,33 +118,6 @@ class Starters:
         new = self._given_file.with_name(f".{GIVEN}.{os.getpid()}")
         new.write_text(json.dumps(sorted(given)), encoding="utf-8")
         new.replace(self._given_file)
-
-
-def write_new(home: Path, folders: tuple[str, ...], name: str, text: str) -> bool:
-    """Write a new file ``name`` in ``folders`` below ``home``; return False if that name exists.
-    No link is followed on the way, wherever it points. Raises OSError."""
-    place = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for folder in folders:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(folder, 0o755, dir_fd=place)
-            below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
-            os.close(place)
-            place = below
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        try:
-            file = os.open(name, flags, 0o644, dir_fd=place)
-        except FileExistsError:
-            return False
-        try:
-            with open(file, "w", encoding="utf-8") as out:  # noqa: PTH123  a descriptor
-                out.write(text)
-        except BaseException:
-            os.unlink(name, dir_fd=place)
-            raise
-        return True
-    finally:
-        os.close(place)
 
 
 class StartersHandler(LocalHandler):

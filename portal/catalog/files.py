@@ -80,6 +80,14 @@ class EnvironmentCatalog(LoggingConfigurable):
         "c.EnvironmentCatalog.offer_untested = True",
     )
 
+    show_upcoming = setting(
+        Bool(False),
+        """Whether the catalog page shows environments that are built or tested for the first time
+        to everyone who will see them, by title and progress. Those who manage environments see
+        them always.""",
+        "c.EnvironmentCatalog.show_upcoming = True",
+    )
+
     verdicts_age = setting(
         Float(3.0, min=0.1),
         "Seconds for which test results from the database and the state of image files are cached.",

@@ -34,9 +34,7 @@ class CourseCommand(DatabaseCommand):
 
     def one(self, what: str) -> str:
         """Return the only argument. Raises InvalidRequest."""
-        if len(self.extra_args) != 1:
-            raise InvalidRequest(f"Give one {what}: {self.name.replace('-', ' ')} {what.upper()}")
-        return str(self.extra_args[0])
+        return self.argument(f"Give one {what}", what.upper())
 
 
 class CourseImportCommand(CourseCommand):

@@ -11,7 +11,7 @@ from typing import Any
 from portal.hubapi import HubApi
 from portal.models.audit import AuditEntry
 from portal.models.catalog.environment import Environment
-from portal.sessions.idle_gpus import View
+from portal.sessions.view import View
 from portal.slurm import Cluster
 from portal.slurm.control.control import ClusterControl
 from portal.slurm.control.reservations import Reserving

@@ -21,6 +21,7 @@ from .daemons.process import start_time, wait_for
 from .home import Home
 from .reset import remove
 from .running import Running
+from .showcase.showcase import remove_past
 from .whole import WholeDemo, sweep
 
 _NOT_RUNNING = 3  # as in systemctl(1), status
@@ -41,6 +42,8 @@ class DemoApp(Application):
     portal demo --port=8080          # use another port (or PORTAL_PORT)
     portal demo --status             # print the status
     portal demo --stop               # stop the demo, from another terminal
+    portal demo --bare               # without examples (or PORTAL_DEMO=bare)
+    portal demo --remove-examples    # delete the examples of ended sessions and usage
     portal demo --reset              # stop it and delete its state (not the cache)
     """
 
@@ -74,6 +77,15 @@ class DemoApp(Application):
         again, and the pages show the earlier tests. For tests of the portal.
         Example: portal demo --prepared""",
     ).tag(config=True)
+    bare = Bool(
+        help="""Start without what is only there to be looked at: examples of ended sessions and of
+        usage, environments with frameworks that are made in the background, the README notebook.
+        Default: True if PORTAL_DEMO is "bare".
+        Example: portal demo --bare"""
+    ).tag(config=True)
+    examples_away = Bool(False, help="Delete the examples of ended sessions and usage.").tag(
+        config=True
+    )
     stop_it = Bool(False, help="Stop the running demo.").tag(config=True)
     show = Bool(False, help="Print the status of the demo.").tag(config=True)
     reset = Bool(False, help="Stop the demo and delete its state.").tag(config=True)
@@ -89,6 +101,11 @@ class DemoApp(Application):
         "prepared": (
             {"DemoApp": {"prepared": True}},
             "Start with cached results of an earlier start.",
+        ),
+        "bare": ({"DemoApp": {"bare": True}}, "Start without examples and frameworks."),
+        "remove-examples": (
+            {"DemoApp": {"examples_away": True}},
+            "Delete the examples of ended sessions and usage.",
         ),
         "stop": ({"DemoApp": {"stop_it": True}}, "Stop the running demo."),
         "status": (
@@ -109,6 +126,13 @@ class DemoApp(Application):
             raise ConfigurationError(f"PORTAL_PORT is '{text}', which is not a port number.")
         return int(text)
 
+    @default("bare")
+    def _bare_default(self) -> bool:
+        text = os.environ.get("PORTAL_DEMO", "")
+        if text not in ("", "bare"):
+            raise ConfigurationError(f"PORTAL_DEMO is '{text}'. It can be 'bare' or empty.")
+        return text == "bare"
+
     @catch_config_error
     def initialize(self, argv: list[str] | None = None) -> None:
         """Parse the command line."""
@@ -126,6 +150,8 @@ class DemoApp(Application):
                     remove(place)
                     print(f"Deleted {place.demo}.", flush=True)
                 self.exit(0)
+            if self.examples_away:
+                self.exit(self._remove_examples(place))
             if not 0 < self.port < 65536:
                 raise ConfigurationError(f"{self.port} is not a port number (1 to 65535).")
             self.exit(self._run(place))
@@ -145,7 +171,9 @@ class DemoApp(Application):
                     f"Port {self.port} is in use. Choose another port: PORTAL_PORT=8080 make run."
                 )
             demo = WholeDemo(
-                place, self.port, self.only, real_accounts, self._say, prepared=self.prepared
+                *(place, self.port, self.only, real_accounts, self._say),
+                prepared=self.prepared,
+                bare=self.bare,
             )
             demo.run(self._say_ready)
         return 0
@@ -182,6 +210,11 @@ class DemoApp(Application):
         if not wait_for(lambda: start_time(state["pid"]) != state["started"], 120):
             raise PortalError(f"The demo (process {state['pid']}) did not stop within 120 s.")
         print(f"Stopped the demo in {place.root}.", flush=True)
+
+    def _remove_examples(self, place: Home) -> int:
+        removed = remove_past(Running(place))
+        print("Deleted the examples." if removed else "There are no examples.", flush=True)
+        return 0
 
     def _say_status(self, place: Home) -> int:
         running = Running(place)

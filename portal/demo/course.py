@@ -15,7 +15,7 @@ from .home import Home
 from .people import People
 
 NAME = "dl101"
-_WEEKS = 20
+_PAST, _WEEKS = 1, 20  # of the course before and after today
 
 
 def make_course(
@@ -32,7 +32,7 @@ def make_course(
     data.mkdir(exist_ok=True)
     (data / "README.txt").write_text("Shared data of the course, read-only for its members.\n")
     text = Template((deploy / "demo/courses/deep-learning-101.yaml.in").read_text()).substitute(
-        begins=date.today() - timedelta(days=1),
+        begins=date.today() - timedelta(weeks=_PAST),
         ends=date.today() + timedelta(weeks=_WEEKS),
         handouts=handouts,
         data=data,

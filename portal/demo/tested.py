@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.request
 from collections.abc import Callable
 from typing import Any
+
+from ..errors import PortalError
+from .service_api import ServiceApi
 
 _PATIENCE = 300.0  # seconds
 _LIVE = ("waiting", "running")
 
 
-def await_tests(url: str, token: str, say: Callable[[str], None]) -> bool:
-    """Wait until ``url`` lists tests and none is waiting or running; return True if all passed.
+def await_tests(service: ServiceApi, say: Callable[[str], None]) -> bool:
+    """Wait until ``service`` lists tests and none is waiting or running; return True if all passed.
 
     ``say`` gets a message if there is something to wait for. The tests run one after another as
     jobs of the demo's own Slurm; a restarted demo has their results and does not wait. Gives up
@@ -21,7 +22,7 @@ def await_tests(url: str, token: str, say: Callable[[str], None]) -> bool:
     """
     began, told = time.monotonic(), False
     while time.monotonic() - began < _PATIENCE:
-        tests = _tests(url, token)
+        tests = _tests(service)
         live = [test for test in tests if test["state"] in _LIVE]
         if tests and not live:
             if told:
@@ -41,14 +42,10 @@ def await_tests(url: str, token: str, say: Callable[[str], None]) -> bool:
     return False
 
 
-def _tests(url: str, token: str) -> list[dict[str, Any]]:
+def _tests(service: ServiceApi) -> list[dict[str, Any]]:
     """Return the newest fifty tests; an empty list while the service does not answer."""
-    request = urllib.request.Request(  # noqa: S310 - http, made by the demo
-        url, headers={"Authorization": f"token {token}"}
-    )
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
-            tests: list[dict[str, Any]] = json.load(response)["items"]
-            return tests
-    except (OSError, ValueError, KeyError):
+        tests: list[dict[str, Any]] = service.get("environment-tests")["items"]
+    except (PortalError, KeyError):
         return []
+    return tests

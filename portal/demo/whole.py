@@ -29,6 +29,8 @@ from .environments.environments import ensure_environments
 from .home import Home
 from .people import Account, People, myself
 from .prepared import Prepared, source_digest
+from .service_api import ServiceApi
+from .showcase.showcase import Showcase
 from .tested import await_tests
 
 Say = Callable[[str], None]
@@ -38,8 +40,8 @@ class WholeDemo:
     """Demo in ``home``, run by this process.
 
     ``real_accounts``: the root form. ``only``: "all", or "slurm" for Slurm alone. ``say`` gets a
-    sentence for each step. ``prepared``: start from the cached results of earlier starts. Only one
-    process at a time may use a home.
+    sentence for each step. ``prepared``: start from the cached results of earlier starts. ``bare``:
+    without the showcase. Only one process at a time may use a home.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class WholeDemo:
         say: Say,
         *,
         prepared: bool = False,
+        bare: bool = False,
     ) -> None:
         self.home, self.only, self.say = home, only, say
         self.port = port
@@ -68,6 +71,11 @@ class WholeDemo:
             prepared=self.prepared,
         )
         self.supervisor = Supervisor(home.run / "control", say)
+        self.showcase = (
+            None
+            if bare or only != "all"
+            else Showcase(home, self.deploy, say, past=self.slurm.gpus.simulated)
+        )
         self.state: dict[str, Any] = {}
 
     def run(self, ready: Callable[[WholeDemo], None]) -> None:
@@ -132,6 +140,8 @@ class WholeDemo:
         self._start_slurm()
         paths = images.result()
         self._give_folders(Path(paths["environments"]), account)
+        if self.showcase:
+            self._tell(**self.showcase.lay())
         self._tell(
             **paths,
             images=str(self.home.images),
@@ -160,14 +170,18 @@ class WholeDemo:
             self.slurm.wait_for_nodes()
             if course:
                 course.result()
-        tests = f"{hub.url}/services/portal/api/v1/environment-tests"
-        if await_tests(tests, token, self.say) and self.prepared and not tested:
+        service = ServiceApi(hub.url, token)
+        if await_tests(service, self.say) and self.prepared and not tested:
             self.prepared.keep_tests(database, *self._tested(paths))
         if not course:
             self._make_course(hub)
+        if self.showcase:
+            self.showcase.begin(Path(paths["apptainer"]), service)
 
     def _make_course(self, hub: DemoHub) -> None:
         make_course(hub.hub, self.deploy, self.home, self.people, self.say)
+        if self.showcase:
+            self.showcase.write_past(hub)
 
     def _tested(self, paths: dict[str, str]) -> list[str]:
         """Return the strings on which the test results of the demo's environments depend."""
@@ -226,6 +240,8 @@ class WholeDemo:
 
     def _end(self) -> None:
         self.say("stopping")
+        if self.showcase:
+            self.showcase.end()
         try:
             for name, piece in reversed(self.supervisor.pieces.items()):
                 if name not in self.slurm.daemons:

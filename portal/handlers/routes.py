@@ -17,6 +17,7 @@ from .catalog import (
     registries,
     requests,
     tests,
+    upcoming,
     user_environments,
     versions,
     work,
@@ -36,11 +37,11 @@ from .courses import (
     starts,
 )
 from .courses import usage as course_usage
-from .pages.catalog import catalog_page_routes
-from .pages.courses import course_page_routes
-from .pages.curate import curate_page_routes
-from .pages.pages import page_routes
-from .pages.sessions import session_page_routes
+from .pages.catalog import CATALOG_PAGES
+from .pages.courses import COURSE_PAGES
+from .pages.curate import CURATE_PAGES
+from .pages.pages import PAGES
+from .pages.sessions import SESSION_PAGES
 from .sessions import (
     actions,
     estimates,
@@ -101,8 +102,12 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *stream.ENDPOINTS,
     *telemetry.ENDPOINTS,
     *tensorboard.ENDPOINTS,
+    *upcoming.ENDPOINTS,
     *usage.ENDPOINTS,
 )
+
+
+_PAGES = (*CATALOG_PAGES, *COURSE_PAGES, *CURATE_PAGES, *SESSION_PAGES, *PAGES)
 
 
 def routes(prefix: str) -> list[Any]:
@@ -112,9 +117,5 @@ def routes(prefix: str) -> list[Any]:
         *(kind.route(prefix) for kind in ENDPOINTS),
         (f"{prefix}api(?:/.*)?", APINotFoundHandler),
         (f"{prefix}metrics/?", MetricsHandler),
-        *catalog_page_routes(prefix),
-        *course_page_routes(prefix),
-        *curate_page_routes(prefix),
-        *session_page_routes(prefix),
-        *page_routes(prefix),
+        *((prefix + address, page) for address, page in _PAGES),
     ]

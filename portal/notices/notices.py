@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from traitlets import Any as AnyTrait
 from traitlets import Instance
@@ -18,8 +18,7 @@ from portal.errors import (
     PortalError,
     StoreUnavailable,
 )
-from portal.models.cluster.cluster import ClusterSnapshot
-from portal.models.session.session import SessionRecord
+from portal.sessions.view import View
 from portal.store import Store
 
 from .due import Notice, due
@@ -30,15 +29,6 @@ from .words import mail
 _LOOK = 5.0  # seconds between two looks at the sessions
 _RETRY = (30.0, 600.0)  # seconds to the second try of a mail, and the most that it grows to
 _AT_ONCE = 4  # mails that are handed over at the same time
-
-
-class View(Protocol):
-    """Part of the dashboard's view that is needed here."""
-
-    @property
-    def snapshot(self) -> ClusterSnapshot: ...
-    @property
-    def sessions(self) -> Mapping[str, SessionRecord]: ...
 
 
 class Notices(NoticeSettings):

@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from portal.errors import Conflict, NotFound, PortalError, StoreUnavailable
 from portal.hubapi import HubApi
 from portal.models.audit import AuditEntry, Outcome
-from portal.models.cluster.cluster import ClusterSnapshot, Job
+from portal.models.cluster.cluster import Job
 from portal.models.cluster.gpu import GpuReading
 from portal.models.session.activity import SessionActivity
 from portal.models.session.idle import IdleMode, IdleState
@@ -25,23 +25,13 @@ from portal.telemetry import Telemetry
 from .idle import IdleClock, Rules, Seen, due, look, snoozed, state
 from .idle_settings import IdleSettings
 from .meter import uptime
+from .view import DatedView, View
 
 SERVICE = "portal"  # the actor of its lines in the audit log
 _AGAIN = 60.0  # seconds between two tries to stop a session
 _ENDING = 300.0  # seconds that a session may take to end once the Hub has agreed
 _AHEAD = 5.0  # seconds: a reading further in the future comes from before a clock was set
 _NO_GPUS = "The session has no GPUs."
-
-
-class View(Protocol):
-    """Part of the dashboard's view that loops beside it need."""
-
-    @property
-    def taken_at(self) -> float: ...
-    @property
-    def snapshot(self) -> ClusterSnapshot: ...
-    @property
-    def sessions(self) -> Mapping[str, SessionRecord]: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +41,7 @@ class IdleContext:
     entry to the audit log; ``moving`` tells whether a job waits to take the place of the session
     with that id."""
 
-    view: Callable[[], View | None]
+    view: Callable[[], DatedView | None]
     interval: Callable[[], float]
     telemetry: Telemetry
     store: Store
@@ -159,7 +149,7 @@ class IdleGpus(IdleSettings):
                 over.append(session)
         await asyncio.gather(*(self._stop(session, now) for session in over))
 
-    def _follow(self, view: View) -> None:
+    def _follow(self, view: DatedView) -> None:
         """Watch the sessions that run with GPUs, and no others."""
         jobs, watched = view.snapshot.jobs, {}
         for job_id, record in view.sessions.items():

@@ -155,6 +155,8 @@ def job_environment(spawner: SessionSpawner, request: LaunchRequest, home: str) 
         vendor=vendor,
     )
     session |= request.kind.variables()
+    if request.kind.welcomes and spawner.welcome_notebook:
+        session["PORTAL_WELCOME"] = spawner.welcome_notebook
     session |= report_environment(spawner)
     session |= tensorboard_environment(spawner, environment, alone=request.kind.isolated)
     if spawner.kept_variables:

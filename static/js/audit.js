@@ -2,7 +2,7 @@
 
 import { apiUrl, call } from "./api.js";
 import { byId, el, setText } from "./dom.js";
-import { followForm, keepInAddress } from "./filters.js";
+import { followForm, sortInAddress } from "./filters.js";
 import { Pager } from "./pager.js";
 import { Table } from "./table.js";
 import { count, exactly } from "./words.js";
@@ -12,11 +12,7 @@ const STATES = { done: "runs", refused: "held", failed: "bad" };
 const pager = new Pager(byId("list-pager"), LIMIT, load);
 const table = new Table(byId("list"), {
   label: "list-title",
-  sort: new URLSearchParams(window.location.search).get("sort") || "-at",
-  onSort: (sort) => {
-    keepInAddress({ sort: sort === "-at" ? "" : sort });
-    load(true);
-  },
+  ...sortInAddress("-at", () => load(true)),
   columns: [
     { head: "Time", sort: "at", cell: (line) => el("span.nowrap", {}, exactly(line.at)) },
     { head: "Actor", sort: "actor", cell: (line) => line.actor },

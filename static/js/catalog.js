@@ -3,6 +3,7 @@
 import { byId } from "./dom.js";
 import { stars } from "./favourites.js";
 import { keepInAddress } from "./filters.js";
+import "./upcoming.js";
 
 const FAVOURITE = "★";
 const form = byId("find");

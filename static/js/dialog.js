@@ -62,6 +62,17 @@ export async function tell(act) {
   }
 }
 
+// The answer of a request; null if it failed, which is shown in the page.
+/** @template T @param {Promise<T>} request @returns {Promise<T | null>} */
+export async function answered(request) {
+  try {
+    return await request;
+  } catch (error) {
+    toast(error.message, true);
+    return null;
+  }
+}
+
 // A message that stays for some seconds, and longer while the pointer is on it.
 export function toast(text, bad = false) {
   let place = byId("board-toasts");

@@ -1,7 +1,7 @@
 // More time for a running session; the possible extensions are requested on demand.
 
 import { call, may } from "./api.js";
-import { ask, tell, toast } from "./dialog.js";
+import { answered, ask, tell, toast } from "./dialog.js";
 import { el, hidden } from "./dom.js";
 import { clock, duration } from "./words.js";
 
@@ -22,13 +22,8 @@ export function extendButton(session, name, onDone) {
 
 // Asks for the extension and makes it.
 export async function extend(session, onDone) {
-  let fresh;
-  try {
-    fresh = await call(path(session), { query: { log: "false" } });
-  } catch (error) {
-    toast(error.message, true);
-    return;
-  }
+  const fresh = await answered(call(path(session), { query: { log: "false" } }));
+  if (!fresh) return;
   const { extend: offer, time_left: left, ends_at: end } = fresh;
   if (!offer?.allowed) {
     toast(offer?.reason || "This session is not running.", true);

@@ -136,6 +136,16 @@ export function followForm(form, onChange) {
   return values();
 }
 
+// The order of a table in the page's URL, as options of the table: `usual` unless the URL names
+// another. `load` is called after each change.
+export const sortInAddress = (usual, load) => ({
+  sort: new URLSearchParams(window.location.search).get("sort") || usual,
+  onSort: (sort) => {
+    keepInAddress({ sort: sort === usual ? "" : sort });
+    load();
+  },
+});
+
 // Writes the values that are not empty to the page's URL.
 export function keepInAddress(values) {
   const url = new URL(window.location.href);

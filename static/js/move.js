@@ -1,7 +1,7 @@
 // Change of a running session's resources: the form, what is lost, and its progress.
 
 import { call, may } from "./api.js";
-import { tell, toast } from "./dialog.js";
+import { answered, tell } from "./dialog.js";
 import { byId, el, fill, hidden, setText } from "./dom.js";
 import { Poller } from "./poller.js";
 import { ResourcesForm } from "./resources-form.js";
@@ -81,13 +81,8 @@ const CLASSES = {
 
 // Asks for the resources, and queues the new job.
 async function change(session, onDone) {
-  let before;
-  try {
-    before = await call(path(session), { query: { kernels: "true" } });
-  } catch (error) {
-    toast(error.message, true);
-    return;
-  }
+  const before = await answered(call(path(session), { query: { kernels: "true" } }));
+  if (!before) return;
   // The portal defines the fields (portal/launch/fields.py).
   const resources = new ResourcesForm(
     before,

@@ -2,7 +2,7 @@
 
 import { apiUrl, call, now } from "./api.js";
 import { byId, el, setText } from "./dom.js";
-import { followForm, keepInAddress } from "./filters.js";
+import { followForm, sortInAddress } from "./filters.js";
 import { Pager } from "./pager.js";
 import { Table } from "./table.js";
 import { count, duration, hours, share } from "./words.js";
@@ -20,11 +20,7 @@ let drawn = () => {};
 new ResizeObserver(() => drawn()).observe(byId("list"));
 const table = new Table(byId("list"), {
   label: "list-title",
-  sort: new URLSearchParams(window.location.search).get("sort") || "-period",
-  onSort: (sort) => {
-    keepInAddress({ sort: sort === "-period" ? "" : sort });
-    load(true);
-  },
+  ...sortInAddress("-period", () => load(true)),
   columns: [
     { head: "Period", sort: "period", cell: (row) => periodWords(row.period) },
     { head: "Name", sort: "key", cell: (row) => row.key || el("span.unknown", {}, NONE[values.by || "environment"] ?? NONE[""]) },

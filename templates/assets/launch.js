@@ -306,7 +306,7 @@ if (find) {
     filters: find.querySelectorAll(".portal-filter"),
     count: document.getElementById("launch-count"),
     all: document.getElementById("launch-all"),
-    first: 12,
+    first: 6, // two rows, so that GPUs are on the first screen too
     noun: "environment",
     go: "input",
   });

@@ -7,13 +7,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 from git_server import GitServer, Repository, serve
+from quiet_http import QuietHandler
 
 from portal.addresses import Destination, allows, destination, host_problem, outside
 from portal.courses.definition.sources import repository_problem
@@ -229,7 +229,7 @@ async def test_git_follows_no_redirect(
     """From a server that may be asked to one that may not; the Hub's API would be the second."""
     hops = []
 
-    def redirect(handler: BaseHTTPRequestHandler) -> None:
+    def redirect(handler: QuietHandler) -> None:
         hops.append(handler.path)
         where = "/course/info/refs" if len(hops) >= chain else "/again/info/refs"
         handler.send_response(status)
@@ -257,18 +257,14 @@ async def test_alternates_of_a_dumb_server_lead_nowhere(server: GitServer, repos
     """Such a server names others that have its objects (gitprotocol-http(5))."""
     asked = []
 
-    def dumb(handler: BaseHTTPRequestHandler) -> None:
+    def dumb(handler: QuietHandler) -> None:
         asked.append((handler.headers["Host"], handler.path))
         body = b""
         if handler.path.startswith("/x/info/refs"):
             body = b"a" * 40 + b"\trefs/heads/main\n"
         elif handler.path.endswith("alternates"):
             body = f"http://127.0.0.2:{port_of(server)}/course/objects\n".encode()
-        handler.send_response(200 if body else 404)
-        handler.send_header("Content-Type", "text/plain")
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
+        handler.send_whole(200 if body else 404, body, "text/plain")
 
     server.instead = dumb
     try:

@@ -133,13 +133,8 @@ async def test_the_roster_alone_does() -> None:
 async def test_a_course_lets_nobody_in_and_makes_no_admins() -> None:
     """An instructor names a course as they like."""
     provider = Provider(groups=["staff"])
-    hub = made(
-        provider,
-        more_groups=ada_in_deep,
-        allow_all=False,
-        allowed_groups={"course-deep"},
-        admin_groups={"course-deep"},
-    )
+    course = {"allowed_groups": {"course-deep"}, "admin_groups": {"course-deep"}}
+    hub = made(provider, more_groups=ada_in_deep, allow_all=False, **course)
     assert await log_in(hub) is None
     assert await hub.refresh_user(user("staff", "course-deep")) is False
     hub = made(provider, more_groups=ada_in_deep, admin_groups={"course-deep"})

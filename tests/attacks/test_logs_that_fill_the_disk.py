@@ -8,22 +8,16 @@ import time
 from pathlib import Path
 
 import pytest
-from workshops import Site
+from workshops import ADA, DRAFT, OWN, Site
 
 from portal.catalog.builds import work_logs
 from portal.catalog.builds.job_monitor import MAX_LOG
 from portal.catalog.versions import user_environments as own_environments
-from portal.catalog.versions.user_environments import OwnDraft, OwnEnvironments
+from portal.catalog.versions.user_environments import OwnEnvironments
 from portal.images import log_protocol
-from portal.models.catalog.environment import Kind
 from portal.models.catalog.image_job import Event
-from portal.models.person import Person
 from portal.slurm.jobs.job_log import make_log
 from portal.store import Store
-
-ADA = Person(name="ada")
-DRAFT = OwnDraft(title="My Torch", kind=Kind.VENV, path="/opt/torch")
-NAME = "ada.my-torch"
 
 
 @pytest.fixture
@@ -32,13 +26,9 @@ def site(tmp_path: Path, store: Store) -> Site:
 
 
 @pytest.fixture
-async def own(site: Site, store: Store) -> OwnEnvironments:
+async def own(site: Site) -> OwnEnvironments:
     """With one of Ada's, whose three tests are in Slurm's queue."""
-    site.catalog.rules.own_environments = "on"
-    made = OwnEnvironments(site.catalog, store, site.workshop)
-    await made.register(DRAFT, ADA)
-    await site.turn()
-    return made
+    return await site.own()
 
 
 def logs(site: Site) -> list[str]:
@@ -57,13 +47,13 @@ async def ended(site: Site) -> None:
 async def test_logs_go_with_their_environment(own: OwnEnvironments, site: Site) -> None:
     await ended(site)
     assert len(logs(site)) == 3
-    await own.remove(NAME, ADA)
+    await own.remove(OWN, ADA)
     assert logs(site) == []
 
 
 async def test_environments_that_come_and_go(own: OwnEnvironments, site: Site) -> None:
     for _ in range(5):
-        await own.remove(NAME, ADA)
+        await own.remove(OWN, ADA)
         await own.register(DRAFT, ADA)
         await site.turn()
     assert len(logs(site)) == 3
@@ -75,10 +65,10 @@ async def test_tests_without_end(
     monkeypatch.setattr(own_environments, "_LOGS", 6)
     for _ in range(6):
         await ended(site)
-        await own.test(NAME, ADA)
+        await own.test(OWN, ADA)
         await site.turn()
     assert len(logs(site)) == 6 + 3
-    newest, _ = await store.tests.of(NAME, 0, 6)
+    newest, _ = await store.tests.of(OWN, 0, 6)
     assert {one.log for one in newest} <= set(logs(site))
 
 

@@ -51,15 +51,11 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
     return Site(monkeypatch)
 
 
+KINDS = ("course-dl101", "rehearsal-dl101", "room-dl101", "preview-dl101")
 # Whatever is wrong with it: no such course, others', another server's name, no course at all.
 LAUNCHES: list[tuple[dict[str, Any], str]] = [
-    ({"course": "dl101"}, "course-dl101"),
-    ({"course": "dl101"}, "rehearsal-dl101"),
-    ({"course": "dl101"}, "room-dl101"),
-    ({"course": "dl101"}, "preview-dl101"),
+    *(({"course": "dl101"}, name) for name in (*KINDS, "", "mine")),
     ({"course": "no-such"}, "course-no-such"),
-    ({"course": "dl101"}, ""),
-    ({"course": "dl101"}, "mine"),
     ({"course": "dl101", "gpus": 1}, "course-dl101"),
     ({"environment": "lab"}, "course-dl101"),
     ({}, "course-dl101"),

@@ -6,13 +6,12 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from quiet_http import QuietHandler, serving
 from test_images_registry import kept
 
 from portal.addresses import InsideRefused
@@ -45,7 +44,7 @@ class Server(NamedTuple):
     lead: dict[str, str]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: Any
 
     def do_GET(self) -> None:
@@ -65,11 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(307)
             self.send_header("Location", lead["blob"])
         elif "/manifests/" in self.path:
-            self.send_response(200)
-            self.send_header("Content-Type", "application/vnd.oci.image.manifest.v1+json")
-            self.send_header("Content-Length", str(len(MANIFEST)))
-            self.end_headers()
-            self.wfile.write(MANIFEST)
+            self.send_whole(200, MANIFEST, "application/vnd.oci.image.manifest.v1+json")
             return
         else:
             self.send_response(200)
@@ -78,34 +73,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_POST = do_GET
 
-    def log_message(self, *words: object) -> None:
-        pass
-
 
 @contextlib.contextmanager
-def serving(address: str = "127.0.0.1") -> Iterator[Server]:
-    server = ThreadingHTTPServer((address, 0), _Handler)
-    server.daemon_threads = True
-    server.asked, server.lead = [], {}  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+def leading(address: str = "127.0.0.1") -> Iterator[Server]:
+    with serving(_Handler, address) as server:
+        server.asked, server.lead = [], {}  # type: ignore[attr-defined]
         yield Server(server.server_port, server.asked, server.lead)  # type: ignore[attr-defined]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[Server]:
-    with serving() as found:
+    with leading() as found:
         yield found
 
 
 @pytest.fixture
 def evil() -> Iterator[Server]:
-    with serving() as found:
+    with leading() as found:
         yield found
 
 
@@ -178,7 +162,7 @@ async def test_each_kind_of_redirect(
 async def test_a_chain_that_ends_at_the_hub(
     registries: Registries, evil: Server, hub: Server
 ) -> None:
-    with serving() as second:
+    with leading() as second:
         second.lead["manifest"] = f"http://127.0.0.1:{hub.port}/hub/api"
         evil.lead["manifest"] = f"http://127.0.0.1:{second.port}/v2/a/b/manifests/1"
         await led(registries, evil, hub)

@@ -15,6 +15,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.support.demo.hub_client import PASSWORD, Person
 
+from .class_start import class_of
 from .cluster import Cluster, NotMeasured, wait_for
 from .lab import answers, shipped, submit_by_hand, wait_for_none
 from .page import FLAGS, PROGRAM
@@ -105,20 +106,9 @@ def _stop_all(cluster: Cluster, teacher: Caller) -> None:
 
 def _start_all(teacher: Caller) -> tuple[list[float], int]:
     """Return the seconds from "Start all" to each ready session, and the expected number."""
-    response = teacher.post(f"courses/{COURSE}/starts", json={"kind": "all"})
-    if response.status_code != 202:
-        raise NotMeasured(f"the start was refused: {response.status_code} {response.text}")
-    address = f"courses/{COURSE}/starts/{response.json()['id']}"
-
-    def over() -> Any:
-        progress = teacher.get(address).json()
-        return progress["report"]["left"] == 0 and progress
-
-    progress = wait_for("the class", over, PATIENCE, 1.0)
-    began = progress["start"]["asked_at"]
+    progress, ready = class_of(teacher, COURSE, PATIENCE, 1.0)
     if progress["report"]["failed"]:
         raise NotMeasured(f"some failed: {progress['report']['failures']}")
-    ready = [seat["ready_at"] - began for seat in progress["seats"] if seat["ready_at"]]
     return ready, progress["report"]["total"]
 
 

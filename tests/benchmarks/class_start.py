@@ -143,23 +143,31 @@ def start_all(cluster: Cluster, **settings: str) -> tuple[Run, list[float]]:
         _make_course(cluster, hub)
         with Caller(hub.url, TEACHER) as teacher, _others(hub) as waits:
             before = hub.cpu_seconds()
-            response = teacher.post(f"courses/{NAME}/starts", json={"kind": "all"})
-            if response.status_code != 202:
-                raise NotMeasured(f"the start was refused: {response.status_code} {response.text}")
-            address = f"courses/{NAME}/starts/{response.json()['id']}"
-
-            def over() -> Any:
-                progress = teacher.get(address).json()
-                return progress["report"]["left"] == 0 and progress
-
-            progress = wait_for("the class", over, PATIENCE, 0.5)
+            progress, ready = class_of(teacher, NAME, PATIENCE, 0.5)
             cpu = hub.cpu_seconds() - before
-        seats, began = progress["seats"], progress["start"]["asked_at"]
-        ready = [entry["ready_at"] - began for entry in seats if entry["ready_at"]]
         words = "; ".join(
             f"{entry['number']} x {entry['words']}" for entry in progress["report"]["failures"]
         )
         return Run(ready, len(STUDENTS) - len(ready), 0, cpu, words=words), list(waits)
+
+
+def class_of(
+    teacher: Caller, course: str, patience: float, pause: float
+) -> tuple[dict[str, Any], list[float]]:
+    """Press "Start all", and wait for the end of the start. Return its progress, and the seconds
+    until each session that became ready."""
+    response = teacher.post(f"courses/{course}/starts", json={"kind": "all"})
+    if response.status_code != 202:
+        raise NotMeasured(f"the start was refused: {response.status_code} {response.text}")
+    address = f"courses/{course}/starts/{response.json()['id']}"
+
+    def over() -> Any:
+        progress = teacher.get(address).json()
+        return progress["report"]["left"] == 0 and progress
+
+    progress = wait_for("the class", over, patience, pause)
+    began = progress["start"]["asked_at"]
+    return progress, [seat["ready_at"] - began for seat in progress["seats"] if seat["ready_at"]]
 
 
 def _make_course(cluster: Cluster, hub: BenchHub) -> None:

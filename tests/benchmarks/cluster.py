@@ -19,6 +19,7 @@ from typing import Any
 from jupyterhub import __version__ as hub_version
 
 from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import end_child
 from portal.demo.home import Home
 from portal.demo.running import Running
 
@@ -224,7 +225,12 @@ def started(only_slurm: bool) -> Iterator[Cluster]:
     cache = Home.find().cache
     root = Path(tempfile.mkdtemp(prefix="portal-bench-", dir="/var/tmp"))
     root.chmod(0o755)
-    env = {**os.environ, "PORTAL_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
+    env = {
+        **os.environ,
+        "PORTAL_CACHE": str(cache),
+        "PORTAL_DEMO": "bare",
+        "PYTHONPATH": str(ROOT),
+    }
     options = [f"--home={root}", f"--port={free_port()}", "--form=people"]
     demo = subprocess.Popen(
         [sys.executable, "-m", "portal", "demo", *options, *(["--only=slurm"] * only_slurm)],
@@ -247,10 +253,5 @@ def started(only_slurm: bool) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.close()
-        demo.terminate()
-        try:
-            demo.wait(60)
-        except subprocess.TimeoutExpired:
-            demo.kill()
-            demo.wait()
+        end_child(demo, 60)
         shutil.rmtree(root, ignore_errors=True)

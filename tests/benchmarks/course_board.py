@@ -12,8 +12,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from playwright.sync_api import sync_playwright
-
 from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.models.course.live import Presence
 from portal.models.session.session import SessionRecord, SessionState
@@ -21,9 +19,9 @@ from portal.slurm import parse
 from portal.store import Store
 
 from .cluster import NotMeasured
-from .page import FLAGS, PROGRAM, hubs_own
+from .page import PROGRAM, opened
 from .report import Row
-from .synthetic_service import ADMIN_TOKEN, Service, synthetic_service
+from .synthetic_service import Service, synthetic_service
 
 NUMBER, WATCHERS, VISITS = 300, 50, 5
 NAME, TEACHER = "bench", "grace"
@@ -75,13 +73,8 @@ async def _course(service: Service) -> None:
         begins=today - datetime.timedelta(days=1),
         ends=today + datetime.timedelta(days=1),
     )
-    kept = KeptCourse(
-        course=course,
-        state=CourseState.APPROVED,
-        created_by=TEACHER,
-        created_at=now,
-        changed_at=now,
-    )
+    times = dict.fromkeys(("created_at", "changed_at"), now)
+    kept = KeptCourse(course=course, state=CourseState.APPROVED, created_by=TEACHER, **times)
     members = [CourseMember(course=NAME, person=TEACHER, role=Role.INSTRUCTOR)]
     members += [CourseMember(course=NAME, person=student, role=Role.STUDENT) for student in people]
     store = Store(url=service.database)
@@ -102,29 +95,16 @@ async def _course(service: Service) -> None:
             nodes=job.nodes,
         )
         await store.sessions.save(record)
-        seen = Presence(
-            course=NAME,
-            person=person,
-            session_id=record.id,
-            seen_at=now,
-            opened_at=now,
-            last_activity=now,
-            notebooks=("lesson/1-gradients.ipynb",),
-        )
+        moments = dict.fromkeys(("seen_at", "opened_at", "last_activity"), now)
+        whose = {"course": NAME, "person": person, "session_id": record.id}
+        seen = Presence(**whose, **moments, notebooks=("lesson/1-gradients.ipynb",))
         await store.presence.tell(seen)
     await store.close()
 
 
 def _visit(service: Service) -> tuple[float, float]:
     """Return the milliseconds from the navigation to the first paint and to the last full tile."""
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=PROGRAM, args=FLAGS)
-        page = browser.new_page(
-            viewport={"width": 1400, "height": 900},
-            extra_http_headers={"Authorization": f"token {ADMIN_TOKEN}"},
-        )
-        page.route("**/hub/static/**", hubs_own)
-        page.goto(f"{service.url}courses/{NAME}/board")
+    with opened(f"{service.url}courses/{NAME}/board") as page:
         for _ in range(300):
             marks: dict[str, Any] = page.evaluate(_MARKS)
             if marks["paint"] and marks["full"] == NUMBER:
@@ -132,7 +112,6 @@ def _visit(service: Service) -> tuple[float, float]:
             page.wait_for_timeout(20)
         else:
             raise NotMeasured(f"{marks['full']} of {NUMBER} tiles have words")
-        browser.close()
     return marks["paint"], marks["at"]
 
 

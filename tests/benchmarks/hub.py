@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from portal.demo.daemons.process import prefer
+from portal.demo.daemons.process import end_child, prefer
 
 from .cluster import HERE, PARTITION, ROOT, Cluster, NotMeasured, free_port, wait_for
 
@@ -167,12 +167,7 @@ class BenchHub:
 
     def stop(self) -> None:
         """Stop the Hub and its proxy."""
-        self.process.terminate()
-        try:
-            self.process.wait(15)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end_child(self.process, 15)
 
     def _serves(self) -> bool:
         try:

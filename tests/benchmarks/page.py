@@ -3,13 +3,15 @@ scrolling, and cost of a refresh. All figures are from the browser's performance
 
 from __future__ import annotations
 
+import contextlib
 import mimetypes
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jupyterhub._data import DATA_FILES_PATH
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 from tests.support.pages.chromium import PROGRAM
 
@@ -97,14 +99,7 @@ def visit(service: Service, watch: float) -> dict[str, float]:
     Return times in milliseconds: ``grid`` from the board's arrival to the painted grid, ``open``
     from the navigation to it. Raises NotMeasured if the grid does not appear.
     """
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=PROGRAM, args=FLAGS)
-        page = browser.new_page(
-            viewport={"width": 1400, "height": 900},
-            extra_http_headers={"Authorization": f"token {ADMIN_TOKEN}"},
-        )
-        page.route("**/hub/static/**", hubs_own)
-        page.goto(service.url)
+    with opened(service.url) as page:
         # wait_for_function() uses eval, which the page's policy forbids.
         for _ in range(600):
             marks = page.evaluate(_MARKS)
@@ -117,7 +112,6 @@ def visit(service: Service, watch: float) -> dict[str, float]:
         idle = page.evaluate(_SCROLL, 0)
         scroll = page.evaluate(_SCROLL, 1)
         tasks = page.evaluate(_TASKS, watch * 1000)
-        browser.close()
     if marks["cells"] != 8 * NODES:
         raise NotMeasured(f"{marks['cells']} GPUs stand on the page")
     return {
@@ -128,6 +122,21 @@ def visit(service: Service, watch: float) -> dict[str, float]:
         "idle_frames": len(idle["gaps"]) / 2,
         "longest_task": max(tasks, default=0.0),
     }
+
+
+@contextlib.contextmanager
+def opened(address: str) -> Iterator[Page]:
+    """Open a page of the service as an admin, in a browser that lives while the block runs."""
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=PROGRAM, args=FLAGS)
+        page = browser.new_page(
+            viewport={"width": 1400, "height": 900},
+            extra_http_headers={"Authorization": f"token {ADMIN_TOKEN}"},
+        )
+        page.route("**/hub/static/**", hubs_own)
+        page.goto(address)
+        yield page
+        browser.close()
 
 
 def hubs_own(route: Any) -> None:

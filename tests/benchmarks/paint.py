@@ -4,7 +4,6 @@ server started by hand and opened in the same browser."""
 from __future__ import annotations
 
 import re
-import statistics
 import time
 from typing import Any
 
@@ -13,17 +12,15 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.support.demo.hub_client import PASSWORD, Person
 
 from .cluster import Cluster, NotMeasured
-from .lab import ENVIRONMENT, PATIENCE, RESOURCES, WHO, server_by_hand, wait_for_none
+from .lab import ENVIRONMENT, PATIENCE, RESOURCES, WHO, compared, server_by_hand, wait_for_none
 from .page import FLAGS, PROGRAM
 from .report import Row
 
-TIMES = 5
 WHAT = "One JupyterLab session in the container: click to usable Lab in Chromium"
-_MOST = (1.1, 0.5)  # times the peer, plus seconds
 
 
 def measure(cluster: Cluster) -> list[Row]:
-    """Return the row; the two take turns, after one start each to warm the machine's caches.
+    """Return the row.
 
     The browser's own cache is empty each time, for both: by hand, each server has a URL that no
     browser has seen.
@@ -33,28 +30,14 @@ def measure(cluster: Cluster) -> list[Row]:
     person = Person(str(cluster.state["url"]), WHO)
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=PROGRAM, args=FLAGS)
-        by_hand(cluster, browser)
-        through_portal(cluster, browser, person)
-        hand, ours = [], []
-        for _ in range(TIMES):
-            hand.append(by_hand(cluster, browser))
-            ours.append(through_portal(cluster, browser, person))
-        browser.close()
-    print("  by hand: " + ", ".join(f"{seconds:.2f}" for seconds in hand) + " s")
-    print("  portal: " + ", ".join(f"{seconds:.2f}" for seconds in ours) + " s", flush=True)
-    value, peer = statistics.median(ours), statistics.median(hand)
-    return [
-        Row(
+        row = compared(
             WHAT,
-            value,
-            "s",
-            "sbatch by hand",
-            peer,
-            None,
-            "at most peer + 10 % + 0.5 s",
-            value <= _MOST[0] * peer + _MOST[1],
+            lambda: by_hand(cluster, browser),
+            lambda: through_portal(cluster, browser, person),
+            percent=10,
         )
-    ]
+        browser.close()
+    return [row]
 
 
 def by_hand(cluster: Cluster, browser: Browser) -> float:

@@ -376,12 +376,18 @@ def synthetic(
             process.communicate()
 
 
-def main() -> None:
-    """Run the generator: a step per line of standard input, or every ``--interval`` seconds."""
-    parser = argparse.ArgumentParser(description="Write a synthetic cluster's texts.")
+def size_parser(description: str) -> argparse.ArgumentParser:
+    """Return a parser with the options for the size of a cluster and the churn of its jobs."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--churn", type=float, default=0.01)
+    return parser
+
+
+def main() -> None:
+    """Run the generator: a step per line of standard input, or every ``--interval`` seconds."""
+    parser = size_parser("Write a synthetic cluster's texts.")
     parser.add_argument("--interval", type=float)
     parser.add_argument("--place", type=Path, required=True)
     args = parser.parse_args()

@@ -9,9 +9,7 @@ A browser sends it as a header with every request. ``USER/SERVER-token`` is a se
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import http.server
 import json
 import os
 import secrets
@@ -19,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -29,12 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import end_child
 from portal.models import scope
 from portal.models.session.session import SessionRecord, SessionState
 from portal.slurm import parse
 from portal.store import Store
+from tests.support.servers.quiet_http import QuietHandler, serving
 
-from .synthetic import ROOT, synthetic
+from .synthetic import ROOT, size_parser, synthetic
 
 PREFIX = "/services/portal/"
 ADMIN_TOKEN = "admin-token"
@@ -144,12 +143,7 @@ def synthetic_service(
             _wait(service, process)
             yield service
         finally:
-            process.terminate()
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_child(process, 15)
 
 
 def _variables(address: str, hub: str) -> dict[str, str]:
@@ -230,7 +224,7 @@ def _wait(service: Service, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError("the service has no view of the cluster after 120 s")
 
 
-class _Hub(http.server.BaseHTTPRequestHandler):
+class _Hub(QuietHandler):
     """Handler of a service's only request to the Hub: the user of a token."""
 
     protocol_version = "HTTP/1.1"
@@ -251,34 +245,18 @@ class _Hub(http.server.BaseHTTPRequestHandler):
         self._answer(200, model)
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
-        content = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Log nothing."""
+        self.send_whole(status, json.dumps(body).encode())
 
 
 @contextlib.contextmanager
 def _hub() -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with serving(_Hub) as server:
         yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def main() -> None:
     """Run until Ctrl-C."""
-    parser = argparse.ArgumentParser(description="The service on a synthetic cluster.")
-    parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--jobs", type=int, default=10_000)
-    parser.add_argument("--churn", type=float, default=0.01)
+    parser = size_parser("The service on a synthetic cluster.")
     parser.add_argument("--interval", type=float, default=5.0)
     parser.add_argument("--telemetry", choices=("none", "simulated"), default="none")
     parser.add_argument("--port", type=int, default=0)

@@ -19,20 +19,9 @@ from sign_in import sign_in
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_core_python.sync_playwright")
 expect = playwright.expect
+pytestmark = pytest.mark.usefixtures("unharmed")
 
 PORTAL = "/services/portal/"
-
-
-@pytest.fixture
-def page(page: Any) -> Iterator[Any]:
-    """The page of conftest.py; what its Content-Security-Policy blocks fails the test."""
-    page.on(
-        "console",
-        lambda said: (
-            page.errors.append(said.text) if "Content Security Policy" in said.text else None
-        ),
-    )
-    yield page
 
 
 @pytest.fixture

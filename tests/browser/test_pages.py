@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 from chromium import SOON
-from looks import check
+from in_sight import SCREEN, out_of_sight
+from looks import PICTURES, check
+from sign_in import send_form
 
 from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import end_child
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_core_python.sync_playwright")
@@ -57,20 +60,13 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 time.sleep(0.1)
         yield address
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_child(process, 20)
         log.close()
 
 
 def log_in(page: playwright.Page, hub: str, name: str, to: str = "spawn") -> None:
     page.goto(f"{hub}login?next=/hub/{to}")
-    page.get_by_label("User name").fill(name)
-    page.get_by_label("Password", exact=True).fill("portal-demo")
-    page.get_by_role("button", name="Sign in").click()
+    send_form(page, name)
     page.wait_for_url(f"**/hub/{to}*")
 
 
@@ -83,9 +79,7 @@ def test_sign_in(page, hub):
     page.goto(f"{hub}login")
     assert "LDAP" in page.locator("#login-hint").inner_text()
     check(page, "login")
-    page.get_by_label("User name").fill("ada")
-    page.get_by_label("Password", exact=True).fill("wrong")
-    page.get_by_role("button", name="Sign in").click()
+    send_form(page, "ada", "wrong")
     page.get_by_role("alert").wait_for()
     assert "Invalid username or password" in page.get_by_role("alert").inner_text()
     assert page.get_by_label("User name").input_value() == "ada"
@@ -120,9 +114,13 @@ def test_launch_form_offers_what_fits_together(page, hub):
 
 
 def test_many_environments_are_searched(page, hub):
+    page.set_viewport_size(SCREEN)
     log_in(page, hub, "many")
     cards = page.locator("#launch-cards > .portal-card:visible")
-    assert cards.count() == 12
+    assert cards.count() == 6
+    page.screenshot(path=PICTURES / "first-screen-launch-many.png")
+    parts = ("#launch-search", "#launch-all", "label[for=launch-gpus-0]", "#launch-gpu-type")
+    assert out_of_sight(page, (*parts, "#launch-time", "#start")) == []
     # What one likes and used last stands first.
     names = cards.locator(".portal-card-title").all_inner_texts()
     assert names[:3] == ["Environment 150", "Environment 7", "Environment 0"]
@@ -153,9 +151,7 @@ def test_many_environments_are_searched(page, hub):
 def test_a_link_prefills_the_form_and_starts_nothing(page, hub):
     wanted = "#environment=slow&gpus=2&gpu_type=t4&time=4:00:00&partition=gpu&cpus=6&memory=9G"
     page.goto(f"{hub}spawn{wanted}")
-    page.get_by_label("User name").fill("linked")
-    page.get_by_label("Password", exact=True).fill("portal-demo")
-    page.get_by_role("button", name="Sign in").click()
+    send_form(page, "linked")
     page.wait_for_url("**/hub/spawn*")
     assert page.locator("#launch-summary").inner_text() == (
         f"JupyterLab in Scientific Python on 2 {TIMES} t4 (simulated), 6 CPUs, 9 GB for 4 hours"

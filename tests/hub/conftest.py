@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hub_client import Person
+from hub_client import Person, without_session
 from jobs import nothing_left
 
 
@@ -24,21 +24,19 @@ def person(demo: Any) -> Callable[[str], Person]:
     return log_in
 
 
+def _without_jobs(demo: Any, person: Person) -> Iterator[Person]:
+    for free in without_session(person):
+        nothing_left(demo, person.name)
+        yield free
+
+
 @pytest.fixture
 def ada(demo: Any, person: Callable[[str], Person]) -> Iterator[Person]:
     """Ada, with no session before and after."""
-    someone = person("ada")
-    someone.stop()
-    nothing_left(demo, "ada")
-    yield someone
-    someone.stop()
+    yield from _without_jobs(demo, person("ada"))
 
 
 @pytest.fixture
 def barbara(demo: Any, person: Callable[[str], Person]) -> Iterator[Person]:
     """Barbara, with no session before and after."""
-    someone = person("barbara")
-    someone.stop()
-    nothing_left(demo, "barbara")
-    yield someone
-    someone.stop()
+    yield from _without_jobs(demo, person("barbara"))

@@ -76,6 +76,21 @@ def ask(get: Awaitable[Any]) -> asyncio.Task[Any]:
     return asyncio.get_running_loop().create_task(wait())
 
 
+async def under_way(question: Question) -> tuple[SharedAnswer[int], asyncio.Task[Any]]:
+    """An answer that is asked for, and who waits for it."""
+    answer = SharedAnswer(question, ttl=LONG)
+    waiting = ask(answer.get())
+    await turns()
+    return answer, waiting
+
+
+async def changed_meanwhile(question: Question) -> tuple[SharedAnswer[int], asyncio.Task[Any]]:
+    """An answer that has changed since it was asked for, and who waits for it."""
+    answer, before = await under_way(question)
+    answer.invalidate()
+    return answer, before
+
+
 @asynccontextmanager
 async def soon() -> AsyncIterator[None]:
     """Fail where what is inside hangs."""
@@ -273,9 +288,7 @@ async def test_an_answer_from_a_moment_on(clock: Clock) -> None:
 
 async def test_those_who_want_a_later_one_share_the_question_after_it(clock: Clock) -> None:
     question = Question(held=True)
-    answer = SharedAnswer(question, ttl=LONG)
-    first = ask(answer.get())
-    await turns()
+    answer, first = await under_way(question)
     clock.now += 1
     later = [ask(answer.get(newer_than=clock.now)) for _ in range(20)]
     also = ask(answer.get(newer_than=1000.0))
@@ -525,10 +538,7 @@ async def test_after_a_change_the_last_answer_stays_through_an_error() -> None:
 
 async def test_a_change_while_it_is_asked_has_the_next_caller_ask_at_once() -> None:
     question = Question(held=True)
-    answer = SharedAnswer(question, ttl=LONG)
-    before = ask(answer.get())
-    await turns()
-    answer.invalidate()
+    answer, before = await changed_meanwhile(question)
     assert not answer.under_way
     after = ask(answer.get())
     await turns()
@@ -542,10 +552,7 @@ async def test_a_change_while_it_is_asked_has_the_next_caller_ask_at_once() -> N
 
 async def test_an_answer_from_before_a_change_is_better_than_none_and_never_fresh() -> None:
     question = Question(held=True)
-    answer = SharedAnswer(question, ttl=LONG)
-    before = ask(answer.get())
-    await turns()
-    answer.invalidate()
+    answer, before = await changed_meanwhile(question)
     await question.end(1)
     assert (await before, answer.last) == (1, 1)
     question.held, question.error = False, AWAY
@@ -582,10 +589,7 @@ async def test_after_two_changes_an_older_answer_never_takes_the_place_of_a_newe
 
 async def test_an_error_from_before_a_change_says_nothing() -> None:
     question = Question(held=True)
-    answer = SharedAnswer(question, ttl=LONG)
-    before = ask(answer.get())
-    await turns()
-    answer.invalidate()
+    answer, before = await changed_meanwhile(question)
     await question.end(1, AWAY)
     with pytest.raises(StoreUnavailable):
         await before

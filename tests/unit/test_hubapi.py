@@ -15,18 +15,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from portal.errors import (
-    ConfigurationError,
-    Conflict,
-    HubUnavailable,
-    InvalidRequest,
-    NotAllowed,
-    NotFound,
-    PortalError,
-    SlurmUnavailable,
-    TooManyRequests,
-    Unavailable,
-)
+from portal import errors
 from portal.hubapi import HubApi, header_of
 
 RUNNING = (200, {"ready": True, "pending": None})
@@ -80,25 +69,22 @@ async def hub() -> AsyncIterator[SmallHub]:
 
 
 @pytest.mark.parametrize(
-    ("user", "server", "path"),
+    ("server", "path"),
     [
-        ("ada", "", "/hub/api/users/ada/server"),
-        ("ada", "big", "/hub/api/users/ada/servers/big"),
-        ("a/../b?x", "s/#1", "/hub/api/users/a%2F..%2Fb%3Fx/servers/s%2F%231"),
-        ("jürgen", "", "/hub/api/users/j%C3%BCrgen/server"),
+        (("ada", ""), "ada/server"),
+        (("ada", "big"), "ada/servers/big"),
+        (("a/../b?x", "s/#1"), "a%2F..%2Fb%3Fx/servers/s%2F%231"),
+        (("jürgen", ""), "j%C3%BCrgen/server"),
     ],
 )
 async def test_a_stop_asks_for_exactly_this_server(
-    hub: SmallHub, user: str, server: str, path: str
+    hub: SmallHub, server: tuple[str, str], path: str
 ) -> None:
     for answer in ((204, ""), (202, "")):
         hub.answers["DELETE"] = answer
-        await hub.api().stop_server(user, server, on_behalf_of="grace")
-    assert [(method, asked) for method, asked, _ in hub.asked] == [
-        ("GET", path),
-        ("DELETE", path),
-        ("GET", path),
-        ("DELETE", path),
+        await hub.api().stop_server(*server, on_behalf_of="grace")
+    assert [asked[:2] for asked in hub.asked] == [
+        (method, f"/hub/api/users/{path}") for method in ("GET", "DELETE") * 2
     ]
     headers = hub.asked[1][2]
     assert headers["X-Portal-For"] == "grace"
@@ -116,15 +102,15 @@ def test_a_name_cannot_become_a_header(name: str) -> None:
 @pytest.mark.parametrize(
     ("method", "answer", "error", "words"),
     [
-        ("GET", (404, {"status": 404, "message": "x"}), NotFound, "no such server"),
-        ("GET", (200, {"ready": False, "pending": None}), NotFound, "runs no such server"),
-        ("GET", (403, {"message": "x"}), ConfigurationError, "'read:servers'"),
-        ("DELETE", (403, {"message": "x"}), ConfigurationError, "'delete:servers'"),
-        ("DELETE", (404, "<html>"), NotFound, "no such server"),
-        ("DELETE", (400, {"message": "being\nrenamed"}), Conflict, "being renamed"),
-        ("DELETE", (500, "<html>"), Unavailable, "could not do it: Internal Server Error"),
-        ("DELETE", (503, {"message": "Slurm does not answer."}), Unavailable, "Slurm does not"),
-        ("DELETE", (502, ""), HubUnavailable, "Try again"),
+        ("GET", (404, {"status": 404, "message": "x"}), errors.NotFound, "no such server"),
+        ("GET", (200, {"ready": False, "pending": None}), errors.NotFound, "runs no such server"),
+        ("GET", (403, {"message": "x"}), errors.ConfigurationError, "'read:servers'"),
+        ("DELETE", (403, {"message": "x"}), errors.ConfigurationError, "'delete:servers'"),
+        ("DELETE", (404, "<html>"), errors.NotFound, "no such server"),
+        ("DELETE", (400, {"message": "being\nrenamed"}), errors.Conflict, "being renamed"),
+        ("DELETE", (500, "<html>"), errors.Unavailable, "could not do it: Internal Server Error"),
+        ("DELETE", (503, {"message": "Slurm is away."}), errors.Unavailable, "Slurm is away"),
+        ("DELETE", (502, ""), errors.HubUnavailable, "Try again"),
     ],
 )
 async def test_answers_in_words(
@@ -143,10 +129,10 @@ async def test_a_server_that_still_starts_can_be_stopped(hub: SmallHub) -> None:
 
 async def test_no_answer(hub: SmallHub) -> None:
     hub.answers["GET"] = (None, "")
-    with pytest.raises(HubUnavailable):
+    with pytest.raises(errors.HubUnavailable):
         await hub.api(timeout=0.2).stop_server("ada", "", on_behalf_of="grace")
     await hub.stop()
-    with pytest.raises(HubUnavailable):
+    with pytest.raises(errors.HubUnavailable):
         await hub.api(timeout=2).stop_server("ada", "", on_behalf_of="grace")
 
 
@@ -163,7 +149,8 @@ async def test_internal_ssl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     tls.load_cert_chain(server["files"]["cert"], server["files"]["key"])
     hub = SmallHub(tls)
     try:
-        with pytest.raises(HubUnavailable):  # no certificate, and no reason to trust this Hub
+        # No certificate, and no reason to trust this Hub.
+        with pytest.raises(errors.HubUnavailable):
             await hub.api().stop_server("ada", "", on_behalf_of="grace")
         monkeypatch.setenv("JUPYTERHUB_SSL_KEYFILE", str(client["files"]["key"]))
         monkeypatch.setenv("JUPYTERHUB_SSL_CERTFILE", str(client["files"]["cert"]))
@@ -193,11 +180,11 @@ async def test_a_start_sends_the_options(hub: SmallHub) -> None:
 @pytest.mark.parametrize(
     ("code", "reason", "kind"),
     [
-        (400, "invalid_request", InvalidRequest),
-        (403, "not_allowed", NotAllowed),
-        (503, "slurm_unavailable", SlurmUnavailable),
-        (400, "ada:tensorboard is already running", Conflict),
-        (403, "Action is not authorized", ConfigurationError),
+        (400, "invalid_request", errors.InvalidRequest),
+        (403, "not_allowed", errors.NotAllowed),
+        (503, "slurm_unavailable", errors.SlurmUnavailable),
+        (400, "ada:tensorboard is already running", errors.Conflict),
+        (403, "Action is not authorized", errors.ConfigurationError),
     ],
 )
 async def test_a_launch_is_refused_in_its_own_words(
@@ -207,14 +194,14 @@ async def test_a_launch_is_refused_in_its_own_words(
     hub.answers["POST"] = ((code, reason), {"status": code, "message": "Why it is not possible."})
     with pytest.raises(kind) as caught:
         await hub.api().start_server("ada", "tensorboard", {})
-    if kind not in (Conflict, ConfigurationError):
+    if kind not in (errors.Conflict, errors.ConfigurationError):
         assert str(caught.value) == "Why it is not possible."
 
 
 async def test_what_runs_is_not_started_again(hub: SmallHub) -> None:
     for model in ({"ready": True}, {"ready": False, "pending": "stop"}):
         hub.answers["GET"] = (200, model)
-        with pytest.raises(Conflict, match="It runs already"):
+        with pytest.raises(errors.Conflict, match="It runs already"):
             await hub.api().start_server("ada", "tensorboard", {})
     assert {method for method, _, _ in hub.asked} == {"GET"}
 
@@ -237,10 +224,10 @@ async def test_shares_of_a_course(hub: SmallHub) -> None:
         ("GET", path),
     ]
     hub.answers["PUT"] = ((403, "not_allowed"), {"message": "'b' is not allowed to help 'ada'."})
-    with pytest.raises(NotAllowed, match="is not allowed to help"):
+    with pytest.raises(errors.NotAllowed, match="is not allowed to help"):
         await api.share("ada", "course-deep", "b")
     hub.answers["DELETE"] = ((404, "not_found"), {"message": "There is no such session."})
-    with pytest.raises(NotFound):
+    with pytest.raises(errors.NotFound):
         await api.unshare("ada", "course-deep", "b")
 
 
@@ -271,9 +258,9 @@ async def test_the_hub_says_when_to_come_again(
     hub.answers["POST"] = (status, {"message": "Too many users trying to log in right now."})
     if header:
         hub.headers["Retry-After"] = header
-    with pytest.raises(PortalError) as caught:
+    with pytest.raises(errors.PortalError) as caught:
         await hub.api().begin_server("ada", "course-deep", {})
-    assert isinstance(caught.value, TooManyRequests if status == 429 else Unavailable)
+    assert isinstance(caught.value, errors.TooManyRequests if status == 429 else errors.Unavailable)
     assert caught.value.details.get("retry_after") == seconds
 
 
@@ -303,12 +290,12 @@ async def test_the_named_servers_of_a_person(hub: SmallHub) -> None:
     assert await hub.api().named_servers("a da") == {"big": "Big <b>one</b>", "plain": "plain"}
     assert hub.asked[-1][1] == "/hub/api/users/a%20da?include_stopped_servers=1"
     hub.answers["GET"] = (404, "")
-    with pytest.raises(NotFound):
+    with pytest.raises(errors.NotFound):
         await hub.api().named_servers("nobody")
 
 
 async def test_the_name_of_a_server_is_removed_only_where_it_does_not_run(hub: SmallHub) -> None:
-    with pytest.raises(Conflict, match="Stop it"):
+    with pytest.raises(errors.Conflict, match="Stop it"):
         await hub.api().remove_server("ada", "big", on_behalf_of="ada")
     assert [method for method, *_ in hub.asked] == ["GET"]
     hub.answers["GET"] = (200, {"ready": False, "pending": None})

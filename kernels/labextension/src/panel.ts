@@ -117,20 +117,8 @@ export class Panel {
       percent,
       reading => `${percent(reading?.busy ?? null)} busy`
     );
-    const gpuMemory = this._meter(
-      'GPU memory',
-      reading => reading.gpuMemory,
-      reading => reading.gpuMemoryTotal,
-      edge => memory(edge, null),
-      reading => memory(reading?.gpuMemory ?? null, reading?.gpuMemoryTotal ?? null)
-    );
-    const host = this._meter(
-      'Memory',
-      reading => reading.memory,
-      reading => reading.memoryLimit,
-      edge => memory(edge, null),
-      reading => memory(reading?.memory ?? null, reading?.memoryLimit ?? null)
-    );
+    const gpuMemory = this._memoryMeter('GPU memory', 'gpuMemory', 'gpuMemoryTotal');
+    const host = this._memoryMeter('Memory', 'memory', 'memoryLimit');
     const each = element('ul', '', 'portal-Gpus');
     box.append(busy, gpuMemory, each, host);
     this._draw.push(({ situation, reading }) => {
@@ -145,6 +133,20 @@ export class Panel {
       );
     });
     return box;
+  }
+
+  private _memoryMeter(
+    name: string,
+    used: 'gpuMemory' | 'memory',
+    total: 'gpuMemoryTotal' | 'memoryLimit'
+  ): HTMLElement {
+    return this._meter(
+      name,
+      reading => reading[used],
+      reading => reading[total],
+      edge => memory(edge, null),
+      reading => memory(reading?.[used] ?? null, reading?.[total] ?? null)
+    );
   }
 
   /** A value now and in the last hour. */

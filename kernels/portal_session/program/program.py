@@ -22,6 +22,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..logged_program import start_logged
+
 PATH = "portal/program/"  # below the server's base_url
 _PATIENCE = 5.0  # seconds from SIGTERM to SIGKILL
 _LISTENS = "0A"  # /proc/net/tcp, in proc(5)
@@ -80,16 +82,7 @@ class Program:
         argv = [_filled(word, values) for word in self._argv]
         with self._log.open("ab") as log:
             try:
-                # In a session of its own: an interrupt of the server must not reach it.
-                self._process = subprocess.Popen(
-                    argv,
-                    cwd=self._folder,
-                    env=self._environ,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
+                self._process = start_logged(argv, self._folder, self._environ, log)
             except OSError as error:
                 log.write(f"{argv[0]}: {error.strerror}\n".encode())
 

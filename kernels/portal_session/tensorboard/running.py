@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..logged_program import start_logged
 from . import record
 from .folders import FolderRefused, resolve, roots_of
 from .runtime import PATH, Place, Runtime
@@ -158,15 +159,7 @@ class TensorBoards:
         # working directory is on its search path, but empty and private to the user.
         argv = [sys.executable, "-m", "portal_session.tensorboard.program", "--logdir", logdir]
         with place.log.open("wb") as log:
-            self._processes[place.number] = subprocess.Popen(
-                argv,
-                cwd=place.path,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            self._processes[place.number] = start_logged(argv, place.path, environ, log)
 
     def _place(self, number: int) -> Place | None:
         path = self._runtime.path / str(number)

@@ -20,12 +20,12 @@ from portal.models.catalog.image_job import LIVE, BuildResult, Work, WorkState
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.store import Store
 
-from .ages import Ages
-from .failure_reason import End
-from .job_monitor import MAX_LOG, Look
+from .failure_reason import End, end_of_refusal
+from .job_monitor import Look
 from .pulling import Pulling
 from .settings import WorkshopSettings
 from .submitting import Submitter, new_nonce
+from .work_queue import WorkQueue
 
 
 class _Wanted(NamedTuple):
@@ -37,21 +37,17 @@ class _Wanted(NamedTuple):
     image: Path
 
 
-class BuildQueue:
-    """Queue of one workshop's builds, under the workshop's settings."""
+class BuildQueue(WorkQueue[Build]):
+    """Queue of one workshop's builds."""
+
+    work = Work.BUILD
+    shown = (*WorkQueue.shown, "share")
 
     def __init__(
-        self,
-        settings: WorkshopSettings,
-        store: Store,
-        jobs: Submitter,
-        pulling: Pulling,
+        self, settings: WorkshopSettings, store: Store, jobs: Submitter, pulling: Pulling
     ) -> None:
-        self._settings, self._store, self._jobs = settings, store, jobs
+        super().__init__(settings, store, jobs, store.builds)
         self._pulling = pulling
-        self._ages = Ages()
-        self._one = asyncio.Lock()  # serialises adding, which looks for existing builds first
-        self._cancelled: dict[int, str] = {}  # id -> who is cancelling it
 
     async def add(self, version: EnvironmentVersion, asker: str) -> Build:
         """See Workshop.build."""
@@ -93,19 +89,6 @@ class BuildQueue:
             message="",
             build_id=build.id,
         )
-
-    async def cancel(self, id: int, by: str) -> Build:
-        """See Workshop.cancel_build."""
-        build = await self._store.builds.get(id)
-        if build.state not in LIVE:
-            raise Conflict(f"Build {id} has already finished.")
-        self._cancelled[id] = by
-        try:
-            if build.job_id:
-                await self._jobs.drop(build.job_id)
-            return await self._over(build, End(WorkState.CANCELLED, f"Cancelled by {by}."))
-        finally:
-            self._cancelled.pop(id, None)
 
     async def turn(self, live: Sequence[Build], snapshot: ClusterSnapshot) -> None:
         """Update running builds, then submit queued ones while there is room."""
@@ -208,49 +191,14 @@ class BuildQueue:
         except SlurmUnavailable as error:
             await self._store.builds.change(build.id, message=error.message)
             return
-        except SlurmRefused as error:
-            refused = f"Slurm refused the job: {error.message}"
-            await self._over(build, End(WorkState.UNKNOWN, refused))
-            return
-        except ValidationError as error:
-            wrong = f"c.Images.resources: {error.errors()[0]['msg']}"
-            await self._over(build, End(WorkState.UNKNOWN, wrong))
+        except (SlurmRefused, ValidationError) as error:
+            await self._over(build, end_of_refusal(error, Work.BUILD))
             return
         except PortalError as error:
             await self._over(build, End(WorkState.FAILED, error.message))
             return
         save = self._store.builds.change(build.id, job_id=job_id, message="")
         await self._jobs.saved(job_id, "", save)
-
-    async def _looked(self, build: Build, snapshot: ClusterSnapshot) -> Build:
-        follower = self._jobs.follower(Work.BUILD, build)
-        look = await follower.look(build.job_id, self._jobs.cluster, snapshot)
-        if build.id in self._cancelled:
-            return build
-        if look.end is not None:
-            return await self._over(build, look.end, look)
-        late = self._ages.of(build.id, build.asked_at) > self._settings.queue_patience
-        if look.state is WorkState.WAITING and late:
-            await self._jobs.drop(build.job_id)
-            reason = (
-                "The job waited too long in the queue and was cancelled "
-                f"(c.Workshop.queue_patience). {look.message}"
-            )
-            return await self._over(build, End(WorkState.UNKNOWN, reason))
-        if follower.size > MAX_LOG:
-            await self._jobs.drop(build.job_id)
-            reason = f"The log is larger than {MAX_LOG // 2**20} MiB."
-            return await self._over(build, End(WorkState.FAILED, reason))
-        seen = {
-            "state": look.state,
-            "step": look.step,
-            "message": look.message,
-            "share": look.share,
-            "started_at": look.started_at,
-        }
-        if any(getattr(build, name) != value for name, value in seen.items()):
-            return await self._store.builds.change(build.id, **seen)
-        return build
 
     async def _over(self, build: Build, end: End, look: Look | None = None) -> Build:
         """Record how a build ended. The workshop updates the versions."""

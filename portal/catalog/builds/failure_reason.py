@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pydantic import ValidationError
+
+from portal.errors import SlurmRefused
 from portal.models.catalog.image_job import Work, WorkState
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.resources import time_text
@@ -30,6 +33,13 @@ _NO_VERDICT = {
     JobState.RECONFIG_FAIL: "Slurm could not launch the job{where}.",
     JobState.UNKNOWN: "The job is unknown to slurmctld and to Slurm's accounting.",
 }
+
+
+def end_of_refusal(error: SlurmRefused | ValidationError, work: Work) -> End:
+    """Return the End of a build or test whose job Slurm, or the check of its resources, refused."""
+    if isinstance(error, SlurmRefused):
+        return End(WorkState.UNKNOWN, f"Slurm refused the job: {error.message}")
+    return End(WorkState.UNKNOWN, f"{_SETTING[work]}: {error.errors()[0]['msg']}")
 
 
 def end_of(job: Job, work: Work) -> End:

@@ -101,6 +101,19 @@ class Follower:
             step, message, share = self.last.step, self.last.message, self.last.share
         return Look(WorkState.RUNNING, step[:63], clean(message)[:2000], share, self.started_at)
 
+    def given_up(self, look: Look, late: bool) -> End | None:
+        """Return the end of a job that is to be cancelled: it waits although it is ``late``, or
+        its log is too large. None for all others."""
+        if look.state is WorkState.WAITING and late:
+            return End(
+                WorkState.UNKNOWN,
+                "The job waited too long in the queue and was cancelled "
+                f"(c.Workshop.queue_patience). {look.message}",
+            )
+        if self.size > MAX_LOG:
+            return End(WorkState.FAILED, f"The log is larger than {MAX_LOG // 2**20} MiB.")
+        return None
+
     async def _over(self, job: Job) -> Look:
         """Return the end of a job, but give its last log lines time to arrive."""
         await asyncio.to_thread(self.read)

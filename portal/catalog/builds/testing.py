@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from portal.errors import Conflict, InvalidRequest, NotFound, SlurmRefused, SlurmUnavailable
+from portal.errors import InvalidRequest, NotFound, SlurmRefused, SlurmUnavailable
 from portal.models.catalog.catalog import EnvironmentTest, Verdict
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import LIVE, TestResult, Work, WorkState
@@ -19,27 +19,26 @@ from portal.store import Store
 
 from ..availability import UNTYPED, Mark, changed, mark_of
 from ..files import EnvironmentCatalog
-from .ages import Ages
-from .failure_reason import End
-from .job_monitor import MAX_LOG, Look
+from .failure_reason import End, end_of_refusal
+from .job_monitor import Look
 from .settings import WorkshopSettings
 from .submitting import Submitter, new_nonce
+from .work_queue import WorkQueue
 
 
-class TestQueue:
-    """Queue of one workshop's tests, under the workshop's settings."""
+class TestQueue(WorkQueue[EnvironmentTest]):
+    """Queue of one workshop's tests."""
 
     __test__ = False  # not a test of pytest's
+    work = Work.TEST
 
     def __init__(
         self, settings: WorkshopSettings, store: Store, catalog: EnvironmentCatalog, jobs: Submitter
     ) -> None:
-        self._settings, self._store, self._catalog, self._jobs = settings, store, catalog, jobs
-        self._ages = Ages()
-        self._one = asyncio.Lock()  # serialises adding, which looks for live tests first
+        super().__init__(settings, store, jobs, store.tests)
+        self._catalog = catalog
         self._environments: dict[int, Environment] = {}  # of tests that this process added
         self._marks: dict[int, Mark | None] = {}
-        self._cancelled: dict[int, str] = {}  # id -> who is cancelling it
 
     async def add(
         self,
@@ -75,19 +74,6 @@ class TestQueue:
                 self._environments[test.id] = environment
                 tests.append(test)
         return tests
-
-    async def cancel(self, id: int, by: str) -> EnvironmentTest:
-        """See Workshop.cancel_test."""
-        test = await self._store.tests.get(id)
-        if test.state not in LIVE:
-            raise Conflict(f"Test {id} has already finished.")
-        self._cancelled[id] = by
-        try:
-            if test.job_id:
-                await self._jobs.drop(test.job_id, await self._user(test))
-            return await self._over(test, End(WorkState.CANCELLED, f"Cancelled by {by}."))
-        finally:
-            self._cancelled.pop(id, None)
 
     async def turn(self, live: Sequence[EnvironmentTest], snapshot: ClusterSnapshot) -> None:
         """Update running tests, then submit queued ones while there is room."""
@@ -133,14 +119,8 @@ class TestQueue:
         try:
             resources = await self._jobs.placed(self._resources(test, user), snapshot, user)
             job_id = await self._jobs.submit(Work.TEST, test, job, resources, user)
-        except SlurmRefused as error:
-            await self._over(
-                test, End(WorkState.UNKNOWN, f"Slurm refused the job: {error.message}")
-            )
-            return False
-        except ValidationError as error:
-            wrong = f"c.Images.test_resources: {error.errors()[0]['msg']}"
-            await self._over(test, End(WorkState.UNKNOWN, wrong))
+        except (SlurmRefused, ValidationError) as error:
+            await self._over(test, end_of_refusal(error, Work.TEST))
             return False
         except SlurmUnavailable as error:
             await self._store.tests.change(test.id, message=error.message)
@@ -159,36 +139,6 @@ class TestQueue:
         if user:
             update |= {"account": None, "qos": None, "partition": None}
         return asked.model_copy(update=update)
-
-    async def _looked(self, test: EnvironmentTest, snapshot: ClusterSnapshot) -> EnvironmentTest:
-        follower = self._jobs.follower(Work.TEST, test)
-        look = await follower.look(test.job_id, self._jobs.cluster, snapshot)
-        if test.id in self._cancelled:
-            return test
-        if look.end is not None:
-            return await self._over(test, look.end, look)
-        late = self._ages.of(test.id, test.asked_at) > self._settings.queue_patience
-        if look.state is WorkState.WAITING and late:
-            await self._jobs.drop(test.job_id, await self._user(test))
-            return await self._over(
-                test,
-                End(
-                    WorkState.UNKNOWN,
-                    (
-                        "The job waited too long in the queue and was cancelled "
-                        f"(c.Workshop.queue_patience). {look.message}"
-                    ),
-                ),
-            )
-        if follower.size > MAX_LOG:
-            await self._jobs.drop(test.job_id, await self._user(test))
-            reason = f"The log is larger than {MAX_LOG // 2**20} MiB."
-            return await self._over(test, End(WorkState.FAILED, reason))
-        seen = {"state": look.state, "step": look.step, "message": look.message}
-        seen["started_at"] = look.started_at  # type: ignore[assignment]
-        if any(getattr(test, name) != value for name, value in seen.items()):
-            return await self._store.tests.change(test.id, **seen)
-        return test
 
     async def _over(
         self, test: EnvironmentTest, end: End, look: Look | None = None

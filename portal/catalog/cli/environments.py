@@ -8,7 +8,6 @@ from typing import Any
 from traitlets import Bool, List, Unicode
 
 from portal.command import CommandGroup, SiteCommand, flag, subcommands_of
-from portal.errors import InvalidRequest
 from portal.setting import setting
 
 from ..definitions.rules import CatalogRules
@@ -41,9 +40,7 @@ class CatalogCommand(SiteCommand):
     @property
     def path(self) -> Path:
         """Path named on the command line. Raises InvalidRequest."""
-        if len(self.extra_args) != 1:
-            raise InvalidRequest(f"Name {self.takes}: {self.name.replace('-', ' ')} PATH")
-        return Path(self.extra_args[0])
+        return Path(self.argument(f"Name {self.takes}", "PATH"))
 
 
 class ExportCommand(CatalogCommand):

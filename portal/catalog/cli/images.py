@@ -9,7 +9,7 @@ from typing import Any
 from traitlets import Bool, Float, List, Unicode
 
 from portal.command import CommandGroup, flag, subcommands_of
-from portal.errors import InvalidRequest, NotFound
+from portal.errors import NotFound
 from portal.images.settings import Images
 from portal.models.catalog.image_job import WorkState
 from portal.setting import setting
@@ -118,13 +118,12 @@ class CacheCommand(ImagesCommand):
     )
 
     async def act(self, store: Store) -> bool:
-        if len(self.extra_args) != 1:
-            raise InvalidRequest("Name an environment: portal images cache NAME")
+        name = self.argument("Name an environment", "NAME")
         catalog = EnvironmentCatalog(parent=self)
         await catalog.load()
-        environment = catalog.environments.get(self.extra_args[0])
+        environment = catalog.environments.get(name)
         if environment is None:
-            raise NotFound(f"{catalog.directory} has no environment '{self.extra_args[0]}'.")
+            raise NotFound(f"{catalog.directory} has no environment '{name}'.")
         runner = SlurmRunner(parent=self)
         copies = NodeCopies(Cluster(parent=self, runner=runner), Images(parent=self), self.log)
         good = True

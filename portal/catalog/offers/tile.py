@@ -17,7 +17,7 @@ from ..files import EnvironmentCatalog
 from .markdown import markdown_line
 from .software import Software
 
-MANY = 12  # tiles, above which there are filters
+MANY = 6  # cards of the launch page, above which it has a search (launch_form.html, launch.js)
 _TAGS = 14  # the most that are offered as filters
 KINDS = {Kind.CONTAINER: "container", Kind.MODULES: "modules", Kind.VENV: "virtual environment"}
 _ICONS = {Kind.CONTAINER: "cube", Kind.MODULES: "layer-group", Kind.VENV: "flask"}

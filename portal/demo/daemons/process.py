@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,16 @@ def prefer(pid: int, nice: int = FIRST) -> None:
     for member in family:
         with contextlib.suppress(OSError):
             Path(f"/proc/{member}/autogroup").write_text(str(nice))
+
+
+def end_child(process: subprocess.Popen[bytes], timeout: float) -> None:
+    """Send SIGTERM to a child process, wait at most ``timeout`` seconds, then kill it."""
+    process.terminate()
+    try:
+        process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 class Daemon:
@@ -164,13 +174,13 @@ class Daemon:
 
     def stop(self, timeout: float = 5) -> None:
         """Send SIGTERM, wait at most ``timeout`` seconds, then kill the process."""
-        self.terminate()
         if self.process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(timeout)
-        self.kill()
+            end_child(self.process, timeout)
+        self.pid_file.unlink(missing_ok=True)
 
-    def once(self, argv: list[str | Path], timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def once(
+        self, argv: Sequence[str | Path], timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
         """Run another program to its end with this daemon's account, environment and directory."""
         return subprocess.run(
             argv,

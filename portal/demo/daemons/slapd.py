@@ -21,6 +21,7 @@ from pathlib import Path
 from portal.errors import ConfigurationError, PortalError
 
 from .certificates import make_certificates, write_private
+from .process import end_child
 
 BASE_DN = "dc=portal,dc=demo"
 PASSWORD = "portal-demo"  # noqa: S105 - no secret: the demo prints it
@@ -112,14 +113,8 @@ class Slapd:
     def stop(self, timeout: float = 10.0) -> None:
         """Stop slapd (SIGTERM, SIGKILL after ``timeout`` seconds). Does nothing if it is down."""
         process, self.process = self.process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            end_child(process, timeout)
 
     # -- files ---------------------------------------------------------------------------------
 

@@ -103,7 +103,7 @@ def _write(demo: Path, *, image: Path, venv: Path) -> Path:
         "image": json.dumps(str(image)),
         "venv": json.dumps(str(venv)),
         "modulefiles": json.dumps(str(modulefiles)),
-        "binds": json.dumps([{"source": path} for path in _SITE_FILES if Path(path).is_file()]),
+        "binds": json.dumps(site_binds()),
     }
     texts = {}
     for template in sorted((source / "environments").glob("*.yaml")):
@@ -115,6 +115,11 @@ def _write(demo: Path, *, image: Path, venv: Path) -> Path:
         texts[template.name] = text
     _lay_down(texts, target, demo / "environments.json")
     return target
+
+
+def site_binds() -> list[dict[str, str]]:
+    """Return the bind mounts with which `pip install` works in a container of the demo."""
+    return [{"source": path} for path in _SITE_FILES if Path(path).is_file()]
 
 
 def _lay_down(texts: dict[str, str], target: Path, record: Path) -> None:

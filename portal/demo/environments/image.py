@@ -57,7 +57,7 @@ _BASE = [
 _DEBIAN_ONLY = ["usr-is-merged"]  # else its alternative, which merges at installation, is fetched
 
 # Fast to write and to read; gzip, the default, takes four times as long.
-_SQUASHFS = "-comp zstd -Xcompression-level 3"
+SQUASHFS = "-comp zstd -Xcompression-level 3"
 
 
 def build_image(
@@ -89,7 +89,7 @@ def build_image(
             "PORTAL_CONSTRAINTS": str(work / "constraints.txt"),
         }
         new = work / "new"
-        kind: list[str | Path] = ["--sandbox"] if sandbox else ["--mksquashfs-args", _SQUASHFS]
+        kind: list[str | Path] = ["--sandbox"] if sandbox else ["--mksquashfs-args", SQUASHFS]
         definition = data_path("deploy") / DEFINITION
         run(
             [apptainer, "build", "--force", "--build-arg", f"base={base}", *kind, new, definition],
@@ -106,13 +106,18 @@ def build_image(
         new.rename(target)
 
 
+def base_packages() -> list[str]:
+    """Return the packages of the distribution that an image has at least: a shell and Python."""
+    return _BASE + (_DEBIAN_ONLY if os_release().get("ID") == "debian" else [])
+
+
 def image_key(session: str) -> str:
     """Return ten hexadecimal digits that change with the image's inputs.
 
     ``session`` is `python_packages.session_key()`.
     """
     definition = (data_path("deploy") / DEFINITION).read_text()
-    return digest(session, definition, _base_name(), _SQUASHFS)
+    return digest(session, definition, _base_name(), SQUASHFS)
 
 
 def _base_name() -> str:
@@ -137,8 +142,9 @@ def _base(images: Path, progress: Progress) -> Path:
         tempfile.TemporaryDirectory(prefix=".base-apt-", dir=images) as work,
         timed(progress, "Container image: unpacking a base from this machine's mirror"),
     ):
-        names = _BASE + (_DEBIAN_ONLY if release["ID"] == "debian" else [])
-        packages = fetch_packages(Path(work) / "apt", suite, names, with_dependencies=True)
+        packages = fetch_packages(
+            Path(work) / "apt", suite, base_packages(), with_dependencies=True
+        )
         with new_directory(base) as root:
             unpack_base(packages, root)
     return base
@@ -188,5 +194,22 @@ def _configure(root: Path) -> None:
     certificates = root / "usr/share/ca-certificates"
     names = sorted(str(p.relative_to(certificates)) for p in certificates.rglob("*.crt"))
     (root / "etc/ca-certificates.conf").write_text("".join(f"{name}\n" for name in names))
+    _link(root)
     for part in ("etc/hosts", "etc/resolv.conf"):  # Apptainer binds the machine's own over them
         (root / part).touch()
+
+
+def _link(root: Path) -> None:
+    """Choose among alternatives, and give R its settings, where the packages are there."""
+    programs = root / "usr/bin"
+    for name, packaged in (("awk", "gawk"), ("awk", "mawk"), ("which", "which.debianutils")):
+        if (programs / packaged).exists() and not (programs / name).exists():
+            (programs / name).symlink_to(packaged)
+    for name in ("libblas.so.3", "liblapack.so.3"):
+        for library in sorted(root.glob(f"usr/lib/*/*/{name}")):
+            link = library.parents[1] / name
+            if not link.exists():
+                link.symlink_to(f"{library.parent.name}/{name}")
+    settings = root / "usr/lib/R/etc/Renviron.ucf"
+    if settings.exists():
+        shutil.copyfile(settings, root / "etc/R/Renviron")

@@ -14,7 +14,7 @@ from portal.models.plain_text import PLAIN_TEXT
 
 from ..base.action import Action
 from ..base.endpoint import Operation
-from ..base.paging import Page, PageQuery, offset_of, page
+from ..base.paging import Page, PageQuery, page, page_of
 
 
 class AnnouncementQuery(PageQuery):
@@ -49,12 +49,10 @@ class Announcements(Action):
         """Return the active ones, or all to those who may write announcements; newest first."""
         query = self.query
         table = self.parts.store.announcements
-        offset = offset_of(query.after)
         if self.person.may(scope.ANNOUNCEMENTS_MANAGE) and not query.active:
-            items, total = await table.all(offset, query.limit)
+            items, total = await table.all(query.offset, query.limit)
             return page(items, query, total)
-        active = await table.active(time.time())
-        return page(active[offset : offset + query.limit], query, len(active))
+        return page_of(await table.active(time.time()), query)
 
     @Operation(
         "Publish an announcement.",

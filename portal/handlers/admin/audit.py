@@ -12,7 +12,7 @@ from portal.models.scope import AUDIT_READ
 
 from ..base.csv import MEDIA, MOST, CsvEndpoint
 from ..base.endpoint import Endpoint, Operation, Query
-from ..base.paging import Page, PageQuery, offset_of, page
+from ..base.paging import Page, PageQuery, page
 
 _Word = Annotated[str | None, Field(max_length=300)]
 _Time = Annotated[
@@ -62,7 +62,7 @@ class AuditLines(Endpoint):
         """
         query = self.query
         items, total = await self.parts.store.audit.find(
-            **query.words(), offset=offset_of(query.after), limit=query.limit
+            **query.words(), offset=query.offset, limit=query.limit
         )
         return page(items, query, total)
 

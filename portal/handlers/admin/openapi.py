@@ -164,7 +164,7 @@ def _operation(
     entry = {
         "operationId": f"{method}_{re.sub(r'[^a-z0-9]+', '_', endpoint.path.lower()).strip('_')}",
         "summary": operation.summary,
-        "tags": list(operation.tags) or [re.split(r"[/.]", endpoint.path)[0]],
+        "tags": [re.split(r"[/.]", endpoint.path)[0]],
         "parameters": _query_parameters(query),
         "responses": _responses(operation, schemas),
         # OpenAPI 3.1: for a scheme other than OAuth2, the names of the required roles.

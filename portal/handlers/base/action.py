@@ -130,6 +130,14 @@ class Action(Endpoint):
         known = "Belongs to another user." if record else "Not found."
         await self.deny(target, nothing, owner, known)
 
+    @contextlib.asynccontextmanager
+    async def on_session(self, id_: str, needs: str, action: str) -> AsyncIterator[SessionRecord]:
+        """Yield the session as ``session`` returns it; audit the enclosed block as ``action``, with
+        the ``reason`` that the body may give."""
+        record, reason = await self.session(id_, needs, action), getattr(self.body, "reason", "")
+        async with self.audited(action, f"session {id_}", record.user, reason):
+            yield record
+
     async def _record(self, id_: str) -> SessionRecord | None:
         """Return the session's record; from the dashboard if the database is down."""
         try:

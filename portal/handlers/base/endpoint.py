@@ -66,7 +66,6 @@ class Operation:
     body: type[BaseModel] | None = None
     scope: str = ""
     status: int = 200
-    tags: tuple[str, ...] = ()
     media: str = JSON
     sparse: bool = False
     errors: tuple[int, ...] = ()

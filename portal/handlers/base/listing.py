@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from .paging import Page, PageQuery, offset_of, page
+from .paging import Page, PageQuery, page_of
 
 T = TypeVar("T")
 
@@ -76,11 +76,9 @@ def matching(items: Sequence[T], query: Any, names: Iterable[str]) -> Sequence[T
     return items
 
 
-async def paged(select: Callable[[], Sequence[T]], query: PageQuery) -> Page[T]:
-    """Return the page of what ``select`` finds that ``query`` asks for.
+async def paged(select: Callable[..., Sequence[T]], *arguments: Any, query: PageQuery) -> Page[T]:
+    """Return the page that ``query`` asks for of what ``select(*arguments, query)`` finds.
 
     ``select`` runs in a thread, since a list may have thousands of items.
     """
-    offset = offset_of(query.after)
-    items = await asyncio.to_thread(select)
-    return page(items[offset : offset + query.limit], query, len(items))
+    return page_of(await asyncio.to_thread(select, *arguments, query), query)

@@ -6,6 +6,7 @@ of this service.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 from jupyterhub.services.auth import HubAuth, HubOAuth
@@ -29,13 +30,19 @@ _NOT_YET = "The portal does not see this session's job yet."
 
 
 class OwnSession(Action):
-    """Base class of endpoints for a session's own server.
+    """Base class of endpoints for a session's own server, whose operations all need ``scope``.
 
     ``server``: the asker's server ("" is the default one); None: the token is not a session's.
     """
 
     scope: ClassVar[str] = SESSION_OWN
     server: str | None = None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.operations = {
+            name: replace(operation, scope=cls.scope) for name, operation in cls.operations.items()
+        }
 
     def initialize(self) -> None:
         # Not HubOAuth: a browser's cookie is no way in here.
@@ -69,7 +76,7 @@ class OwnSession(Action):
     def may(self, scope: str) -> bool:
         """Return True if the token is a session's.
 
-        Operations here name the class's scope, and a session's token holds no other.
+        Operations here need the class's scope, and a session's token holds no other.
         """
         return self.server is not None
 

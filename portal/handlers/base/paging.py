@@ -35,6 +35,11 @@ class PageQuery(Query):
         ),
     ] = None
 
+    @property
+    def offset(self) -> int:
+        """Number of items before the page. Raises InvalidRequest."""
+        return offset_of(self.after)
+
 
 class Page(Frozen, Generic[T]):
     """Page of a list. ``next`` is the ``after`` of the page that follows; null at the end.
@@ -73,6 +78,11 @@ def cursor(offset: int) -> str:
 
 def page(items: Sequence[T], query: PageQuery, total: int) -> Page[T]:
     """Return the envelope of ``items``: the page that ``query`` asks for, of ``total`` in all."""
-    end = offset_of(query.after) + len(items)
+    end = query.offset + len(items)
     more = bool(items) and end < total
     return Page(items=tuple(items), next=cursor(end) if more else None, total=total)
+
+
+def page_of(items: Sequence[T], query: PageQuery) -> Page[T]:
+    """Return the page of the whole list ``items`` that ``query`` asks for."""
+    return page(items[query.offset : query.offset + query.limit], query, len(items))

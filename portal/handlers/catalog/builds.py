@@ -6,8 +6,9 @@ from portal.models.catalog.catalog import Build
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action
-from ..base.endpoint import Operation
-from ..base.paging import Page, PageQuery, offset_of, page
+from ..base.event_stream import StreamOperation
+from ..base.paging import Page, PageQuery, page
+from .editing import CuratorOperation
 from .work_log import WORK_ID, LogQuery, LogText, WorkEndpoint, WorkEvents
 
 _ONE = {"build_id": WORK_ID}
@@ -30,11 +31,11 @@ class Builds(BuildEndpoint):
     path = "builds"
     parameters = {}
 
-    @Operation("Builds of images, the newest first.", query=PageQuery, scope=ENVIRONMENTS_MANAGE)
+    @CuratorOperation("Builds of images, the newest first.", query=PageQuery)
     async def on_get(self) -> Page[Build]:
         """Return builds in progress and those that have ended."""
         query = self.query
-        items, total = await self.parts.store.builds.all(offset_of(query.after), query.limit)
+        items, total = await self.parts.store.builds.all(query.offset, query.limit)
         return page(items, query, total)
 
 
@@ -43,7 +44,7 @@ class OneBuild(BuildEndpoint):
 
     path = "builds/{build_id}"
 
-    @Operation("One build.", scope=ENVIRONMENTS_MANAGE)
+    @CuratorOperation("One build.")
     async def on_get(self, build_id: str) -> Build:
         """Return its progress, or its result."""
         return await self.work(build_id)
@@ -54,7 +55,7 @@ class BuildLog(BuildEndpoint):
 
     path = "builds/{build_id}/log"
 
-    @Operation("Part of a build's log.", query=LogQuery, scope=ENVIRONMENTS_MANAGE)
+    @CuratorOperation("Part of a build's log.", query=LogQuery)
     async def on_get(self, build_id: str) -> LogText:
         """Return plain text from 'offset' on."""
         return await self.log_text(build_id, self.query.offset)
@@ -65,12 +66,10 @@ class BuildEvents(BuildEndpoint, WorkEvents):
 
     path = "builds/{build_id}/events"
 
-    @Operation(
+    @StreamOperation(
         "Server-sent events with a build's state and log.",
         query=LogQuery,
-        media="text/event-stream",
         scope=ENVIRONMENTS_MANAGE,
-        errors=(429,),
     )
     async def on_get(self, build_id: str) -> None:
         """Send events 'build' (as from builds/{build_id}) and 'log' (text and next offset)."""
@@ -83,7 +82,7 @@ class CancelBuild(Action):
     path = "builds/{build_id}/cancel"
     parameters = _ONE
 
-    @Operation("Cancel a build.", scope=ENVIRONMENTS_MANAGE, errors=(409,))
+    @CuratorOperation("Cancel a build.", errors=(409,))
     async def on_post(self, build_id: str) -> Build:
         """Cancel it for all who asked for it. Nothing unfinished stays; what was pulled does."""
         async with self.audited("cancel-build", f"build {build_id}"):
@@ -96,7 +95,7 @@ class RetryBuild(Action):
     path = "builds/{build_id}/retry"
     parameters = _ONE
 
-    @Operation("Repeat a failed or cancelled build.", scope=ENVIRONMENTS_MANAGE, errors=(409,))
+    @CuratorOperation("Repeat a failed or cancelled build.", errors=(409,))
     async def on_post(self, build_id: str) -> Build:
         """Start a new build of the same digest; what was pulled is not pulled again."""
         async with self.audited("retry-build", f"build {build_id}") as line:

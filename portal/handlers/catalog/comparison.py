@@ -19,10 +19,9 @@ from portal.catalog.versions.comparison import (
 from portal.errors import NotFound
 from portal.models import Frozen
 from portal.models.catalog.catalog import EnvironmentVersion
-from portal.models.scope import ENVIRONMENTS_MANAGE
 
-from ..base.endpoint import Endpoint, Operation, Query
-from .editing import NAME
+from ..base.endpoint import Endpoint, Query
+from .editing import NAME, CuratorOperation
 
 _Text = Annotated[str, StringConstraints(max_length=100_000)]
 _Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -63,11 +62,7 @@ class VersionComparison(Endpoint):
     path = "environments/{environment}/comparison"
     parameters = NAME
 
-    @Operation(
-        "Differences between two versions of an environment.",
-        query=ComparisonQuery,
-        scope=ENVIRONMENTS_MANAGE,
-    )
+    @CuratorOperation("Differences between two versions of an environment.", query=ComparisonQuery)
     async def on_get(self, environment: str) -> Comparison:
         """Compare their definitions line by line, and the packages in them."""
         versions = self.parts.store.versions
@@ -103,9 +98,7 @@ class TextComparison(Endpoint):
 
     path = "environment-comparison"
 
-    @Operation(
-        "Differences between two texts of a definition.", body=Texts, scope=ENVIRONMENTS_MANAGE
-    )
+    @CuratorOperation("Differences between two texts of a definition.", body=Texts)
     async def on_post(self) -> Lines:
         """Compare line by line. Nothing is stored."""
         return Lines(lines=changed_lines(self.body.old, self.body.new))

@@ -23,6 +23,7 @@ from ..base.endpoint import Endpoint, Operation
 
 Comment = Annotated[str, StringConstraints(max_length=1000, strip_whitespace=True), *PLAIN_TEXT]
 Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
+CuratorOperation = functools.partial(Operation, scope=ENVIRONMENTS_MANAGE)
 NAME = {"environment": "[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?"}
 
 
@@ -76,7 +77,7 @@ class Validate(Endpoint):
 
     path = "environments/validate"
 
-    @Operation("Validate a definition.", body=Text, scope=ENVIRONMENTS_MANAGE)
+    @CuratorOperation("Validate a definition.", body=Text)
     async def on_post(self) -> Validation:
         """Give either 'definition' or 'text'. Problems are the answer, not an error."""
         body: Text = self.body
@@ -118,7 +119,7 @@ class EnvironmentChange(Action):
             return await self.parts.curator.turn(name, state, message, self.person.name)
 
 
-_change = functools.partial(Operation, scope=ENVIRONMENTS_MANAGE, errors=(409,))
+_change = functools.partial(CuratorOperation, errors=(409,))
 
 
 class Rollback(EnvironmentChange):

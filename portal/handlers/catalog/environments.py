@@ -15,7 +15,7 @@ from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action
 from ..base.endpoint import Operation, Query
-from .editing import NAME, Edit, NewEnvironment
+from .editing import NAME, CuratorOperation, Edit, NewEnvironment
 from .items import Shown, as_seen_by_catalog, version_item
 
 __all__ = ["ENDPOINTS", "as_seen_by_catalog"]
@@ -68,12 +68,8 @@ class EnvironmentsEndpoint(Action):
             return EnvironmentList(items=tuple(items), next=None, errors=tuple(catalog.errors))
         return EnvironmentList(items=tuple(items), next=None)
 
-    @Operation(
-        "Create an environment as a draft.",
-        body=NewEnvironment,
-        scope=ENVIRONMENTS_MANAGE,
-        status=201,
-        errors=(409,),
+    @CuratorOperation(
+        "Create an environment as a draft.", body=NewEnvironment, status=201, errors=(409,)
     )
     async def on_post(self) -> EnvironmentVersion:
         """Save a draft that nobody else sees before it is built, tested and published."""
@@ -124,12 +120,7 @@ class OneEnvironment(Action):
         """Include drafts and what is not offered for those who manage environments."""
         return await Shown(self.parts, self.person).one(environment)
 
-    @Operation(
-        "Save an edited environment as a new version.",
-        body=Edit,
-        scope=ENVIRONMENTS_MANAGE,
-        errors=(409,),
-    )
+    @CuratorOperation("Save an edited environment as a new version.", body=Edit, errors=(409,))
     async def on_put(self, environment: str) -> EnvironmentVersion:
         """Save a version that people see when it is published.
 

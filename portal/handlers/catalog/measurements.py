@@ -9,7 +9,6 @@ from portal.errors import Conflict, InvalidRequest, NotFound, TooManyRequests
 from portal.models import Frozen
 from portal.models.catalog.catalog import Measured, Measurement, MeasurementReport
 from portal.models.cluster.cluster import Job
-from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord
 from portal.telemetry.rate_limit import RateLimit
 
@@ -28,9 +27,7 @@ class OwnMeasurements(OwnSession):
     @Operation(
         "Report the images per second of a benchmark in this session.",
         body=MeasurementReport,
-        scope=SESSION_OWN,
         errors=(409, 429),
-        tags=("session",),
     )
     async def on_post(self) -> None:
         """Use the session's own token only.

@@ -17,11 +17,11 @@ from portal.images.registry.pull_files import authorities_in
 from portal.models import Frozen
 from portal.models.catalog.catalog import KeptRegistry, Registry, RegistryDraft
 from portal.models.catalog.image import SourceKind, parse_source
-from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action, Done
-from ..base.endpoint import Endpoint, Operation
-from ..base.paging import Page, PageQuery, offset_of, page
+from ..base.endpoint import Endpoint
+from ..base.paging import Page, PageQuery, page_of
+from .editing import CuratorOperation
 
 HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[0-9]{1,5})?"
 MOST = 200  # registries
@@ -51,14 +51,11 @@ class RegistryList(Endpoint):
 
     path = "registries"
 
-    @Operation(
-        "Registries that images are pulled from.", query=PageQuery, scope=ENVIRONMENTS_MANAGE
-    )
+    @CuratorOperation("Registries that images are pulled from.", query=PageQuery)
     async def on_get(self) -> Page[Registry]:
         """Return them by host, without their passwords."""
         registries = [row.registry for row in await self.parts.store.registries.all()]
-        offset = offset_of(self.query.after)
-        return page(registries[offset : offset + self.query.limit], self.query, len(registries))
+        return page_of(registries, self.query)
 
 
 class OneRegistry(Action):
@@ -67,12 +64,7 @@ class OneRegistry(Action):
     path = "registries/{registry}"
     parameters = {"registry": HOST}
 
-    @Operation(
-        "Add or change a registry.",
-        body=RegistryBody,
-        scope=ENVIRONMENTS_MANAGE,
-        errors=(409,),
-    )
+    @CuratorOperation("Add or change a registry.", body=RegistryBody, errors=(409,))
     async def on_put(self, registry: str) -> Registry:
         """Encrypt the password before it is stored.
 
@@ -104,7 +96,7 @@ class OneRegistry(Action):
             await self.parts.store.registries.set(made, secret)
         return made
 
-    @Operation("Remove a registry.", scope=ENVIRONMENTS_MANAGE)
+    @CuratorOperation("Remove a registry.")
     async def on_delete(self, registry: str) -> None:
         """Delete its password, too; images that are there stay."""
         host = registry.lower()
@@ -164,11 +156,7 @@ class RegistryCheck(Action):
     path = "registries/{registry}/check"
     parameters = {"registry": HOST}
 
-    @Operation(
-        "Check the credentials of a registry, or look up an image in it.",
-        body=Check,
-        scope=ENVIRONMENTS_MANAGE,
-    )
+    @CuratorOperation("Check the credentials of a registry, or look up an image in it.", body=Check)
     async def on_post(self, registry: str) -> Done:
         """Return the result as a sentence, like each error. Nothing is pulled."""
         host, text = registry.lower(), self.body.source

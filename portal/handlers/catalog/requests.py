@@ -16,7 +16,8 @@ from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action
 from ..base.endpoint import Operation
-from ..base.paging import Page, PageQuery, offset_of, page
+from ..base.paging import Page, PageQuery, page
+from .editing import CuratorOperation
 
 MOST_OPEN = 5  # requests of one person that nobody has answered yet
 
@@ -64,7 +65,7 @@ class EnvironmentRequests(Action):
         everyone = self.person.may(ENVIRONMENTS_MANAGE) and not query.mine
         items, total = await self.parts.store.environment_requests.all(
             "" if everyone else self.person.name,
-            offset_of(query.after),
+            query.offset,
             query.limit,
             query.state,
         )
@@ -95,12 +96,7 @@ class EnvironmentRequestAnswer(Action):
     path = "environment-requests/{request_id}/answer"
     parameters = {"request_id": "[0-9]{1,9}"}
 
-    @Operation(
-        "Answer a request for an environment.",
-        body=Answer,
-        scope=ENVIRONMENTS_MANAGE,
-        errors=(409,),
-    )
+    @CuratorOperation("Answer a request for an environment.", body=Answer, errors=(409,))
     async def on_post(self, request_id: str) -> EnvironmentRequest:
         """Close the request; the person who asked sees the answer."""
         answer, table = self.body, self.parts.store.environment_requests

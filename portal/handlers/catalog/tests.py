@@ -18,8 +18,9 @@ from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action, Done
 from ..base.endpoint import Endpoint, Operation
-from ..base.paging import Page, PageQuery, offset_of, page
-from .editing import NAME
+from ..base.event_stream import StreamOperation
+from ..base.paging import Page, PageQuery, page
+from .editing import NAME, CuratorOperation
 from .versions import GpuTypes, StartedTests
 from .work_log import WORK_ID, LogQuery, LogText, WorkEndpoint, WorkEvents
 
@@ -44,15 +45,13 @@ class Tests(Endpoint):
     __test__ = False
     path = "environment-tests"
 
-    @Operation(
-        "Smoke tests of environments, the newest first.", query=PageQuery, scope=ENVIRONMENTS_MANAGE
-    )
+    @CuratorOperation("Smoke tests of environments, the newest first.", query=PageQuery)
     async def on_get(self) -> Page[EnvironmentTest]:
         """Return tests in progress and those that have ended."""
         query = self.query
         await self.parts.catalog.load()
         items, total = await self.parts.store.tests.without(
-            _others(self), offset_of(query.after), query.limit
+            _others(self), query.offset, query.limit
         )
         return page(items, query, total)
 
@@ -85,12 +84,7 @@ class TestEvents(TestEndpoint, WorkEvents):
 
     path = "environment-tests/{test_id}/events"
 
-    @Operation(
-        "Server-sent events with a test's state and log.",
-        query=LogQuery,
-        media="text/event-stream",
-        errors=(429,),
-    )
+    @StreamOperation("Server-sent events with a test's state and log.", query=LogQuery)
     async def on_get(self, test_id: str) -> None:
         """Send events 'test' (as environment-tests/{test_id}) and 'log' (text and next offset)."""
         await self.stream(test_id)
@@ -102,7 +96,7 @@ class CancelTest(Action):
     path = "environment-tests/{test_id}/cancel"
     parameters = _ONE
 
-    @Operation("Cancel a test.", scope=ENVIRONMENTS_MANAGE, errors=(409,))
+    @CuratorOperation("Cancel a test.", errors=(409,))
     async def on_post(self, test_id: str) -> EnvironmentTest:
         """Discard the test: it then says nothing about the environment."""
         async with self.audited("cancel-test", f"test {test_id}"):
@@ -117,12 +111,7 @@ class TestEnvironment(Action):
     path = "environments/{environment}/test"
     parameters = NAME
 
-    @Operation(
-        "Test an environment of the catalog again.",
-        body=GpuTypes,
-        scope=ENVIRONMENTS_MANAGE,
-        status=202,
-    )
+    @CuratorOperation("Test an environment of the catalog again.", body=GpuTypes, status=202)
     async def on_post(self, environment: str) -> StartedTests:
         """Test it in Slurm jobs, without GPUs and on each type of GPU.
 
@@ -161,9 +150,7 @@ class TestAll(Action):
     __test__ = False
     path = "environments/test-all"
 
-    @Operation(
-        "Test every environment of the catalog again.", scope=ENVIRONMENTS_MANAGE, status=202
-    )
+    @CuratorOperation("Test every environment of the catalog again.", status=202)
     async def on_post(self) -> AllTests:
         """Test a few at a time, so that people wait for two GPUs at most.
 

@@ -11,12 +11,10 @@ from portal.errors import NotFound
 from portal.models import Frozen
 from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion
 from portal.models.catalog.environment import Name
-from portal.models.scope import ENVIRONMENTS_MANAGE
 
 from ..base.action import Action
-from ..base.endpoint import Operation
-from ..base.paging import Page, PageQuery, offset_of, page
-from .editing import NAME
+from ..base.paging import Page, PageQuery, page
+from .editing import NAME, CuratorOperation
 
 VERSION = {**NAME, "number": "[1-9][0-9]{0,8}"}
 _Group = Annotated[str, StringConstraints(min_length=1, max_length=255)]
@@ -63,17 +61,11 @@ class Versions(Action):
     path = "environments/{environment}/versions"
     parameters = NAME
 
-    @Operation(
-        "The versions of an environment, the newest first.",
-        query=PageQuery,
-        scope=ENVIRONMENTS_MANAGE,
-    )
+    @CuratorOperation("The versions of an environment, the newest first.", query=PageQuery)
     async def on_get(self, environment: str) -> Page[EnvironmentVersion]:
         """Return who changed what, and when."""
         query = self.query
-        items, total = await self.parts.store.versions.of(
-            environment, offset_of(query.after), query.limit
-        )
+        items, total = await self.parts.store.versions.of(environment, query.offset, query.limit)
         if not total:
             raise NotFound(f"Environment '{environment}' has no versions.")
         return page(items, query, total)
@@ -81,6 +73,8 @@ class Versions(Action):
 
 class VersionAction(Action):
     """Base class of actions on a version."""
+
+    parameters = VERSION
 
     async def version(self, environment: str, number: str) -> EnvironmentVersion:
         """Return the version. Raises NotFound."""
@@ -91,9 +85,8 @@ class OneVersion(VersionAction):
     """Version by its number."""
 
     path = "environments/{environment}/versions/{number}"
-    parameters = VERSION
 
-    @Operation("One version of an environment.", scope=ENVIRONMENTS_MANAGE)
+    @CuratorOperation("One version of an environment.")
     async def on_get(self, environment: str, number: str) -> EnvironmentVersion:
         """Return it with its whole definition."""
         return await self.version(environment, number)
@@ -103,9 +96,8 @@ class TextOfVersion(VersionAction):
     """YAML text of a version."""
 
     path = "environments/{environment}/versions/{number}/text"
-    parameters = VERSION
 
-    @Operation("A version as YAML text.", scope=ENVIRONMENTS_MANAGE)
+    @CuratorOperation("A version as YAML text.")
     async def on_get(self, environment: str, number: str) -> VersionText:
         """Return text that can be compared line by line with that of another version."""
         version = await self.version(environment, number)
@@ -116,9 +108,8 @@ class BuildVersion(VersionAction):
     """Build of a version's image."""
 
     path = "environments/{environment}/versions/{number}/build"
-    parameters = VERSION
 
-    @Operation("Build the image of a version.", scope=ENVIRONMENTS_MANAGE, errors=(409, 502))
+    @CuratorOperation("Build the image of a version.", errors=(409, 502))
     async def on_post(self, environment: str, number: str) -> Build:
         """Build it in a Slurm job, and test it after that.
 
@@ -136,14 +127,8 @@ class TestVersion(VersionAction):
 
     __test__ = False  # not a test of pytest's
     path = "environments/{environment}/versions/{number}/test"
-    parameters = VERSION
 
-    @Operation(
-        "Test a version in Slurm jobs.",
-        body=GpuTypes,
-        scope=ENVIRONMENTS_MANAGE,
-        errors=(409, 502),
-    )
+    @CuratorOperation("Test a version in Slurm jobs.", body=GpuTypes, errors=(409, 502))
     async def on_post(self, environment: str, number: str) -> StartedTests:
         """Test it without GPUs, and on each type of GPU."""
         target = f"environment {environment} version {number}"
@@ -159,9 +144,8 @@ class PublishVersion(VersionAction):
     """Publication of a version."""
 
     path = "environments/{environment}/versions/{number}/publish"
-    parameters = VERSION
 
-    @Operation("Publish a version.", body=Audience, scope=ENVIRONMENTS_MANAGE, errors=(409,))
+    @CuratorOperation("Publish a version.", body=Audience, errors=(409,))
     async def on_post(self, environment: str, number: str) -> EnvironmentVersion:
         """Publish a version that has passed its test; virtual environments and modules need none.
 
@@ -182,13 +166,8 @@ class PreviewVersion(VersionAction):
     """Preview of a version for admins."""
 
     path = "environments/{environment}/versions/{number}/preview"
-    parameters = VERSION
 
-    @Operation(
-        "Let admins launch a tested version before it is published.",
-        scope=ENVIRONMENTS_MANAGE,
-        errors=(409,),
-    )
+    @CuratorOperation("Let admins launch a tested version before it is published.", errors=(409,))
     async def on_post(self, environment: str, number: str) -> Previewed:
         """Offer it to admins under a name of its own, in place of an earlier preview."""
         target = f"environment {environment} version {number}"

@@ -13,9 +13,9 @@ from portal.errors import InvalidRequest
 from portal.models import Frozen
 from portal.models.catalog.catalog import EnvironmentTest, EnvironmentVersion
 from portal.models.catalog.image import ResolvedImage, parse_source
-from portal.models.scope import ENVIRONMENTS_MANAGE
 
-from ..base.endpoint import Endpoint, Operation
+from ..base.endpoint import Endpoint
+from .editing import CuratorOperation
 from .versions import VERSION
 
 
@@ -31,7 +31,7 @@ class VersionsOfBuild(Endpoint):
     path = "builds/{build_id}/versions"
     parameters = {"build_id": "[0-9]{1,9}"}
 
-    @Operation("The versions of environments that a build is for.", scope=ENVIRONMENTS_MANAGE)
+    @CuratorOperation("The versions of environments that a build is for.")
     async def on_get(self, build_id: str) -> BuildVersions:
         """Return an empty list for a build that nobody waits for any more."""
         return BuildVersions(items=tuple(await self.parts.store.versions.of_build(int(build_id))))
@@ -50,7 +50,7 @@ class TestsOfVersion(Endpoint):
     path = "environments/{environment}/versions/{number}/tests"
     parameters = VERSION
 
-    @Operation("The newest tests of a version of an environment.", scope=ENVIRONMENTS_MANAGE)
+    @CuratorOperation("The newest tests of a version of an environment.")
     async def on_get(self, environment: str, number: str) -> VersionTests:
         """Return tests of the same software: versions that differ only in titles share them."""
         version = await self.parts.store.versions.get(environment, int(number))
@@ -69,9 +69,7 @@ class ResolveImage(Endpoint):
 
     path = "images/resolve"
 
-    @Operation(
-        "Resolve an image reference at its registry.", body=Reference, scope=ENVIRONMENTS_MANAGE
-    )
+    @CuratorOperation("Resolve an image reference at its registry.", body=Reference)
     async def on_post(self) -> ResolvedImage:
         """Resolve the reference without pulling or storing anything.
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from abc import abstractmethod
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from tornado.iostream import StreamClosedError
 
 from portal.catalog.builds.scheduler import WorkKind
-from portal.errors import TooManyRequests, Unavailable
+from portal.errors import TooManyRequests
 from portal.models import Frozen
 from portal.models.catalog.catalog import Build, EnvironmentTest
 from portal.models.catalog.image_job import LIVE
 
 from ..base.endpoint import Endpoint, Query
+from ..base.event_stream import EventStream
 
 WORK_ID = "[0-9]{1,9}"
 _EVERY = 1.0  # seconds between two polls
 _BEAT = 20  # polls without news until a comment tells proxies that the stream is alive
-_SLOWEST = 30.0  # seconds that a viewer may take to read one event
-_LONGEST = 300.0  # seconds; then the browser reconnects, with the rights that it has then
 _MOST = 20  # streams at the same time, of everyone
 _EACH = 5  # of one person, so that nobody takes all of them
 
@@ -63,11 +60,10 @@ class WorkEndpoint(Endpoint):
         return LogText(text=text, next=end)
 
 
-class WorkEvents(WorkEndpoint):
+class WorkEvents(WorkEndpoint, EventStream):
     """Base class of both event streams."""
 
     _open: ClassVar[set[WorkEvents]] = set()
-    _sending: asyncio.Task[None] | None = None
 
     async def stream(self, id: str) -> None:
         """Send events until after the last state, or for some minutes.
@@ -76,31 +72,17 @@ class WorkEvents(WorkEndpoint):
         offset after it.
         """
         await self.work(id)
-        if self.settings["ending"].is_set():
-            raise Unavailable("The portal's service is being restarted.")
+        self.begin()
         mine = sum(stream.person.name == self.person.name for stream in self._open)
         if mine >= _EACH or len(self._open) >= _MOST:
             raise TooManyRequests(
                 "Too many logs are being streamed. Request the log in parts instead."
             )
-        self.set_header("X-Accel-Buffering", "no")  # nginx
-        if self.request.method == "HEAD":
-            self.finish()
-            return
         self._open.add(self)
         try:
-            self._sending = asyncio.ensure_future(self._send(id, self.query.offset))
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._sending
+            await self.send(lambda: self._follow(id, self.query.offset))
         finally:
             self._open.discard(self)
-        if not self._finished:
-            self.finish()
-
-    async def _send(self, id: str, offset: int) -> None:
-        with contextlib.suppress(StreamClosedError, TimeoutError):
-            async with asyncio.timeout(_LONGEST):
-                await self._follow(id, offset)
 
     async def _follow(self, id: str, offset: int) -> None:
         last, quiet = "", 0
@@ -122,18 +104,9 @@ class WorkEvents(WorkEndpoint):
                 return
             quiet += 1
             if quiet % _BEAT == 0:
-                await self._written(": still there\n\n")
+                await self.written(": still there\n\n")
             await asyncio.sleep(_EVERY)
 
     async def _event(self, name: str, data: str) -> None:
         # JSON has no raw newlines, so one line of data is enough.
-        await self._written(f"event: {name}\ndata: {data}\n\n")
-
-    async def _written(self, text: str) -> None:
-        self.write(text)
-        async with asyncio.timeout(_SLOWEST):
-            await self.flush()
-
-    def on_connection_close(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
+        await self.written(f"event: {name}\ndata: {data}\n\n")

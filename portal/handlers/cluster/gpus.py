@@ -49,8 +49,7 @@ class GpusEndpoint(Endpoint):
     @Operation("List GPUs.", query=GpuQuery)
     async def on_get(self) -> Page[GpuItem]:
         """Hide user and environment of what belongs to others, unless you may see whose it is."""
-        view, person, query = self.view, self.person, self.query
-        return await paged(lambda: selected(view, person, query), query)
+        return await paged(selected, self.view, self.person, query=self.query)
 
 
 class GpusCsv(CsvEndpoint):
@@ -61,8 +60,7 @@ class GpusCsv(CsvEndpoint):
 
     @Operation("The GPUs as CSV.", query=GpuFilter, media=MEDIA)
     async def rows(self) -> Sequence[GpuItem]:
-        view, person, query = self.view, self.person, self.query
-        return await asyncio.to_thread(selected, view, person, query)
+        return await asyncio.to_thread(selected, self.view, self.person, self.query)
 
 
 ENDPOINTS = (GpusEndpoint, GpusCsv)

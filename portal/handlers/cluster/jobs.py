@@ -59,8 +59,7 @@ class JobsEndpoint(Endpoint):
         They are set if you may see whose the jobs are; filters, search and order see no more than
         you.
         """
-        view, person, query = self.view, self.person, self.query
-        return await paged(lambda: selected(view, person, query), query)
+        return await paged(selected, self.view, self.person, query=self.query)
 
 
 class JobsCsv(CsvEndpoint):
@@ -72,8 +71,7 @@ class JobsCsv(CsvEndpoint):
 
     @Operation("The jobs as CSV.", query=JobFilter, media=MEDIA)
     async def rows(self) -> Sequence[JobItem]:
-        view, person, query = self.view, self.person, self.query
-        return await asyncio.to_thread(selected, view, person, query)
+        return await asyncio.to_thread(selected, self.view, self.person, self.query)
 
 
 class JobEndpoint(Endpoint):

@@ -44,8 +44,7 @@ class NodesEndpoint(Endpoint):
 
     @Operation("List nodes.", query=NodeQuery)
     async def on_get(self) -> Page[NodeItem]:
-        view, query = self.view, self.query
-        return await paged(lambda: selected(view, query), query)
+        return await paged(selected, self.view, query=self.query)
 
 
 class NodesCsv(CsvEndpoint):

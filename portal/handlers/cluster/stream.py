@@ -7,24 +7,18 @@ portal/handlers/base/base.py).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import Annotated
 
 from pydantic import Field
-from tornado.iostream import StreamClosedError
 
-from portal.errors import Unavailable
 from portal.models import Frozen
 from portal.models.cluster.dashboard import Changes
 
 from ..base.endpoint import Endpoint, Operation, Query
+from ..base.event_stream import EventStream, StreamOperation
 from .metrics import Metrics
 
-_SLOWEST = 30.0  # seconds that a viewer may take to read one event
-# After this the browser reconnects by itself and goes on where it was: whoever lost the login or a
-# role meanwhile is shown no more.
-_LONGEST = 300.0
 _STEPS = 12  # versions that a client may be behind; for more, the board is the shorter answer
 
 
@@ -34,19 +28,13 @@ class EventsQuery(Query):
     last_event_id: Annotated[str | None, Field(max_length=100)] = None
 
 
-class EventsEndpoint(Endpoint):
+class EventsEndpoint(EventStream):
     """Event stream of the cluster."""
 
     path = "events"
     timed = False  # it lasts as long as its viewer stays
-    _sending: asyncio.Task[None] | None = None
 
-    @Operation(
-        "Changes as server-sent events.",
-        query=EventsQuery,
-        media="text/event-stream",
-        errors=(429,),
-    )
+    @StreamOperation("Changes as server-sent events.", query=EventsQuery)
     async def on_get(self) -> None:
         """Send events 'reset', 'change' and 'own'.
 
@@ -55,32 +43,17 @@ class EventsEndpoint(Endpoint):
         continues after it. A stream ends after some minutes; connect again then.
         """
         self.view  # noqa: B018 - 503 while there is nothing to tell
-        if self.settings["ending"].is_set():  # it would be cut off, which the proxy does not tell
-            raise Unavailable("The portal's service is being restarted.")
-        self.set_header("X-Accel-Buffering", "no")  # nginx
-        if self.request.method == "HEAD":
-            self.finish()
-            return
+        self.begin()
         metrics: Metrics = self.settings["metrics"]
-        self._sending = asyncio.ensure_future(self._send())
-        with metrics.viewers.track_inprogress(), contextlib.suppress(asyncio.CancelledError):
-            await self._sending
-        if not self._finished:
-            self.finish()
+        with metrics.viewers.track_inprogress():
+            await self.send(self._events)
 
-    async def _send(self) -> None:
+    async def _events(self) -> None:
         last = self.query.last_event_id or self.request.headers.get("Last-Event-ID")
         events = self.parts.dashboard.events(self.person, last)
-        with contextlib.suppress(StreamClosedError, TimeoutError):
-            async with asyncio.timeout(_LONGEST), contextlib.aclosing(events):
-                async for event in events:
-                    self.write(event)
-                    async with asyncio.timeout(_SLOWEST):
-                        await self.flush()
-
-    def on_connection_close(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
+        async with contextlib.aclosing(events):
+            async for event in events:
+                await self.written(event)
 
 
 class ChangesQuery(Query):

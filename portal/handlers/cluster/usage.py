@@ -15,7 +15,7 @@ from portal.models.session.usage import UsageRow
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Endpoint, Operation, Query
 from ..base.listing import Text, found, ordered
-from ..base.paging import Page, PageQuery, offset_of, page
+from ..base.paging import Page, PageQuery, page_of
 
 _PERIODS = 12  # shown if no start is given
 _LENGTH = {"week": 7 * 86_400, "month": 31 * 86_400}  # seconds
@@ -90,16 +90,9 @@ class UsagePage(Page[UsageRow]):
 class _Base(Endpoint):
     def made(self, rows: Sequence[UsageRow], start: float, end: float) -> UsagePage:
         query = self.query
-        chosen, offset = query.choose(rows), offset_of(query.after)
-        paged = page(chosen[offset : offset + query.limit], query, len(chosen))
-        return UsagePage(
-            items=paged.items,
-            next=paged.next,
-            total=paged.total,
-            start=start,
-            end=end,
-            simulated=self.parts.telemetry.simulated,
-        )
+        paged = page_of(query.choose(rows), query)
+        simulated = self.parts.telemetry.simulated
+        return UsagePage(**dict(paged), start=start, end=end, simulated=simulated)
 
     async def everyones(self, start: float, end: float) -> list[UsageRow]:
         query = self.query

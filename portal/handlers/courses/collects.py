@@ -14,7 +14,6 @@ from portal.errors import Conflict, NotFound
 from portal.models import Frozen
 from portal.models.course.files import CollectList
 from portal.models.course.live import Collect
-from portal.models.scope import SESSION_OWN
 
 from ..base.endpoint import Operation, Query
 from ..base.upload import FILE, Upload
@@ -23,7 +22,6 @@ from .live import OwnCourseSession
 
 ZIP = "application/zip"
 _ID = "[0-9]{1,9}"
-_TAGS = ("courses",)
 _HEADERS = 32 * 1024 * 1024  # bytes around the files of a tar
 _END = b""
 
@@ -50,9 +48,7 @@ class CourseCollects(CourseAction):
     path = "courses/{course}/collects"
     admins = False  # what lies in students' sessions is the course's alone
 
-    @Operation(
-        "A course's collections: who handed in, when, how much, and who is missing.", tags=_TAGS
-    )
+    @Operation("A course's collections: who handed in, when, how much, and who is missing.")
     async def on_get(self, course: str) -> CollectList:
         """Return the collections to the course's staff only."""
         return CollectList(items=await self.parts.collecting.items(self.kept))
@@ -62,7 +58,6 @@ class CourseCollects(CourseAction):
         "starts before the collection is closed.",
         body=CollectDraft,
         status=201,
-        tags=_TAGS,
         errors=(409,),
     )
     async def on_post(self, course: str) -> Collect:
@@ -90,7 +85,7 @@ class CloseCollect(OneCollect):
 
     path = "courses/{course}/collects/{id}/close"
 
-    @Operation("Close a collection.", tags=_TAGS)
+    @Operation("Close a collection.")
     async def on_post(self, course: str, id: str) -> Collect:
         """Close it as one of the course's staff. What was given stays."""
         collects = self.parts.store.collects
@@ -105,7 +100,7 @@ class DownloadCollect(OneCollect):
 
     path = "courses/{course}/collects/{id}/download"
 
-    @Operation("Download a collection as a zip file.", media=ZIP, tags=_TAGS)
+    @Operation("Download a collection as a zip file.", media=ZIP)
     async def on_get(self, course: str, id: str) -> None:
         """Return a folder per person, to the course's staff only; the file's name has the date."""
         collecting, collect = self.parts.collecting, await self.collect(id)
@@ -141,8 +136,6 @@ class OwnCollect(Upload, OwnCourseSession):
         "Hand in the folder that a course collects: the body is a tar file.",
         query=GivenQuery,
         takes=FILE,
-        scope=SESSION_OWN,
-        tags=("session",),
         errors=(409, 429),
     )
     async def on_put(self, id: str) -> None:

@@ -27,10 +27,9 @@ from portal.models.scope import COURSES_MANAGE
 
 from ..base.action import Action
 from ..base.endpoint import Operation
-from ..base.paging import Page, PageQuery, offset_of, page
+from ..base.paging import Page, PageQuery, page_of
 from .access import INSTRUCTORS, CourseAction
 
-TAGS = ("courses",)
 Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
@@ -135,7 +134,7 @@ class CourseList(Action):
         if self.request.method == "POST":
             await demand_creation(self)
 
-    @Operation("Your courses.", query=CourseQuery, tags=TAGS)
+    @Operation("Your courses.", query=CourseQuery)
     async def on_get(self) -> Page[CourseItem]:
         """Return courses of all states to their staff, approved ones to students.
 
@@ -152,14 +151,9 @@ class CourseList(Action):
             courses = {entry.name: entry for entry in await self.parts.store.courses.all()}
         state = self.query.state
         chosen = [entry for _, entry in sorted(courses.items()) if state in (None, entry.state)]
-        begin = offset_of(self.query.after)
-        items = [
-            course_item(entry, mine.get(entry.name))
-            for entry in chosen[begin : begin + self.query.limit]
-        ]
-        return page(items, self.query, len(chosen))
+        return page_of([course_item(entry, mine.get(entry.name)) for entry in chosen], self.query)
 
-    @Operation("Create a course.", body=NewCourse, status=201, errors=(409,), tags=TAGS)
+    @Operation("Create a course.", body=NewCourse, status=201, errors=(409,))
     async def on_post(self) -> CourseDetail:
         """Create a draft: submit it when it is ready."""
         draft: NewCourse = self.body
@@ -176,7 +170,7 @@ class CourseValidate(Action):
 
     path = "courses/validate"
 
-    @Operation("Check a course.", body=CourseText, tags=TAGS)
+    @Operation("Check a course.", body=CourseText)
     async def on_post(self) -> CourseValidation:
         """Return what is wrong as the answer, not as an error.
 
@@ -217,13 +211,13 @@ class OneCourse(CourseAction):
     path = "courses/{course}"
     changers = INSTRUCTORS
 
-    @Operation("A course.", tags=TAGS)
+    @Operation("A course.")
     async def on_get(self, course: str) -> CourseDetail:
         """Return it to its staff and to admins, as it is now, even if a command has changed it."""
         kept = await self.parts.memberships.course(course, fresh=True)
         return await detail(self, kept, self.role, checked=True)
 
-    @Operation("Change a course.", body=CourseEdit, errors=(409,), tags=TAGS)
+    @Operation("Change a course.", body=CourseEdit, errors=(409,))
     async def on_put(self, course: str) -> CourseDetail:
         """Change it as one of its instructors or an admin.
 

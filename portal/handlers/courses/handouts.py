@@ -14,14 +14,12 @@ from portal.models import Frozen
 from portal.models.course.course import CourseState
 from portal.models.course.files import HandoutState
 from portal.models.course.live import Presence
-from portal.models.scope import SESSION_OWN
 
 from ..base.endpoint import Operation, Query
 from ..base.upload import FILE, Upload
 from .access import CourseAction
 from .live import OwnCourseSession
 
-_TAGS = ("courses",)
 _CHUNK = 1024 * 1024
 _ARCHIVED = "This course is archived, so its handouts cannot change. Copy it to the next term."
 _Path = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
@@ -53,9 +51,7 @@ class CourseHandoutFiles(Upload, CourseAction):
         return int(self.parts.courses.handouts_megabytes) * 1024 * 1024
 
     @Operation(
-        "A course's handouts: files, revisions, and why the last fetch failed.",
-        tags=_TAGS,
-        errors=(502,),
+        "A course's handouts: files, revisions, and why the last fetch failed.", errors=(502,)
     )
     async def on_get(self, course: str) -> HandoutState:
         """Return it to its staff, and to those who manage courses."""
@@ -65,7 +61,6 @@ class CourseHandoutFiles(Upload, CourseAction):
         "Hand out a file to everyone: the body is the file.",
         query=FileQuery,
         takes=FILE,
-        tags=_TAGS,
         errors=(409, 429, 502),
     )
     async def on_post(self, course: str) -> HandoutState:
@@ -82,7 +77,6 @@ class CourseHandoutFiles(Upload, CourseAction):
     @Operation(
         "Withdraw an uploaded file. Files that students changed are kept.",
         query=FileQuery,
-        tags=_TAGS,
         errors=(409, 502),
     )
     async def on_delete(self, course: str) -> HandoutState:
@@ -99,11 +93,7 @@ class RefreshCourseHandouts(CourseAction):
 
     path = "courses/{course}/handouts/refresh"
 
-    @Operation(
-        "Fetch the current state of the course's repository or folder.",
-        tags=_TAGS,
-        errors=(409, 502),
-    )
+    @Operation("Fetch the current state of the course's repository or folder.", errors=(409, 502))
     async def on_post(self, course: str) -> HandoutState:
         """Keep what was handed out before if that fails; the answer says why."""
         async with self.audited("fetch-handouts", f"course {course}"):
@@ -120,8 +110,6 @@ class OwnHandouts(OwnCourseSession):
     @Operation(
         "The newest handouts of this session's course, as a git bundle.",
         media=FILE,
-        scope=SESSION_OWN,
-        tags=("session",),
         errors=(304, 409, 502),
     )
     async def on_get(self) -> None:
@@ -156,8 +144,6 @@ class OwnHandoutReport(OwnCourseSession):
     @Operation(
         "Report which revision of the handouts is in this session's folder.",
         body=HandoutReport,
-        scope=SESSION_OWN,
-        tags=("session",),
         errors=(409,),
     )
     async def on_put(self) -> None:

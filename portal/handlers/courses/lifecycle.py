@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from datetime import date
 from typing import Annotated
 
@@ -11,14 +12,16 @@ from pydantic import Field, StringConstraints
 from portal.courses.definition.calendar import meetings
 from portal.errors import InvalidRequest
 from portal.models import Frozen
-from portal.models.course.course import CourseName, Role
+from portal.models.course.course import CourseName, KeptCourse, Role
+from portal.models.person import Person
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.scope import COURSES_MANAGE
 
 from ..base.endpoint import Operation, Query
 from .access import EVERYONE, INSTRUCTORS, CourseAction
-from .courses import TAGS, CourseDetail, Number, detail
+from .courses import CourseDetail, Number, detail
 
+Decision = Callable[[KeptCourse, int, Person, str], Awaitable[KeptCourse]]
 _Answer = Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True), *PLAIN_TEXT]
 _NOBODY: frozenset[Role] = frozenset()  # admins alone, by their scope
 _SPAN = 200 * 86400.0  # seconds of meetings that are shown if no end is given
@@ -76,7 +79,7 @@ class CourseSubmit(CourseAction):
     path = "courses/{course}/submit"
     roles = INSTRUCTORS
 
-    @Operation("Request a course's approval.", body=CourseStep, errors=(409,), tags=TAGS)
+    @Operation("Request a course's approval.", body=CourseStep, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """Submit it; it is approved with that if the site wants no approval."""
         async with self.audited("submit-course", f"course {course}") as line:
@@ -85,42 +88,39 @@ class CourseSubmit(CourseAction):
         return await detail(self, kept, self.role)
 
 
-class CourseApprove(CourseAction):
+class CourseDecision(CourseAction):
+    """Base class of an admin's answers to a request."""
+
+    roles = _NOBODY
+
+    async def decide(self, action: str, decision: Decision) -> CourseDetail:
+        """Carry out the decision, with an entry for ``action`` in the audit log."""
+        body: CourseAnswer = self.body
+        async with self.audited(action, f"course {self.kept.name}", detail=body.answer):
+            kept = await decision(self.kept, body.number, self.person, body.answer)
+        return await detail(self, kept, self.role)
+
+
+class CourseApprove(CourseDecision):
     """Approval by an admin."""
 
     path = "courses/{course}/approve"
-    roles = _NOBODY
 
-    @Operation(
-        "Approve a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,), tags=TAGS
-    )
+    @Operation("Approve a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """Let it run on its days from now on."""
-        body: CourseAnswer = self.body
-        async with self.audited("approve-course", f"course {course}", detail=body.answer):
-            kept = await self.parts.course_service.approve(
-                self.kept, body.number, self.person, body.answer
-            )
-        return await detail(self, kept, self.role)
+        return await self.decide("approve-course", self.parts.course_service.approve)
 
 
-class CourseRefuse(CourseAction):
+class CourseRefuse(CourseDecision):
     """Refusal by an admin."""
 
     path = "courses/{course}/refuse"
-    roles = _NOBODY
 
-    @Operation(
-        "Refuse a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,), tags=TAGS
-    )
+    @Operation("Refuse a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """Say why: its instructor reads it, changes the course and asks again."""
-        body: CourseAnswer = self.body
-        async with self.audited("refuse-course", f"course {course}", detail=body.answer):
-            kept = await self.parts.course_service.refuse(
-                self.kept, body.number, self.person, body.answer
-            )
-        return await detail(self, kept, self.role)
+        return await self.decide("refuse-course", self.parts.course_service.refuse)
 
 
 class CourseArchive(CourseAction):
@@ -129,7 +129,7 @@ class CourseArchive(CourseAction):
     path = "courses/{course}/archive"
     roles = INSTRUCTORS
 
-    @Operation("Archive a course.", body=CourseStep, errors=(409,), tags=TAGS)
+    @Operation("Archive a course.", body=CourseStep, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """End its sessions, reservations and shares; everybody's work stays."""
         async with self.audited("archive-course", f"course {course}"):
@@ -143,9 +143,7 @@ class CourseCopied(CourseAction):
     path = "courses/{course}/copy"
     roles = INSTRUCTORS
 
-    @Operation(
-        "Copy a course to another term.", body=CourseCopy, status=201, errors=(409,), tags=TAGS
-    )
+    @Operation("Copy a course to another term.", body=CourseCopy, status=201, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """Make a draft with the same staff.
 
@@ -171,7 +169,7 @@ class CourseMeetings(CourseAction):
     path = "courses/{course}/meetings"
     roles = EVERYONE
 
-    @Operation("A course's meetings.", query=MeetingQuery, tags=TAGS)
+    @Operation("A course's meetings.", query=MeetingQuery)
     async def on_get(self, course: str) -> MeetingList:
         """Return those that are on at some moment of the span."""
         since = time.time() if self.query.since is None else self.query.since

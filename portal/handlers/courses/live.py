@@ -16,7 +16,6 @@ from portal.errors import Conflict, NotFound
 from portal.models import Frozen
 from portal.models.course.live import CourseMessage, Help, HelpState
 from portal.models.plain_text import PLAIN_TEXT
-from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord
 
 from ..base.endpoint import Operation
@@ -25,8 +24,6 @@ from .access import CourseAction
 
 PERSON = r"[^\s\x00-\x1f\x7f,:/]{1,255}"
 _ID = "[0-9]{1,9}"
-_TAGS = ("courses",)
-_SESSION = ("session",)
 
 
 class MessageDraft(Frozen):
@@ -103,17 +100,13 @@ class CourseMessages(CourseAction):
 
     path = "courses/{course}/messages"
 
-    @Operation("The messages to a course.", tags=_TAGS)
+    @Operation("The messages to a course.")
     async def on_get(self, course: str) -> MessageList:
         """Return the newest hundred to the course's staff, including those that are over."""
         return MessageList(items=tuple(await self.parts.store.course_messages.of(course)))
 
     @Operation(
-        "Send a message to everyone in a course.",
-        body=MessageDraft,
-        status=201,
-        errors=(409,),
-        tags=_TAGS,
+        "Send a message to everyone in a course.", body=MessageDraft, status=201, errors=(409,)
     )
     async def on_post(self, course: str) -> CourseMessage:
         """Show it in JupyterLab, in every session of the course within seconds.
@@ -133,7 +126,7 @@ class OneCourseMessage(CourseAction):
     path = "courses/{course}/messages/{message_id}"
     parameters = {**CourseAction.parameters, "message_id": _ID}
 
-    @Operation("Withdraw a message to a course.", tags=_TAGS)
+    @Operation("Withdraw a message to a course.")
     async def on_delete(self, course: str, message_id: str) -> None:
         """Show it no longer, and keep it in the list."""
         what = f"Message {message_id}."
@@ -150,7 +143,7 @@ class CourseHand(CourseAction):
     parameters = {**CourseAction.parameters, "person": PERSON}
     admins = False
 
-    @Operation("Lower a student's raised hand.", tags=_TAGS)
+    @Operation("Lower a student's raised hand.")
     async def on_delete(self, course: str, person: str) -> None:
         """Lower it as one of the course's staff, once it was seen to; no effect if none is up."""
         async with self.audited("lower-hand", f"course {course}", person):
@@ -170,7 +163,6 @@ class CoursePersonHelp(CourseAction):
         body=HelpDraft,
         status=202,
         errors=(409,),
-        tags=_TAGS,
     )
     async def on_post(self, course: str, person: str) -> HelpAnswer:
         """Ask as one of the course's staff, never as an admin who is not of it.
@@ -193,7 +185,7 @@ class CourseHelp(CourseAction):
 
     path = "courses/{course}/help"
 
-    @Operation("Current and past help in a course.", tags=_TAGS)
+    @Operation("Current and past help in a course.")
     async def on_get(self, course: str) -> HelpList:
         """Return it to the course's staff. ``over`` holds the newest hundred."""
         helping = self.parts.helping
@@ -215,7 +207,7 @@ class EndCourseHelp(CourseAction):
     path = "courses/{course}/help/{help_id}/end"
     parameters = {**CourseAction.parameters, "help_id": _ID}
 
-    @Operation("End help in a student's session, or cancel the request.", tags=_TAGS)
+    @Operation("End help in a student's session, or cancel the request.")
     async def on_post(self, course: str, help_id: str) -> Help:
         """End it as one of the course's staff, whoever helps. The helper is out at once."""
         helping, now = self.parts.helping, time.time()
@@ -246,11 +238,7 @@ class OwnPresence(OwnCourseSession):
     path = "session/presence"
 
     @Operation(
-        "Report what is open in this session, and since when.",
-        body=PresenceReport,
-        scope=SESSION_OWN,
-        errors=(409,),
-        tags=_SESSION,
+        "Report what is open in this session, and since when.", body=PresenceReport, errors=(409,)
     )
     async def on_put(self) -> None:
         """Use the session's own token only.
@@ -282,13 +270,7 @@ class OwnHand(OwnCourseSession):
 
     path = "session/hand"
 
-    @Operation(
-        "Raise the hand of this session's owner.",
-        body=HandDraft,
-        scope=SESSION_OWN,
-        errors=(409,),
-        tags=_SESSION,
-    )
+    @Operation("Raise the hand of this session's owner.", body=HandDraft, errors=(409,))
     async def on_put(self) -> None:
         """Use the session's own token only. The course's staff see it until it is lowered."""
         record = await self.of_course()
@@ -298,9 +280,7 @@ class OwnHand(OwnCourseSession):
         await self.parts.store.presence.raise_hand(raised(record, text, time.time()))
         self.parts.situations.courses.forget()
 
-    @Operation(
-        "Lower the hand of this session's owner.", scope=SESSION_OWN, errors=(409,), tags=_SESSION
-    )
+    @Operation("Lower the hand of this session's owner.", errors=(409,))
     async def on_delete(self) -> None:
         """Use the session's own token only."""
         record = await self.of_course()
@@ -316,11 +296,7 @@ class OwnHelp(OwnCourseSession):
     parameters = {"help_id": _ID}
 
     @Operation(
-        "Agree to help in this session, refuse it, or end it.",
-        body=HelpReply,
-        scope=SESSION_OWN,
-        errors=(409,),
-        tags=_SESSION,
+        "Agree to help in this session, refuse it, or end it.", body=HelpReply, errors=(409,)
     )
     async def on_post(self, help_id: str) -> Help:
         """Use the session's own token only. "end" works at any time; the helper is out at once."""
@@ -344,12 +320,7 @@ class OwnGuests(OwnCourseSession):
 
     path = "session/guests"
 
-    @Operation(
-        "People besides the owner who may use this session now.",
-        scope=SESSION_OWN,
-        errors=(409,),
-        tags=_SESSION,
-    )
+    @Operation("People besides the owner who may use this session now.", errors=(409,))
     async def on_get(self) -> GuestList:
         """Use the session's own token only. Its server lets nobody else in."""
         record, now = await self.of_course(), time.time()

@@ -12,8 +12,6 @@ from ..base.action import Done
 from ..base.endpoint import Operation
 from .access import EVERYONE, CourseAction
 
-_TAGS = ("courses",)
-
 
 class CourseRoom(CourseAction):
     """Room of a course."""
@@ -22,12 +20,12 @@ class CourseRoom(CourseAction):
     roles = EVERYONE
     changers = STAFF
 
-    @Operation("A course's room: its state, its address, and who is in it.", tags=_TAGS)
+    @Operation("A course's room: its state, its address, and who is in it.")
     async def on_get(self, course: str) -> Room:
         """Return it to everyone in the course."""
         return await self.parts.rooms.of(self.kept, time.time())
 
-    @Operation("Open a course's room.", status=202, errors=(409,), tags=_TAGS)
+    @Operation("Open a course's room.", status=202, errors=(409,))
     async def on_post(self, course: str) -> Done:
         """Open it as one of the course's staff.
 
@@ -43,7 +41,7 @@ class CourseRoom(CourseAction):
             await self.parts.rooms.open(self.kept, name, time.time())
         return self.done("The room is opening.")
 
-    @Operation("Close a course's room.", errors=(409,), tags=_TAGS)
+    @Operation("Close a course's room.", errors=(409,))
     async def on_delete(self, course: str) -> Done:
         """Close it as one of the course's staff, whoever has opened it, or as an admin.
 

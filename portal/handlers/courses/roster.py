@@ -15,7 +15,6 @@ from portal.models.scope import COURSES_MANAGE
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Operation, Query
 from .access import INSTRUCTORS, CourseAction
-from .courses import TAGS
 
 
 class Roster(Frozen):
@@ -54,7 +53,7 @@ class CourseRoster(CourseAction):
     path = "courses/{course}/roster"
     changers = INSTRUCTORS
 
-    @Operation("The members of a course.", tags=TAGS)
+    @Operation("The members of a course.")
     async def on_get(self, course: str) -> Roster:
         """Return it to its staff and to admins."""
         return Roster(
@@ -63,7 +62,7 @@ class CourseRoster(CourseAction):
             group_error=self.parts.course_service.enrolment.troubles.get(course, ""),
         )
 
-    @Operation("Add members to a course.", body=RosterText, errors=(409,), tags=TAGS)
+    @Operation("Add members to a course.", body=RosterText, errors=(409,))
     async def on_post(self, course: str) -> Enrolled:
         """Report names that the directory does not know, and leave them out."""
         body: RosterText = self.body
@@ -81,7 +80,7 @@ class CourseRoster(CourseAction):
             )
         return done
 
-    @Operation("Remove a member from a course.", query=PersonQuery, errors=(409,), tags=TAGS)
+    @Operation("Remove a member from a course.", query=PersonQuery, errors=(409,))
     async def on_delete(self, course: str) -> None:
         """End their session of the course; their work stays in their home."""
         person = self.query.person
@@ -96,7 +95,7 @@ class CourseRosterCsv(CourseAction, CsvEndpoint):
     columns = ("person", "role", "source", "added_by", "added_at")
     times = frozenset({"added_at"})
 
-    @Operation("The members of a course, as CSV.", media=MEDIA, tags=TAGS)
+    @Operation("The members of a course, as CSV.", media=MEDIA)
     async def rows(self) -> Sequence[CourseMember]:
         return await self.parts.store.members.of(self.kept.name)
 

@@ -21,7 +21,6 @@ from ..base.action import Done
 from ..base.endpoint import Operation
 from .access import COURSE, CourseAction
 
-_TAGS = ("courses",)
 _START = r"[1-9][0-9]{0,17}"
 _WITH_START = {"course": COURSE, "start": _START}
 
@@ -59,7 +58,7 @@ class CourseStarts(CourseAction):
     path = "courses/{course}/starts"
     roles = STAFF
 
-    @Operation("The last starts of sessions for a course.", tags=_TAGS)
+    @Operation("The last starts of sessions for a course.")
     async def on_get(self, course: str) -> Starts:
         """Return them, the newest first."""
         return Starts(items=tuple(await self.parts.store.starts.of_course(course)))
@@ -68,7 +67,6 @@ class CourseStarts(CourseAction):
         "Start a session for every student of a course, or rehearse it.",
         body=StartRequest,
         status=202,
-        tags=_TAGS,
         errors=(409,),
     )
     async def on_post(self, course: str) -> CourseStart:
@@ -98,7 +96,7 @@ class OneStart(CourseAction):
     parameters = _WITH_START
     roles = STAFF
 
-    @Operation("A start of a course: the state of each session, and the report.", tags=_TAGS)
+    @Operation("A start of a course: the state of each session, and the report.")
     async def on_get(self, course: str, start: str) -> StartDetail:
         """Return a start of this course only."""
         course_start = await start_of(self, course, start)
@@ -119,9 +117,7 @@ class CancelStart(CourseAction):
     roles = STAFF
 
     @Operation(
-        "Cancel a start: sessions of a rehearsal are stopped, others keep running.",
-        tags=_TAGS,
-        errors=(409,),
+        "Cancel a start: sessions of a rehearsal are stopped, others keep running.", errors=(409,)
     )
     async def on_post(self, course: str, start: str) -> Done:
         """Call it off."""
@@ -139,7 +135,7 @@ class Reserved(CourseAction):
     path = "courses/{course}/reservations"
     roles = STAFF
 
-    @Operation("The next meetings of a course with their reservations.", tags=_TAGS)
+    @Operation("The next meetings of a course with their reservations.")
     async def on_get(self, course: str) -> CourseReservations:
         """Return those from now on."""
         shown = await self.parts.course_work.reservations.shown(self.kept, time.time())

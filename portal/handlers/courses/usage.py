@@ -11,7 +11,6 @@ from portal.models import Frozen
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Operation
 from .access import CourseAction
-from .courses import TAGS
 
 
 class CourseUsageList(Frozen):
@@ -32,7 +31,7 @@ class CourseUsage(CourseAction):
 
     path = "courses/{course}/usage"
 
-    @Operation("GPU-hours and sessions of a course, by person.", tags=TAGS)
+    @Operation("GPU-hours and sessions of a course, by person.")
     async def on_get(self, course: str) -> CourseUsageList:
         """Return everyone in it, and everyone who had a session of it."""
         items = await usage_of(self.parts.store, self.kept)
@@ -51,7 +50,7 @@ class CourseUsageCsv(CourseAction, CsvEndpoint):
     columns = tuple(PersonUsage.model_fields)
     times = frozenset({"last_at"})
 
-    @Operation("GPU-hours and sessions of a course, by person, as CSV.", media=MEDIA, tags=TAGS)
+    @Operation("GPU-hours and sessions of a course, by person, as CSV.", media=MEDIA)
     async def rows(self) -> Sequence[PersonUsage]:
         return await usage_of(self.parts.store, self.kept)
 
@@ -65,7 +64,7 @@ class CourseReadiness(CourseAction):
 
     path = "courses/{course}/readiness"
 
-    @Operation("The readiness of a course.", tags=TAGS)
+    @Operation("The readiness of a course.")
     async def on_get(self, course: str) -> Readiness:
         """Compare demand with supply.
 

@@ -15,6 +15,7 @@ from portal.catalog.offers.gpu_offers import GpuOffer, any_gpu, gpu_offers
 from portal.catalog.offers.markdown import markdown_html
 from portal.catalog.offers.preferences import Preferences, ordered
 from portal.catalog.offers.tile import KINDS, Tile, common_tags, day, icon_of, version_rows
+from portal.catalog.offers.upcoming import Upcoming, upcoming
 from portal.errors import StoreUnavailable, Unavailable
 from portal.models import Frozen, scope
 from portal.models.catalog.catalog import Measured
@@ -83,6 +84,9 @@ class CatalogPage(_CatalogPage):
         best: Mapping[str, Mapping[str, tuple[float, bool]]] = {}
         with contextlib.suppress(StoreUnavailable):
             best = await parts.store.measurements.best()
+        coming: list[Upcoming] = []
+        with contextlib.suppress(StoreUnavailable):
+            coming = await upcoming(catalog, parts.store, shown.person, curates=self.curates)
         habits = Preferences(shown.favourites, shown.last_used)
         offered = [
             CatalogTile(
@@ -97,6 +101,7 @@ class CatalogPage(_CatalogPage):
         return {
             "offered": offered,
             "closed": self._closed(shown.person),
+            "upcoming": coming,
             "tags": common_tags([entry.tile for entry in offered], few=2),
             "curates": self.curates,
             "may_register": catalog.rules.may_register(shown.person),
@@ -229,12 +234,11 @@ def _tests(environment: EnvironmentDetail, gpus: Sequence[GpuOffer]) -> list[dic
     return rows
 
 
-def catalog_page_routes(prefix: str) -> list[Any]:
-    """Return tornado's routes."""
-    return [
-        (rf"{prefix}catalog/?", CatalogPage),
-        (rf"{prefix}catalog/request/?", EnvironmentRequestPage),
-        (rf"{prefix}catalog/own/?", OwnEnvironmentsPage),
-        (rf"{prefix}catalog/environments/({_NAME})/?", EnvironmentPage),
-        (rf"{prefix}catalog/({_NAME})/?", EnvironmentPage),
-    ]
+# Addresses below the service's prefix, as tornado reads them, and their pages.
+CATALOG_PAGES = (
+    (r"catalog/?", CatalogPage),
+    (r"catalog/request/?", EnvironmentRequestPage),
+    (r"catalog/own/?", OwnEnvironmentsPage),
+    (rf"catalog/environments/({_NAME})/?", EnvironmentPage),
+    (rf"catalog/({_NAME})/?", EnvironmentPage),
+)

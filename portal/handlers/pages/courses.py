@@ -315,16 +315,12 @@ def meeting_words(kept: KeptCourse, meeting: Meeting, now: float) -> str:
     return f"{day}, {begins:%H:%M}–{ends:%H:%M}"  # noqa: RUF001 - a range
 
 
-def course_page_routes(prefix: str) -> list[Any]:
-    """Return tornado's routes; no course has the name of a page.
-
-    See portal/courses/definition/rules.py.
-    """
-    # tornado would hand the groups within the name's pattern to the handlers, too.
-    name = COURSE.replace("(", "(?:")
-    return [
-        (rf"{prefix}courses/?", CoursesPage),
-        (rf"{prefix}courses/new/?", CourseNewPage),
-        (rf"{prefix}courses/({name})/board/?", CourseBoardPage),
-        (rf"{prefix}courses/({name})(?:/(roster|schedule|files|settings))?/?", CoursePage),
-    ]
+# tornado would hand the groups within the name's pattern to the handlers, too.
+_NAME = COURSE.replace("(", "(?:")
+# No course has the name of a page (portal/courses/definition/rules.py).
+COURSE_PAGES = (
+    (r"courses/?", CoursesPage),
+    (r"courses/new/?", CourseNewPage),
+    (rf"courses/({_NAME})/board/?", CourseBoardPage),
+    (rf"courses/({_NAME})(?:/(roster|schedule|files|settings))?/?", CoursePage),
+)

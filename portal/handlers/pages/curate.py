@@ -55,19 +55,15 @@ class CurateRegistriesPage(CuratePage):
     template = "curate_registries.html"
 
 
-def curate_page_routes(prefix: str) -> list[Any]:
-    """Return tornado's routes.
-
-    An environment may have the name of a page: its own page is then below ``environments/`` only.
-    """
-    return [
-        (rf"{prefix}curate/?", CuratePage),
-        (rf"{prefix}curate/new/?", CurateNewPage),
-        (rf"{prefix}curate/registries/?", CurateRegistriesPage),
-        (rf"{prefix}curate/builds/([0-9]{{1,18}})/?", CurateBuildPage),
-        (
-            rf"{prefix}curate/environments/({_NAME})(?:/(tests|versions|edit))?/?",
-            CurateEnvironmentPage,
-        ),
-        (rf"{prefix}curate/({_NAME})/?", CurateEnvironmentPage),
-    ]
+# An environment may have the name of a page: its own page is then below environments/ only.
+CURATE_PAGES = (
+    (r"curate/?", CuratePage),
+    (r"curate/new/?", CurateNewPage),
+    (r"curate/registries/?", CurateRegistriesPage),
+    (r"curate/builds/([0-9]{1,18})/?", CurateBuildPage),
+    (
+        rf"curate/environments/({_NAME})(?:/(tests|versions|edit))?/?",
+        CurateEnvironmentPage,
+    ),
+    (rf"curate/({_NAME})/?", CurateEnvironmentPage),
+)

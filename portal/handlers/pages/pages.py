@@ -120,12 +120,11 @@ class NoPage(NotFoundMixin, Page):
     """Addresses that name no page."""
 
 
-def page_routes(prefix: str) -> list[Any]:
-    """Return tornado's routes."""
-    return [
-        (rf"{prefix}static/([^/]+)/(.+)", AssetHandler),
-        (rf"{prefix}usage/?", UsagePage),
-        (rf"{prefix}announcements/?", AnnouncementsPage),
-        (rf"{prefix}audit/?", AuditPage),
-        (prefix, ClusterPage),
-    ]
+# Addresses below the service's prefix, as tornado reads them, and their pages.
+PAGES = (
+    (r"static/([^/]+)/(.+)", AssetHandler),
+    (r"usage/?", UsagePage),
+    (r"announcements/?", AnnouncementsPage),
+    (r"audit/?", AuditPage),
+    ("", ClusterPage),
+)

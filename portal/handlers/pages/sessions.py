@@ -62,10 +62,9 @@ class SessionPage(Page):
         return {"session_id": segments[0]}
 
 
-def session_page_routes(prefix: str) -> list[Any]:
-    """Return the rows for tornado; no session has "new" as its id."""
-    return [
-        (rf"{prefix}sessions/?", SessionsPage),
-        (rf"{prefix}sessions/new", NewSessionPage),
-        (rf"{prefix}sessions/({_SESSION_ID})", SessionPage),
-    ]
+# No session has "new" as its id.
+SESSION_PAGES = (
+    (r"sessions/?", SessionsPage),
+    (r"sessions/new", NewSessionPage),
+    (rf"sessions/({_SESSION_ID})", SessionPage),
+)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Awaitable, Callable
+from typing import Annotated
 from urllib.parse import quote
 
 from pydantic import Field, StringConstraints
@@ -57,10 +58,7 @@ class StopSession(SessionAction):
     @Operation("Stop a session.", body=Why, errors=(409,))
     async def on_post(self, session_id: str) -> Done:
         """Stop your own, or with custom:portal:jobs:manage anyone's."""
-        record = await self.session(session_id, scope.JOBS_MANAGE, "stop-session")
-        async with self.audited(
-            "stop-session", f"session {session_id}", record.user, self.body.reason
-        ):
+        async with self.on_session(session_id, scope.JOBS_MANAGE, "stop-session") as record:
             if record.state is SessionState.ENDED:
                 raise Conflict("This session has already ended.")
             await self.stop(record)
@@ -76,10 +74,7 @@ class OpenSession(Action):
     @Operation("Open a session's server.", body=Why, errors=(409,))
     async def on_post(self, session_id: str) -> ServerAddress:
         """Open your own, or with custom:portal:servers:open anyone's; the Hub checks it again."""
-        record = await self.session(session_id, scope.SERVERS_OPEN, "open-server")
-        async with self.audited(
-            "open-server", f"session {session_id}", record.user, self.body.reason
-        ):
+        async with self.on_session(session_id, scope.SERVERS_OPEN, "open-server") as record:
             if record.state is not SessionState.RUNNING:
                 raise Conflict(f"This session's server is not running: it is {record.state}.")
         server = f"{quote(record.server, safe='')}/" if record.server else ""
@@ -117,55 +112,46 @@ class CancelJob(SessionAction):
 
 
 class WaitingJob(Action):
-    """Base class of actions on a job that waits.
-
-    ``action`` is for the audit log, ``tell`` for Slurm, ``words`` for the requester.
-    """
+    """Base class of actions on a job that waits."""
 
     parameters = {"job_id": JOB_ID}
-    action: ClassVar[str]
-    words: ClassVar[str]
 
-    async def tell(self, job_id: str) -> None:
-        raise NotImplementedError
+    async def give(
+        self, action: str, job_id: str, order: Callable[[str], Awaitable[None]], result: str
+    ) -> Done:
+        """Give Slurm the ``order``, with the ``action`` in the audit log; confirm the ``result``.
 
-    async def on_post(self, job_id: str) -> Done:
-        job = await self.job(job_id, self.action, own=False)
-        async with self.audited(self.action, f"job {job_id}", job.user or "", self.body.reason):
+        Raises what ``job`` does, and Conflict if the job does not wait.
+        """
+        job = await self.job(job_id, action, own=False)
+        async with self.audited(action, f"job {job_id}", job.user or "", self.body.reason):
             _must_wait(job)
             await self.parts.control.need("jobs")
-            await self.tell(job_id)
-        return self.done(f"Job {job_id} {self.words}.")
+            await order(job_id)
+        return self.done(f"Job {job_id} {result}.")
 
 
 class HoldJob(WaitingJob):
     """Hold: a waiting job stays waiting until it is released."""
 
     path = "jobs/{job_id}/hold"
-    action, words = "hold-job", "is held: it waits until it is released"
-
-    async def tell(self, job_id: str) -> None:
-        await self.parts.control.hold(job_id)
 
     @Operation("Hold a waiting job.", body=Why, scope=scope.JOBS_MANAGE, errors=(409,))
     async def on_post(self, job_id: str) -> Done:
         """Keep it from starting until it is released; its owner cannot release it."""
-        return await super().on_post(job_id)
+        result = "is held: it waits until it is released"
+        return await self.give("hold-job", job_id, self.parts.control.hold, result)
 
 
 class ReleaseJob(WaitingJob):
     """Release of a held job."""
 
     path = "jobs/{job_id}/release"
-    action, words = "release-job", "is released"
-
-    async def tell(self, job_id: str) -> None:
-        await self.parts.control.release(job_id)
 
     @Operation("Release a held job.", body=Why, scope=scope.JOBS_MANAGE, errors=(409,))
     async def on_post(self, job_id: str) -> Done:
         """Let it start again, whoever has held it."""
-        return await super().on_post(job_id)
+        return await self.give("release-job", job_id, self.parts.control.release, "is released")
 
 
 class NodeAction(Action):

@@ -18,7 +18,7 @@ from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models import Frozen
 from portal.models.person import Person
-from portal.models.scope import SESSION_OWN, USAGE_READ
+from portal.models.scope import USAGE_READ
 from portal.models.session.estimate import EstimateError, StartAnswer
 
 from ..base.endpoint import Endpoint, Operation, Query
@@ -99,9 +99,7 @@ class SessionEstimates(OwnSession, _Base):
         "Estimate when this session could have these resources instead. "
         "Needs the session's own token.",
         body=EstimateBody,
-        scope=SESSION_OWN,
         errors=(429,),
-        tags=("session",),
     )
     async def on_post(self) -> StartAnswer:
         """Keep the environment, as in a move, and account and QOS unless they are named."""

@@ -15,7 +15,7 @@ from portal.errors import Conflict, NotAllowed, SlurmUnavailable, TooManyRequest
 from portal.launch.extending import Running, clock, extended
 from portal.models import Frozen
 from portal.models.cluster.cluster import Job
-from portal.models.scope import JOBS_MANAGE, SESSION_OWN
+from portal.models.scope import JOBS_MANAGE
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.situation import ExtendOffer
 
@@ -164,13 +164,7 @@ class ExtendOwnSession(ExtendAction, OwnSession):
 
     path = "session/extend"
 
-    @Operation(
-        "Extend the calling session.",
-        body=Extension,
-        scope=SESSION_OWN,
-        errors=(409, 429),
-        tags=("session",),
-    )
+    @Operation("Extend the calling session.", body=Extension, errors=(409, 429))
     async def on_post(self) -> Extended:
         """Use the session's own token only. The answer has the new end, as Slurm tells it."""
         record, _ = await self.own()

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed
 from portal.launch.fields import fields_of_move
-from portal.models.scope import JOBS_MANAGE, SESSION_OWN, SESSIONS_READ
+from portal.models.scope import JOBS_MANAGE, SESSIONS_READ
 from portal.models.session.move import Move
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
@@ -76,15 +76,13 @@ class MoveOwnSession(MoveAction, OwnSession):
 
     path = "session/move"
 
-    @Operation(_ABOUT, scope=SESSION_OWN, tags=("session",))
+    @Operation(_ABOUT)
     async def on_get(self) -> BeforeMove:
         """Use the session's own token only."""
         record, _ = await self.own()
         return await self.before(record, kernels=True)
 
-    @Operation(
-        _BEGIN, body=Resources, scope=SESSION_OWN, status=202, errors=(409,), tags=("session",)
-    )
+    @Operation(_BEGIN, body=Resources, status=202, errors=(409,))
     async def on_post(self) -> Move:
         """Use the session's own token only.
 
@@ -94,7 +92,7 @@ class MoveOwnSession(MoveAction, OwnSession):
         record, _ = await self.own()
         return await self.begin(record)
 
-    @Operation(_CANCEL, scope=SESSION_OWN, errors=(409,), tags=("session",))
+    @Operation(_CANCEL, errors=(409,))
     async def on_delete(self) -> Move:
         """Use the session's own token only."""
         record, _ = await self.own()

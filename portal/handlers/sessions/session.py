@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-from portal.models.scope import SESSION_OWN
 from portal.models.session.startup import StartupReport, Step
 from portal.models.situation import Situation
 
@@ -17,11 +16,7 @@ class OneOwnSession(OwnSession):
 
     path = "session"
 
-    @Operation(
-        "Status of the calling session: its time, its GPUs, the allowed actions.",
-        scope=SESSION_OWN,
-        tags=("session",),
-    )
+    @Operation("Status of the calling session: its time, its GPUs, the allowed actions.")
     async def on_get(self) -> Situation:
         """Use the session's own token only.
 
@@ -37,10 +32,7 @@ class OwnStartup(OwnSession):
     path = "session/startup"
 
     @Operation(
-        "Report the duration of the startup steps of the calling session.",
-        body=StartupReport,
-        scope=SESSION_OWN,
-        tags=("session",),
+        "Report the duration of the startup steps of the calling session.", body=StartupReport
     )
     async def on_post(self) -> None:
         """Use the session's own token only.

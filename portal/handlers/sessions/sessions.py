@@ -26,7 +26,7 @@ from portal.sessions.startup import startup_of
 from ..base.action import Action
 from ..base.csv import MEDIA, MOST, CsvEndpoint
 from ..base.endpoint import Operation, Query
-from ..base.paging import Page, PageQuery, offset_of, page
+from ..base.paging import Page, PageQuery, page
 from .actions import SESSION_ID
 
 TEXT = "text/plain; charset=utf-8"
@@ -104,17 +104,9 @@ class SessionBase(Action):
             await self.refused("Other users' sessions.", SESSIONS_READ)
         if query.all:
             user = query.user
+        filters = query.model_dump(include=SessionFilter.model_fields.keys() - {"user", "all"})
         return await self.parts.store.sessions.find(
-            user=user,
-            state=query.state,
-            ended=query.ended,
-            environment=query.environment,
-            text=query.text,
-            since=query.since,
-            until=query.until,
-            sort=query.sort,
-            offset=offset,
-            limit=limit,
+            user=user, offset=offset, limit=limit, **filters
         )
 
     async def items(self, records: Sequence[SessionRecord]) -> list[SessionItem]:
@@ -184,7 +176,7 @@ class Sessions(SessionBase):
     async def on_get(self) -> Page[SessionItem]:
         """Return your own, newest first; everyone's with custom:portal:sessions:read."""
         query = self.query
-        records, total = await self.find(query, offset_of(query.after), query.limit)
+        records, total = await self.find(query, query.offset, query.limit)
         return page(await self.items(records), query, total)
 
 

@@ -20,8 +20,7 @@ class SnoozeSession(Action):
     @Operation("Postpone the stop of a session with idle GPUs.", errors=(409,))
     async def on_post(self, session_id: str) -> IdleState:
         """Put off that of your own, or with custom:portal:jobs:manage anyone's."""
-        record = await self.session(session_id, scope.JOBS_MANAGE, "snooze-session")
-        async with self.audited("snooze-session", f"session {session_id}", record.user):
+        async with self.on_session(session_id, scope.JOBS_MANAGE, "snooze-session") as record:
             return await self.parts.idle.snooze(record.id)
 
 
@@ -30,12 +29,7 @@ class SnoozeOwnSession(OwnSession):
 
     path = "session/snooze"
 
-    @Operation(
-        "Postpone the stop of the calling session with idle GPUs.",
-        scope=scope.SESSION_OWN,
-        errors=(409,),
-        tags=("session",),
-    )
+    @Operation("Postpone the stop of the calling session with idle GPUs.", errors=(409,))
     async def on_post(self) -> IdleState:
         """Use the session's own token only."""
         record, _ = await self.own()

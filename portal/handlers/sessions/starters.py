@@ -7,7 +7,6 @@ from pathlib import Path
 
 from portal.errors import NotFound
 from portal.models import Frozen
-from portal.models.scope import SESSION_OWN
 from portal.where import data_path
 
 from ..base.endpoint import Operation
@@ -37,11 +36,7 @@ class OwnStarters(OwnSession):
 
     path = "session/starters"
 
-    @Operation(
-        "List the starter notebooks of the calling session's environment.",
-        scope=SESSION_OWN,
-        tags=("session",),
-    )
+    @Operation("List the starter notebooks of the calling session's environment.")
     async def on_get(self) -> Starters:
         """Use the session's own token only."""
         record, _ = await self.own()
@@ -57,11 +52,7 @@ class OwnStarter(OwnSession):
     path = "session/starters/{name}"
     parameters = {"name": _NAME}
 
-    @Operation(
-        "Get a starter notebook of the calling session's environment.",
-        scope=SESSION_OWN,
-        tags=("session",),
-    )
+    @Operation("Get a starter notebook of the calling session's environment.")
     async def on_get(self, name: str) -> Starter:
         """Use the session's own token only.
 

@@ -28,9 +28,7 @@ class TelemetryEndpoint(OwnSession):
     @Operation(
         "Report the GPU and memory usage of a session's job. Needs the session's own token.",
         body=TelemetryReport,
-        scope=TELEMETRY_REPORT,
         errors=(429,),
-        tags=("telemetry",),
     )
     async def on_post(self) -> None:
         parts, now, report = self.parts, time.time(), self.body

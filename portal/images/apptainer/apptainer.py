@@ -189,22 +189,16 @@ class Apptainer:
     def _execute(
         self, image: str | Path, argv: Sequence[str], options: list[str], limit: float
     ) -> Said:
-        with self._environment(), _patience(limit) as over:
-            try:
-                result = self._client.execute(
-                    str(image),
-                    list(argv),
-                    options=options,
-                    return_result=True,
-                    quiet=True,
-                    sudo=False,
-                )
-            except UnicodeDecodeError:
-                raise WorkFailed(
-                    f"The output of '{argv[0]}' in the container is not text."
-                ) from None
-            except OSError as error:
-                raise CouldNotRun(f"{self.program} cannot run: {error.strerror}.") from None
+        no_text = WorkFailed(f"The output of '{argv[0]}' in the container is not text.")
+        with self._environment(), _patience(limit) as over, self._faults(no_text):
+            result = self._client.execute(
+                str(image),
+                list(argv),
+                options=options,
+                return_result=True,
+                quiet=True,
+                sudo=False,
+            )
         if over.is_set():
             raise WorkFailed(f"'{argv[0]}' in the container did not end within {limit:g} s.")
         message = result["message"]
@@ -229,7 +223,8 @@ class Apptainer:
             raise ValueError("spython drops empty arguments")
         last: deque[str] = deque(maxlen=_KEPT)
         lines: list[str] = []
-        with self._environment(environ, enclosure):
+        no_text = ApptainerFailed(f"Cannot {what}: the output of Apptainer is not text.")
+        with self._environment(environ, enclosure), self._faults(no_text):
             try:
                 for line in stream_command(argv, sudo=False, output_type="both"):
                     line = _COLOURS.sub("", line.rstrip("\n"))
@@ -243,13 +238,17 @@ class Apptainer:
                 if refused := re.search(rf"^{REFUSED}: (.*)", output, re.MULTILINE):
                     raise NoEnclosure(_no_enclosure(refused.group(1))) from None
                 raise ApptainerFailed(f"Cannot {what}: {reason(output)}", said=output) from None
-            except UnicodeDecodeError:
-                raise ApptainerFailed(
-                    f"Cannot {what}: the output of Apptainer is not text."
-                ) from None
-            except OSError as error:
-                raise CouldNotRun(f"{self.program} cannot run: {error.strerror}.") from None
         return lines
+
+    @contextmanager
+    def _faults(self, no_text: WorkFailed) -> Iterator[None]:
+        """Raise ``no_text`` for output that cannot be decoded, CouldNotRun if nothing ran."""
+        try:
+            yield
+        except UnicodeDecodeError:
+            raise no_text from None
+        except OSError as error:
+            raise CouldNotRun(f"{self.program} cannot run: {error.strerror}.") from None
 
     @contextmanager
     def _environment(

@@ -13,6 +13,7 @@ class JupyterLab(Kind):
     name = "jupyterlab"
     title = "JupyterLab"
     offered = True
+    welcomes = True
 
     def own(self) -> dict[str, Any]:
         return {}

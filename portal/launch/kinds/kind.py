@@ -91,7 +91,7 @@ class Kind(Frozen):
     own. ``offered``: it can be chosen on the launch page. ``estimated``: its expected start is
     shown. ``named``: only environments whose ``opens`` names it have it. ``isolated``: nothing of
     the site is seen in it but what its environment binds. ``bounded``: those who are refused again
-    and again wait.
+    and again wait. ``welcomes``: a person's first session opens the site's welcome notebook.
     """
 
     name: ClassVar[str]
@@ -103,6 +103,7 @@ class Kind(Frozen):
     estimated: ClassVar[bool] = True
     isolated: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
+    welcomes: ClassVar[bool] = False
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:

@@ -14,10 +14,11 @@ from sqlalchemy import Connection, delete, func, select
 from portal.models.cluster.history import ClusterSample, HistoryPoint
 
 from ..engine.columns import COUNT, filled, keyed, keys
-from ..engine.database import Database
 from ..engine.listing import instant
+from ..engine.rows import StoreTable
 
 _COUNTS = tuple(name for name in ClusterSample.model_fields if name not in ("at", "gpus_busy"))
+_SUMS = (*_COUNTS, "samples", "gpus_busy", "gpus_busy_samples")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _WIDTHS = (60, 120, 300, 600, 900, 1800, _HOUR, 7200, 10800, 21600, 43200)  # then whole days
 
@@ -30,25 +31,18 @@ history = keyed(
 )
 
 
-class HistoryTable:
+class HistoryTable(StoreTable):
     """The table of samples. Every method raises StoreUnavailable."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def add(self, sample: ClusterSample) -> None:
-        """Add one sample; several of one minute become its mean."""
-        at = int(instant(sample.at, "at"))
-        values: dict[str, Any] = {name: getattr(sample, name) for name in _COUNTS}
-        values["samples"] = 1
-        values["gpus_busy"] = sample.gpus_busy or 0
-        values["gpus_busy_samples"] = int(sample.gpus_busy is not None)
-        insert = self._database.insert(history).values(
-            [values | {"seconds": width, "at": at // width * width} for width in (_MINUTE, _HOUR)]
-        )
-        sums = {name: history.c[name] + insert.excluded[name] for name in values}
+    async def add(self, *samples: ClusterSample) -> None:
+        """Add samples; several of one minute become its mean."""
+        rows = [row for sample in samples for row in _rows(sample)]
+        if not rows:
+            return
+        insert = self._database.insert(history)
+        sums = {name: history.c[name] + insert.excluded[name] for name in _SUMS}
         statement = insert.on_conflict_do_update(index_elements=["seconds", "at"], set_=sums)
-        await self._database.run(lambda to: to.execute(statement), write=True)
+        await self._write(statement, rows)
 
     async def points(self, start: float, end: float, points: int) -> list[HistoryPoint]:
         """Return means over equal stretches of time from ``start`` to ``end``, at most ``points``
@@ -78,7 +72,17 @@ class HistoryTable:
     async def prune(self, before: float) -> int:
         """Delete what is older than ``before``; return how many rows."""
         statement = delete(history).where(history.c.at < int(instant(before, "before")))
-        return await self._database.run(lambda to: to.execute(statement).rowcount, write=True)
+        return await self._write(statement)
+
+
+def _rows(sample: ClusterSample) -> list[dict[str, Any]]:
+    """Return the rows that a sample is added to: its minute's, its hour's."""
+    at = int(instant(sample.at, "at"))
+    values: dict[str, Any] = {name: getattr(sample, name) for name in _COUNTS}
+    values["samples"] = 1
+    values["gpus_busy"] = sample.gpus_busy or 0
+    values["gpus_busy_samples"] = int(sample.gpus_busy is not None)
+    return [values | {"seconds": width, "at": at // width * width} for width in (_MINUTE, _HOUR)]
 
 
 def _width(start: float, end: float, points: int) -> int:

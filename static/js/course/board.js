@@ -31,7 +31,7 @@ const poller = new Poller({ every: PAUSE, ask: refresh, onTrouble: (error) => fr
 const said = new Poller({ every: 20000, ask: messages });
 const starting = new Starting(course.course, byId("start"), () => poller.now());
 const person = new Person(course, () => poller.now());
-const everyone = new Everyone(course, { onDone: () => poller.now(), onStarted: (start) => starting.follow(start.id) });
+const everyone = new Everyone(course, { starting, onDone: () => poller.now() });
 
 const kind = (tile) => tile.state ?? "none";
 const fits = (tile) => {

@@ -9,6 +9,7 @@ import { People } from "./people.js";
 import { showReadiness } from "./readiness.js";
 import { showRoom } from "./room.js";
 import { Starting } from "./starting.js";
+import { pastStarts } from "./starts.js";
 import { showSteps } from "./steps.js";
 import { Term } from "./term.js";
 import { usage } from "./usage.js";
@@ -37,7 +38,8 @@ async function load() {
 
 function overview() {
   const starting = new Starting(name, byId("start"), () => {});
-  byId("rehearse").hidden = !facts.running;
+  byId("starts").hidden = !facts.running;
+  byId("start-all").addEventListener("click", () => starting.all());
   byId("rehearse").addEventListener("click", () => rehearse(starting));
   ready();
   usage(name);
@@ -74,6 +76,7 @@ async function rehearse(starting) {
 
 function schedule() {
   meetings(name);
+  pastStarts(name, detail.course.timezone);
   new Term(byId("term"), byId("term-words")).show(detail.course);
 }
 

@@ -49,11 +49,11 @@ export function report(message, items) {
 const button = (words, look, onclick) => el(`button.btn.btn-sm.btn-${look}`, { type: "button", onclick }, words);
 
 export class Everyone {
-  // `course`: the page's facts; `onDone()` is called after an action, `onStarted(start)` after a start.
-  constructor(course, { onDone, onStarted }) {
+  // `course`: the page's facts; `starting` starts all; `onDone()` is called after an action.
+  constructor(course, { starting, onDone }) {
     this.course = course;
+    this.starting = starting;
     this.onDone = onDone;
-    this.onStarted = onStarted;
     fill(
       byId("for-all"),
       button("Start all", "jupyter", () => this.startAll()),
@@ -89,11 +89,7 @@ export class Everyone {
       toast("The course is not running: it is not approved, or today is outside its dates.", true);
       return;
     }
-    await tell(async () => {
-      const start = await call(at(this.course.course, "starts"), { method: "POST", body: { kind: "all" } });
-      this.onStarted(start);
-      return "Starting sessions for all students without one.";
-    });
+    await this.starting.all();
     this.onDone();
   }
 

@@ -7,12 +7,13 @@ const TIME = "Hours, minutes and seconds, e.g. 2:00:00.";
 const CLOCK = { name: "begins", label: "Begins", type: "time" };
 const MINUTES = { name: "minutes", label: "Minutes", number: true, usual: 90 };
 
-const resources = (part) => [
-  { name: `${part}.gpus`, label: "GPUs", kind: "number" },
+// `usual`: the values of a new course.
+const resources = (part, usual) => [
+  { name: `${part}.gpus`, label: "GPUs", kind: "number", usual: 1 },
   { name: `${part}.gpu_type`, label: "GPU type", list: "course-gpu-types", help: "Empty: any." },
   { name: `${part}.cpus`, label: "CPUs", kind: "number" },
   { name: `${part}.memory`, label: "Memory", help: MEMORY },
-  { name: `${part}.time`, label: "Time limit", help: TIME },
+  { name: `${part}.time`, label: "Time limit", help: TIME, usual },
   { name: `${part}.partition`, label: "Partition", list: "course-partitions", help: "Empty: the site’s default." },
 ];
 
@@ -24,65 +25,79 @@ export function courseGroups(editing) {
       legend: "Course",
       fields: [
         { name: "title", label: "Title", help: "Shown to students." },
-        { name: "name", label: "Name", help: "Lowercase letters, digits and dashes, e.g. dl-101. Cannot be changed later: folders and sessions use it." },
-        { name: "description", label: "Description", kind: "area", help: "Markdown, shown to students." },
-        { name: "roster_group", label: "Directory group", help: "Members of the group are students while they are in the group. Others can be added by name." },
+        { name: "name", label: "Name", help: "Lowercase letters, digits and dashes, e.g. dl-101. Cannot be changed later." },
+        { name: "environment", label: "Environment", kind: "choice", choices: [["", "Choose an environment"], ...environments], help: "Containers that include the notebook server." },
+        { name: "roster_group", label: "Directory group", help: "Its members are students. Others can be added by name." },
+        { name: "begins", label: "First day", type: "date" },
+        { name: "ends", label: "Last day", type: "date", help: "Sessions are stopped after this day. Files stay." },
       ],
     },
     {
-      legend: "Session environment",
+      legend: "Meetings",
       fields: [
-        { name: "environment", label: "Environment", kind: "choice", choices: [["", "Choose an environment"], ...environments], help: "Containers from the catalog that include the notebook server." },
-        { name: "version", label: "Version", kind: "number", help: "Pinned: it changes only when you change it. Empty: the newest at each save." },
+        { name: "weekly", label: "Weekly meetings", kind: "rows", one: "weekly time", columns: [{ name: "day", label: "Day", choices: DAYS, number: true }, CLOCK, MINUTES] },
+        { name: "timezone", label: "Time zone", list: "course-zones" },
+      ],
+    },
+    {
+      legend: "Additional meetings and holidays",
+      folded: true,
+      fields: [
+        { name: "single", label: "Additional meetings", kind: "rows", one: "single date", columns: [{ name: "date", label: "Day", type: "date" }, CLOCK, MINUTES] },
+        { name: "without", label: "Holidays", kind: "dates", one: "holiday", columns: [{ name: "date", label: "Day", type: "date" }], help: "There are no weekly meetings on these days." },
+      ],
+    },
+    {
+      legend: "Course page",
+      fields: [{ name: "description", label: "Description", kind: "area", help: "Markdown, shown to students." }],
+    },
+    {
+      legend: "Environment version and shared data",
+      folded: true,
+      fields: [
+        { name: "version", label: "Version", kind: "number", opens: false, help: "Pinned: it changes only when you change it. Empty: the newest at each save." },
         { name: "data", label: "Shared data", help: editing.data_roots.length ? `A folder below ${editing.data_roots.join(", ")}, read-only for students.` : "This site has no folders for courses." },
       ],
     },
-    { legend: "Default resources", fields: resources("default") },
-    { legend: "Maximum resources", folded: true, fields: resources("largest") },
+    { legend: "Default resources", folded: true, fields: resources("default", "2:00:00") },
+    { legend: "Maximum resources", folded: true, fields: resources("largest", "4:00:00") },
     {
       legend: "Account and budget",
+      folded: true,
       fields: [
         { name: "account", label: "Slurm account", help: "The account to which sessions are charged. Empty: each student’s own." },
         { name: "budget", label: "Budget in GPU-hours", kind: "decimal", help: "Empty: no limit. When the budget is used up, sessions with GPUs do not start." },
       ],
     },
     {
-      legend: "Schedule",
-      fields: [
-        { name: "begins", label: "First day", type: "date" },
-        { name: "ends", label: "Last day", type: "date", help: "Sessions are stopped after this day. Files stay." },
-        { name: "timezone", label: "Time zone", list: "course-zones" },
-        { name: "weekly", label: "Weekly meetings", kind: "rows", one: "weekly time", columns: [{ name: "day", label: "Day", choices: DAYS, number: true }, CLOCK, MINUTES] },
-        { name: "single", label: "Additional meetings", kind: "rows", one: "single date", columns: [{ name: "date", label: "Day", type: "date" }, CLOCK, MINUTES] },
-        { name: "without", label: "Holidays", kind: "dates", one: "holiday", columns: [{ name: "date", label: "Day", type: "date" }], help: "There are no weekly meetings on these days." },
-      ],
-    },
-    {
       legend: "Before each meeting",
+      folded: true,
       fields: [
-        { name: "prestart", label: "Start all sessions before the meeting", kind: "check", help: "Sessions that students do not open are stopped." },
-        { name: "reservation.nodes", label: "Reserved nodes", kind: "number", help: "0: no nodes are reserved." },
-        { name: "reservation.gpus", label: "Reserved GPUs", kind: "number", help: "Only if this Slurm can reserve GPUs by number. Otherwise, reserve nodes." },
+        { name: "prestart", label: "Start all sessions before the meeting", kind: "check", help: "Sessions that students do not open are stopped.", usual: false },
+        { name: "reservation.nodes", label: "Reserved nodes", kind: "number", help: "0: no nodes are reserved.", usual: 0 },
+        { name: "reservation.gpus", label: "Reserved GPUs", kind: "number", help: "Only if this Slurm can reserve GPUs by number. Otherwise, reserve nodes.", usual: 0 },
         { name: "reservation.partition", label: "Reservation partition", list: "course-partitions" },
       ],
     },
     {
       legend: "Handouts",
+      folded: true,
       fields: [
-        { name: "handouts.kind", label: "File source", kind: "choice", choices: [["none", "Uploads on the course page only"], ["git", "A git repository"], ["folder", "A folder"]] },
+        { name: "handouts.kind", label: "File source", kind: "choice", choices: [["none", "Uploads on the course page only"], ["git", "A git repository"], ["folder", "A folder"]], usual: "none" },
         { name: "handouts.source", label: "Address or path", by: "handouts.kind", of: ["git", "folder"], help: "The https://… address of a repository, or the path of a folder." },
         { name: "handouts.branch", label: "Branch", by: "handouts.kind", of: ["git"], help: "Empty: the repository’s default branch." },
       ],
     },
     {
       legend: "Collaboration",
+      folded: true,
       fields: [
         {
-          name: "help", label: "Help in a student’s session", kind: "choice",
+          name: "help", label: "Help in a student’s session", kind: "choice", usual: "ask",
           choices: [["ask", "After the student agrees"], ["always", "Without asking; visible to the student"], ["off", "Never"]],
         },
-        { name: "together", label: "Room with shared notebooks", kind: "check" },
-        { name: "grades", label: "Assignments with nbgrader", kind: "check" },
+        { name: "together", label: "Room with shared notebooks", kind: "check", usual: false },
+        { name: "grades", label: "Assignments with nbgrader", kind: "check", usual: false },
       ],
     },
   ];

@@ -5,7 +5,7 @@ import { byId, el, fill, setText } from "../dom.js";
 import { count } from "../words.js";
 import { at, meetingWords } from "./words.js";
 
-const MOST = 12;
+const MOST = 6;
 const STATES = {
   planned: ["other", "reserved later"],
   asked: ["waits", "being reserved"],

@@ -1,6 +1,7 @@
 // The form for a new course: checked while the user types, then saved as a draft.
 
 import { call } from "../api.js";
+import { put } from "../curate/fields.js";
 import { keptNote } from "../curate/kept.js";
 import { byId, fill, setText } from "../dom.js";
 import { CourseEditor } from "./editor.js";
@@ -48,13 +49,11 @@ byId("make").addEventListener("submit", async (event) => {
 });
 
 const kept = editor.draft.value;
-editor.open({
+const course = {
   begins: day(7),
   ends: day(7 + 14 * 7),
   timezone: Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC",
-  default: { gpus: 1, time: "2:00:00" },
-  largest: { gpus: 1, time: "4:00:00" },
-  handouts: { kind: "none" },
-  help: "ask",
-});
+};
+for (const field of editor.form.fields) if ("usual" in field) put(course, field.name, field.usual);
+editor.open(course);
 if (kept) fill(byId("troubles"), keptNote(editor, kept));

@@ -43,6 +43,7 @@ export class People {
       const staff = items.length - students;
       setText(byId("people-count"), `${count(students, "student")}, ${staff} staff${group ? `; students from the group “${group}”` : ""}${items.length > MOST_SHOWN ? `; the first ${MOST_SHOWN} are shown, the CSV file lists all` : ""}`);
       this.table.show(items.slice(0, MOST_SHOWN), "This course has no members.");
+      if (this.changes && !students) byId("roster-more").open = true;
       if (error) fill(byId("people-list").querySelector("p") ?? el("p"), error);
     } catch (error) {
       setText(byId("people-count"), error.message);

@@ -8,7 +8,7 @@ import { count, duration } from "../words.js";
 import { SEAT_STATES, at, names } from "./words.js";
 
 const PAUSE = 2000; // milliseconds
-const KINDS = { meeting: "Start for the meeting", all: "Start all", rehearsal: "Rehearsal" };
+export const KINDS = { meeting: "Start for the meeting", all: "Start all", rehearsal: "Rehearsal" };
 const READY = ["ready", "claimed", "released"];
 
 export class Starting {
@@ -19,6 +19,15 @@ export class Starting {
     this.onDone = onDone;
     this.id = null;
     this.poller = new Poller({ every: 5 * PAUSE, ask: () => this.#ask(), onTrouble: () => {} });
+  }
+
+  // Starts sessions for all students without one.
+  all() {
+    return tell(async () => {
+      const start = await call(at(this.course, "starts"), { method: "POST", body: { kind: "all" } });
+      this.follow(start.id);
+      return "Starting sessions for all students without one.";
+    });
   }
 
   // Follows the start with this id; without an id, the newest that is in progress, if any.
@@ -40,26 +49,17 @@ export class Starting {
 
   show(answer, id) {
     const { start, seats } = answer;
-    const groups = Map.groupBy ? Map.groupBy(seats, (seat) => seat.state) : grouped(seats);
-    const ready = READY.reduce((sum, state) => sum + (groups.get(state)?.length ?? 0), 0);
-    const failed = groups.get("failed") ?? [];
     const over = Boolean(start.ended_at);
-    const words = Object.entries(SEAT_STATES)
-      .map(([state, text]) => [groups.get(state)?.length ?? 0, text])
-      .filter(([number]) => number)
-      .map(([number, text]) => `${number} ${text}`)
-      .join(", ");
+    const { ready, failed } = byState(seats);
     this.place.hidden = false;
-    const reasons = new Map();
-    for (const seat of failed) reasons.set(seat.message, [...(reasons.get(seat.message) ?? []), seat.person]);
     fill(
       this.place,
       el(
         "div.starting",
         { role: "group", "aria-label": KINDS[start.kind] ?? "Start" },
-        el("p", {}, el("strong", {}, KINDS[start.kind] ?? "Start"), ` by ${start.by}: ${words || count(seats.length, "session")}.`, start.message && start.kind !== "rehearsal" ? ` ${start.message}` : ""),
+        words(answer),
         over ? null : el("progress", { max: Math.max(1, seats.length), value: ready + failed.length, "aria-label": `${ready} of ${seats.length} ready` }),
-        failed.length ? el("ul.plain.seat-bad", {}, [...reasons].map(([why, who]) => el("li", {}, `${names(who)}: ${why}`))) : null,
+        failures(failed),
         over || start.kind === "rehearsal" ? reportOf(answer.report) : null,
         el(
           "div.entry-actions",
@@ -86,6 +86,34 @@ function grouped(seats) {
   const made = new Map();
   for (const seat of seats) made.set(seat.state, [...(made.get(seat.state) ?? []), seat]);
   return made;
+}
+
+function byState(seats) {
+  const groups = Map.groupBy ? Map.groupBy(seats, (seat) => seat.state) : grouped(seats);
+  const ready = READY.reduce((sum, state) => sum + (groups.get(state)?.length ?? 0), 0);
+  return { groups, ready, failed: groups.get("failed") ?? [] };
+}
+
+function words({ start, seats }) {
+  const { groups } = byState(seats);
+  const numbers = Object.entries(SEAT_STATES)
+    .map(([state, text]) => [groups.get(state)?.length ?? 0, text])
+    .filter(([number]) => number)
+    .map(([number, text]) => `${number} ${text}`)
+    .join(", ");
+  const message = start.message && start.kind !== "rehearsal" ? ` ${start.message}` : "";
+  return el("p", {}, el("strong", {}, KINDS[start.kind] ?? "Start"), ` by ${start.by}: ${numbers || count(seats.length, "session")}.`, message);
+}
+
+function failures(failed) {
+  const reasons = new Map();
+  for (const seat of failed) reasons.set(seat.message, [...(reasons.get(seat.message) ?? []), seat.person]);
+  return failed.length ? el("ul.plain.seat-bad", {}, [...reasons].map(([why, who]) => el("li", {}, `${names(who)}: ${why}`))) : null;
+}
+
+// What came of a start that is over.
+export function outcome(answer) {
+  return el("div.starting", {}, words(answer), failures(byState(answer.seats).failed), reportOf(answer.report));
 }
 
 // The result (portal.models.course.start.StartReport).

@@ -41,14 +41,23 @@ const TIMES = new Map();
 
 // A meeting in the course's own time zone: "Mon 23 Nov, 09:00–10:30".
 export function meetingWords({ begins, ends }, zone) {
+  return `${momentWords(begins, zone)}–${formats(zone)[1].format(ends * 1000)}`;
+}
+
+// "Mon 23 Nov, 09:00"
+export function momentWords(moment, zone) {
+  const [day, time] = formats(zone);
+  return `${day.format(moment * 1000)}, ${time.format(moment * 1000)}`;
+}
+
+function formats(zone) {
   if (!TIMES.has(zone)) {
     TIMES.set(zone, [
       new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", timeZone: zone }),
       new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: zone }),
     ]);
   }
-  const [day, time] = TIMES.get(zone);
-  return `${day.format(begins * 1000)}, ${time.format(begins * 1000)}–${time.format(ends * 1000)}`;
+  return TIMES.get(zone);
 }
 export const dayWords = (date) => DATE.format(new Date(`${date}T12:00:00`));
 

@@ -2,6 +2,8 @@
 //
 // kind: text (default), area (Markdown), choice, number, words (a list, separated by commas),
 // rows (a list of objects) or pairs (an object of texts). `of`: the kinds of environment with this field.
+// `usual`: the value that most have; another one opens a folded group, unless `opens` is false: each
+// definition has a value of its own.
 
 const MEMORY = "Per node, e.g. 32G or 512M.";
 const TIME = "As in Slurm, e.g. 2:00:00 for two hours or 1-00:00:00 for a day.";
@@ -12,8 +14,8 @@ export const GROUPS = [
     fields: [
       { name: "title", label: "Title", help: "Shown on the tile and on the launch page." },
       { name: "name", label: "Name", help: "Lowercase letters, digits, dots, dashes and underscores. Cannot be changed later: links and files use it." },
-      { name: "description", label: "Description", kind: "area", help: "Markdown, shown on the environment’s page." },
       { name: "tags", label: "Tags", kind: "words", help: "Framework, version, language; separated by commas." },
+      { name: "description", label: "Description", kind: "area", help: "Markdown, shown on the environment’s page." },
       { name: "icon", label: "Icon", help: "A Font Awesome name, e.g. fire or chart-line. Empty: chosen by the tags." },
       { name: "order", label: "Order", kind: "number", help: "Lower numbers come first. Default: 100." },
     ],

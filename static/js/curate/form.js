@@ -19,7 +19,7 @@ export class DefinitionForm {
     place.replaceChildren(
       ...groups.map((group) => {
         const fields = el("div.fields", {}, group.fields.map((field) => this.#field(field, fixed.includes(field.name))));
-        // Rarely changed groups are folded.
+        // Rarely changed groups are folded; they open if a value in them is not the usual one.
         if (group.folded) return el("details.field-group", {}, el("summary", {}, group.legend), fields);
         return el("fieldset.field-group", {}, el("legend", {}, group.legend), fields);
       }),
@@ -40,7 +40,7 @@ export class DefinitionForm {
     for (const field of this.fields) {
       const value = take(definition, field.name);
       this.#write(field, value);
-      if (!isEmpty(value)) this.#unfold(field.name);
+      if (!isEmpty(value) && value !== field.usual && field.opens !== false) this.#unfold(field.name);
     }
     this.#fit();
   }

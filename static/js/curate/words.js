@@ -5,28 +5,13 @@ import { el } from "../dom.js";
 import { clock, exactly } from "../words.js";
 
 // portal.models.catalog.environment.EnvironmentState
-const VERSION_STATES = {
-  draft: ["other", "draft"],
-  building: ["waits", "building"],
-  testing: ["waits", "testing"],
-  ready: ["runs", "ready"],
-  failed: ["bad", "failed"],
-  deprecated: ["held", "deprecated"],
-  withdrawn: ["other", "withdrawn"],
-};
+const VERSION_LOOKS = { building: "waits", testing: "waits", ready: "runs", failed: "bad", deprecated: "held" };
 // portal.models.catalog.image_job.WorkState
-const WORK_STATES = {
-  waiting: ["waits", "waiting"],
-  running: ["waits", "running"],
-  passed: ["runs", "passed"],
-  failed: ["bad", "failed"],
-  cancelled: ["held", "cancelled"],
-  unknown: ["other", "could not run"],
-};
-const sign = ([look, words]) => el(`span.state.state-${look}`, {}, words);
+const WORK_LOOKS = { waiting: "waits", running: "waits", passed: "runs", failed: "bad", cancelled: "held" };
+const sign = (look, words) => el(`span.state.state-${look ?? "other"}`, {}, words);
 
-export const versionState = (state) => sign(VERSION_STATES[state] ?? ["other", state]);
-export const workState = (state) => sign(WORK_STATES[state] ?? ["other", state]);
+export const versionState = (state) => sign(VERSION_LOOKS[state], state);
+export const workState = (state) => sign(WORK_LOOKS[state], state === "unknown" ? "could not run" : state);
 export const isLive = (work) => work.state === "waiting" || work.state === "running";
 
 // Names of pages under curate/ (portal/handlers/pages/curate.py) can also be names of environments.

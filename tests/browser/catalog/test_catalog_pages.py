@@ -5,16 +5,15 @@ synthetic. A launch from there is in tests/browser/sessions/test_launch.py."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
 from hub_client import wait_until
 from looks import check
+from remembered import with_store
 
 from portal.models.catalog.catalog import Measurement, Verdict
 from portal.models.catalog.environment import Environment
@@ -155,26 +154,16 @@ async def _fill(store: Store) -> None:
             at=1.7e9,
         )
     )
-    for gpu_type, gpus, precision, value, simulated in (
-        ("", 0, "fp32", 11.5, False),
-        ("v100", 1, "fp16", 1234.0, True),
-        ("v100", 2, "fp16", 2345.0, True),
-    ):
-        await store.measurements.add(
-            Measurement(
-                environment="pytorch",
-                version=None,
-                benchmark="resnet50",
-                gpu_type=gpu_type,
-                gpus=gpus,
-                precision=precision,
-                images_per_second=value,
-                simulated=simulated,
-                person=USER,
-                session_id="s",
-                at=1.7e9,
-            )
-        )
+    on_cpus = Measurement(
+        environment="pytorch", version=None, benchmark="resnet50", gpu_type="", gpus=0,
+        precision="fp32", images_per_second=11.5, simulated=False, person=USER, session_id="s",
+        at=1.7e9,
+    )  # fmt: skip
+    await store.measurements.add(on_cpus)
+    on_v100 = {"gpu_type": "v100", "precision": "fp16", "simulated": True}
+    for gpus, speed in ((1, 1234.0), (2, 2345.0)):
+        changes = on_v100 | {"gpus": gpus, "images_per_second": speed}
+        await store.measurements.add(on_cpus.model_copy(update=changes))
     await store.sessions.save(
         SessionRecord(
             id="past",
@@ -185,19 +174,6 @@ async def _fill(store: Store) -> None:
             ended_at=1.7e9 + 60,
         )
     )
-
-
-def with_store(service: Service, work: Callable[[Store], Awaitable[Any]]) -> Any:
-    """What ``work`` gives, done in the service's own database."""
-
-    async def run() -> Any:
-        store = Store(url=service.database)
-        try:
-            return await work(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(run())
 
 
 async def _fill_own(store: Store, environment: Environment) -> None:
@@ -235,7 +211,7 @@ def service() -> Iterator[Service]:
         'c.CatalogRules.own_groups = ["own"]\n'
     )
     with synthetic_service(8, 20, telemetry="simulated", settings=settings) as started:
-        with_store(started, _fill)
+        with_store(started.database, _fill)
         for one in (TORCH, *OTHERS):
             (started.environments / f"{one['name']}.yaml").write_text(json.dumps(one))
         # Verdicts are asked for every few seconds only.
@@ -249,15 +225,9 @@ def service() -> Iterator[Service]:
 
 
 @pytest.fixture
-def visit(service: Service, page: Any) -> Callable[..., None]:
+def visit(service: Service, page: Any, unharmed: None) -> Callable[..., None]:
     """Opens a page of the service as somebody."""
     page.route("**/hub/static/**", hubs_own)
-    page.on(
-        "console",
-        lambda said: (
-            page.errors.append(said.text) if "Content Security Policy" in said.text else None
-        ),
-    )
 
     def go(path: str, user: str = USER) -> None:
         token = ADMIN_TOKEN if user == "grace" else f"{user}-token"
@@ -455,9 +425,7 @@ def test_ones_own_says_why_it_failed_and_is_removed(
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(own))
     environment = Environment.model_validate(own)
-    # Playwright's own loop runs in this thread: the database is asked in another one.
-    with ThreadPoolExecutor() as threads:
-        threads.submit(with_store, service, lambda to: _fill_own(to, environment)).result()
+    with_store(service.database, lambda store: _fill_own(store, environment))
     visit("catalog/own", "barbara")
     expect(page.locator("#own-list")).to_have_count(0)
     visit("catalog/own")

@@ -3,12 +3,10 @@ place, that nothing typed is lost, and that nothing that images and people write
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ import yaml
 from chromium import late
 from hub_client import Person, wait_until
 from looks import check
-from remembered import database
+from remembered import stored
 from sign_in import sign_in
 
 from portal.models.catalog.image_job import BuildResult, Facts, Server, TestResult, WorkState
@@ -26,26 +24,13 @@ from portal.store import Store
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_core_python.sync_playwright")
 expect = playwright.expect
+pytestmark = pytest.mark.usefixtures("unharmed")
 
 PORTAL = "/services/portal/"
 API = f"{PORTAL}api/v1/"
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 DIGEST = "sha256:" + "a" * 64
 NONCE = "0123456789abcdef" * 2  # what a log says with it is not shown
-
-
-@pytest.fixture
-def page(page: Any) -> Iterator[Any]:
-    """The page of conftest.py; what its Content-Security-Policy blocks fails the test, and so does
-    markup that came to life."""
-    page.on(
-        "console",
-        lambda said: (
-            page.errors.append(said.text) if "Content Security Policy" in said.text else None
-        ),
-    )
-    yield page
-    assert page.evaluate("window.hacked") is None
 
 
 def tab(page: Any, name: str) -> None:
@@ -77,20 +62,6 @@ def ask(person: Person, method: str, path: str, body: Any = None) -> Any:
     answer = person.http.request(method, f"{API}{path}", json=body, headers=headers)
     assert answer.status_code < 400, answer.text
     return answer.json() if answer.content else None
-
-
-def stored(demo: Any, work: Callable[[Store], Awaitable[Any]]) -> Any:
-    """Work on the demo's database, in a thread: Playwright's loop runs in this one."""
-
-    async def run() -> Any:
-        store = Store(url=f"sqlite:///{database(demo)}")
-        try:
-            return await work(store)
-        finally:
-            await store.close()
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, run()).result()
 
 
 def venv(demo: Any) -> str:

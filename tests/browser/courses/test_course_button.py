@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hub_client import Person, wait_until
+from hub_client import Person, wait_until, without_session
 from jobs import living_jobs
 from lab_page import log_in
 from looks import PICTURES, violations
@@ -19,10 +19,7 @@ SERVER, WHO, TITLE = "course-dl101", "student11", "Deep Learning 101"
 
 @pytest.fixture
 def student(demo: Any) -> Iterator[Person]:
-    someone = Person(demo.url, WHO)
-    someone.stop(SERVER)
-    yield someone
-    someone.stop(SERVER)
+    yield from without_session(Person(demo.url, WHO), SERVER)
 
 
 def test_one_button_is_all_that_a_student_presses(demo: Any, student: Person, page: Any) -> None:

@@ -7,13 +7,14 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from chromium import SOON
 from lab_page import command, toast
 from looks import PICTURES, violations
-from session_server import BASE, TOKEN, SessionServer, a_server, add_lab_extension, make_python
+from session_server import BASE, TOKEN, SessionServer, a_server
 
 from portal.models.course.live import CourseMessage, CourseSituation, Help, HelpState
 from portal.models.situation import Situation
@@ -28,10 +29,8 @@ BAR = "People with access to this session"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionServer]:
-    python = make_python(tmp_path_factory.mktemp("python") / "venv")
-    add_lab_extension(python)
-    with a_server(python) as running:
+def server(lab_python: Path) -> Iterator[SessionServer]:
+    with a_server(lab_python) as running:
         yield running
 
 

@@ -3,11 +3,9 @@ request, the live board with three hundred students, one button for a student.""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any
 
@@ -15,7 +13,7 @@ import pytest
 from chromium import late
 from hub_client import Person, wait_until
 from looks import check
-from remembered import database
+from remembered import stored
 from sign_in import sign_in
 
 from portal.models.catalog.environment import Environment
@@ -35,43 +33,16 @@ from portal.store import Store
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_core_python.sync_playwright")
 expect = playwright.expect
+pytestmark = pytest.mark.usefixtures("unharmed")
 
 COURSES = "/services/portal/courses"
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 CROWD = [f"crowd{number:03}" for number in range(1, 301)]
 
 
-@pytest.fixture
-def page(page: Any) -> Iterator[Any]:
-    """The page of conftest.py; what its Content-Security-Policy blocks fails the test, and so does
-    markup that came to life."""
-    page.on(
-        "console",
-        lambda said: (
-            page.errors.append(said.text) if "Content Security Policy" in said.text else None
-        ),
-    )
-    yield page
-    assert page.evaluate("window.hacked") is None
-
-
 def visit(page: Any, demo: Any, path: str = "") -> Any:
     """The answer of the server is given back."""
     return page.goto(f"{demo.url}{COURSES}{path}")
-
-
-def stored(demo: Any, work: Callable[[Store], Awaitable[Any]]) -> Any:
-    """Work on the demo's database, in a thread: Playwright's loop runs in this one."""
-
-    async def run() -> Any:
-        store = Store(url=f"sqlite:///{database(demo)}")
-        try:
-            return await work(store)
-        finally:
-            await store.close()
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, run()).result()
 
 
 def a_course(name: str, title: str, state: CourseState = CourseState.APPROVED) -> KeptCourse:
@@ -94,6 +65,13 @@ def a_course(name: str, title: str, state: CourseState = CourseState.APPROVED) -
         course=course, state=state, pinned=image, created_by="barbara", created_at=now,
         changed_at=now,
     )  # fmt: skip
+
+
+def add_draft(demo: Any, name: str, title: str) -> None:
+    """A draft of Barbara's, in the database."""
+    kept = a_course(name, title, CourseState.DRAFT)
+    members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
+    stored(demo, lambda store: store.courses.add(kept, members))
 
 
 @pytest.fixture(scope="module")
@@ -228,8 +206,7 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     demo: Any, page: Any, named: str
 ) -> None:
     name = f"course-{named}-2"
-    members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
-    stored(demo, lambda store: store.courses.add(a_course(name, "Two", CourseState.DRAFT), members))
+    add_draft(demo, name, "Two")
     sign_in(page, demo.url, "barbara")
     visit(page, demo, f"/{name}/settings")
     title = page.get_by_label("Title")
@@ -259,12 +236,41 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     assert kept.course.title == "Two of mine"
 
 
+def test_advanced_settings_are_folded_until_they_differ_or_are_wrong(
+    demo: Any, page: Any, named: str
+) -> None:
+    name = f"course-{named}-4"
+    members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
+    stored(demo, lambda store: store.courses.add(a_course(name, "F", CourseState.DRAFT), members))
+    sign_in(page, demo.url, "barbara")
+    wait_until("barbara's course is known", lambda: visit(page, demo, f"/{name}/settings").ok)
+    opened = page.locator("details.field-group[open] > summary")
+    for label in ("Title", "Environment", "Directory group", "First day", "Time zone"):
+        expect(page.get_by_label(label, exact=True)).to_be_visible()
+    expect(opened).to_have_count(0)
+    budget = page.get_by_text("Account and budget")
+    budget.click()
+    page.get_by_label("Budget in GPU-hours").fill("40")
+    expect(page.locator("#editor-status")).to_contain_text("No problems.")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("#board-toasts")).to_contain_text("Course saved.")
+    page.reload()
+    expect(opened).to_have_text(["Account and budget"])
+    budget.click()
+    expect(opened).to_have_count(0)
+    page.get_by_text("Before each meeting").click()
+    page.get_by_label("Reserved nodes").fill("many")
+    page.get_by_text("Before each meeting").click()
+    expect(opened).to_have_text(["Before each meeting"])
+    expect(page.locator("#field-reservation-nodes")).to_have_attribute("aria-invalid", "true")
+    page.get_by_role("button", name="Discard changes").click()
+
+
 def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     demo: Any, page: Any, named: str
 ) -> None:
     name = f"course-{named}-3"
-    members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
-    stored(demo, lambda store: store.courses.add(a_course(name, "T", CourseState.DRAFT), members))
+    add_draft(demo, name, "T")
     sign_in(page, demo.url, "barbara")
     wait_until("barbara's course is known", lambda: visit(page, demo, f"/{name}/settings").ok)
     expect(page.get_by_role("button", name="Request approval")).to_be_visible()

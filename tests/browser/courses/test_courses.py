@@ -122,10 +122,12 @@ def test_a_course_is_asked_for_and_approved(visit: Browsers, service: Callable[[
     page.get_by_label("Title", exact=True).fill(TITLE)
     page.get_by_label("Name", exact=True).fill(NAME)
     page.get_by_label("Environment", exact=True).select_option("jupyterlab")
+    page.get_by_text("Default resources").click()
     for label, value in (("GPUs", "0"), ("CPUs", "1"), ("Memory", "1G"), ("Time limit", "1:00:00")):
         page.get_by_label(label, exact=True).first.fill(value)
     page.get_by_label("First day", exact=True).fill(str(today))
     page.get_by_label("Last day", exact=True).fill(str(today + datetime.timedelta(days=60)))
+    page.get_by_text("Account and budget").click()
     page.get_by_label("Slurm account", exact=True).fill("dl101")
     expect(page.locator("#editor-status")).to_contain_text("No problems")
     picture(page, "1-new")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from session_server import TOKEN, SessionServer, a_server, add_lab_extension, make_python
+from session_server import TOKEN, SessionServer, a_server
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionServer]:
-    python = make_python(tmp_path_factory.mktemp("lab") / "venv")
-    add_lab_extension(python)
-    with a_server(python, "--LabApp.cache_files=True") as running:
+def server(lab_python: Path) -> Iterator[SessionServer]:
+    with a_server(lab_python, "--LabApp.cache_files=True") as running:
         (running.home / "notes.txt").write_text("words of a file")
         (running.home / "folder").mkdir()
         yield running

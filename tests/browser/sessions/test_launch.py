@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from hub_client import Person, wait_until
-from jobs import job_state, living_jobs
+from jobs import living_jobs, no_free_t4
 from lab_page import log_in
 from launch_story import PICTURES, ada, launch_a_container_with_two_gpus
+from sign_in import send_form
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -26,15 +27,7 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
     """All t4 are taken: the page says why it waits, and Cancel takes the job out of the queue."""
     if not demo.words["simulated_gpus"]:
         pytest.skip("needs the demo's simulated t4")
-    blockers = [
-        demo.run(
-            ["sbatch", "--parsable", "--gres=gpu:t4:2", "--time=10", "--wrap=sleep 600"],
-            user=demo.user("barbara"),
-        ).stdout.strip()
-        for _ in range(2)
-    ]
-    try:
-        wait_until("both run", lambda: all(job_state(demo, j) == "RUNNING" for j in blockers))
+    with no_free_t4(demo, "--time=10"):
         log_in(page, demo)
         page.wait_for_url("**/hub/spawn*")
 
@@ -63,13 +56,9 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
         page.screenshot(path=PICTURES / "queue.png")
         page.get_by_role("button", name="Cancel").click()
         wait_until("the job is gone", lambda: living_jobs(demo, "ada") == [])
-    finally:
-        demo.run(["scancel", *blockers], user=demo.user("barbara"), check=False)
 
 
 def test_wrong_password_is_told_on_the_form(demo: Any, page: Any) -> None:
     page.goto(f"{demo.url}/")
-    page.get_by_label("User name").fill("ada")
-    page.get_by_label("Password", exact=True).fill("wrong")
-    page.get_by_role("button", name="Sign in").click()
+    send_form(page, "ada", "wrong")
     expect(page.get_by_role("alert")).to_contain_text("Invalid")

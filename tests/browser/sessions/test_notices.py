@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hub_client import Person
+from hub_client import Person, without_session
 from jobs import cpu_nodes_held
 from lab_page import log_in
 from looks import violations
@@ -39,10 +39,7 @@ OPTIONS = {"environment": "python-venv", "partition": "cpu", "time": "0:30:00"}
 
 @pytest.fixture
 def ada(demo: Any) -> Iterator[Person]:
-    someone = Person(demo.url, "ada")
-    someone.stop()
-    yield someone
-    someone.stop()
+    yield from without_session(Person(demo.url, "ada"))
 
 
 def hide(page: Any, hidden: bool) -> None:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from api_client import Caller
 from chromium import SOON
-from hub_client import Person, wait_until
+from hub_client import Person, wait_until, with_session
 from jobs import living_jobs
 from lab_page import command, log_in, new_notebook, run_cell, toast
 from local_hosts import host_of
@@ -53,13 +53,8 @@ print("weights", weights.round(1), "done")
 @pytest.fixture(scope="module")
 def ada(demo: Any) -> Iterator[Person]:
     """Ada in the container on CPUs, with nothing left over from other tests."""
-    someone = Person(demo.url, WHO)
-    someone.stop()
     options = {"environment": "jupyterlab", "gpus": 0, "cpus": 2, "time": "0:30:00"}
-    assert someone.launch(options).status_code in (201, 202)
-    someone.wait_ready()
-    yield someone
-    someone.stop()
+    yield from with_session(Person(demo.url, WHO), options)
     demo.run(["rm", "-rf", "test-session"], user=demo.user(WHO), check=False)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from looks import violations
-from session_server import TOKEN, SessionServer, a_server, add_lab_extension, make_python
+from session_server import TOKEN, SessionServer, a_server
 from test_session_tensorboard import write_run
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -19,10 +19,8 @@ HOSTILE = "<img src=x onerror='window.hacked=1'>"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionServer]:
-    python = make_python(tmp_path_factory.mktemp("lab") / "venv")
-    add_lab_extension(python)
-    with a_server(python) as running:
+def server(lab_python: Path) -> Iterator[SessionServer]:
+    with a_server(lab_python) as running:
         write_run(running.home / "curves/first")
         write_run(running.home / HOSTILE / "second")
         yield running

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hub_client import PASSWORD, Person, wait_until
+from hub_client import Person, wait_until
+from sign_in import send_form
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -33,9 +34,7 @@ def ada(demo: Any) -> Iterator[Person]:
 
 def test_the_logs_of_an_ended_session(demo: Any, ada: Person, page: Any) -> None:
     page.goto(f"{demo.url}/hub/login?next=/services/portal/sessions")
-    page.get_by_label("User name").fill("ada")
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    send_form(page, "ada")
     page.wait_for_url("**/services/portal/sessions")
     newest = page.locator("#ended .entry").first
     expect(newest).to_contain_text("Python (virtual environment)")

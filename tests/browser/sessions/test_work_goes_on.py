@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from chromium import SOON, chromium
-from hub_client import Person, wait_until
+from hub_client import Person, wait_until, with_session
 from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -119,12 +119,7 @@ class Notebook:
 @pytest.fixture(scope="module")
 def ada(demo: Any) -> Iterator[Person]:
     """Ada, with one session for all tests here."""
-    someone = Person(demo.url, "ada")
-    someone.stop()
-    assert someone.launch(OPTIONS).status_code in (201, 202)
-    someone.wait_ready()
-    yield someone
-    someone.stop()
+    yield from with_session(Person(demo.url, "ada"), OPTIONS)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import local_hosts
 import pytest
 from api_client import Caller
 from hub_client import wait_until
-from machine_clock import awake
+from terminal import type_in, until_closed
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
@@ -91,24 +91,6 @@ def nobody_is_in(course: Class) -> Iterator[None]:
     yield
     for one in course.barbara.get(f"{COURSE}/help").json()["open"]:
         course.barbara.post(f"{COURSE}/help/{one['id']}/end")
-
-
-async def type_in(socket: WebSocketClientConnection, words: str, expect: str) -> None:
-    """Write a line into a terminal, and read until the answer is there."""
-    await socket.write_message(json.dumps(["stdin", words + "\r"]))
-    text = ""
-    while expect not in text:
-        said = await asyncio.wait_for(socket.read_message(), 30)
-        assert said is not None, "closed"
-        kind, *rest = json.loads(said)
-        text += "".join(map(str, rest)) if kind == "stdout" else ""
-
-
-async def until_closed(socket: WebSocketClientConnection) -> float:
-    began = awake()
-    while await asyncio.wait_for(socket.read_message(), 120) is not None:
-        pass
-    return awake() - began
 
 
 def test_nobody_but_its_owner_enters(course: Class) -> None:

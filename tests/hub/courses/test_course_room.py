@@ -17,19 +17,14 @@ import pytest
 from api_client import Caller
 from hub_client import wait_until
 from machine_clock import awake
-from shared_notebook import SharedNotebook, opened
+from shared_notebook import FILE, NOTEBOOK, SharedNotebook, opened, opened_by_two
 
 COURSE = "courses/dl101"
 ROOM = f"{COURSE}/room"
 SERVER = "room-dl101"
 CUT = 10  # seconds within which who is to go is out
-NOTEBOOK = {
-    "cells": [
-        {"cell_type": "code", "id": "a", "source": "x = 1", "metadata": {}, "outputs": [],
-         "execution_count": None}
-    ],
-    "metadata": {}, "nbformat": 4, "nbformat_minor": 5,
-}  # fmt: skip
+People = dict[str, Caller]
+Room = dict[str, Any]
 
 
 def token(caller: Caller) -> dict[str, str]:
@@ -41,7 +36,7 @@ def inside(caller: Caller, url: str, path: str, method: str = "GET", **more: Any
 
 
 @pytest.fixture(scope="module")
-def people(demo: Any) -> Iterator[dict[str, Caller]]:
+def people(demo: Any) -> Iterator[People]:
     found = {name: Caller(demo.url, name) for name in ("barbara", "student01", "student30", "ada")}
     yield found
     for one in found.values():
@@ -49,7 +44,7 @@ def people(demo: Any) -> Iterator[dict[str, Caller]]:
 
 
 @pytest.fixture(scope="module")
-def room(people: dict[str, Caller]) -> Iterator[dict[str, Any]]:
+def room(people: People) -> Iterator[Room]:
     """The room, opened by barbara, with a notebook in it."""
     barbara = people["barbara"]
     barbara.delete(ROOM)
@@ -62,7 +57,7 @@ def room(people: dict[str, Caller]) -> Iterator[dict[str, Any]]:
         "the room runs", lambda: (one := people["student01"].get(ROOM).json())["url"] and one, 180
     )
     model = {"type": "notebook", "format": "json", "content": NOTEBOOK}
-    path = "api/contents/shared.ipynb"
+    path = f"api/contents/{FILE}"
     made = wait_until(
         "the room answers",
         lambda: (one := inside(barbara, found["url"], path, "PUT", json=model)).is_success and one,
@@ -82,14 +77,9 @@ async def until_closed(page: SharedNotebook) -> float:
     return awake() - began
 
 
-async def test_two_people_in_one_notebook(room: dict[str, Any], people: dict[str, Caller]) -> None:
+async def test_two_people_in_one_notebook(room: Room, people: People) -> None:
     url, barbara, student = room["url"], people["barbara"], people["student01"]
-    async with (
-        opened(url, "shared.ipynb", token(barbara)) as first,
-        opened(url, "shared.ipynb", token(student)) as second,
-    ):
-        await first.until("x = 1")
-        await second.until("x = 1")
+    async with opened_by_two(url, token(barbara), token(student)) as (first, second):
         first.type("\ny = 2  # barbara")
         await second.until("y = 2  # barbara")
         second.type("\nz = 3  # student01")
@@ -105,37 +95,33 @@ async def test_two_people_in_one_notebook(room: dict[str, Any], people: dict[str
     await asyncio.to_thread(
         wait_until,
         "it is saved",
-        lambda: "z = 3" in inside(student, url, "api/contents/shared.ipynb").text,
+        lambda: "z = 3" in inside(student, url, f"api/contents/{FILE}").text,
     )
 
 
-def test_nobody_else_is_let_in(room: dict[str, Any], people: dict[str, Caller]) -> None:
+def test_nobody_else_is_let_in(room: Room, people: People) -> None:
     ada, url = people["ada"], room["url"]
     assert ada.get(ROOM).status_code == 403
-    assert inside(ada, url, "api/contents/shared.ipynb").status_code == 403
-    answer = inside(ada, url, "api/collaboration/session/shared.ipynb", "PUT", json={})
+    assert inside(ada, url, f"api/contents/{FILE}").status_code == 403
+    answer = inside(ada, url, f"api/collaboration/session/{FILE}", "PUT", json={})
     assert answer.status_code == 403
 
 
-def test_a_member_is_let_into_the_room_and_nothing_else(
-    room: dict[str, Any], people: dict[str, Caller]
-) -> None:
+def test_a_member_is_let_into_the_room_and_nothing_else(room: Room, people: People) -> None:
     url, student, barbara = room["url"], people["student01"], people["barbara"]
     # A host of its own: what runs in the room's pages is at no other session's origin.
     assert urlsplit(url).hostname not in {urlsplit(barbara.person.host()).hostname, "localhost"}
     assert inside(student, url, "api/terminals").status_code == 404
     assert inside(student, url, "portal/extend", "POST", json={"minutes": 5}).status_code == 403
     names = {one["name"] for one in inside(student, url, "api/contents").json()["content"]}
-    assert names == {"shared.ipynb"}
+    assert names == {FILE}
     assert student.person.api("DELETE", f"/users/barbara/servers/{SERVER}").status_code in (
         403,
         404,
     )
 
 
-def test_a_browser_s_login_comes_back_to_the_room_s_host(
-    room: dict[str, Any], people: dict[str, Caller]
-) -> None:
+def test_a_browser_s_login_comes_back_to_the_room_s_host(room: Room, people: People) -> None:
     """With a cookie, and after JupyterHub has asked whether they want to enter another's server."""
     browser, host = people["student01"].person.http, urlsplit(room["url"]).netloc
     page = browser.get(f"{room['url']}lab")
@@ -150,11 +136,9 @@ def test_a_browser_s_login_comes_back_to_the_room_s_host(
     assert ada.status_code == 403 or "jupyter-config-data" not in ada.text
 
 
-async def test_who_leaves_the_course_is_out(
-    room: dict[str, Any], people: dict[str, Caller]
-) -> None:
+async def test_who_leaves_the_course_is_out(room: Room, people: People) -> None:
     url, barbara, student = room["url"], people["barbara"], people["student30"]
-    async with opened(url, "shared.ipynb", token(student)) as page:
+    async with opened(url, FILE, token(student)) as page:
         await page.until("x = 1")
         answer = barbara.delete(f"{COURSE}/roster", params={"person": "student30"})
         assert answer.is_success, answer.text
@@ -165,11 +149,9 @@ async def test_who_leaves_the_course_is_out(
             barbara.post(f"{COURSE}/roster", json={"text": "student30"})
 
 
-async def test_when_it_closes_everyone_is_out(
-    room: dict[str, Any], people: dict[str, Caller]
-) -> None:
+async def test_when_it_closes_everyone_is_out(room: Room, people: People) -> None:
     url, barbara, student = room["url"], people["barbara"], people["student01"]
-    async with opened(url, "shared.ipynb", token(student)) as page:
+    async with opened(url, FILE, token(student)) as page:
         await page.until("x = 1")
         answer = barbara.delete(ROOM)
         assert answer.status_code == 200, answer.text

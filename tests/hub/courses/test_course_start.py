@@ -8,12 +8,13 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 from api_client import Caller
+from course_made import TODAY, approve, course, made
 from hub_client import wait_until
 
 NAME = f"starting-{secrets.token_hex(2)}"  # a course that was archived keeps its name
@@ -32,27 +33,13 @@ class Class:
         self.barbara, self.grace = Caller(demo.url, "barbara"), Caller(demo.url, "grace")
 
     def make(self) -> None:
-        today = date.today()
-        values = {
-            "name": NAME,
-            "title": "A class that starts",
-            "environment": "jupyterlab",
-            "default": {"cpus": 1, "memory": "1G", "time": "0:30:00", "partition": "cpu"},
-            "account": "dl101",
-            "begins": str(today - timedelta(days=1)),
-            "ends": str(today + timedelta(days=30)),
-        }
-        made = self.barbara.post("courses", json={"course": values})
-        assert made.status_code == 201, made.text
-        found = self.barbara.get(COURSE).json()
-        if found["state"] != "approved":
-            asked = self.barbara.post(f"{COURSE}/submit", json={"number": found["number"]})
-            assert asked.is_success, asked.text
-            number = asked.json()["number"]
-            answer = self.grace.post(f"{COURSE}/approve", json={"number": number})
-            assert answer.is_success, answer.text[:300]
-            put = self.barbara.post(f"{COURSE}/roster", json={"text": "\n".join(STUDENTS)})
-            assert put.is_success, put.text
+        cpus = {"cpus": 1, "memory": "1G", "time": "0:30:00", "partition": "cpu"}
+        yesterday = str(TODAY - timedelta(days=1))
+        values = course(NAME, default=cpus, account="dl101", begins=yesterday, weekly=[])
+        made(self.barbara.post("courses", json={"course": values}), 201)
+        if made(self.barbara.get(COURSE))["state"] != "approved":
+            approve(self.barbara, self.grace, NAME)
+            made(self.barbara.post(f"{COURSE}/roster", json={"text": "\n".join(STUDENTS)}))
 
     def start(self, **body: Any) -> int:
         answer = self.barbara.post(f"{COURSE}/starts", json=body)
@@ -101,13 +88,13 @@ class Class:
 def deep(demo: Any) -> Iterator[Class]:
     if not demo.people:
         pytest.skip("in the one-account form there are no students")
-    made = Class(demo)
-    made.make()
-    made.stop_all()
-    yield made
-    made.stop_all()
-    number = made.barbara.get(COURSE).json()["number"]
-    made.barbara.post(f"{COURSE}/archive", json={"number": number})
+    lesson = Class(demo)
+    lesson.make()
+    lesson.stop_all()
+    yield lesson
+    lesson.stop_all()
+    number = lesson.barbara.get(COURSE).json()["number"]
+    lesson.barbara.post(f"{COURSE}/archive", json={"number": number})
 
 
 def test_the_hub_dies_in_the_middle_and_nobody_is_started_twice(deep: Class) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from hostile import HOSTILE
 from hub_client import Person, wait_until
-from jobs import jobs_ever, living_jobs
+from jobs import jobs_ever, no_free_t4
 from terminal import session_token
 
 CHOICE = {"environment": "python-venv", "time": "0:30:00"}
@@ -42,19 +42,8 @@ def full(demo: Any) -> Iterator[None]:
     """All t4 are Barbara's, for half an hour."""
     if not demo.words["simulated_gpus"]:
         pytest.skip("needs the demo's simulated t4")
-    jobs = [
-        demo.run(
-            ["sbatch", "--parsable", "--gres=gpu:t4:2", "--time=30", "--wrap=sleep 1800"],
-            user=demo.user("barbara"),
-        ).stdout.strip()
-        for _ in range(2)
-    ]
-    wait_until(
-        "both run",
-        lambda: [one.state for one in living_jobs(demo, "barbara")].count("RUNNING") == 2,
-    )
-    yield
-    demo.run(["scancel", *jobs], user=demo.user("barbara"), check=False)
+    with no_free_t4(demo, "--time=30"):
+        yield
 
 
 def test_now_and_later_and_nearby(demo: Any, ada: Person, full: None) -> None:

@@ -289,10 +289,9 @@ def test_the_database_is_locked(demo: Any, ada: Person) -> None:
     assert record.ready_at is not None
 
 
-def test_the_database_is_away(demo: Any) -> None:
+def test_the_database_is_away(demo: Any, own_postgres: PostgreSQL) -> None:
     """PostgreSQL that is not up yet, that is there, and that hangs."""
-    server = PostgreSQL()
-    server.start()
+    server = own_postgres
     database_url = server.new()
     server.stop()
     try:
@@ -320,7 +319,6 @@ def test_the_database_is_away(demo: Any) -> None:
             began = awake()
         assert awake() - began < 20  # the Hub ends all the same
     finally:
-        server.end()
         demo.run(["scancel", "--user=student07"], user=demo.user("student07"), check=False)
 
 

@@ -25,6 +25,8 @@ from portal.demo.daemons.ports import free_port
 from portal.models.session.session import SessionRecord, SessionState
 
 API = "/services/portal/api/v1/"
+Log = Callable[..., dict[str, Any]]
+Waiting = Callable[[str], str]
 
 
 def ask(
@@ -62,7 +64,7 @@ def grace(person: Callable[[str], Person]) -> Person:
 
 
 @pytest.fixture
-def log(grace: Person) -> Callable[..., dict[str, Any]]:
+def log(grace: Person) -> Log:
     """``log(action=…)``: the newest line that was written since the test began."""
     before = max((line["id"] for line in lines(grace, limit=1)), default=0)
 
@@ -84,7 +86,7 @@ def job_on_page(someone: Person, job_id: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def waiting(demo: Any, grace: Person) -> Iterator[Callable[[str], str]]:
+def waiting(demo: Any, grace: Person) -> Iterator[Waiting]:
     """``waiting("ada")``: the id of a job of hers that waits, and that the portal shows."""
     made: list[str] = []
 
@@ -121,9 +123,7 @@ def gone(owner: Person) -> bool:
 # -- sessions ------------------------------------------------------------------------------
 
 
-def test_an_admin_stops_a_session(
-    demo: Any, grace: Person, barbara: Person, log: Callable[..., dict[str, Any]]
-) -> None:
+def test_an_admin_stops_a_session(demo: Any, grace: Person, barbara: Person, log: Log) -> None:
     session, job = session_of(demo, grace, barbara)
     made_up = {"X-Real-Ip": "192.0.2.1"}
     reason = {"reason": "the node is needed"}
@@ -150,11 +150,7 @@ def test_an_admin_stops_a_session(
 
 
 def test_one_stops_and_opens_ones_own_and_nobody_elses(
-    demo: Any,
-    grace: Person,
-    ada: Person,
-    barbara: Person,
-    log: Callable[..., dict[str, Any]],
+    demo: Any, grace: Person, ada: Person, barbara: Person, log: Log
 ) -> None:
     hers, job = session_of(demo, grace, barbara)
     unknown = hers[:-1] + ("1" if hers.endswith("0") else "0")
@@ -184,7 +180,7 @@ def test_one_stops_and_opens_ones_own_and_nobody_elses(
 
 
 def test_an_admin_opens_a_server(
-    demo: Any, grace: Person, ada: Person, barbara: Person, log: Callable[..., dict[str, Any]]
+    demo: Any, grace: Person, ada: Person, barbara: Person, log: Log
 ) -> None:
     session, job = session_of(demo, grace, ada)
     answer = ask(grace, "POST", f"sessions/{session}/open", {"reason": "ada asked for help"})
@@ -207,7 +203,7 @@ def test_an_admin_opens_a_server(
 
 @pytest.mark.parametrize("newer", [True, False], ids=["another in its place", "none"])
 def test_a_session_that_the_hub_has_lost_is_cancelled_in_slurm(
-    demo: Any, grace: Person, ada: Person, waiting: Callable[[str], str], newer: bool
+    demo: Any, grace: Person, ada: Person, waiting: Waiting, newer: bool
 ) -> None:
     """And the one that has its place in the Hub lives on."""
     if newer:
@@ -250,10 +246,7 @@ def test_a_forged_session_is_not_there(grace: Person, ada: Person, id_: str) -> 
 
 
 def test_ones_own_job_is_cancelled_as_oneself(
-    demo: Any,
-    ada: Person,
-    waiting: Callable[[str], str],
-    log: Callable[..., dict[str, Any]],
+    demo: Any, ada: Person, waiting: Waiting, log: Log
 ) -> None:
     if not demo.people:
         pytest.skip("in the one-account form no job outside the portal belongs to a person")
@@ -273,11 +266,7 @@ def test_ones_own_job_is_cancelled_as_oneself(
 
 
 def test_an_admin_holds_releases_and_cancels(
-    demo: Any,
-    grace: Person,
-    ada: Person,
-    waiting: Callable[[str], str],
-    log: Callable[..., dict[str, Any]],
+    demo: Any, grace: Person, ada: Person, waiting: Waiting, log: Log
 ) -> None:
     job = waiting("barbara")
     owner = job_on_page(grace, job)["user"]
@@ -305,12 +294,7 @@ def test_an_admin_holds_releases_and_cancels(
     assert log(action="hold-job")["outcome"] == "failed"
 
 
-def test_a_job_that_ended_meanwhile(
-    demo: Any,
-    grace: Person,
-    waiting: Callable[[str], str],
-    log: Callable[..., dict[str, Any]],
-) -> None:
+def test_a_job_that_ended_meanwhile(demo: Any, grace: Person, waiting: Waiting, log: Log) -> None:
     job = waiting("ada")
     demo.run(["scancel", job])
     answer = ask(grace, "POST", f"jobs/{job}/hold")  # the page may still show it
@@ -339,7 +323,7 @@ def test_a_forged_job_is_not_there(grace: Person, ada: Person, id_: str) -> None
 
 
 def test_draining_names_the_right_that_is_missing_and_works_with_it(
-    demo: Any, grace: Person, ada: Person, log: Callable[..., dict[str, Any]]
+    demo: Any, grace: Person, ada: Person, log: Log
 ) -> None:
     if not demo.people:
         pytest.skip("in the one-account form the portal's account is SlurmUser")
@@ -386,7 +370,7 @@ def test_draining_names_the_right_that_is_missing_and_works_with_it(
 
 @pytest.mark.parametrize("reason", [*HOSTILE_REASONS, "", "  ", "x" * 201, "x" * 10240, 7, None])
 def test_a_hostile_reason_never_reaches_slurm(
-    demo: Any, grace: Person, reason: Any, log: Callable[..., dict[str, Any]]
+    demo: Any, grace: Person, reason: Any, log: Log
 ) -> None:
     answer = ask(grace, "POST", "nodes/cpu02/drain", {"reason": reason})
     assert answer.status_code == 400, answer.text
@@ -404,7 +388,7 @@ def test_a_forged_node_is_not_there(grace: Person, name: str) -> None:
 # -- announcements -------------------------------------------------------------------------
 
 
-def test_announcements(grace: Person, ada: Person, log: Callable[..., dict[str, Any]]) -> None:
+def test_announcements(grace: Person, ada: Person, log: Log) -> None:
     now = time.time()
     text = "Maintenance <b>on Monday</b>;\nsave your work 👩\u200d🔬"
     draft = {"text": text, "level": "warning", "starts_at": now - 1, "ends_at": now + 600}
@@ -469,7 +453,7 @@ def test_a_wrong_announcement_is_refused(grace: Person, change: dict[str, Any]) 
 
 
 def test_the_audit_log_is_filtered_sorted_paged_and_a_file(
-    grace: Person, ada: Person, log: Callable[..., dict[str, Any]]
+    grace: Person, ada: Person, log: Log
 ) -> None:
     started = time.time()
     for path in ("audit", "audit.csv"):
@@ -503,12 +487,7 @@ def test_the_audit_log_is_filtered_sorted_paged_and_a_file(
 # -- parts of the site that are away -------------------------------------------------------
 
 
-def test_slurm_away(
-    demo: Any,
-    grace: Person,
-    waiting: Callable[[str], str],
-    log: Callable[..., dict[str, Any]],
-) -> None:
+def test_slurm_away(demo: Any, grace: Person, waiting: Waiting, log: Log) -> None:
     job = waiting("ada")
     demo.stop_slurmctld()
     try:
@@ -527,10 +506,7 @@ def test_slurm_away(
 
 
 def test_an_action_works_without_the_database_and_says_where_its_line_is(
-    demo: Any,
-    grace: Person,
-    waiting: Callable[[str], str],
-    log: Callable[..., dict[str, Any]],
+    demo: Any, grace: Person, waiting: Waiting, log: Log
 ) -> None:
     job = waiting("ada")
     with contextlib.closing(lock(demo)):
@@ -560,21 +536,15 @@ c.Store.timeout = 3
 """
 
 
-@pytest.fixture
-def postgresql() -> Iterator[PostgreSQL]:
-    server = PostgreSQL()
-    server.start()
-    yield server
-    server.end()
-
-
-def test_a_session_is_stopped_while_the_database_is_gone(demo: Any, postgresql: PostgreSQL) -> None:
+def test_a_session_is_stopped_while_the_database_is_gone(
+    demo: Any, own_postgres: PostgreSQL
+) -> None:
     """The dashboard remembers which sessions live. The rest comes back with the database."""
-    settings = WITH_SERVICE.format(port=free_port(), url=postgresql.new())
+    settings = WITH_SERVICE.format(port=free_port(), url=own_postgres.new())
     with other_hub(demo, settings) as (url, _):
         grace, student, other = (Person(url, who) for who in ("grace", "student08", "ada"))
         session, job = session_of(demo, grace, student)
-        postgresql.stop()
+        own_postgres.stop()
         refused = ask(other, "POST", f"sessions/{session}/stop")
         assert refused.status_code == 404, refused.text
         unknown = ask(grace, "POST", "sessions/not-there/stop")
@@ -590,7 +560,7 @@ def test_a_session_is_stopped_while_the_database_is_gone(demo: Any, postgresql: 
         assert "service's log" in message(answer)
         wait_until("the session is gone", lambda: gone(student))
         wait_until("its job too", lambda: job_state(demo, job) in ("", "CANCELLED", "COMPLETED"))
-        postgresql.start()
+        own_postgres.start()
         wait_until("the log is back", lambda: ask(grace, "GET", "audit").status_code == 200)
         again = wait_until(
             "it is known to be over",
@@ -603,7 +573,7 @@ def test_a_session_is_stopped_while_the_database_is_gone(demo: Any, postgresql: 
 
 
 def test_a_cookie_without_its_xsrf_token_does_nothing(
-    demo: Any, grace: Person, waiting: Callable[[str], str]
+    demo: Any, grace: Person, waiting: Waiting
 ) -> None:
     """A page of another site makes the browser send the cookie, and cannot read the token."""
     job = waiting("ada")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import local_hosts
 import pytest
-from hub_client import Person, wait_until
+from hub_client import Person, wait_until, with_session
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
@@ -19,12 +19,7 @@ SERVICE = "/services/portal/"
 @pytest.fixture(scope="module")
 def student(demo: Any) -> Iterator[Person]:
     """Someone with a session, who logged in at the Hub alone."""
-    someone = Person(demo.url, "student11")
-    someone.stop()
-    assert someone.launch({"environment": "python-venv"}).status_code in (201, 202)
-    someone.wait_ready()
-    yield someone
-    someone.stop()
+    yield from with_session(Person(demo.url, "student11"), {"environment": "python-venv"})
 
 
 def origin(url: str) -> tuple[str, str]:

@@ -24,20 +24,8 @@ MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-def grace(demo: Any) -> Iterator[Caller]:
-    with Caller(demo.url, "grace") as caller:
-        yield caller
-
-
-@pytest.fixture(scope="module")
 def barbara(demo: Any) -> Iterator[Caller]:
     with Caller(demo.url, "barbara") as caller:
-        yield caller
-
-
-@pytest.fixture(scope="module")
-def ada(demo: Any) -> Iterator[Caller]:
-    with Caller(demo.url, "ada") as caller:
         yield caller
 
 

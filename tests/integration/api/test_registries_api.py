@@ -7,14 +7,13 @@ import os
 import stat
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import images
 import pytest
 from registry import Registry, registry
-from session_endpoints import person, served
+from session_endpoints import parts_on, person, served
 from traitlets.config import Config, LoggingConfigurable
 
 from portal.catalog import EnvironmentCatalog
@@ -60,27 +59,13 @@ def closed_registry() -> Iterator[Registry]:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
+async def site(tmp_path: Path, store: Store) -> AsyncIterator[Site]:
     tokens = {"ada": person("ada"), "grace": person("grace", ENVIRONMENTS_MANAGE)}
-    log = logging.getLogger("service")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
-    await store.upgrade()
-    nothing: Any = SimpleNamespace(runner=None)
     config = Config()
     config.Secrets.key_file = str(tmp_path / "key")
     config.Secrets.password_directory = str(tmp_path)
-    parts = Parts(
-        prefix="/services/portal/",
-        log=log,
-        store=store,
-        catalog=EnvironmentCatalog(directory=str(tmp_path)),
-        cluster=nothing,
-        control=nothing,
-        telemetry=nothing,
-        dashboard=nothing,
-        hub=nothing,
-        parent=LoggingConfigurable(config=config),
-    )
+    catalog = EnvironmentCatalog(directory=str(tmp_path))
+    parts = parts_on(store, catalog=catalog, parent=LoggingConfigurable(config=config))
     async with served(registries.ENDPOINTS, parts, tokens.get, logins=True) as client:
         yield Site(client, parts, tmp_path)
 

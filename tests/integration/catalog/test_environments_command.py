@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import re
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from portal_command import said_by
 
 from portal.catalog.cli.environments import EnvironmentsApp
 
@@ -36,18 +36,8 @@ class Site:
 
     def run(self, *words: str, status: int = 0) -> str:
         """``portal environments …``; what it says."""
-        command = EnvironmentsApp.subcommands[words[0]][0]()
-        said = io.StringIO()
-        with (
-            contextlib.chdir(self.git.parent),
-            contextlib.redirect_stdout(said),
-            contextlib.redirect_stderr(said),
-            pytest.raises(SystemExit) as ended,
-        ):
-            command.initialize([*words[1:], f"--config={self.config}"])
-            command.start()
-        assert ended.value.code == status, said.getvalue()
-        return said.getvalue()
+        with contextlib.chdir(self.git.parent):
+            return said_by(EnvironmentsApp, self.config, *words, status=status)
 
 
 @pytest.fixture

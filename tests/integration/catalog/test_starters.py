@@ -34,6 +34,7 @@ RUNS_IN = {
     "r": R,
     "rapids": "torch",
     "resnet50-benchmark": "torch",
+    "scikit-learn": "scikit-learn",
     "tensorflow-keras": "tensorflow",
 }
 NOT_HERE = {
@@ -54,6 +55,7 @@ SAYS = {
     "r": ("0 GPUs", "The data was made with"),
     "rapids": ("NO GPU IS USED", "price = 4.00 + 1.80 * kilometres + 0.35 * minutes"),
     "resnet50-benchmark": ("No GPU here", "fp32", "bf16"),
+    "scikit-learn": ("by cross-validation", "of the test images are read correctly", "epochs"),
     "tensorflow-keras": ("no GPU here", "mean error"),
 }
 

@@ -25,7 +25,7 @@ from portal_session.course import collecting as session
 from portal_session.course.collecting import Collecting as Giving
 from portal_session.course.handouts import Handouts
 from portal_session.service import Address, Service, ServiceError
-from session_endpoints import served
+from session_endpoints import parts_on, served
 
 from portal.courses.files import unpacking
 from portal.courses.settings import Courses
@@ -112,10 +112,7 @@ def record(name: str, server: str = "course-dl101", course: str = "dl101") -> Se
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    log = logging.getLogger("service")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
-    await store.upgrade()
+async def site(tmp_path: Path, store: Store) -> AsyncIterator[Site]:
     course = Course(
         name="dl101", title="Deep Learning", environment="torch",
         begins=TODAY - timedelta(days=1), ends=TODAY + timedelta(days=9),
@@ -135,20 +132,11 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     view = SimpleNamespace(
         error="", sessions=records, snapshot=ClusterSnapshot(taken_at=time.time(), jobs=jobs)
     )
-    parts = Parts(
-        prefix="/services/portal/",
-        log=log,
-        store=store,
-        catalog=SimpleNamespace(),
-        cluster=SimpleNamespace(runner=None),
-        control=SimpleNamespace(),
-        telemetry=SimpleNamespace(),
-        dashboard=SimpleNamespace(view=view, error=""),
-        hub=SimpleNamespace(),
-        courses=Courses(
-            directory=str(tmp_path / "courses"), collect_megabytes=2, handouts_megabytes=2
-        ),
-    )  # type: ignore[arg-type]
+    settings = Courses(
+        directory=str(tmp_path / "courses"), collect_megabytes=2, handouts_megabytes=2
+    )
+    dashboard = SimpleNamespace(view=view, error="")
+    parts = parts_on(store, dashboard=dashboard, courses=settings)
     kinds = [*collects.ENDPOINTS, *course_handouts.ENDPOINTS]
     endpoints = [one if one.path.startswith("session") else as_person(one) for one in kinds]
     async with served(endpoints, parts, model_of) as client:

@@ -9,13 +9,13 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import date, timedelta
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 from git_server import GitServer, Repository, git, serve
 from machine_clock import awake
+from quiet_http import QuietHandler
 
 from portal.courses.files.git import Git, GitFailed
 from portal.courses.files.handouts import CourseHandouts
@@ -68,10 +68,7 @@ def upstream(server: GitServer, request: pytest.FixtureRequest) -> Repository:
 
 
 @pytest.fixture
-async def handouts(tmp_path: Path) -> AsyncIterator[CourseHandouts]:
-    log = logging.getLogger("service")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
-    await store.upgrade()
+async def handouts(tmp_path: Path, store: Store) -> AsyncIterator[CourseHandouts]:
     settings = Courses(
         directory=str(tmp_path / "courses"),
         data_roots=[str(tmp_path / "data")],
@@ -80,10 +77,9 @@ async def handouts(tmp_path: Path) -> AsyncIterator[CourseHandouts]:
         handouts_seconds=300,
     )
     (tmp_path / "data").mkdir()
-    made = CourseHandouts(store, settings, log)
+    made = CourseHandouts(store, settings, logging.getLogger("service"))
     yield made
     await made.settled()
-    await store.close()
 
 
 def address(server: GitServer, upstream: Repository) -> str:
@@ -279,12 +275,7 @@ async def test_git_itself_refuses_other_protocols(
 async def test_a_redirect_to_another_protocol_is_not_followed(
     handouts: CourseHandouts, server: GitServer, upstream: Repository
 ) -> None:
-    def redirect(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(302)
-        handler.send_header("Location", f"file://{upstream.place}/info/refs")
-        handler.end_headers()
-
-    server.instead = redirect
+    server.answer_only(302, "Location", f"file://{upstream.place}/info/refs")
     with pytest.raises(GitFailed) as caught:
         await handouts.refresh(from_git(server, upstream), "barbara")
     assert str(upstream.place.parent) not in caught.value.message
@@ -366,12 +357,7 @@ async def test_hooks_and_filters_never_run(
 async def test_a_repository_that_asks_for_a_password_fails_at_once(
     handouts: CourseHandouts, server: GitServer, upstream: Repository
 ) -> None:
-    def refuse(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(401)
-        handler.send_header("WWW-Authenticate", 'Basic realm="x"')
-        handler.end_headers()
-
-    server.instead = refuse
+    server.answer_only(401, "WWW-Authenticate", 'Basic realm="x"')
     began = awake()
     with pytest.raises(GitFailed):
         await handouts.refresh(from_git(server, upstream), "barbara")
@@ -397,7 +383,7 @@ async def test_one_that_is_away_leaves_the_last_good_state(
 async def test_one_that_never_ends_is_ended(
     handouts: CourseHandouts, server: GitServer, upstream: Repository
 ) -> None:
-    def hang(handler: BaseHTTPRequestHandler) -> None:
+    def hang(handler: QuietHandler) -> None:
         handler.connection.settimeout(30)
         handler.connection.recv(1)  # until the client goes
 
@@ -544,24 +530,27 @@ async def test_a_folder_that_is_huge_is_refused(handouts: CourseHandouts, tmp_pa
 # -- by itself --------------------------------------------------------------------------------
 
 
+async def look_at(handouts: CourseHandouts, at: float) -> None:
+    """What is done by itself at this time, to its end."""
+    handouts.clock = lambda: at
+    await handouts.look(at)
+    await handouts.settled()
+
+
 async def test_what_runs_is_fetched_by_itself_at_most_hourly(
     handouts: CourseHandouts, server: GitServer, upstream: Repository
 ) -> None:
     now = time.time()
-    handouts.clock = lambda: now
     kept = from_git(server, upstream)
     await handouts.store.courses.add(kept)
-    await handouts.look(now)
-    await handouts.settled()
+    await look_at(handouts, now)
     first = await handouts.newest("dl101")
     assert first
     upstream.write("c.txt", "c\n")
     upstream.commit()
 
     async def later(seconds: float) -> str:
-        handouts.clock = lambda: now + seconds
-        await handouts.look(now + seconds)
-        await handouts.settled()
+        await look_at(handouts, now + seconds)
         return await handouts.newest("dl101")
 
     assert await later(1800) == first, "half an hour is too soon"
@@ -579,19 +568,16 @@ async def test_one_that_fails_is_left_alone_for_an_hour(
     handouts: CourseHandouts, server: GitServer, upstream: Repository
 ) -> None:
     now = time.time()
-    handouts.clock = lambda: now
     kept = from_git(server, upstream)
     await handouts.store.courses.add(kept)
     server.instead = lambda handler: handler.send_error(503)
-    await handouts.look(now)
-    await handouts.settled()
+    await look_at(handouts, now)
     asked = len(server.asked)
     assert asked and "503" in (await handouts.state(kept)).problem
-    await handouts.look(now + 600)
-    await handouts.settled()
+    await look_at(handouts, now + 600)
     assert len(server.asked) == asked
-    await handouts.look(now - 7200)  # the machine's clock was two hours ahead, and is set right
-    await handouts.settled()
+    # The machine's clock was two hours ahead, and is set right.
+    await look_at(handouts, now - 7200)
     assert len(server.asked) > asked
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
+import checkout
 import pytest
-from conftest import ROOT, a_home
+from conftest import a_home
 
 from portal.demo import namespace
 
@@ -71,16 +70,9 @@ assert not any(line.startswith("ada:") for line in Path("/etc/passwd").read_text
 def test_accounts_stay_when_the_hosts_files_are_replaced(kernel: str) -> None:
     with a_home() as place:
         (place / "machine").mkdir()
-        done = subprocess.run(
-            [
-                *("unshare", "--mount", "--propagation", "private", "sh", "-c", _MACHINE, "sh"),
-                *(str(place), sys.executable, _DEMO, kernel),
-            ],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=60,
+        done = checkout.run(
+            *("unshare", "--mount", "--propagation", "private", "sh", "-c", _MACHINE, "sh"),
+            *(place, sys.executable, _DEMO, kernel),
         )
         assert done.returncode == 0, done.stderr
         seen_later = kernel == "overlay"  # the copy is of the moment

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import checkout
 import pytest
 
 from portal.doctor.checks import (
@@ -32,7 +33,6 @@ from portal.doctor.report import as_json, failed, lines, summary
 from portal.doctor.site import Site
 from spawners import hub_setup
 
-ROOT = Path(__file__).resolve().parents[3]
 GOOD = """
 c = get_config()
 c.JupyterHub.spawner_class = "spawners.spawner.PortalSpawner"
@@ -103,21 +103,23 @@ async def test_reading_the_configuration_starts_nothing_and_writes_nothing(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("config", "level"),
+    "config",
     [
-        ("", Level.OK),
-        ("c.JupyterHub.bind_url = 'http://[::1]:8000'", Level.OK),
-        ("c.JupyterHub.bind_url = 'http://localhost:8000'", Level.OK),
-        ("c.JupyterHub.bind_url = 'http://:8000'", Level.FAILURE),
-        ("c.JupyterHub.bind_url = 'http://0.0.0.0:8000'", Level.FAILURE),
-        ("c.JupyterHub.bind_url = 'http://hub.example.org'", Level.FAILURE),
-        ("c.JupyterHub.bind_url = 'https://:443'\nc.JupyterHub.ssl_cert = '/x.pem'", Level.OK),
+        "",
+        "c.JupyterHub.bind_url = 'http://[::1]:8000'",
+        "c.JupyterHub.bind_url = 'http://localhost:8000'",
+        "c.JupyterHub.bind_url = 'https://:443'\nc.JupyterHub.ssl_cert = '/x.pem'",
     ],
 )
-async def test_plain_http_beyond_loopback(tmp_path: Path, config: str, level: Level) -> None:
+async def test_plain_http_on_loopback_and_https(tmp_path: Path, config: str) -> None:
     finding = await asked(access.public_address, tmp_path, config)
-    assert finding.level is level
-    assert bool(finding.mend) is (level is not Level.OK)
+    assert finding.level is Level.OK and not finding.mend
+
+
+@pytest.mark.parametrize("url", ["http://:8000", "http://0.0.0.0:8000", "http://hub.example.org"])
+async def test_plain_http_beyond_loopback(tmp_path: Path, url: str) -> None:
+    finding = await asked(access.public_address, tmp_path, f"c.JupyterHub.bind_url = {url!r}")
+    assert finding.level is Level.FAILURE and finding.mend
 
 
 OURS = """
@@ -129,6 +131,15 @@ ELSEWHERE = """
 from spawners.domains import sessions_below
 c.JupyterHub.subdomain_hook = sessions_below("sessions.test")
 """
+
+
+def set_addresses(monkeypatch: pytest.MonkeyPatch, other: set[str] | None = None) -> None:
+    """Names have the address 192.0.2.7; with ``other``, all but gpu.test have those instead."""
+
+    async def known(host: str) -> set[str]:
+        return {"192.0.2.7"} if other is None or host == "gpu.test" else other
+
+    monkeypatch.setattr(origins, "_addresses", known)
 
 
 @pytest.mark.parametrize(
@@ -144,10 +155,7 @@ c.JupyterHub.subdomain_hook = sessions_below("sessions.test")
 async def test_hosts_of_sessions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, level: Level, words: str
 ) -> None:
-    async def known(host: str) -> set[str]:
-        return {"192.0.2.7"}
-
-    monkeypatch.setattr(origins, "_addresses", known)
+    set_addresses(monkeypatch)
     finding = await asked(origins.origins, tmp_path, config)
     assert (finding.level, words in finding.found) == (level, True), finding
     assert bool(finding.mend) is (level is not Level.OK)
@@ -168,10 +176,7 @@ async def test_a_wildcard_name(
     level: Level,
     words: str,
 ) -> None:
-    async def known(host: str) -> set[str]:
-        return {"192.0.2.7"} if host == "gpu.test" else somebody
-
-    monkeypatch.setattr(origins, "_addresses", known)
+    set_addresses(monkeypatch, somebody)
     finding = await asked(
         origins.origins, tmp_path, f"c.JupyterHub.subdomain_host = 'https://gpu.test'{OURS}{PREFIX}"
     )
@@ -189,10 +194,7 @@ async def test_a_wildcard_name(
 async def test_cookies_of_logins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, level: Level, words: str
 ) -> None:
-    async def known(host: str) -> set[str]:
-        return {"192.0.2.7"}
-
-    monkeypatch.setattr(origins, "_addresses", known)
+    set_addresses(monkeypatch)
     config = f"c.JupyterHub.subdomain_host = 'https://gpu.test'{config}"
     finding = await asked(origins.origins, tmp_path, config)
     assert finding.level is level and words in finding.found, finding
@@ -299,7 +301,7 @@ async def test_a_hub_that_is_not_set_up(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 async def test_service_that_the_site_dropped(tmp_path: Path) -> None:
-    part = ROOT / "deploy/jupyterhub_config.d/20-service.py"
+    part = checkout.ROOT / "deploy/jupyterhub_config.d/20-service.py"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -445,7 +447,12 @@ async def test_sudo_without_a_rule(tmp_path: Path) -> None:
     assert "deploy/sudoers" in finding.mend
 
 
-CONTAINER = "name: one\ntitle: One\nkind: container\nimage: {image}\n"
+def add_container(directory: Path, image: str | Path = "/x.sif") -> str:
+    """Put a container into the directory's catalog; give the catalog's setting."""
+    catalog = directory / "environments"
+    catalog.mkdir(exist_ok=True)
+    (catalog / "one.yaml").write_text(f"name: one\ntitle: One\nkind: container\nimage: {image}\n")
+    return f"c.EnvironmentCatalog.directory = {str(catalog)!r}\n"
 
 
 async def test_apptainer_is_asked_for_only_where_it_is_needed(tmp_path: Path) -> None:
@@ -456,17 +463,14 @@ async def test_apptainer_is_asked_for_only_where_it_is_needed(tmp_path: Path) ->
         "c.PortalSpawner.apptainer = '/nowhere/apptainer'\n"
     )
     assert (await asked(apptainer.command, tmp_path, config)).level is Level.SKIPPED
-    (catalog / "one.yaml").write_text(CONTAINER.format(image="/x.sif"))
+    add_container(tmp_path)
     finding = await asked(apptainer.command, tmp_path, config)
     assert finding.level is Level.WARNING
     assert "/nowhere/apptainer" in finding.found
 
 
 async def test_kernel_check_sees_this_machine(tmp_path: Path) -> None:
-    catalog = tmp_path / "environments"
-    catalog.mkdir()
-    (catalog / "one.yaml").write_text(CONTAINER.format(image="/x.sif"))
-    config = f"c.EnvironmentCatalog.directory = {str(catalog)!r}\n"
+    config = add_container(tmp_path)
     finding = await asked(apptainer.kernel, tmp_path, config)
     fuse = Path("/dev/fuse")
     if not fuse.exists() or (os.geteuid() == 0 and not fuse.stat().st_mode & 0o004):
@@ -475,12 +479,9 @@ async def test_kernel_check_sees_this_machine(tmp_path: Path) -> None:
 
 
 async def test_commands_in_containers_must_be_there(tmp_path: Path) -> None:
-    catalog = tmp_path / "environments"
-    catalog.mkdir()
-    (catalog / "one.yaml").write_text(CONTAINER.format(image="/x.sif"))
-    config = f"c.EnvironmentCatalog.directory = {str(catalog)!r}\n"
+    config = add_container(tmp_path)
     assert (await asked(commands.commands, tmp_path, config)).level is Level.SKIPPED
-    config += f"c.PortalSpawner.commands_in_containers = ['/etc/passwd', {str(catalog)!r}]\n"
+    config += f"c.PortalSpawner.commands_in_containers = ['/etc/passwd', {str(tmp_path)!r}]\n"
     assert (await asked(commands.commands, tmp_path, config)).level is Level.OK
     config += "c.PortalSpawner.commands_in_containers += ['/nowhere/sbatch']\n"
     finding = await asked(commands.commands, tmp_path, config)
@@ -490,10 +491,8 @@ async def test_commands_in_containers_must_be_there(tmp_path: Path) -> None:
 @pytest.fixture
 def container(tmp_path: Path) -> Path:
     """A site with one container, its Apptainer running what it is told on this machine."""
-    catalog = tmp_path / "environments"
-    catalog.mkdir()
     (tmp_path / "x.sif").write_text("")
-    (catalog / "one.yaml").write_text(CONTAINER.format(image=tmp_path / "x.sif"))
+    add_container(tmp_path, tmp_path / "x.sif")
     fake = tmp_path / "apptainer"
     fake.write_text(
         f'#!/bin/sh\necho "$*" >{tmp_path}/argv\nwhile [ "$1" != /bin/sh ]; do shift; done\n"$@"\n'
@@ -586,7 +585,7 @@ async def test_environments(tmp_path: Path) -> None:
     catalog.mkdir()
     assert (await asked(environments.files, tmp_path, config)).level is Level.WARNING
     image = tmp_path / "one.sif"
-    (catalog / "one.yaml").write_text(CONTAINER.format(image=image))
+    add_container(tmp_path, image)
     assert (await asked(environments.files, tmp_path, config)).level is Level.OK
     finding = await asked(environments.sources, tmp_path, config)
     assert finding.level is Level.WARNING
@@ -677,14 +676,7 @@ async def test_a_check_that_breaks_or_hangs_is_a_finding(tmp_path: Path) -> None
 
 
 def doctor(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "portal", "doctor", *arguments],
-        cwd=directory,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return checkout.portal("doctor", *arguments, cwd=directory)
 
 
 def test_command_in_json(tmp_path: Path) -> None:

@@ -398,18 +398,19 @@ def test_a_build_that_would_change_the_images_packages_is_refused():
         building._unchanged(python((3, 11, 2)), None)
 
 
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
 @pytest.mark.parametrize(
-    ("architecture", "libc", "word"),
+    ("libc", "words"),
     [
-        ("x86_64", "glibc 2.36", "x86_64-manylinux_2_36"),
-        ("x86_64", "glibc 2.27", "x86_64-manylinux_2_17"),
-        ("aarch64", "glibc 2.30", "aarch64-manylinux_2_28"),
-        ("x86_64", "glibc 2.99", "x86_64-manylinux_2_40"),
-        ("x86_64", "musl", "x86_64-unknown-linux-musl"),
+        ("glibc 2.36", "manylinux_2_36"),
+        ("glibc 2.27", "manylinux_2_17"),
+        ("glibc 2.30", "manylinux_2_28"),
+        ("glibc 2.99", "manylinux_2_40"),
+        ("musl", "unknown-linux-musl"),
     ],
 )
-def test_the_platform_that_packages_are_for(architecture, libc, word):
-    assert platform_of(architecture, libc) == word
+def test_the_platform_that_packages_are_for(architecture, libc, words):
+    assert platform_of(architecture, libc) == f"{architecture}-{words}"
 
 
 # -- signatures ------------------------------------------------------------------------------------

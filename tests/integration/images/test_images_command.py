@@ -6,10 +6,10 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+import checkout
 import pytest
 
 from portal.catalog.builds.image_files import ImageFiles
@@ -18,8 +18,6 @@ from portal.models.catalog.catalog import Origin
 from portal.models.catalog.environment import Environment, EnvironmentState, Kind
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def sif(number: int) -> str:
@@ -69,14 +67,8 @@ class Site:
         return {one.path.name: one.needed_by for one in await files.all()}
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "portal", "images", *words, f"-f={self.place}/config.py"],
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            cwd=self.place,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        config = f"-f={self.place}/config.py"
+        return checkout.portal("images", *words, config, cwd=self.place)
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import json
 import stat
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import images
 import pytest
+from quiet_http import QuietHandler, serving
 from registry import Registry, registry
 
 from portal.errors import ConfigurationError, InvalidRequest, RegistryUnavailable
@@ -223,7 +223,7 @@ async def test_a_registry_that_is_away(registries: Registries) -> None:
         await registries.check(server.host, [])
 
 
-class Odd(BaseHTTPRequestHandler):
+class Odd(QuietHandler):
     """A registry that is busy, never ends, sends what it should not."""
 
     how = "busy"
@@ -247,14 +247,7 @@ class Odd(BaseHTTPRequestHandler):
 
     def answer(self, status: int, body: bytes) -> None:
         with contextlib.suppress(ConnectionError):
-            self.send_response(status)
-            self.send_header("Content-Type", "application/vnd.oci.image.manifest.v1+json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    def log_message(self, *words: object) -> None:
-        pass
+            self.send_whole(status, body, "application/vnd.oci.image.manifest.v1+json")
 
 
 @pytest.mark.parametrize(
@@ -274,18 +267,11 @@ async def test_odd_answers(
     Odd.how = how
     Odd.stop.clear()
     registries.timeout = 2 if how in ("busy", "slow") else 20
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Odd)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(Odd) as server:
         host = f"127.0.0.1:{server.server_port}"
         with pytest.raises(error, match=words):
             await registries.resolve(source(host, "a/b:1"), [kept(host, insecure=True)])
-    finally:
         Odd.stop.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 async def test_few_questions_are_on_their_way_at_a_time(

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ import pytest
 from machine_clock import awake
 from portal_session.course import guests as guests_module
 from portal_session.course.guests import FRESH, LONGEST, Guests
+from quiet_http import QuietHandler
 from session_server import make_python, wait_for
+from terminal import type_in, until_closed
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
@@ -45,21 +47,14 @@ class Around:
         self.asked: list[tuple[str, str, Any]] = []
         around = self
 
-        class Answer(BaseHTTPRequestHandler):
+        class Answer(QuietHandler):
             def do_GET(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 token = self.headers.get("Authorization", "").removeprefix("token ")
                 status, answer = around.answer(self.command, self.path, token, body)
-                said = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(said)))
-                self.end_headers()
-                self.wfile.write(said)
+                self.send_whole(status, json.dumps(answer).encode())
 
             do_POST = do_PUT = do_DELETE = do_GET
-
-            def log_message(self, *_: Any) -> None:
-                pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -167,27 +162,8 @@ async def open_socket(around: Around, who: str, path: str) -> WebSocketClientCon
     return await websocket_connect(HTTPRequest(url, headers=headers))
 
 
-async def type_in(socket: WebSocketClientConnection, words: str, expect: str) -> None:
-    """Write a line into a terminal and read until the answer is there."""
-    await socket.write_message(json.dumps(["stdin", words + "\r"]))
-    text = ""
-    while expect not in text:
-        said = await asyncio.wait_for(socket.read_message(), 30)
-        assert said is not None, "closed"
-        kind, *rest = json.loads(said)
-        text += "".join(map(str, rest)) if kind == "stdout" else ""
-
-
 def guests_asked(around: Around) -> int:
     return sum(path.endswith("session/guests") for _, path, _ in around.asked)
-
-
-async def closed(socket: WebSocketClientConnection) -> float:
-    """After how many seconds the server closes it."""
-    began = awake()
-    while await asyncio.wait_for(socket.read_message(), 120) is not None:
-        pass
-    return awake() - began
 
 
 async def test_only_its_owner_enters(around: Around) -> None:
@@ -230,7 +206,7 @@ async def test_an_open_terminal_ends_with_the_help(around: Around) -> None:
         answer = ask(around, "barbara")
         assert awake() - began < FRESH + 2.0
         await asyncio.sleep(0.1)
-    assert max(await asyncio.gather(closed(helper), closed(events))) < PROMISED
+    assert max(await asyncio.gather(until_closed(helper), until_closed(events))) < PROMISED
     with pytest.raises(HTTPClientError, match="403"):
         await open_socket(around, "barbara", path)
     await type_in(own, "echo $((6 * 8))", "48")
@@ -242,7 +218,7 @@ async def test_the_time_is_over_though_nobody_says_so(around: Around) -> None:
     around.guests = {"barbara": 3.0}
     helper = await open_socket(around, "barbara", path)
     around.away = True
-    assert await closed(helper) < LONGEST - 1.0  # that long an answer counts
+    assert await until_closed(helper) < LONGEST - 1.0  # that long an answer counts
     assert ask(around, "barbara") == 403
 
 
@@ -251,7 +227,7 @@ async def test_without_an_answer_nobody_stays(around: Around) -> None:
     around.guests = {"barbara": 600.0}
     own, helper = await open_socket(around, "ada", path), await open_socket(around, "barbara", path)
     around.away = True
-    assert await closed(helper) < LONGEST + 2.0
+    assert await until_closed(helper) < LONGEST + 2.0
     assert ask(around, "barbara") == 403
     assert ask(around, "ada") == 200
     await type_in(own, "echo $((6 * 9))", "54")

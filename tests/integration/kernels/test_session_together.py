@@ -14,17 +14,10 @@ from hub_client import wait_until
 from portal_session.course import together
 from portal_session.page import needed
 from session_server import KERNELS, TOKEN, SessionServer, a_server, make_python
-from shared_notebook import opened
+from shared_notebook import FILE, NOTEBOOK, opened_by_two
 
 EXTENSIONS = "share/jupyter/labextensions/@jupyter"
 ROOM = {"PORTAL_COURSE_KIND": "room"}
-NOTEBOOK = {
-    "cells": [
-        {"cell_type": "code", "id": "a", "source": "x = 1", "metadata": {}, "outputs": [],
-         "execution_count": None}
-    ],
-    "metadata": {}, "nbformat": 4, "nbformat_minor": 5,
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -69,20 +62,15 @@ def page_config(server: SessionServer) -> dict[str, object]:
 
 
 async def test_what_one_types_the_other_sees_and_the_server_saves(room: SessionServer) -> None:
-    (room.home / "shared.ipynb").write_text(json.dumps(NOTEBOOK))
+    file = room.home / FILE
+    file.write_text(json.dumps(NOTEBOOK))
     headers = {"Authorization": f"token {TOKEN}"}
     server = room.url + "/user/ada/"
-    async with (
-        opened(server, "shared.ipynb", headers) as first,
-        opened(server, "shared.ipynb", headers) as second,
-    ):
-        await first.until("x = 1")
-        await second.until("x = 1")
+    async with opened_by_two(server, headers, headers) as (first, second):
         first.type("\ny = 2")
         await second.until("x = 1\ny = 2")
         second.type("\nz = 3")
         await first.until("y = 2\nz = 3")
-        file = room.home / "shared.ipynb"
         await asyncio.to_thread(wait_until, "saved", lambda: "z = 3" in file.read_text())
 
 

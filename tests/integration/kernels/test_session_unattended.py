@@ -140,7 +140,7 @@ class Notebook:
 
     async def until(self, text: str, cell: int = 0) -> None:
         for _ in range(1200):
-            if text in self.printed(cell):
+            if len(self.on_disk()) > cell and text in self.printed(cell):
                 return
             await asyncio.sleep(0.1)
         raise AssertionError(
@@ -280,10 +280,7 @@ async def test_a_cell_that_was_never_saved_is_added(server: Server) -> None:
     async with notebook.page() as page:
         await page.run(SLOW, "new-cell", until="line 0")
         page.close()
-        for _ in range(1200):
-            if len(notebook.on_disk()) == 2 and "line 7" in notebook.printed(1):
-                break
-            await asyncio.sleep(0.1)
+        await notebook.until("line 7", cell=1)
     old, new = notebook.on_disk()
     assert old["outputs"] == []
     assert (new["id"], "".join(new["source"])) == ("new-cell", SLOW)
@@ -317,10 +314,7 @@ async def test_what_its_page_saved_is_left_alone(server: Server) -> None:
     async with notebook.page() as other:
         await other.run(SLOW, "cell-1", until="line 1")
         other.close()
-    for _ in range(1200):
-        if len(notebook.on_disk()) == 2 and "line 7" in notebook.printed(1):
-            break
-        await asyncio.sleep(0.1)
+    await notebook.until("line 7", cell=1)
     assert notebook.on_disk()[0]["outputs"] == []
 
 

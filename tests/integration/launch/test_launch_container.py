@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_launch_request import run_script
 
 from portal.errors import ConfigurationError
 from portal.gpus import VENDORS, GpuVendor
@@ -80,18 +81,12 @@ def test_only_what_a_build_has_named_by_its_content_is_taken_from_the_nodes_cach
     assert image_environment(modules, apptainer="a", verify=True) == {}
 
 
-def run_script(
+def run_in(
     environment: Environment, argv: list[str], apptainer: Path, **more: Any
 ) -> subprocess.CompletedProcess[str]:
     env = script_environment(environment, {"A": "b c", "PYTHONUSERBASE": "/h/.portal/c"})
     env |= image_environment(environment, apptainer=str(apptainer), **more)
-    return subprocess.run(
-        [str(session_script()), *argv],
-        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **env},
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
+    return run_script(env, *argv)
 
 
 @pytest.fixture
@@ -120,17 +115,17 @@ def test_no_session_starts_from_an_image_with_a_broken_signature(
     began = ["sh", "-c", "echo began"]
     keys = tmp_path / "public"
     keys.write_text("the keys\n")
-    good = run_script(container(), began, apptainer, verify=True, keys=str(keys))
+    good = run_in(container(), began, apptainer, verify=True, keys=str(keys))
     assert (good.stdout, good.returncode) == ("began\n", 0), good.stderr
     said, mode, read, place = Path(f"{apptainer}.log").read_text().splitlines()
     assert (said, mode, read) == (f"verify --all --local {IMAGE}", "700", "the keys")
     assert not Path(place).exists()
-    gone = run_script(container(), began, apptainer, verify=True, keys="/nonexistent")
+    gone = run_in(container(), began, apptainer, verify=True, keys="/nonexistent")
     assert (gone.stdout, gone.returncode) == ("", 73)
-    broken = run_script(container(image="/i/broken.sif"), began, apptainer, verify=True)
+    broken = run_in(container(image="/i/broken.sif"), began, apptainer, verify=True)
     assert (broken.stdout, broken.returncode) == ("", 73)
     assert "signature of its image is missing or broken (/i/broken.sif)" in cause_of(broken.stderr)
-    off = run_script(container(image="/i/broken.sif"), began, apptainer)
+    off = run_in(container(image="/i/broken.sif"), began, apptainer)
     assert off.stdout == "began\n"
 
 
@@ -142,7 +137,7 @@ def test_the_nodes_own_copy_takes_the_place_of_the_image(apptainer: Path, tmp_pa
     who["account"] = me
 
     def image() -> str:
-        return run_script(container(), ["echo", IMAGE], apptainer, **who).stdout.strip()
+        return run_in(container(), ["echo", IMAGE], apptainer, **who).stdout.strip()
 
     assert image() == IMAGE  # not unpacked here
     copy.mkdir(parents=True)
@@ -164,13 +159,13 @@ def test_the_nodes_own_copy_takes_the_place_of_the_image(apptainer: Path, tmp_pa
 
 
 def test_a_server_beside_gets_its_variables_and_the_image_in_use(apptainer: Path) -> None:
-    out = run_script(container(server="beside"), ["env"], apptainer).stdout.splitlines()
+    out = run_in(container(server="beside"), ["env"], apptainer).stdout.splitlines()
     assert "A=b c" in out
     assert f"PORTAL_IMAGE={IMAGE}" in out
     (passed,) = (line for line in out if line.startswith("PORTAL_PASSED="))
     assert {"A", "PYTHONUSERBASE"} <= set(passed.removeprefix("PORTAL_PASSED=").split())
     assert not any(line.startswith(("APPTAINERENV_", "PORTAL_APPTAINER")) for line in out)
-    inside = run_script(container(), ["env"], apptainer).stdout.splitlines()
+    inside = run_in(container(), ["env"], apptainer).stdout.splitlines()
     assert "APPTAINERENV_A=b c" in inside
     assert not any(line.startswith("PORTAL_IMAGE") for line in inside)
 

@@ -263,13 +263,8 @@ def test_sbatch_options_are_one_argument_each() -> None:
 
 
 def test_a_container_gets_nv_only_with_gpus_and_no_secret_flag() -> None:
-    env = Environment(
-        name="c",
-        title="C",
-        kind="container",
-        image="/i/c.sif",
-        binds=({"source": "/data"}, {"source": "/w", "target": "/work dir", "read_only": False}),
-    )
+    binds = ({"source": "/data"}, {"source": "/w", "target": "/work dir", "read_only": False})
+    env = Environment(name="c", title="C", kind="container", image="/i/c.sif", binds=binds)
     argv = session_command(env, Resources(gpus=1), home="/h", apptainer="apptainer")
     assert "--nv" in argv
     assert "--env" not in argv

@@ -7,20 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from clusters import (
-    ADA,
-    GRACE,
-    STRANGER,
-    ToldCluster,
-    ToldTelemetry,
-    job,
-    node,
-    pool,
-    reading,
-    record,
-    snapshot,
-    waiting,
-)
+from clusters import ADA, GRACE, STRANGER, job, node, pool, reading, record, snapshot, waiting
+from fake_watcher import ToldCluster, ToldTelemetry
 from machine_clock import awake
 
 from portal.dashboard import Dashboard, sessions

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import checkout
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 
 _BEGIN = """
@@ -77,14 +77,8 @@ async def main():
 def run(script: str, place: Path, *, room: bool = True) -> subprocess.CompletedProcess[str]:
     """Run ``script`` as its own process in a mount namespace of its own, on a disk of 64 MiB."""
     program = f"{_BEGIN}\nROOM = {room}\n{script}\nasyncio.run(main())\n"
-    return subprocess.run(
-        ["unshare", "--mount", "--propagation=private", sys.executable, "-c", program, place],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    apart = ("unshare", "--mount", "--propagation=private")
+    return checkout.run(*apart, sys.executable, "-c", program, place)
 
 
 def test_the_portals_database_takes_changes(tmp_path: Path) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import checkout
 import hub_sources
 import pytest
 
 from spawners.hub_patches import PATCHES
 
-ROOT = Path(__file__).resolve().parents[3]
 # The tables of routes; batchspawner has the first under a name of its own, too.
 _API = {"jupyterhub.apihandlers:default_handlers", "batchspawner.api:default_handlers"}
 _PAGES = {"jupyterhub.handlers:default_handlers"}
@@ -88,14 +87,7 @@ print(json.dumps([changes(*pair) for pair in (
 def steps() -> list[list[str]]:
     """Changes of JupyterHub by imports, by the patches, by the routes, and by all of that once
     more, in an interpreter in which nothing had been changed."""
-    done = subprocess.run(
-        [sys.executable, "-c", _LOOK],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = checkout.run(sys.executable, "-c", _LOOK)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import AuthResult, LoginPassword
 from certipy import Certipy
+from clusters import record
 from machine_clock import awake
 from mail_server import Inbox, mail_server
 from traitlets.config import Config
@@ -35,19 +36,10 @@ NOW = 1_790_000_000.0
 PASSWORD = "a mail password that nobody may see"
 
 
-def session(**changes: Any) -> SessionRecord:
-    given: dict[str, Any] = {
-        "id": "s1",
-        "user": "ada",
-        "job_id": "7",
-        "environment": "jupyterlab",
-        "environment_title": "JupyterLab",
-        "state": SessionState.RUNNING,
-        "submitted_at": NOW - 1000,
-        "started_at": NOW - 100,
-        "ready_at": NOW - 90,
-    }
-    return SessionRecord(**{**given, **changes})
+def session(id: str = "s1", job_id: str = "7", **changes: Any) -> SessionRecord:
+    names = {"environment": "jupyterlab", "environment_title": "JupyterLab"}
+    times = {"submitted_at": NOW - 1000, "started_at": NOW - 100, "ready_at": NOW - 90}
+    return record(id, job_id, **{**names, **times, **changes})
 
 
 def job(**changes: Any) -> Job:

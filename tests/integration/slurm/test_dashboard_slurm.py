@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from clusters import GRACE, ToldTelemetry
+from clusters import GRACE
+from fake_watcher import ToldTelemetry
 from machine_clock import awake
-from test_slurm_cluster import need_slurm, requests
+from small import SmallSlurm
+from small_slurm import started
+from test_slurm_cluster import requests
 
 from portal.dashboard import Dashboard
 from portal.models.cluster.cluster import Job
@@ -19,9 +21,6 @@ from portal.models.cluster.gpu import GpuState
 from portal.models.person import Person
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.watch import gpu_holders
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "slurm_outputs"))
-from small import SmallSlurm
 
 
 class MixedSlurm(SmallSlurm):
@@ -50,15 +49,8 @@ class MixedSlurm(SmallSlurm):
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSlurm]:
-    need_slurm()
-    one = MixedSlurm(tmp_path_factory.mktemp("slurm"))
-    try:
-        one.start()
-        one.run("sacctmgr", "-i", "add", "account", "research")
-        one.run("sacctmgr", "-i", "add", "user", one.user, "account=research")
-        yield one
-    finally:
-        one.stop()
+    with started(MixedSlurm(tmp_path_factory.mktemp("slurm"))) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

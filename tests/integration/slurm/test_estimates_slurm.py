@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from small import SmallSlurm
+from small_slurm import started
 
 from portal.errors import SlurmRefused, SlurmUnavailable
 from portal.models.cluster.cluster import JobState
@@ -18,9 +19,6 @@ from portal.slurm.commands.errors import error_of
 from portal.slurm.commands.start_estimate import NoNodeNow
 from portal.slurm.commands.start_estimate import test_only as ask_slurm
 from portal.slurm.parse.start_estimate import expected_start
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "slurm_outputs"))
-from small import SmallSlurm, which
 
 OUTPUTS = Path(__file__).parents[2] / "slurm_outputs"
 RECORDED = sorted(path.parent for path in OUTPUTS.glob("*/test-only-now.stderr"))
@@ -71,17 +69,8 @@ def test_a_cluster_may_be_named() -> None:
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSlurm]:
-    for program in ("slurmctld", "slurmd", "munged"):
-        try:
-            which(program)
-        except RuntimeError as error:
-            pytest.skip(str(error))
-    one = SmallSlurm(tmp_path_factory.mktemp("slurm"), accounting=False)
-    try:
-        one.start()
-        yield one
-    finally:
-        one.stop()
+    with started(SmallSlurm(tmp_path_factory.mktemp("slurm"), accounting=False)) as running:
+        yield running
 
 
 def resources(**more: object) -> Resources:

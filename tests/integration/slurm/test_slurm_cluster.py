@@ -6,43 +6,26 @@ import asyncio
 import logging
 import os
 import re
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from small import SmallSlurm
+from small_slurm import started
 
 from portal.errors import InvalidRequest, SlurmRefused, SlurmUnavailable
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.slurm import Cluster, SlurmRunner, end_words
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "slurm_outputs"))
-from small import SmallSlurm, which
-
 SLEEP = ("--output=/dev/null", "--wrap", "sleep 300")
 WATCHED = re.compile(r"^\s*(REQUEST_\w+_INFO\w*)\s+\(.*count:(\d+)", re.MULTILINE)
 
 
-def need_slurm() -> None:
-    for program in ("slurmctld", "slurmd", "slurmdbd", "munged", "mariadbd"):
-        try:
-            which(program)
-        except RuntimeError as error:
-            pytest.skip(str(error))
-
-
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSlurm]:
-    need_slurm()
-    one = SmallSlurm(tmp_path_factory.mktemp("slurm"))
-    try:
-        one.start()
-        one.run("sacctmgr", "-i", "add", "account", "research")
-        one.run("sacctmgr", "-i", "add", "user", one.user, "account=research")
-        yield one
-    finally:
-        one.stop()
+    with started(SmallSlurm(tmp_path_factory.mktemp("slurm"))) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -440,10 +423,7 @@ async def test_associations_outlive_slurmdbd(slurm: SmallSlurm) -> None:
 
 
 async def test_a_site_without_accounting(tmp_path: Path) -> None:
-    need_slurm()
-    plain = SmallSlurm(tmp_path, accounting=False)
-    try:
-        plain.start()
+    with started(SmallSlurm(tmp_path, accounting=False)) as plain:
         cluster = new_cluster(plain)
         assert await cluster.associations(plain.user) is None
         assert await cluster.has_account("research") is None
@@ -456,8 +436,6 @@ async def test_a_site_without_accounting(tmp_path: Path) -> None:
         unknown = await cluster.ended_job("4242")
         assert unknown is not None and unknown.state is JobState.UNKNOWN
         cluster.close()
-    finally:
-        plain.stop()
 
 
 # -- the runner ----------------------------------------------------------------------------

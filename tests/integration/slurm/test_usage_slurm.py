@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from small import SmallSlurm
+from small_slurm import started
 
 from portal.errors import SlurmUnavailable
 from portal.models.cluster.cluster import Job, JobState
@@ -17,27 +18,13 @@ from portal.sessions.meter import UsageMeter
 from portal.slurm import Cluster, SlurmRunner
 from portal.store import Store
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "slurm_outputs"))
-from small import SmallSlurm, which
-
 pytestmark = pytest.mark.slurm
 
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSlurm]:
-    for program in ("slurmctld", "slurmd", "slurmdbd", "munged", "mariadbd"):
-        try:
-            which(program)
-        except RuntimeError as error:
-            pytest.skip(str(error))
-    one = SmallSlurm(tmp_path_factory.mktemp("slurm"))
-    try:
-        one.start()
-        one.run("sacctmgr", "-i", "add", "account", "research")
-        one.run("sacctmgr", "-i", "add", "user", one.user, "account=research")
-        yield one
-    finally:
-        one.stop()
+    with started(SmallSlurm(tmp_path_factory.mktemp("slurm"))) as running:
+        yield running
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
+import checkout
 import pytest
-from conftest import ROOT
 from postgres import PASSWORD, PostgreSQL
 
 from portal.doctor.checks import ALL
@@ -27,16 +25,9 @@ GPU_TIME = JobUsage(
 )
 
 
-def portal(*words: str, place: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def portal(*words: str, place: Path = checkout.ROOT) -> subprocess.CompletedProcess[str]:
     """``portal database …`` in the folder ``place``."""
-    return subprocess.run(
-        [sys.executable, "-m", "portal", "database", *words],
-        cwd=place,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return checkout.portal("database", *words, cwd=place)
 
 
 def config_of(folder: Path, url: str, more: str = "") -> Path:

@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +29,6 @@ from portal.store import Store
 from portal.store.engine.address import without_secrets
 
 Make = Callable[..., Store]
-
-
-@pytest.fixture
-def own_postgres() -> Iterator[PostgreSQL]:
-    """A server that the test may stop."""
-    server = PostgreSQL()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.end()
 
 
 async def answers(store: Store, seconds: float = 60) -> None:
@@ -280,6 +269,14 @@ async def test_sqlite_locked_by_another_process(sqlite_url: str, make_store: Mak
     assert store.error == ""
 
 
+async def with_session(sqlite_url: str, make_store: Make) -> tuple[Path, Store]:
+    """A database of one session, and its file."""
+    store = make_store(sqlite_url)
+    await store.upgrade()
+    await store.sessions.save(SessionRecord(id="a", user="ada", submitted_at=1))
+    return Path(sqlite_url.removeprefix("sqlite:///")), store
+
+
 @pytest.mark.parametrize("rubbish", [b"not a database at all\n" * 500, b"\0" * 4096])
 async def test_a_file_of_another_kind_is_left_alone(
     sqlite_url: str, make_store: Make, rubbish: bytes
@@ -344,10 +341,7 @@ async def test_a_file_that_was_taken_away_is_not_made_anew(
     sqlite_url: str, make_store: Make
 ) -> None:
     """Its file system was unmounted: an empty database would hide the real one."""
-    path = Path(sqlite_url.removeprefix("sqlite:///"))
-    store = make_store(sqlite_url)
-    await store.upgrade()
-    await store.sessions.save(SessionRecord(id="a", user="ada", submitted_at=1))
+    path, store = await with_session(sqlite_url, make_store)
     await make_store(sqlite_url).close()
     away = path.with_name("away")
     path.rename(away)
@@ -360,10 +354,7 @@ async def test_a_file_that_was_taken_away_is_not_made_anew(
 
 
 async def test_a_copy_that_was_put_back_is_seen(sqlite_url: str, make_store: Make) -> None:
-    path = Path(sqlite_url.removeprefix("sqlite:///"))
-    store = make_store(sqlite_url)
-    await store.upgrade()
-    await store.sessions.save(SessionRecord(id="a", user="ada", submitted_at=1))
+    path, store = await with_session(sqlite_url, make_store)
     copy = path.with_name("copy")
     source, target = sqlite3.connect(path), sqlite3.connect(copy)
     source.backup(target)

@@ -310,28 +310,34 @@ IN_V2 = "0::/system.slice/slurmstepd.scope/job_1234/step_batch/user/task_0\n"
 IN_V1 = "5:cpuset:/slurm/x\n4:memory:/slurm/uid_1000/job_1234/step_batch/task_0\n0::/\n"
 
 
-def test_memory_of_the_jobs_cgroup_version_2(tmp_path: Path) -> None:
-    files = {
-        "proc/self/cgroup": IN_V2,
-        f"{V2}/memory.current": "3221225472\n",
-        f"{V2}/memory.max": "8589934592\n",
-        f"{V2}/memory.stat": "anon 5\ninactive_file 1073741824\nactive_file 7\n",
-        f"{V2}/step_batch/memory.current": "1\n",
-    }
-    assert job_memory(JOB, tree(tmp_path, files)) == (2048, 8192)
-    (tmp_path / V2 / "memory.max").write_text("max\n")
-    assert job_memory(JOB, tmp_path) == (2048, None)
+FILES_V2 = {
+    "proc/self/cgroup": IN_V2,
+    f"{V2}/memory.current": "3221225472\n",
+    f"{V2}/memory.max": "8589934592\n",
+    f"{V2}/memory.stat": "anon 5\ninactive_file 1073741824\nactive_file 7\n",
+    f"{V2}/step_batch/memory.current": "1\n",
+}
+FILES_V1 = {
+    "proc/self/cgroup": IN_V1,
+    f"{V1}/memory.usage_in_bytes": "3221225472\n",
+    f"{V1}/memory.limit_in_bytes": "4294967296\n",
+    f"{V1}/memory.stat": "inactive_file 9\ntotal_inactive_file 1073741824\n",
+}
 
 
-def test_memory_of_the_jobs_cgroup_version_1(tmp_path: Path) -> None:
-    files = {
-        "proc/self/cgroup": IN_V1,
-        f"{V1}/memory.usage_in_bytes": "3221225472\n",
-        f"{V1}/memory.limit_in_bytes": "4294967296\n",
-        f"{V1}/memory.stat": "inactive_file 9\ntotal_inactive_file 1073741824\n",
-    }
-    assert job_memory(JOB, tree(tmp_path, files)) == (2048, 4096)
-    (tmp_path / V1 / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+@pytest.mark.parametrize(
+    ("files", "most", "limit", "none"),
+    [
+        (FILES_V2, 8192, f"{V2}/memory.max", "max\n"),
+        (FILES_V1, 4096, f"{V1}/memory.limit_in_bytes", "9223372036854771712\n"),
+    ],
+    ids=["version 2", "version 1"],
+)
+def test_memory_of_the_jobs_cgroup(
+    tmp_path: Path, files: dict[str, str], most: int, limit: str, none: str
+) -> None:
+    assert job_memory(JOB, tree(tmp_path, files)) == (2048, most)
+    (tmp_path / limit).write_text(none)
     assert job_memory(JOB, tmp_path) == (2048, None)
 
 

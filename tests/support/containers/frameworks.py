@@ -54,7 +54,15 @@ FRAMEWORKS = {
         ),
         Framework("tensorflow", ("tensorflow-cpu", "tensorboard"), "tensorflow"),
         Framework("mxnet", ("mxnet", "numpy==1.23.5"), "mxnet"),  # the last NumPy for it
-        # Its server is pinned here: a pin in the constraints would rebuild all the others.
+        # These are pinned here: a pin in the constraints would rebuild all the others.
+        Framework(
+            "scikit-learn",
+            (
+                *("scikit-learn==1.9.1", "scipy==1.17.1", "joblib==1.6.0"),
+                *("threadpoolctl==3.8.0", "numpy==2.4.6"),
+            ),
+            "sklearn",
+        ),
         Framework(
             "marimo",
             ("marimo==0.25.2", "starlette==1.10.0", "uvicorn==0.54.0", "websockets==17.4"),

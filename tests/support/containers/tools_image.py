@@ -74,7 +74,7 @@ def tools() -> OciImage:
 
 
 def _add(root: Path) -> None:
-    """Python 2.7, and what the scripts of R's packages would do."""
+    """Add Python 2.7."""
     place = root.with_name("bullseye")
     found = fetch_packages(place, "bullseye", _BULLSEYE, with_dependencies=False)
     old = place / "tree"
@@ -82,12 +82,6 @@ def _add(root: Path) -> None:
         run(["dpkg-deb", "-x", package, old], f"unpack {package.name}")
         unpack_package(package, root)
     _install_for_python2(old, root / "usr/local/lib/python2.7/dist-packages", place)
-    libraries = root / f"usr/lib/{os.uname().machine}-linux-gnu"
-    for name, target in (("libblas.so.3", "blas"), ("liblapack.so.3", "lapack")):
-        (libraries / name).symlink_to(f"{target}/{name}")
-    (root / "usr/bin/awk").symlink_to("mawk")
-    (root / "usr/bin/which").symlink_to("which.debianutils")
-    (root / "etc/R/Renviron").write_text((root / "usr/lib/R/etc/Renviron.ucf").read_text())
 
 
 def _install_for_python2(old: Path, target: Path, work: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -145,3 +145,20 @@ class Person:
         html = self.http.get(path).text
         html = re.sub(r"(?s)<(script|style|head).*?</\1>", " ", html)
         return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+def without_session(person: Person, server: str = "") -> Iterator[Person]:
+    """Yield the person once, with no session ``server`` before and after: for a fixture."""
+    person.stop(server)
+    yield person
+    person.stop(server)
+
+
+def with_session(person: Person, options: dict[str, Any]) -> Iterator[Person]:
+    """Yield the person once, with a running session of these options: for a fixture."""
+    person.stop()
+    answer = person.launch(options)
+    assert answer.status_code in (201, 202), answer.text
+    person.wait_ready()
+    yield person
+    person.stop()

@@ -83,10 +83,12 @@ def cpu_nodes_held(demo: Any) -> Iterator[list[str]]:
 
 
 @contextlib.contextmanager
-def no_free_t4(demo: Any) -> Iterator[Callable[[], None]]:
-    """Have somebody else hold all t4 GPUs; yield a function that gives them back early."""
+def no_free_t4(demo: Any, *options: str) -> Iterator[Callable[[], None]]:
+    """Have somebody else hold all t4 GPUs, in jobs with these options; yield a function that gives
+    them back early."""
     barbara = demo.user("barbara")
     command = ["sbatch", "--parsable", "--partition=gpu", "--gres=gpu:t4:2", "--wrap=sleep 600"]
+    command += options
     jobs = [demo.run(command, user=barbara).stdout.strip() for _ in range(2)]
     try:
         wait_until("all t4 are held", lambda: all(job_state(demo, j) == "RUNNING" for j in jobs))

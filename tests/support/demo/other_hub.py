@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import httpx
 from hub_client import wait_until
 
 from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import end_child
 from portal.where import data_path
 
 CONFIG = """
@@ -100,10 +100,5 @@ def other_hub(
         wait_until("the Hub answers", answers)
         yield f"http://127.0.0.1:{public}", own
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_child(process, 30)
         shutil.rmtree(place)

@@ -8,6 +8,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,26 @@ def database(demo: Any) -> Path:
     return Path(demo.words["hub_directory"]) / "portal.sqlite"
 
 
+def with_store(url: str, work: Callable[[Store], Awaitable[Any]]) -> Any:
+    """Return what ``work`` gives when it is done on the database at ``url``. It runs in a thread of
+    its own: in the caller's, Playwright's loop may run."""
+
+    async def run() -> Any:
+        store = Store(url=url)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, run()).result()
+
+
+def stored(demo: Any, work: Callable[[Store], Awaitable[Any]]) -> Any:
+    """Return what ``work`` gives when it is done on the demo's database."""
+    return with_store(f"sqlite:///{database(demo)}", work)
+
+
 def remembered(url: Path | str, user: str) -> list[SessionRecord]:
     """Return all sessions of a person, newest first. ``url``: of the database, or SQLite's file."""
     if isinstance(url, Path):
@@ -31,16 +52,10 @@ def remembered(url: Path | str, user: str) -> list[SessionRecord]:
             return []
         url = f"sqlite:///{url}"
 
-    async def ask() -> list[SessionRecord]:
-        store = Store(url=url)
-        try:
-            return (await store.sessions.find(user=user))[0]
-        except StoreUnavailable:  # the Hub has not made the tables yet
-            return []
-        finally:
-            await store.close()
-
-    return asyncio.run(ask())
+    try:
+        return list(with_store(url, lambda store: store.sessions.find(user=user))[0])
+    except StoreUnavailable:  # the Hub has not made the tables yet
+        return []
 
 
 def of_job(url: Path | str, user: str, job_id: str) -> SessionRecord:
@@ -72,7 +87,7 @@ def measured(url: Path | str, user: str, job_id: str) -> SessionRecord:
 
 def put(demo: Any, record: SessionRecord) -> None:
     """Write a record into the demo's database, as from a Hub that is gone."""
-    _write(demo, lambda store: store.sessions.save(record))
+    stored(demo, lambda store: store.sessions.save(record))
 
 
 @contextlib.contextmanager
@@ -83,22 +98,11 @@ def announced(demo: Any, draft: AnnouncementDraft) -> Iterator[None]:
     async def add(store: Store) -> None:
         announcements.append(await store.announcements.add(draft, "grace", draft.starts_at))
 
-    _write(demo, add)
+    stored(demo, add)
     try:
         yield
     finally:
-        _write(demo, lambda store: store.announcements.withdraw(announcements[0].id, time.time()))
-
-
-def _write(demo: Any, work: Callable[[Store], Awaitable[object]]) -> None:
-    async def write() -> None:
-        store = Store(url=f"sqlite:///{database(demo)}")
-        try:
-            await work(store)
-        finally:
-            await store.close()
-
-    asyncio.run(write())
+        stored(demo, lambda store: store.announcements.withdraw(announcements[0].id, time.time()))
 
 
 def lock(demo: Any) -> sqlite3.Connection:

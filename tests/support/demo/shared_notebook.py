@@ -14,6 +14,14 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 PATIENCE = 90  # seconds until a test gives up
+FILE = "shared.ipynb"
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "code", "id": "a", "source": "x = 1", "metadata": {}, "outputs": [],
+         "execution_count": None}
+    ],
+    "metadata": {}, "nbformat": 4, "nbformat_minor": 5,
+}  # fmt: skip
 
 
 class _Channel:
@@ -86,3 +94,15 @@ async def opened(server: str, path: str, headers: dict[str, str]) -> AsyncIterat
         yield page
         page.channel.left = True
         socket.close()
+
+
+@asynccontextmanager
+async def opened_by_two(
+    server: str, *people: dict[str, str]
+) -> AsyncIterator[tuple[SharedNotebook, SharedNotebook]]:
+    """Open FILE, which contains NOTEBOOK, as the users in the two headers; both pages show it."""
+    first, second = (opened(server, FILE, headers) for headers in people)
+    async with first as page, second as other:
+        await page.until("x = 1")
+        await other.until("x = 1")
+        yield page, other

@@ -1,4 +1,4 @@
-"""Commands in a session's own terminal, for tests."""
+"""Commands in a session's terminals, for tests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import threading
 import time
 
 from hub_client import Person, wait_until
+from machine_clock import awake
+from tornado.websocket import WebSocketClientConnection
 
 
 def terminal(person: Person, command: str, server: str = "", *, wait: bool = True) -> str:
@@ -47,3 +49,22 @@ def session_token(person: Person, server: str = "") -> str:
     token = terminal(person, command, server).strip()
     assert len(token) >= 32
     return token
+
+
+async def type_in(socket: WebSocketClientConnection, words: str, expect: str) -> None:
+    """Write a line into a terminal and read until ``expect`` is in the output."""
+    await socket.write_message(json.dumps(["stdin", words + "\r"]))
+    text = ""
+    while expect not in text:
+        said = await asyncio.wait_for(socket.read_message(), 30)
+        assert said is not None, "closed"
+        kind, *rest = json.loads(said)
+        text += "".join(map(str, rest)) if kind == "stdout" else ""
+
+
+async def until_closed(socket: WebSocketClientConnection) -> float:
+    """Wait until the server closes the websocket; return after how many seconds."""
+    began = awake()
+    while await asyncio.wait_for(socket.read_message(), 120) is not None:
+        pass
+    return awake() - began

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_client import PASSWORD, Person, wait_until
+from hub_client import Person, wait_until, without_session
 from jobs import living_jobs
 from lab_page import new_notebook, run_cell
+from sign_in import send_form
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -22,18 +23,13 @@ PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
 @pytest.fixture
 def ada(demo: Any) -> Iterator[Person]:
     """Yield Ada, with no session before and after; the test itself uses the browser."""
-    person = Person(demo.url, "ada")
-    person.stop()
-    yield person
-    person.stop()
+    yield from without_session(Person(demo.url, "ada"))
 
 
 def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> None:
     """Log in as ada, launch, run a cell, stop. ``pictures``: prefix of the screenshots' names."""
     page.goto(f"{demo.url}/")
-    page.get_by_label("User name").fill("ada")
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    send_form(page, "ada")
     page.wait_for_url("**/hub/spawn*")
     assert living_jobs(demo, "ada") == []
 

@@ -1,4 +1,4 @@
-"""Sign-in of a browser without the login form, which launch_story.py tests."""
+"""Sign-in of a browser: by the login form, or without it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hub_client import PASSWORD, Person
+
+
+def send_form(page: Any, name: str, password: str = PASSWORD) -> None:
+    """Fill in the login form on the page and send it."""
+    page.get_by_label("User name").fill(name)
+    page.get_by_label("Password", exact=True).fill(password)
+    page.get_by_role("button", name="Sign in").click()
 
 
 def sign_in(page: Any, url: str, name: str, password: str = PASSWORD) -> None:

@@ -1,18 +1,15 @@
-"""Snapshots made by tests, and a watcher that returns them in place of Slurm's."""
+"""Snapshots made by tests, and what they are of: nodes, jobs, sessions, readings and people."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from portal.errors import PortalError
 from portal.models import scope
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
 from portal.models.cluster.gpu import GpuReading
 from portal.models.person import Person
 from portal.models.session.session import SessionRecord, SessionState
-from portal.slurm import Cluster
-from portal.telemetry import Telemetry
 
 NOW = 1_800_000_000.0
 ADA = Person(name="ada")
@@ -23,6 +20,12 @@ STRANGER = Person(name="barbara")
 def node(name: str, *pools: GpuPool, state: str = "IDLE", **more: Any) -> Node:
     """Build a node with these GPUs."""
     return Node(name=name, address=name, state=state, gpus=pools, **more)
+
+
+def gpu_node(name: str, gpu: str = "", count: int = 0, used: int = 0, **more: Any) -> Node:
+    """Build a node of 16 CPUs with ``count`` GPUs of one type, of which so many are in use."""
+    pools = (GpuPool(type=gpu, count=count, used=used),) if count else ()
+    return node(name, *pools, **{"cpus": 16, "memory": 64_000, **more})
 
 
 def pool(count: int = 4, *used: int, type: str = "v100") -> GpuPool:
@@ -41,13 +44,14 @@ def job(
         "partition": "gpu",
         "state": JobState.RUNNING,
         "nodes": tuple(held) or ("gpu01",),
+        "gpu_indexes": held,
         "gpus": sum(len(indexes) for indexes in held.values()),
         "submit_time": NOW - 600,
         "start_time": NOW - 500,
         "end_time": NOW + 3100,
         "time_limit": 3600,
     }
-    return Job(id=id, user=user, gpu_indexes=held, **{**values, **more})
+    return Job(id=id, user=user, **{**values, **more})
 
 
 def waiting(id: str, user: str = "ada", priority: int | None = 10, **more: Any) -> Job:
@@ -88,31 +92,3 @@ def reading(node: str, index: int, utilization: float | None, **more: Any) -> Gp
     return GpuReading(
         node=node, index=index, at=time.time(), source="dcgm", utilization=utilization, **more
     )
-
-
-class ToldCluster(Cluster):
-    """Watcher that returns ``told``, or raises it; ``asked`` counts the calls."""
-
-    def __init__(self, told: ClusterSnapshot | PortalError) -> None:
-        super().__init__()
-        self.told = told
-        self.asked = 0
-
-    async def snapshot(self, *_: Any, **__: Any) -> ClusterSnapshot:
-        self.asked += 1
-        if isinstance(self.told, PortalError):
-            raise self.told
-        return self.told
-
-
-class ToldTelemetry(Telemetry):
-    """Telemetry with these readings, all of which count as accountable."""
-
-    def __init__(self, *told: GpuReading) -> None:
-        super().__init__()
-        self.told = told
-
-    def readings(self, snapshot: ClusterSnapshot) -> dict[tuple[str, int], GpuReading]:
-        return {(reading.node, reading.index): reading for reading in self.told}
-
-    accountable = readings

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
-from session_endpoints import person, served
+from session_endpoints import parts_on, person, served
 
 from portal.catalog import EnvironmentCatalog
 from portal.courses.settings import Courses
@@ -182,32 +182,22 @@ class Site:
 @contextlib.asynccontextmanager
 async def running(place: Path) -> AsyncIterator[Site]:
     """Yield a site."""
-    log = logging.getLogger("service")
-    store = Store(url=f"sqlite:///{place}/portal.sqlite", log=log)
+    store = Store(url=f"sqlite:///{place}/portal.sqlite", log=logging.getLogger("service"))
     await store.upgrade()
     files = place / "environments"
     files.mkdir()
     for name, text in CATALOG.items():
         (files / f"{name}.yaml").write_text(text)
-    nothing: Any = SimpleNamespace()
-    dashboard: Any = SimpleNamespace(
-        view=SimpleNamespace(snapshot=snapshot(), sessions={}, jobs={}, taken_at=0), error=""
-    )
-    directory: Any = Directory()
-    cluster: Any = Cluster()
-    hub: Any = Hub()
-    parts = Parts(
-        prefix="/services/portal/",
-        log=log,
-        store=store,
+    view = SimpleNamespace(snapshot=snapshot(), sessions={}, jobs={}, taken_at=0)
+    parts = parts_on(
+        store,
         catalog=EnvironmentCatalog(directory=str(files), store=store, offer_untested=True),
-        cluster=cluster,
-        control=nothing,
-        telemetry=SimpleNamespace(simulated=False),  # type: ignore[arg-type]
-        dashboard=dashboard,
-        hub=hub,
+        cluster=Cluster(),
+        telemetry=SimpleNamespace(simulated=False),
+        dashboard=SimpleNamespace(view=view, error=""),
+        hub=Hub(),
         courses=Courses(data_roots=["/data/courses"], directory=str(place / "courses")),
-        course_directory=directory,
+        course_directory=Directory(),
         allowance=AuditRateLimit(most=100_000),
     )
     async with served(ENDPOINTS, parts, PEOPLE.get, logins=True) as client:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -13,8 +15,12 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 from portal.handlers.base.endpoint import Endpoint
+from portal.models.catalog.environment import Environment
 from portal.models.scope import SESSION_OWN
+from portal.services.services import Parts
+from portal.store import Store
 
+PREFIX = "/services/portal/"
 ACCESS = "access:services!service=portal"
 
 
@@ -27,6 +33,30 @@ def person(user: str, *scopes: str) -> dict[str, Any]:
     """Return the Hub's model of a token of ``user``."""
     scopes = (f"{SESSION_OWN}!user={user}", ACCESS, *scopes)
     return {"name": user, "kind": "user", "scopes": list(scopes)}
+
+
+def said(answer: httpx.Response) -> str:
+    """Return the message of a response, which may be an error."""
+    found = answer.json()
+    return str(found["error"]["message"] if "error" in found else found["message"])
+
+
+def parts_on(store: Store, **played: Any) -> Parts:
+    """Return the parts of a service with this database. ``played``: fakes and settings by name; of
+    the other systems there is nothing."""
+    nothing = SimpleNamespace(runner=None)
+    names = ("catalog", "cluster", "control", "telemetry", "dashboard", "hub")
+    given = {**dict.fromkeys(names, nothing), **played}
+    return Parts(prefix=PREFIX, log=logging.getLogger("service"), store=store, **given)
+
+
+def catalog_of(*environments: Environment) -> SimpleNamespace:
+    """Return a fake catalog of these environments."""
+
+    async def load() -> None:
+        pass
+
+    return SimpleNamespace(load=load, environments={known.name: known for known in environments})
 
 
 class _HubUser(RequestHandler):

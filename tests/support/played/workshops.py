@@ -13,21 +13,26 @@ from clusters import node, pool, snapshot
 
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.builds.scheduler import Workshop
+from portal.catalog.versions.user_environments import OwnDraft, OwnEnvironments
 from portal.errors import PortalError
 from portal.images.log_protocol import MARK
 from portal.images.settings import Images
 from portal.launch.image_job import VARIABLE
 from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion, Origin
-from portal.models.catalog.environment import Environment
+from portal.models.catalog.environment import Environment, Kind
 from portal.models.catalog.image import ResolvedImage, Source
 from portal.models.catalog.image_job import ImageJob, Work
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.person import Person
 from portal.slurm import Cluster
 from portal.store import Store
 
 DIGEST = f"sha256:{'a' * 64}"
 NODES = (node("gpu01", pool(4)), node("gpu02", pool(2, type="t4")), node("cpu01"))
 SOURCE = "docker://nvcr.io/nvidia/pytorch:25.10-py3"
+ADA = Person(name="ada")
+DRAFT = OwnDraft(title="My Torch", kind=Kind.VENV, path="/opt/torch")
+OWN = "ada.my-torch"  # the name of that draft of hers
 FACTS = {"versions": {"torch": "2.9"}, "packages": ["torch==2.9"]}
 
 
@@ -137,6 +142,14 @@ class Site:
         return await self.store.versions.add(
             environment, author="grace", at=time.time(), origin=Origin.PAGE
         )
+
+    async def own(self) -> OwnEnvironments:
+        """Register DRAFT as ada, and submit its three tests."""
+        self.catalog.rules.own_environments = "on"
+        own = OwnEnvironments(self.catalog, self.store, self.workshop)
+        await own.register(DRAFT, ADA)
+        await self.turn()
+        return own
 
     async def version(self, name: str = "torch", number: int = 1) -> EnvironmentVersion:
         return await self.store.versions.get(name, number)

@@ -25,6 +25,7 @@ import pytest
 from directory_site import relay
 
 from portal.demo.daemons.certificates import make_certificates
+from portal.demo.daemons.process import end_child
 from portal.demo.home import Home
 
 BASE = "DC=corp,DC=example,DC=org"
@@ -99,14 +100,8 @@ class ActiveDirectory:
 
     def stop(self) -> None:
         process, self.process = self.process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            end_child(process, 20)
 
     @contextmanager
     def admin(self) -> Iterator[ldap3.Connection]:

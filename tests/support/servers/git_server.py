@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from quiet_http import QuietHandler, serving
 
 _WHO = ("-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgSign=false")
 ENVIRONMENT = {
@@ -81,18 +81,25 @@ class GitServer:
     def __init__(self, root: Path, url: str) -> None:
         self.root, self.url = root, url
         self.asked: list[str] = []
-        self.instead: Callable[[BaseHTTPRequestHandler], None] | None = None
+        self.instead: Callable[[QuietHandler], None] | None = None
+
+    def answer_only(self, status: int, header: str, value: str) -> None:
+        """Answer each request with this status and header from now on."""
+
+        def answer(handler: QuietHandler) -> None:
+            handler.send_response(status)
+            handler.send_header(header, value)
+            handler.end_headers()
+
+        self.instead = answer
 
 
 @contextmanager
 def serve(root: Path) -> Iterator[GitServer]:
     """Serve all repositories below ``root``."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.0"
-
-        def log_message(self, *_: object) -> None:
-            pass
 
         def do_GET(self) -> None:
             server.asked.append(self.path)
@@ -133,14 +140,6 @@ def serve(root: Path) -> Iterator[GitServer]:
 
         do_POST = do_GET
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.daemon_threads = True
-    server = GitServer(root, f"http://127.0.0.1:{http.server_port}")
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with serving(Handler) as http:
+        server = GitServer(root, f"http://127.0.0.1:{http.server_port}")
         yield server
-    finally:
-        http.shutdown()
-        http.server_close()
-        thread.join()

@@ -17,6 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
+from portal.demo.daemons.process import end_child
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -60,12 +62,7 @@ class Hub:
         pytest.fail("the Hub did not come up:\n" + self.log_file.read_text()[-3000:])
 
     def stop(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end_child(self.process, 20)
 
     async def user(self, name: str) -> dict[str, Any]:
         async with httpx.AsyncClient(timeout=60) as client:

@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 
 from portal.demo.daemons.ports import free_port
+from portal.demo.daemons.process import end_child
 
 KERNELS = Path(__file__).resolve().parents[3] / "kernels"
 BASE = "/user/ada/"
@@ -164,9 +165,4 @@ def a_server(python: Path, *arguments: str, **environment: str) -> Iterator[Sess
             yield server
         finally:
             server.client.close()
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_child(process, 30)

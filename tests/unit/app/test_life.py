@@ -72,6 +72,12 @@ async def until(check: Callable[[], Any]) -> None:
             await asyncio.sleep(0.005)
 
 
+async def lives_until(tasks: BackgroundTasks, check: Callable[[], Any]) -> None:
+    tasks.start()
+    await until(check)
+    await tasks.close()
+
+
 async def forever() -> None:
     await asyncio.Event().wait()
 
@@ -88,10 +94,7 @@ async def test_a_dashboard_that_fails_or_ends_is_started_again(
         if len(starts) > 2:
             await forever()
 
-    one = made(Store(0, ValueError()), run)
-    one.start()
-    await until(lambda: len(starts) == 3)
-    await one.close()
+    await lives_until(made(Store(0, ValueError()), run), lambda: len(starts) == 3)
     assert "The dashboard failed; restarting it" in caplog.text
     assert "a bug" in caplog.text
     assert "The dashboard exited unexpectedly" in caplog.text
@@ -101,10 +104,7 @@ async def test_a_database_that_is_away_is_asked_again_and_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = Store(5, StoreUnavailable("The database is away."))
-    one = made(store, forever)
-    one.start()
-    await until(lambda: store.checked > 2)
-    await one.close()
+    await lives_until(made(store, forever), lambda: store.checked > 2)
     assert store.asked == 6
     assert caplog.text.count("The database is not ready: The database is away.") == 1
     assert "The database is ready." in caplog.text
@@ -114,10 +114,7 @@ async def test_a_failure_that_nobody_thought_of_is_no_end_either(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = Store(2, RuntimeError("unthought of"))
-    one = made(store, forever)
-    one.start()
-    await until(lambda: store.checked)
-    await one.close()
+    await lives_until(made(store, forever), lambda: store.checked)
     assert "unthought of" in caplog.text
 
 
@@ -132,10 +129,8 @@ async def test_everything_is_closed_at_the_end() -> None:
             ended.append(1)
 
     store = Store(0, ValueError())
-    one = made(store, run)
-    one.start()
-    await until(lambda: store.asked)
-    await one.close()
+    tasks = made(store, run)
+    await lives_until(tasks, lambda: store.asked)
     assert ended
     assert store.closed
-    assert one.parts.cluster.closed  # type: ignore[attr-defined]
+    assert tasks.parts.cluster.closed  # type: ignore[attr-defined]

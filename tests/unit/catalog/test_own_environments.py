@@ -6,19 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workshops import Site
+from workshops import ADA, DRAFT, OWN, Site
 
 from portal.catalog.versions.user_environments import OwnDraft, OwnEnvironments
 from portal.errors import Conflict, NotFound, SlurmUnavailable
 from portal.models.catalog.environment import Kind
 from portal.models.catalog.image_job import WorkState
 from portal.models.cluster.cluster import JobState
-from portal.models.person import Person
 from portal.store import Store
-
-ADA = Person(name="ada")
-DRAFT = OwnDraft(title="My Torch", kind=Kind.VENV, path="/opt/torch")
-NAME = "ada.my-torch"
 
 
 @pytest.fixture
@@ -27,12 +22,9 @@ def site(tmp_path: Path, store: Store) -> Site:
 
 
 @pytest.fixture
-async def own(site: Site, store: Store) -> OwnEnvironments:
+async def own(site: Site) -> OwnEnvironments:
     """With one of Ada's, whose three tests run."""
-    site.catalog.rules.own_environments = "on"
-    made = OwnEnvironments(site.catalog, store, site.workshop)
-    await made.register(DRAFT, ADA)
-    await site.turn()
+    made = await site.own()
     for job in site.ids():
         assert site.cluster.told[job][2] == "ada", "never as a service"
         site.cluster.start(job)
@@ -42,11 +34,11 @@ async def own(site: Site, store: Store) -> OwnEnvironments:
 
 async def test_removed_while_it_is_tested(own: OwnEnvironments, site: Site) -> None:
     jobs = site.ids()
-    await own.remove(NAME, ADA)
+    await own.remove(OWN, ADA)
     assert {site.cluster.jobs[job].state for job in jobs} == {JobState.CANCELLED}
     assert await own.of(ADA) == []
     with pytest.raises(NotFound):
-        await own.remove(NAME, ADA)
+        await own.remove(OWN, ADA)
 
 
 async def test_a_test_that_ends_meanwhile_does_not_keep_it(
@@ -62,7 +54,7 @@ async def test_a_test_that_ends_meanwhile_does_not_keep_it(
         return await cancel(job_id, *words, **more)
 
     monkeypatch.setattr(site.cluster, "cancel", slow)
-    await own.remove(NAME, ADA)
+    await own.remove(OWN, ADA)
     assert await own.of(ADA) == []
 
 
@@ -75,9 +67,9 @@ async def test_it_stays_while_its_jobs_cannot_be_ended(
     with monkeypatch.context() as patch:
         patch.setattr(site.cluster, "cancel", away)
         with pytest.raises(SlurmUnavailable):
-            await own.remove(NAME, ADA)
-    assert [one.name for one in await own.of(ADA)] == [NAME]
-    await own.remove(NAME, ADA)
+            await own.remove(OWN, ADA)
+    assert [one.name for one in await own.of(ADA)] == [OWN]
+    await own.remove(OWN, ADA)
     assert await own.of(ADA) == []
 
 

@@ -394,7 +394,7 @@ async def test_no_node_with_such_gpus(site: Site) -> None:
 async def test_a_job_that_fills_the_disk_is_ended(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portal.catalog.builds.testing.MAX_LOG", 2**20)
+    monkeypatch.setattr("portal.catalog.builds.job_monitor.MAX_LOG", 2**20)
     write(site, max_gpus="0")
     await site.turn()
     (job,) = site.ids()

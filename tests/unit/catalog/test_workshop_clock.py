@@ -11,6 +11,7 @@ from stepping_clock import SteppingClock
 from workshops import Site
 
 from portal.catalog.builds import ages, job_monitor
+from portal.models.catalog.catalog import Build
 from portal.models.catalog.environment import EnvironmentState
 from portal.models.catalog.image_job import Work, WorkState
 from portal.store import Store
@@ -45,16 +46,25 @@ def site(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Site:
     return Site(tmp_path, store, queue_patience=3600.0)
 
 
-@STEPS
-async def test_a_build_waits_in_the_queue_for_its_time(
-    site: Site, clock: Clock, step: float
-) -> None:
-    build = await site.workshop.build(await site.draft(), "grace")
-    await site.turn()
+@pytest.fixture
+async def build(site: Site) -> Build:
+    return await site.workshop.build(await site.draft(), "grace")
+
+
+async def waits_on(site: Site, clock: Clock, build: Build, step: float) -> None:
+    """Set the clock between two turns, through which a build waits in the queue."""
     await site.turn()
     clock.step(step)
     await site.turn()
-    assert (await site.build(build.id)).state is WorkState.WAITING
+    assert (await site.build(build.id)).state is WorkState.WAITING, "it may be a moment old"
+
+
+@STEPS
+async def test_a_build_waits_in_the_queue_for_its_time(
+    site: Site, clock: Clock, build: Build, step: float
+) -> None:
+    await site.turn()
+    await waits_on(site, clock, build, step)
     clock.passes(3500)
     await site.turn()
     assert (await site.build(build.id)).state is WorkState.WAITING
@@ -97,14 +107,10 @@ async def test_a_test_waits_for_its_time_and_is_tried_again_after_its_pause(
 
 @STEPS
 async def test_what_nobody_waits_for_leaves_the_queue(
-    site: Site, clock: Clock, step: float
+    site: Site, clock: Clock, build: Build, step: float
 ) -> None:
-    build = await site.workshop.build(await site.draft(), "grace")
     await site.store.versions.change("torch", 1, state=EnvironmentState.DRAFT, build_id=None)
-    await site.turn()
-    clock.step(step)
-    await site.turn()
-    assert (await site.build(build.id)).state is WorkState.WAITING, "it may be a moment old"
+    await waits_on(site, clock, build, step)
     clock.passes(site.workshop.interval + 6)
     await site.turn()
     assert (await site.build(build.id)).state is WorkState.CANCELLED
@@ -112,9 +118,8 @@ async def test_what_nobody_waits_for_leaves_the_queue(
 
 @STEPS
 async def test_a_job_whose_id_was_not_kept_is_taken_up_whatever_the_clock_says(
-    site: Site, clock: Clock, step: float
+    site: Site, clock: Clock, build: Build, step: float
 ) -> None:
-    build = await site.workshop.build(await site.draft(), "grace")
     await site.turn()
     (job,) = site.ids()
     slurms = site.cluster.jobs[job].model_copy(update={"submit_time": time.time() - step})
@@ -127,9 +132,8 @@ async def test_a_job_whose_id_was_not_kept_is_taken_up_whatever_the_clock_says(
     assert site.ids() == [job]
 
 
-async def test_a_job_of_another_database_is_not_taken_up(site: Site) -> None:
+async def test_a_job_of_another_database_is_not_taken_up(site: Site, build: Build) -> None:
     """A new database counts its builds from 1, too."""
-    build = await site.workshop.build(await site.draft(), "grace")
     await site.turn()
     (job,) = site.ids()
     other = {"stdout": f"{site.place}/logs/build-{'x' * 22}.log"}

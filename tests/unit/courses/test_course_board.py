@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import shutil
 import time
 from collections.abc import AsyncIterator
@@ -17,8 +16,9 @@ from typing import Any
 
 import httpx
 import pytest
+from fake_watcher import WillingSlurm
 from machine_clock import awake
-from session_endpoints import person, served
+from session_endpoints import catalog_of, parts_on, person, said, served
 
 from portal.courses.live.board import Rows, Seen, bare, tiles
 from portal.errors import Conflict, NotFound, StoreUnavailable
@@ -28,7 +28,6 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.cluster.gpu import GpuState
-from portal.models.cluster.rights import Rights
 from portal.models.course.board import Tile, TileState
 from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.models.course.live import Help, HelpState, Presence
@@ -39,7 +38,6 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.services.services import Parts
 from portal.store import Store
 
-PREFIX = "/services/portal/"
 NOW = time.time() // 1
 IMAGE = Environment(
     name="torch", title="PyTorch", kind="container", image="/images/torch.sif", max_time="4:00:00"
@@ -93,6 +91,10 @@ def session(person: str, state: SessionState = SessionState.RUNNING, **more: Any
         **more,
     }
     return SessionRecord.model_validate(fields)
+
+
+def present(person: str) -> dict[str, Any]:
+    return {"course": "dl", "person": person, "session_id": f"S-{person}", "seen_at": NOW}
 
 
 def one(rows: Rows, seen: Seen | None = None, person: str = "student001") -> Tile:
@@ -163,23 +165,15 @@ def test_what_another_session_told_is_not_this_ones() -> None:
     assert found.hand == ""
 
 
-@pytest.mark.parametrize(
-    ("ending", "state"),
-    [
-        ("out_of_memory", TileState.FAILED),
-        ("start_failed", TileState.FAILED),
-        ("walltime", TileState.NONE),
-        ("stopped", TileState.NONE),
-    ],
-)
-def test_how_the_last_one_ended(ending: str, state: TileState) -> None:
+@pytest.mark.parametrize("ending", ["out_of_memory", "start_failed", "walltime", "stopped"])
+def test_how_the_last_one_ended(ending: str) -> None:
     record = session(
         "student001", SessionState.ENDED, ended_at=NOW, ending_code=ending, ending_message="Why."
     )
-    found = one(rows(sessions=[record]))
-    assert found.state is state
+    found, failed = one(rows(sessions=[record])), ending in ("out_of_memory", "start_failed")
+    assert found.state is (TileState.FAILED if failed else TileState.NONE)
     assert found.words
-    assert (found.words == "Why.") is (state is TileState.FAILED)
+    assert (found.words == "Why.") is failed
 
 
 def test_other_servers_and_courses_are_never_looked_at() -> None:
@@ -313,26 +307,16 @@ class Hub:
         return (user, server) in self.running
 
 
-class Slurm:
-    """Watcher, control and dashboard in one."""
+class Slurm(WillingSlurm):
+    """A job of each record; ``looks`` counts the snapshots."""
+
+    refresh_interval = 5.0
 
     def __init__(self, records: list[SessionRecord]) -> None:
+        super().__init__()
         self.records = records
         self.looks = 0
         self.limits: dict[str, int] = {}
-        self.known_qos: dict[str, Any] = {}
-        self.error = ""
-        self.refresh_interval = 5.0
-        self.runner: Any = None
-
-    def known_associations(self, user: str) -> None:
-        return None
-
-    async def associations(self, user: str) -> None:
-        return None
-
-    async def has_account(self, name: str) -> None:
-        return None
 
     def jobs(self) -> dict[str, Job]:
         return {
@@ -352,17 +336,8 @@ class Slurm:
         self.looks += 1
         return ClusterSnapshot(taken_at=time.time(), jobs=self.jobs(), error=self.error)
 
-    async def rights(self) -> Rights:
-        return Rights(jobs=True)
-
-    async def need(self, what: str) -> None:
-        assert what == "jobs"
-
     async def extend(self, job_id: str, limit: int) -> None:
         self.limits[job_id] = limit
-
-    async def refreshed(self) -> None:
-        await asyncio.sleep(0)
 
     @property
     def view(self) -> Any:
@@ -402,11 +377,6 @@ class Site:
         return [(e.actor, e.action, e.target, e.owner, str(e.outcome)) for e in entries]
 
 
-def said(answer: httpx.Response) -> str:
-    found = answer.json()
-    return str(found["error"]["message"] if "error" in found else found["message"])
-
-
 # 200 of the 300 have a session; one has another of their own, too.
 RECORDS = (
     *map(session, STUDENTS[:200]),
@@ -440,26 +410,18 @@ async def site(
     """The course of 300 on a site of its own."""
     monkeypatch.setattr("portal.handlers.courses.people._LOOK", 0.001)
     monkeypatch.setattr("portal.handlers.sessions.extend._PAUSE", 0.0)
-    log = logging.getLogger("service")
     shutil.copyfile(filled, tmp_path / "portal.sqlite")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
+    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
     hub, slurm = Hub(), Slurm(list(RECORDS))
     hub.running = {(record.user, record.server) for record in RECORDS}
 
-    async def load() -> None:
-        pass
-
-    parts = Parts(
-        prefix=PREFIX,
-        log=log,
-        store=store,
-        catalog=SimpleNamespace(load=load, environments={"torch": IMAGE}),
-        cluster=slurm,
-        control=slurm,
+    parts = parts_on(
+        store,
+        **dict.fromkeys(("cluster", "control", "dashboard"), slurm),
+        catalog=catalog_of(IMAGE),
         telemetry=SimpleNamespace(simulated=True),
-        dashboard=slurm,
         hub=hub,
-    )  # type: ignore[arg-type]
+    )
     stock = parts.boards._rows
 
     async def counted(kept: KeptCourse) -> Rows:
@@ -494,16 +456,8 @@ async def test_who_has_it_already_gets_the_version_alone(site: Site) -> None:
     assert again["same"] is True
     assert again["version"] == version
     assert "tiles" not in again
-    await site.parts.store.presence.raise_hand(
-        Presence(
-            course="dl",
-            person="student002",
-            session_id="S-student002",
-            seen_at=NOW,
-            hand="Help!",
-            hand_at=NOW,
-        )
-    )
+    hand = Presence(**present("student002"), hand="Help!", hand_at=NOW)
+    await site.parts.store.presence.raise_hand(hand)
     site.parts.boards.forget("dl")
     board = (await site.board(version=version)).json()
     assert board["version"] != version
@@ -527,16 +481,8 @@ async def test_what_is_known_stays_while_the_database_is_away(
 
 
 async def test_an_admin_sees_states_and_nothing_of_what_students_do(site: Site) -> None:
-    await site.parts.store.presence.tell(
-        Presence(
-            course="dl",
-            person="student001",
-            session_id="S-student001",
-            seen_at=NOW,
-            last_activity=NOW,
-            notebooks=("secret.ipynb",),
-        )
-    )
+    work = Presence(**present("student001"), last_activity=NOW, notebooks=("secret.ipynb",))
+    await site.parts.store.presence.tell(work)
     staff, admin = await site.board("alan"), await site.board("grace")
     assert "secret.ipynb" in staff.text
     assert admin.status_code == 200

@@ -365,10 +365,8 @@ async def test_a_meeting_is_prepared_once_and_its_sessions_are_started_once(
     await ahead.close()
 
 
-@pytest.mark.parametrize("ahead_by", [20 * 60.0, HOUR])
-async def test_who_is_expected_keeps_the_session_while_the_clock_is_ahead(
-    site: Site, clock: Monday, ahead_by: float
-) -> None:
+async def expected(site: Site, clock: Monday) -> Prestart:
+    """Have two students' sessions ready for the meeting, whom nobody has claimed yet."""
     await site.course(*STUDENTS[:2], prestart=True)
     ahead = Prestart(site.around, site.starter)
     clock.passes(45 * 60)
@@ -376,6 +374,14 @@ async def test_who_is_expected_keeps_the_session_while_the_clock_is_ahead(
     await site.look(2)
     await site.hub.ready(*STUDENTS[:2])
     await site.look()
+    return ahead
+
+
+@pytest.mark.parametrize("ahead_by", [20 * 60.0, HOUR])
+async def test_who_is_expected_keeps_the_session_while_the_clock_is_ahead(
+    site: Site, clock: Monday, ahead_by: float
+) -> None:
+    ahead = await expected(site, clock)
     (start,) = await site.store.starts.live()
     clock.set(ahead_by)
     await site.look(2)
@@ -394,13 +400,7 @@ async def test_who_is_expected_keeps_the_session_while_the_clock_is_ahead(
 async def test_a_clock_that_was_wrong_and_is_right_now_stops_whom_nobody_claims(
     site: Site, clock: Monday
 ) -> None:
-    await site.course(*STUDENTS[:2], prestart=True)
-    ahead = Prestart(site.around, site.starter)
-    clock.passes(45 * 60)
-    await ahead.look(clock())
-    await site.look(2)
-    await site.hub.ready(*STUDENTS[:2])
-    await site.look()
+    ahead = await expected(site, clock)
     clock.set(HOUR)
     await site.look()
     clock.passes(31 * 60)
@@ -428,6 +428,12 @@ class Reserved:
     async def begin(self) -> None:
         await self.site.course("root", reservation={"gpus": 3})
 
+    async def make(self) -> None:
+        """Have the first meeting's made an hour after the beginning."""
+        await self.begin()
+        self.site.clock.passes(HOUR)  # type: ignore[attr-defined]
+        assert await self.look() == ["create"]
+
     async def look(self, times: int = 3) -> list[str]:
         """Look, a minute apart; return what Slurm was asked to do."""
         before = len(self.slurm.calls)
@@ -437,14 +443,18 @@ class Reserved:
         return [words[0] for words in self.slurm.calls[before:]]
 
 
+@pytest.fixture
+def reserved(site: Site) -> Reserved:
+    return Reserved(site)
+
+
 @pytest.mark.parametrize("minutes", range(-110, 90, 10))
 @STEPS
 async def test_a_meetings_reservation_is_made_once_and_removed_once(
-    site: Site, clock: Monday, minutes: int, step: float
+    site: Site, clock: Monday, reserved: Reserved, minutes: int, step: float
 ) -> None:
     """Set the clock ``minutes`` from the meeting's beginning, and back after 40 more."""
     clock.set(-HOUR)  # seven o'clock
-    reserved = Reserved(site)
     await reserved.begin()
     done = await reserved.look(1)
     assert done == ["create"]
@@ -463,13 +473,10 @@ async def test_a_meetings_reservation_is_made_once_and_removed_once(
 
 
 async def test_slurm_that_ended_it_by_a_clock_of_its_own_is_asked_for_it_anew(
-    site: Site, clock: Monday
+    clock: Monday, reserved: Reserved
 ) -> None:
     """A Slurm beside the portal, by the same clock."""
-    reserved = Reserved(site)
-    await reserved.begin()
-    clock.passes(HOUR)
-    assert await reserved.look() == ["create"]
+    await reserved.make()
     clock.set(2 * HOUR)
     reserved.slurm.held.clear()
     assert await reserved.look() == []
@@ -479,12 +486,9 @@ async def test_slurm_that_ended_it_by_a_clock_of_its_own_is_asked_for_it_anew(
 
 @STEPS
 async def test_a_meeting_that_is_called_off_is_given_up_at_once_after_a_step(
-    site: Site, clock: Monday, step: float
+    site: Site, clock: Monday, reserved: Reserved, step: float
 ) -> None:
-    reserved = Reserved(site)
-    await reserved.begin()
-    clock.passes(HOUR)
-    assert await reserved.look() == ["create"]
+    await reserved.make()
     clock.set(step)
     kept = await site.store.courses.get("deep")
     other = kept.course.model_copy(update={"weekly": ()})
@@ -494,9 +498,8 @@ async def test_a_meeting_that_is_called_off_is_given_up_at_once_after_a_step(
 
 @STEPS
 async def test_what_was_refused_is_tried_again_in_time(
-    site: Site, clock: Monday, step: float
+    clock: Monday, reserved: Reserved, step: float
 ) -> None:
-    reserved = Reserved(site)
     reserved.slurm.most = 2
     await reserved.begin()
     assert "create" in await reserved.look(1)

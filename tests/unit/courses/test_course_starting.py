@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from clusters import job
 
+from portal import errors
 from portal.courses.context import CourseContext
 from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.schedule import prestart as ahead_module
@@ -26,16 +27,6 @@ from portal.courses.settings import Courses
 from portal.courses.start.rehearsal import report
 from portal.courses.start.seats import in_turn
 from portal.courses.start.starting import Starter
-from portal.errors import (
-    Conflict,
-    HubUnavailable,
-    InvalidRequest,
-    NotAllowed,
-    NotFound,
-    PortalError,
-    StoreUnavailable,
-    TooManyRequests,
-)
 from portal.models.audit import Outcome
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, JobState, Reservation
@@ -84,7 +75,7 @@ class Hub:
 
     store: Store
     clock: Clock
-    answers: dict[str, list[PortalError]] = field(default_factory=dict)
+    answers: dict[str, list[errors.PortalError]] = field(default_factory=dict)
     running: dict[tuple[str, str], str] = field(default_factory=dict)
     known: set[str] = field(default_factory=lambda: set(STUDENTS))
     started: list[str] = field(default_factory=list)
@@ -131,7 +122,7 @@ class Hub:
     async def stop_server(self, user: str, server: str, *, reason: StopReason) -> None:
         self._answer()
         if (user, server) not in self.running:
-            raise NotFound("The Hub runs no such server.")
+            raise errors.NotFound("The Hub runs no such server.")
         del self.running[user, server]
         self.stopped.append((user, server, reason))
         await self.tell(
@@ -170,7 +161,7 @@ class Hub:
 
     def _answer(self) -> None:
         if self.away:
-            raise HubUnavailable("The Hub does not answer.")
+            raise errors.HubUnavailable("The Hub does not answer.")
 
 
 @dataclass
@@ -279,7 +270,7 @@ async def test_everyone_is_started_so_many_at_the_same_time_and_each_result_is_k
     site.settings.at_once = 3
     deep = await site.course(*STUDENTS)
     site.hub.running["student03", "course-deep"] = "ready"
-    site.hub.answers["student05"] = [NotAllowed("The budget is used up.")]
+    site.hub.answers["student05"] = [errors.NotAllowed("The budget is used up.")]
 
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
     assert await site.states(start) == ["waiting"] * 7
@@ -313,7 +304,7 @@ async def test_a_hub_that_says_later_is_asked_later_and_nobody_hears_of_it(
     uptime = SimpleNamespace(now=1000.0)
     monkeypatch.setattr("portal.courses.start.spawn_queue.time.monotonic", lambda: uptime.now)
     deep = await site.course(*STUDENTS[:3])
-    busy = TooManyRequests("Too many users trying to log in right now.")
+    busy = errors.TooManyRequests("Too many users trying to log in right now.")
     busy.details["retry_after"] = 40.0
     site.hub.answers["student02"] = [busy]
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
@@ -357,13 +348,13 @@ async def test_a_hub_that_is_restarted_is_asked_what_it_has_before_anything_else
     deep = await site.course(*STUDENTS[:3])
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
     # It takes the first, says nothing of it any more, and dies.
-    site.hub.answers["student01"] = [HubUnavailable("gone")]
-    site.hub.answers["student02"] = [HubUnavailable("gone")]
+    site.hub.answers["student01"] = [errors.HubUnavailable("gone")]
+    site.hub.answers["student02"] = [errors.HubUnavailable("gone")]
     await site.look()
     assert await site.states(start) == ["starting"] * 3
     site.hub.running["student01", "course-deep"] = "pending"
     site.hub.away = True
-    with pytest.raises(HubUnavailable):
+    with pytest.raises(errors.HubUnavailable):
         await site.look()
     assert await site.states(start) == ["starting"] * 3
     site.hub.away = False
@@ -378,7 +369,7 @@ async def test_a_job_that_a_dead_hub_left_is_ended_before_the_next_is_asked_for(
 ) -> None:
     deep = await site.course("student01")
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
-    site.hub.answers["student01"] = [HubUnavailable("gone")]
+    site.hub.answers["student01"] = [errors.HubUnavailable("gone")]
     await site.look()
     left = job("77", "student01", comment="portal:lab:course-deep", submit_time=MONDAY + 1)
     other = job("78", "student01", comment="portal:lab:", submit_time=MONDAY + 1)
@@ -453,7 +444,7 @@ async def test_whose_job_slurm_loses_again_and_again_is_told(site: Site) -> None
 async def test_what_the_hub_loses_again_and_again_is_given_up(site: Site) -> None:
     deep = await site.course("student01")
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
-    site.hub.answers["student01"] = [HubUnavailable("gone") for _ in range(9)]
+    site.hub.answers["student01"] = [errors.HubUnavailable("gone") for _ in range(9)]
     for _ in range(8):
         site.starter.asking.later = float("-inf")
         await site.look()
@@ -471,10 +462,10 @@ async def test_the_database_away_puts_things_off_and_loses_nothing(
 
     async def away(seats: Any) -> None:
         if seats:
-            raise StoreUnavailable("The database does not answer.")
+            raise errors.StoreUnavailable("The database does not answer.")
 
     monkeypatch.setattr(site.store.starts, "put", away)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(errors.StoreUnavailable):
         await site.look()
     assert site.hub.started == []  # what is not kept is not asked for
     monkeypatch.setattr(site.store.starts, "put", put)
@@ -537,15 +528,15 @@ async def test_those_whom_the_hub_never_saw_are_introduced_to_it(site: Site) -> 
 async def test_a_second_start_waits_for_the_first_and_strangers_are_refused(site: Site) -> None:
     deep = await site.course(*STUDENTS[:2])
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
-    with pytest.raises(Conflict, match="in progress"):
+    with pytest.raises(errors.Conflict, match="in progress"):
         await site.starter.start(deep, StartKind.ALL, "barbara")
-    with pytest.raises(InvalidRequest, match="eve is not a member of this course"):
+    with pytest.raises(errors.InvalidRequest, match="eve is not a member of this course"):
         await site.starter.start(deep, StartKind.REHEARSAL, "barbara", people=["eve"])
     assert await site.starter.cancel(start, "barbara") == 2
     await site.look()
     assert await site.states(start) == ["skipped", "skipped"]
     assert site.hub.started == []
-    with pytest.raises(Conflict, match="has ended"):
+    with pytest.raises(errors.Conflict, match="has ended"):
         await site.starter.cancel(start, "barbara")
 
 
@@ -564,7 +555,7 @@ async def test_a_rehearsal_is_thrown_away_and_reports(site: Site) -> None:
     start = await site.starter.start(
         deep, StartKind.REHEARSAL, "barbara", number=4, missing=["The image is not there."]
     )
-    site.hub.answers["student02"] = [NotAllowed("No."), NotAllowed("No.")]
+    site.hub.answers["student02"] = [errors.NotAllowed("No."), errors.NotAllowed("No.")]
     await site.look(3)
     assert site.hub.started == ["student01", "student03", "student04"]
     server = "rehearsal-deep"
@@ -694,11 +685,11 @@ async def test_while_nobody_knows_who_came_nobody_is_stopped(
     await site.look()
 
     async def away(course: str) -> None:
-        raise StoreUnavailable("The database does not answer.")
+        raise errors.StoreUnavailable("The database does not answer.")
 
     monkeypatch.setattr(site.store.presence, "of", away)
     site.clock.now = nine + 60
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(errors.StoreUnavailable):
         await site.look()
     assert site.hub.stopped == []
 
@@ -823,7 +814,7 @@ async def test_one_piece_that_fails_or_hangs_holds_up_no_other(
 
         async def look(self, now: float) -> None:
             self.looks += 1
-            raise (StoreUnavailable("away") if self.looks < 3 else RuntimeError("broken"))
+            raise (errors.StoreUnavailable("away") if self.looks < 3 else RuntimeError("broken"))
 
     class Hanging:
         async def look(self, now: float) -> None:

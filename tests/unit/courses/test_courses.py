@@ -194,20 +194,22 @@ async def test_more_than_was_approved_takes_an_admin(site: Site) -> None:
 # -- what is wrong with one -----------------------------------------------------------------------
 
 
+VALUES: dict[str, dict[Any, str]] = {
+    "name": {"new": "Choose another", "Deep!": "match"},
+    "environment": {
+        **{name: f"no environment '{name}'" for name in ("nowhere", "secret")},
+        "venv": "is not a container",
+        "beside": "outside its container",
+    },
+    "version": {7: "no version 7"},
+    "timezone": {"Mars/Olympus": "not a time zone"},
+    "ends": {"2030-01-01": "last day is before"},
+    "data": dict.fromkeys(("/etc", "/data/courses/../../etc", "/data/courses2"), "not below"),
+    "account": {"nobodys": "no account 'nobodys'"},
+}
 WRONG: list[tuple[dict[str, Any], str, str]] = [
-    ({"name": "new"}, "name", "Choose another"),
-    ({"name": "Deep!"}, "name", "match"),
-    ({"environment": "nowhere"}, "environment", "no environment 'nowhere'"),
-    ({"environment": "secret"}, "environment", "no environment 'secret'"),
-    ({"environment": "venv"}, "environment", "is not a container"),
-    ({"environment": "beside"}, "environment", "outside its container"),
-    ({"version": 7}, "version", "no version 7"),
-    ({"timezone": "Mars/Olympus"}, "timezone", "not a time zone"),
-    ({"ends": "2030-01-01"}, "ends", "last day is before"),
+    *(({name: value}, name, told) for name in VALUES for value, told in VALUES[name].items()),
     ({"begins": "1999-01-01"}, "", "years"),
-    ({"data": "/etc"}, "data", "not below"),
-    ({"data": "/data/courses/../../etc"}, "data", "not below"),
-    ({"data": "/data/courses2"}, "data", "not below"),
     ({"handouts": {"kind": "folder", "source": "/root"}}, "handouts.source", "not below"),
     ({"handouts": {"kind": "folder"}}, "handouts.source", "path of the folder"),
     (
@@ -221,7 +223,6 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "user name and password",
     ),
     ({"handouts": {"source": "/data/courses/x"}}, "handouts.kind", "choose the kind"),
-    ({"account": "nobodys"}, "account", "no account 'nobodys'"),
     ({"default": {"gpus": 1, "account": "x"}}, "default.account", "'account' of the course"),
     ({"default": {"cpus": 16}}, "default.cpus", "exceeds the maximum"),
     ({"largest": {"gpus": 4}}, "largest", "'Lab' allows at most 2 GPUs"),

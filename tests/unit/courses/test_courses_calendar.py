@@ -14,15 +14,9 @@ BERLIN = "Europe/Berlin"
 
 
 def course(**more: object) -> Course:
-    values: dict[str, object] = {
-        "name": "deep",
-        "title": "Deep",
-        "environment": "pytorch",
-        "timezone": BERLIN,
-        "begins": date(2026, 3, 1),
-        "ends": date(2026, 4, 30),
-    }
-    return Course.model_validate(values | more)
+    words = {"name": "deep", "title": "Deep", "environment": "pytorch", "timezone": BERLIN}
+    days = {"begins": date(2026, 3, 1), "ends": date(2026, 4, 30)}
+    return Course.model_validate({**words, **days, **more})
 
 
 def local(meeting: Meeting, zone: str = BERLIN) -> str:

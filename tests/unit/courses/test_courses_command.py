@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import io
 from pathlib import Path
 
 import pytest
+from portal_command import said_by
 
 from portal.courses.command import CoursesApp
 from portal.models.course.course import CourseState, Role
@@ -37,32 +36,16 @@ members:
 class Site:
     """A catalog, a database, and the command."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, place: Path, store: Store) -> None:
+        self.place, self.store = place, store
         catalog = place / "catalog"
         catalog.mkdir()
         (catalog / "lab.yaml").write_text(LAB)
-        self.url = f"sqlite:///{place}/portal.sqlite"
         self.config = place / "config.py"
         self.config.write_text(
             f"c = get_config()\nc.EnvironmentCatalog.directory = {str(catalog)!r}\n"
-            f"c.Store.url = {self.url!r}\nc.JupyterHub.port = 1\n"
+            f"c.Store.url = {store.url!r}\nc.JupyterHub.port = 1\n"
         )
-
-        async def made(store: Store) -> None:
-            await store.upgrade()
-
-        self.ask(made)
-
-    def ask(self, work):
-        async def asked():
-            store = Store(url=self.url)
-            try:
-                return await work(store)
-            finally:
-                await store.close()
-
-        return asyncio.run(asked())
 
     def file(self, text: str, name: str = "deep.yaml") -> str:
         path = self.place / name
@@ -71,22 +54,12 @@ class Site:
 
     def run(self, *words: str, status: int = 0) -> str:
         """``portal courses …``; what it says."""
-        command = CoursesApp.subcommands[words[0]][0]()
-        said = io.StringIO()
-        with (
-            contextlib.redirect_stdout(said),
-            contextlib.redirect_stderr(said),
-            pytest.raises(SystemExit) as ended,
-        ):
-            command.initialize([*words[1:], f"--config={self.config}"])
-            command.start()
-        assert ended.value.code == status, said.getvalue()
-        return said.getvalue()
+        return said_by(CoursesApp, self.config, *words, status=status)
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def site(tmp_path: Path, store: Store) -> Site:
+    return Site(tmp_path, store)
 
 
 def test_there_and_back(site: Site) -> None:
@@ -103,10 +76,10 @@ def test_approved_and_changed(site: Site) -> None:
     changed = DEEP.replace("Deep Learning", "Deeper").replace("student02", "student03")
     # It stays approved, and who is not in the file is not in the course any more.
     assert "deep: approved, 3 members" in site.run("import", site.file(changed))
-    kept = site.ask(lambda store: store.courses.get("deep"))
+    kept = asyncio.run(site.store.courses.get("deep"))
     assert (kept.state, kept.number, kept.course.title) == (CourseState.APPROVED, 2, "Deeper")
     assert kept.pinned is not None and kept.pinned.image == "/images/lab.sif"
-    members = site.ask(lambda store: store.members.of("deep"))
+    members = asyncio.run(site.store.members.of("deep"))
     assert {one.person: one.role for one in members} == {
         "barbara": Role.INSTRUCTOR,
         "student01": Role.STUDENT,

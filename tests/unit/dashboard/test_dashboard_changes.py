@@ -9,21 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from clusters import (
-    ADA,
-    GRACE,
-    NOW,
-    STRANGER,
-    ToldCluster,
-    ToldTelemetry,
-    job,
-    node,
-    pool,
-    reading,
-    record,
-    snapshot,
-    waiting,
-)
+from clusters import ADA, GRACE, NOW, STRANGER, job, node, pool, reading, record, snapshot, waiting
+from fake_watcher import ToldCluster, ToldTelemetry
 
 from portal.dashboard import Dashboard
 from portal.dashboard import changes as changes_module

@@ -9,7 +9,8 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
-from clusters import ADA, GRACE, STRANGER, ToldCluster, ToldTelemetry, job, node, pool, snapshot
+from clusters import ADA, GRACE, STRANGER, job, node, pool, snapshot
+from fake_watcher import ToldCluster, ToldTelemetry
 from stepping_clock import SteppingClock
 
 from portal.dashboard import Dashboard

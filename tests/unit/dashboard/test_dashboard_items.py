@@ -6,21 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from clusters import (
-    ADA,
-    GRACE,
-    NOW,
-    STRANGER,
-    ToldCluster,
-    ToldTelemetry,
-    job,
-    node,
-    pool,
-    reading,
-    record,
-    snapshot,
-    waiting,
-)
+from clusters import ADA, GRACE, NOW, STRANGER, job, node, pool, reading, record, snapshot, waiting
+from fake_watcher import ToldCluster, ToldTelemetry
 
 from portal.dashboard import Dashboard
 from portal.dashboard.builder import Builder, Items
@@ -211,21 +198,18 @@ def test_counts() -> None:
     assert (summary.sessions_running, summary.sessions_pending) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("state", "words"),
-    [
-        ("IDLE", "free"),
-        ("MIXED", "partly in use"),
-        ("IDLE+DRAIN", "drained: no jobs start"),
-        ("MIXED+DRAIN", "draining: running jobs continue, no new jobs start"),
-        ("DOWN+NOT_RESPONDING", "does not answer"),
-        ("IDLE+MAINT", "in maintenance"),
-        ("IDLE+RESERVED", "reserved"),
-        ("SOMETHING_NEW", "SOMETHING_NEW"),
-    ],
-)
-def test_a_nodes_state_in_words(state: str, words: str) -> None:
-    assert node_words(state) == words
+def test_a_nodes_state_in_words() -> None:
+    words = {
+        "IDLE": "free",
+        "MIXED": "partly in use",
+        "IDLE+DRAIN": "drained: no jobs start",
+        "MIXED+DRAIN": "draining: running jobs continue, no new jobs start",
+        "DOWN+NOT_RESPONDING": "does not answer",
+        "IDLE+MAINT": "in maintenance",
+        "IDLE+RESERVED": "reserved",
+        "SOMETHING_NEW": "SOMETHING_NEW",
+    }
+    assert {state: node_words(state) for state in words} == words
 
 
 # -- who may know --------------------------------------------------------------------------

@@ -11,24 +11,27 @@ _EXPIRED = "2.16.840.1.113730.3.4.4"
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "told"),
+    ("code", "reason"),
     [
-        ("525", "", False),
-        ("52e", "", False),
-        ("530", "no login at this hour", True),
-        ("531", "no login from here", True),
-        ("532", "the password has expired", True),
-        ("533", "the account is disabled", True),
-        ("701", "the account has expired", True),
-        ("773", "the password must be changed", True),
-        ("775", "the account is locked", False),
-        ("fffffffff", "", False),
+        ("530", "no login at this hour"),
+        ("531", "no login from here"),
+        ("532", "the password has expired"),
+        ("533", "the account is disabled"),
+        ("701", "the account has expired"),
+        ("773", "the password must be changed"),
     ],
 )
-def test_active_directorys_codes(code: str, reason: str, told: bool) -> None:
+def test_active_directorys_codes_of_which_a_person_is_told(code: str, reason: str) -> None:
     refusal = refusal_of({"message": _AD.format(code)})
-    assert (refusal.reason if refusal else "") == reason
-    assert bool(refusal and refusal.told) == told
+    assert refusal and refusal.told and refusal.reason == reason
+
+
+def test_active_directorys_codes_of_which_nobody_is_told() -> None:
+    locked = refusal_of({"message": _AD.format("775")})
+    assert locked and not locked.told and locked.reason == "the account is locked"
+    for code in ("525", "52e", "fffffffff"):
+        refusal = refusal_of({"message": _AD.format(code)})
+        assert not (refusal and (refusal.reason or refusal.told)), code
 
 
 @pytest.mark.parametrize(

@@ -45,22 +45,26 @@ def site(tres: str, level: str = "Operator", *types: str) -> Any:
     )
 
 
+@pytest.mark.parametrize("types", ["gres/gpu:v100,gres/gpu:t4", "gres/gpu:V100,gres/gpu:T4"])
+async def test_gpus_are_counted_by_type(types: str) -> None:
+    found = await slurm.gpus.function(site(f"gres/gpu,{types}", "Operator", "v100", "t4"))
+    assert found.level.name.lower() == "ok", found
+    assert "2 t4, 2 v100" in found.found
+
+
 @pytest.mark.parametrize(
-    ("tres", "level", "words"),
+    ("tres", "words"),
     [
-        ("gres/gpu,gres/gpu:v100,gres/gpu:t4", "ok", "2 t4, 2 v100"),
-        ("gres/gpu,gres/gpu:V100,gres/gpu:T4", "ok", "2 t4, 2 v100"),
-        ("gres/gpu", "warning", "gres/gpu:t4, gres/gpu:v100: not accounted by type"),
-        ("gres/gpu,gres/gpu:v100", "warning", "gres/gpu:t4: not accounted by type"),
-        ("gres/gpu:v100,gres/gpu:t4", "warning", "GPUs are not accounted"),
-        ("license/matlab", "warning", "GPUs are not accounted"),
+        ("gres/gpu", "gres/gpu:t4, gres/gpu:v100: not accounted by type"),
+        ("gres/gpu,gres/gpu:v100", "gres/gpu:t4: not accounted by type"),
+        ("gres/gpu:v100,gres/gpu:t4", "GPUs are not accounted"),
+        ("license/matlab", "GPUs are not accounted"),
     ],
 )
-async def test_gpus_are_counted_by_type(tres: str, level: str, words: str) -> None:
+async def test_gpus_that_are_not_counted_by_type_are_named(tres: str, words: str) -> None:
     found = await slurm.gpus.function(site(tres, "Operator", "v100", "t4"))
-    assert (found.level.name.lower(), words in found.found) == (level, True), found
-    if level == "warning":
-        assert "AccountingStorageTRES=gres/gpu,gres/gpu:t4,gres/gpu:v100" in found.mend
+    assert (found.level.name.lower(), words in found.found) == ("warning", True), found
+    assert "AccountingStorageTRES=gres/gpu,gres/gpu:t4,gres/gpu:v100" in found.mend
 
 
 async def test_an_administrator_may_drain_nodes_and_the_portal_uses_that() -> None:

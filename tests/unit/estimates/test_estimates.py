@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import ADA
+from clusters import ADA, gpu_node, job, waiting
 
 from portal.errors import SlurmRefused, SlurmUnavailable, TooManyRequests
 from portal.estimates import StartEstimates
@@ -32,10 +32,7 @@ from portal.models.catalog.environment import Environment, Kind
 from portal.models.cluster.cluster import (
     Association,
     ClusterSnapshot,
-    GpuPool,
     Job,
-    JobState,
-    Node,
     Partition,
     Qos,
     Reservation,
@@ -51,18 +48,12 @@ ROWS = (Association(user="ada", account="research", qos=("normal",), is_default_
 ENVIRONMENT = Environment(name="pytorch", title="PyTorch", kind=Kind.VENV, path="/v")
 
 
-def node(name: str, gpu: str, count: int, used: int = 0, **more: Any) -> Node:
-    usual = {"state": "IDLE", "cpus": 16, "memory": 64_000, "address": name}
-    pools = (GpuPool(type=gpu, count=count, used=used),) if count else ()
-    return Node(**{"name": name, "gpus": pools, **usual, **more})
-
-
 def snapshot(*jobs: Job, full: bool = False, **more: Any) -> ClusterSnapshot:
     """gpu01 with 4 v100 (all used where ``full``), gpu02 with 2 t4; cpu01 in a partition alone."""
     nodes = [
-        node("gpu01", "v100", 4, 4 if full else 0),
-        node("gpu02", "t4", 2),
-        node("cpu01", "", 0),
+        gpu_node("gpu01", "v100", 4, 4 if full else 0),
+        gpu_node("gpu02", "t4", 2),
+        gpu_node("cpu01"),
     ]
     usual: dict[str, Any] = {
         "taken_at": time.time(),
@@ -77,19 +68,12 @@ def snapshot(*jobs: Job, full: bool = False, **more: Any) -> ClusterSnapshot:
 
 
 def running(id: str, user: str = "ada", ends_in: float | None = 600, **more: Any) -> Job:
-    usual: dict[str, Any] = {
-        "state": JobState.RUNNING, "account": "research", "partition": "gpu", "qos": "normal",
-        "gpus": 2, "end_time": None if ends_in is None else time.time() + ends_in,
-    }  # fmt: skip
-    return Job(id=id, user=user, **{**usual, **more})
+    ends = None if ends_in is None else time.time() + ends_in
+    return job(id, user, **{"qos": "normal", "gpus": 2, "end_time": ends, **more})
 
 
 def pending(id: str, **more: Any) -> Job:
-    usual: dict[str, Any] = {
-        "user": "barbara", "state": JobState.PENDING, "partition": "gpu", "reason": "Resources",
-        "priority": 10, "gpus": 1,
-    }  # fmt: skip
-    return Job(id=id, **{**usual, **more})
+    return waiting(id, **{"user": "barbara", "reason": "Resources", "gpus": 1, **more})
 
 
 def asked(**more: Any) -> Resources:

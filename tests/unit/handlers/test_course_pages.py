@@ -21,7 +21,7 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application
 
 from portal.courses.definition.calendar import Meeting
-from portal.handlers.pages.courses import course_page_routes, meeting_words
+from portal.handlers.pages.courses import COURSE_PAGES, meeting_words
 from portal.handlers.pages.rendering import Pages
 from portal.models.course.course import Course, CourseState, KeptCourse, Role
 from portal.models.session.session import SessionRecord, SessionState
@@ -72,7 +72,7 @@ async def browser(tmp_path: Path) -> AsyncIterator[Browser]:
         for name, value in more.items():
             setattr(view, name, value)
         web = Application(
-            course_page_routes(PREFIX),
+            [(PREFIX + address, page) for address, page in COURSE_PAGES],
             parts=parts,
             log=parts.log,
             pages=Pages(prefix=PREFIX, hub_prefix="/hub/"),

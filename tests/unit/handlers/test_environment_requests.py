@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from session_endpoints import person, served
+from session_endpoints import parts_on, person, served
 
 from portal.catalog import EnvironmentCatalog
 from portal.handlers.catalog import favourites, requests
@@ -46,32 +44,18 @@ class Site:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
+async def site(tmp_path: Path, store: Store) -> AsyncIterator[Site]:
     tokens = {
         "ada": person("ada"),
         "barbara": person("barbara"),
         "grace": person("grace", ENVIRONMENTS_MANAGE),
     }
-    log = logging.getLogger("service")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
-    await store.upgrade()
     files = tmp_path / "environments"
     files.mkdir()
     words = "name: {0}\ntitle: {0}\nkind: venv\npath: /opt/{0}\ngroups: [{1}]\n"
     (files / "torch.yaml").write_text(words.format("torch", ""))
     (files / "secret.yaml").write_text(words.format("secret", "others"))
-    nothing: Any = SimpleNamespace(runner=None)
-    parts = Parts(
-        prefix="/services/portal/",
-        log=log,
-        store=store,
-        catalog=EnvironmentCatalog(directory=str(files)),
-        cluster=nothing,
-        control=nothing,
-        telemetry=nothing,
-        dashboard=nothing,
-        hub=nothing,
-    )
+    parts = parts_on(store, catalog=EnvironmentCatalog(directory=str(files)))
     kinds = (*requests.ENDPOINTS, *favourites.ENDPOINTS)
     async with served(kinds, parts, tokens.get, logins=True) as client:
         yield Site(client, parts)

@@ -6,29 +6,26 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import logging
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from session_endpoints import of_server, person, served
+from fake_watcher import WillingSlurm
+from session_endpoints import catalog_of, of_server, parts_on, person, said, served
 
 from portal.errors import Conflict, NotAllowed
 from portal.handlers.sessions import extend, snooze, starters
 from portal.launch.extending import Extending
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
-from portal.models.cluster.rights import Rights
 from portal.models.scope import JOBS_MANAGE
 from portal.models.session.session import SessionRecord, SessionState
 from portal.services.services import Parts
 from portal.store import Store
 
-PREFIX = "/services/portal/"
 TORCH = Environment(
     name="torch", title="PyTorch", kind="venv", path="/opt/torch", max_time="3:00:00"
 )
@@ -43,10 +40,11 @@ TOKENS = {
 }
 
 
-class Slurm:
-    """Watcher, control and dashboard in one: a running job, whose limit can be set."""
+class Slurm(WillingSlurm):
+    """A running job, whose limit can be set."""
 
     def __init__(self) -> None:
+        super().__init__()
         now = time.time() // 1
         self.job = Job(
             id="10",
@@ -68,28 +66,10 @@ class Slurm:
         )
         self.limits: list[int] = []  # that were set
         self.ends_at_extend = False
-        self.error = ""
-        self.known_qos: dict[str, Any] = {}
-        self.runner: Any = None
-
-    def known_associations(self, user: str) -> None:
-        return None
-
-    async def has_account(self, name: str) -> None:
-        return None
-
-    async def associations(self, user: str) -> None:
-        return None
 
     async def snapshot(self, *_: Any, **__: Any) -> ClusterSnapshot:
         await asyncio.sleep(0)
         return ClusterSnapshot(taken_at=time.time(), jobs={"10": self.job}, error=self.error)
-
-    async def rights(self) -> Rights:
-        return Rights(jobs=True)
-
-    async def need(self, what: str) -> None:
-        assert what == "jobs"
 
     async def extend(self, job_id: str, limit: int) -> None:
         await asyncio.sleep(0)
@@ -99,9 +79,6 @@ class Slurm:
         self.limits.append(limit)
         more = {"time_limit": limit, "end_time": (self.job.start_time or 0) + limit}
         self.job = self.job.model_copy(update=more)
-
-    async def refreshed(self) -> None:
-        await asyncio.sleep(0)
 
     @property
     def view(self) -> Any:
@@ -132,34 +109,18 @@ class Site:
         return [(e.actor, e.action, e.target, e.owner, str(e.outcome)) for e in entries]
 
 
-def said(answer: httpx.Response) -> str:
-    found = answer.json()
-    return str(found["error"]["message"] if "error" in found else found["message"])
-
-
 @pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+async def site(store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     monkeypatch.setattr("portal.handlers.sessions.extend._PAUSE", 0.0)
-    log = logging.getLogger("service")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
-    await store.upgrade()
     slurm = Slurm()
     await store.sessions.save(slurm.record)
 
-    async def load() -> None:
-        pass
-
-    parts = Parts(
-        prefix=PREFIX,
-        log=log,
-        store=store,
-        catalog=SimpleNamespace(load=load, environments={"torch": TORCH}),
-        cluster=slurm,
-        control=slurm,
+    parts = parts_on(
+        store,
+        **dict.fromkeys(("cluster", "control", "dashboard"), slurm),
+        catalog=catalog_of(TORCH),
         telemetry=SimpleNamespace(simulated=False),
-        dashboard=slurm,
-        hub=SimpleNamespace(),
-    )  # type: ignore[arg-type]
+    )
     kinds = (*extend.ENDPOINTS, *snooze.ENDPOINTS, *starters.ENDPOINTS)
     async with served(kinds, parts, TOKENS.get) as client:
         yield Site(client, parts, slurm)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from session_endpoints import served
+from session_endpoints import parts_on, served
 
 from portal.catalog.offers.benchmarks import measured
 from portal.errors import InvalidRequest
@@ -23,7 +21,6 @@ from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.person import Person
 from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord, SessionState
-from portal.services.services import Parts
 from portal.store import Store
 
 TORCH = Environment(name="torch", title="PyTorch", kind="venv", path="/opt/torch")
@@ -82,11 +79,8 @@ class Site:
 
 
 @pytest.fixture
-async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+async def site(store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     monkeypatch.setattr("portal.handlers.catalog.measurements._pace._least", 0.0)
-    log = logging.getLogger("service")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
-    await store.upgrade()
     now = time.time()
     record = SessionRecord(
         id="S10", user="ada", job_id="10", environment="torch", state=SessionState.RUNNING,
@@ -97,17 +91,8 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         error="", sessions={"10": record}, snapshot=ClusterSnapshot(taken_at=now, jobs={"10": job})
     )
     telemetry = SimpleNamespace(simulated=False)
-    parts = Parts(
-        prefix="/services/portal/",
-        log=log,
-        store=store,
-        catalog=Catalog(),
-        cluster=SimpleNamespace(runner=None),
-        control=SimpleNamespace(),
-        telemetry=telemetry,
-        dashboard=SimpleNamespace(view=view, error=""),
-        hub=SimpleNamespace(),
-    )  # type: ignore[arg-type]
+    dashboard = SimpleNamespace(view=view, error="")
+    parts = parts_on(store, catalog=Catalog(), telemetry=telemetry, dashboard=dashboard)
     async with served((measurements.OwnMeasurements, Shown), parts, TOKENS.get) as client:
         yield Site(client, store, view, telemetry)
 

@@ -5,16 +5,14 @@ The Hub is played by a little server that knows some tokens; the database is rea
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from session_endpoints import served
+from session_endpoints import PREFIX, parts_on, served
 
 from portal.errors import StoreUnavailable
 from portal.handlers.sessions.session import ENDPOINTS
@@ -31,7 +29,6 @@ from portal.services.services import Parts
 from portal.sessions.situation import Known, situation_of
 from portal.store import Store
 
-PREFIX = "/services/portal/"
 NOW = 1_800_000_000.0
 TORCH = Environment(
     name="torch", title="PyTorch", kind="venv", path="/opt/torch", max_time="8:00:00"
@@ -171,10 +168,7 @@ class Site:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    log = logging.getLogger("service")
-    store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite", log=log)
-    await store.upgrade()
+async def site(store: Store) -> AsyncIterator[Site]:
     asked: list[str] = []
     for table in ("announcements", "usage", "reports"):
         _count(getattr(store, table), asked)
@@ -195,10 +189,8 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async def load() -> None:
         asked.append("catalog")
 
-    parts = Parts(
-        prefix=PREFIX,
-        log=log,
-        store=store,
+    parts = parts_on(
+        store,
         catalog=SimpleNamespace(load=load, environments={"torch": TORCH}),
         cluster=SimpleNamespace(
             runner=None,
@@ -209,9 +201,8 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         control=SimpleNamespace(rights=rights),
         telemetry=SimpleNamespace(simulated=False),
         dashboard=SimpleNamespace(view=view, error="Slurm has not answered."),
-        hub=SimpleNamespace(),
         hub_host="https://gpu.test",
-    )  # type: ignore[arg-type]
+    )
     async with served(ENDPOINTS, parts, TOKENS.get) as client:
         yield Site(client, parts, asked)
 

@@ -48,6 +48,12 @@ def read(programs: Programs, environ: dict[str, str] = NODE) -> list[dict[str, A
     return gpus
 
 
+def shown(uuid: str, utilization: int, memory_used: int, memory_total: int) -> dict[str, Any]:
+    """The first GPU of a session, whole."""
+    values = {"uuid": uuid, "utilization": utilization, "memory_used": memory_used}
+    return {"index": 0, "minor": None, "memory_total": memory_total, "mig": False, **values}
+
+
 # -- which vendor -----------------------------------------------------------------------------
 
 
@@ -66,15 +72,7 @@ def test_a_session_has_the_vendor_that_it_is_told_and_else_nvidia() -> None:
 def test_amd_smi_before_and_after_version_26(shape: str) -> None:
     programs = Programs(amd_smi_metric=text(shape), amd_smi_list=text("amd-smi-list.json"))
     first, second = read(programs)
-    assert first == {
-        "index": 0,
-        "minor": None,
-        "uuid": "b2ff74a1-0000-1000-80b2-0000000000b2",
-        "utilization": 97,
-        "memory_used": 181200,
-        "memory_total": 196592,
-        "mig": False,
-    }
+    assert first == shown("b2ff74a1-0000-1000-80b2-0000000000b2", 97, 181200, 196592)
     assert (second["index"], second["utilization"], second["memory_used"]) == (1, 42, 90001)
     assert programs.calls == ["amd-smi metric", "amd-smi list"]
 
@@ -157,15 +155,7 @@ def test_sections_that_are_not_supported_are_a_word() -> None:
 def test_rocm_smi_answers_where_amd_smi_does_not() -> None:
     programs = Programs(rocm_smi=text("rocm-smi.json"))
     first, second = read(programs)
-    assert first == {
-        "index": 0,
-        "minor": None,
-        "uuid": "GPU-a1000000000000a1",
-        "utilization": 0,
-        "memory_used": 10,
-        "memory_total": 65520,
-        "mig": False,
-    }
+    assert first == shown("GPU-a1000000000000a1", 0, 10, 65520)
     assert (second["utilization"], second["memory_used"]) == (88, 40960)
     assert programs.calls == ["amd-smi metric", "rocm-smi"]
 

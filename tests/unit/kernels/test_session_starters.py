@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from portal_session import starters
+from portal_session.new_file import write_new
 from portal_session.service import ServiceError
-from portal_session.starters import FOLDER, Starters, write_new
+from portal_session.starters import FOLDER, Starters
 from test_extend import TORCH, Site, said, site  # noqa: F401  a fixture
 
 from portal.handlers.sessions import starters as endpoints

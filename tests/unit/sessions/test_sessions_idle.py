@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clusters import job, record
 
 from portal.errors import Conflict, HubUnavailable, NotFound, StoreUnavailable
 from portal.models.audit import AuditEntry, Outcome
@@ -16,7 +17,7 @@ from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.cluster.gpu import GpuReading
 from portal.models.session.activity import SessionActivity
 from portal.models.session.idle import IdleMode, IdleState
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord
 from portal.models.session.stop_reason import StopReason
 from portal.sessions.idle import IdleClock, Rules, Seen, due, look, snoozed, state, stops_at
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
@@ -199,29 +200,12 @@ def test_what_people_are_told() -> None:
 
 
 def a_job(**more: Any) -> Job:
-    values: dict[str, Any] = {
-        "id": "7",
-        "user": "ada",
-        "state": JobState.RUNNING,
-        "nodes": ("gpu01",),
-        "gpus": 2,
-        "gpu_indexes": {"gpu01": (0, 1)},
-        "start_time": 0.0,
-    }
-    return Job(**{**values, **more})
+    return job(**{"id": "7", "held": {"gpu01": (0, 1)}, "start_time": 0.0, **more})
 
 
 def a_record(**more: Any) -> SessionRecord:
-    values: dict[str, Any] = {
-        "id": "s1",
-        "user": "ada",
-        "job_id": "7",
-        "environment": "torch",
-        "groups": ("robotics",),
-        "state": SessionState.RUNNING,
-        "submitted_at": 0.0,
-    }
-    return SessionRecord(**{**values, **more})
+    usual = {"id": "s1", "job_id": "7", "groups": ("robotics",), "submitted_at": 0.0}
+    return record(**{**usual, "environment": "torch", **more})
 
 
 class FakeTelemetry:

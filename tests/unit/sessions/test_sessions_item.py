@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from clusters import record
 
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Partition
@@ -23,25 +24,19 @@ LAB = Environment.model_validate(
 
 
 def a_record(**words: Any) -> SessionRecord:
-    values: dict[str, Any] = {
+    resources = {"gpus": 2, "time": "2:00:00", "partition": "gpu", "memory": "4G"}
+    usual: dict[str, Any] = {
         "id": "s1",
-        "user": "ada",
-        "account": "ada",
+        "job_id": "7",
+        "state": SessionState.PENDING,
         "environment": "lab",
         "environment_title": "Lab",
-        "options": {
-            "environment": "lab",
-            "gpus": 2,
-            "time": "2:00:00",
-            "partition": "gpu",
-            "memory": "4G",
-        },
-        "job_id": "7",
+        "options": {"environment": "lab", **resources},
         "submitted_at": T,
         "log": "the log",
         "log_path": "/var/lib/secret/session.log",
     }
-    return SessionRecord(**{**values, **words})
+    return record(**{**usual, **words})
 
 
 ENDED = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from clusters import job
 
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.gpu import GpuReading
@@ -18,19 +19,8 @@ KEY = ("7", int(NOON - 10))
 
 
 def a_job(**words: Any) -> Job:
-    values: dict[str, Any] = {
-        "id": "7",
-        "user": "ada",
-        "account": "research",
-        "state": JobState.RUNNING,
-        "nodes": ("gpu01",),
-        "gpus": 2,
-        "gpu_indexes": {"gpu01": (0, 1)},
-        "submit_time": NOON - 10,
-        "start_time": NOON,
-        "end_time": NOON + 864_000,
-    }
-    return Job(**{**values, **words})
+    times = {"submit_time": NOON - 10, "start_time": NOON, "end_time": NOON + 864_000}
+    return job("7", **{"held": {"gpu01": (0, 1)}, **times, **words})
 
 
 def reading(index: int, at: float, utilization: float | None) -> dict[tuple[str, int], GpuReading]:

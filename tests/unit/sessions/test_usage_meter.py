@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clusters import job
 
 from portal.errors import SlurmUnavailable, StoreUnavailable
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
@@ -23,19 +24,8 @@ T = 1_795_262_400.0  # 2026-11-21T12:00:00Z
 
 
 def a_job(**words: Any) -> Job:
-    values: dict[str, Any] = {
-        "id": "7",
-        "user": "ada",
-        "account": "research",
-        "state": JobState.RUNNING,
-        "nodes": ("gpu01",),
-        "gpus": 2,
-        "gpu_indexes": {"gpu01": (0, 1)},
-        "submit_time": T - 10,
-        "start_time": T,
-        "end_time": T + 864_000,
-    }
-    return Job(**{**values, **words})
+    times = {"submit_time": T - 10, "start_time": T, "end_time": T + 864_000}
+    return job(**{"id": "7", "held": {"gpu01": (0, 1)}, **times, **words})
 
 
 class Service:

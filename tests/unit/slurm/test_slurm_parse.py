@@ -66,44 +66,38 @@ def test_recordings_name_no_machine() -> None:
 # -- jobs ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("label", "state"),
-    [
-        ("two-gpus", JobState.RUNNING),
-        ("two-nodes", JobState.RUNNING),
-        ("hostile", JobState.RUNNING),
-        ("suspended", JobState.SUSPENDED),
-        ("held", JobState.PENDING),
-        ("resources", JobState.PENDING),
-        ("completed", JobState.COMPLETED),
-        ("exit3", JobState.FAILED),
-        ("timeout", JobState.TIMEOUT),
-        ("cancelled", JobState.CANCELLED),
-        ("node-fail", JobState.NODE_FAIL),
-    ],
-)
-def test_states(recording: Recording, label: str, state: JobState) -> None:
-    assert recording.jobs()[label].state is state
+def test_states(recording: Recording) -> None:
+    labels = {
+        JobState.RUNNING: ("two-gpus", "two-nodes", "hostile"),
+        JobState.SUSPENDED: ("suspended",),
+        JobState.PENDING: ("held", "resources"),
+        JobState.COMPLETED: ("completed",),
+        JobState.FAILED: ("exit3",),
+        JobState.TIMEOUT: ("timeout",),
+        JobState.CANCELLED: ("cancelled",),
+        JobState.NODE_FAIL: ("node-fail",),
+    }
+    jobs = recording.jobs()
+    found = {state: [jobs[label].state for label in labels[state]] for state in labels}
+    assert found == {state: [state] * len(labels[state]) for state in labels}
 
 
-@pytest.mark.parametrize(
-    ("label", "reason", "words"),
-    [
-        ("held", "JobHeldUser", "held by its owner"),
-        ("begin", "BeginTime", "start time"),
-        ("dependency", "Dependency", "another job"),
-        ("reservation", "Reservation", "reservation"),
-        ("too-long", "PartitionTimeLimit", "more time than the partition"),
-        ("qos-limit-2", "QOSMaxGRESPerUser", "a limit of the QOS is reached: GPUs per user"),
-        ("not-available", "ReqNodeNotAvail", "not available"),
-        ("requeued", "job requeued in held state", "held"),
-    ],
-)
-def test_pending_reasons(recording: Recording, label: str, reason: str, words: str) -> None:
-    job = recording.jobs()[label]
-    assert job.state.pending
-    assert job.reason.startswith(reason)
-    assert words in pending_words(job.reason)
+def test_pending_reasons(recording: Recording) -> None:
+    jobs = recording.jobs()
+    for label, (reason, words) in {
+        "held": ("JobHeldUser", "held by its owner"),
+        "begin": ("BeginTime", "start time"),
+        "dependency": ("Dependency", "another job"),
+        "reservation": ("Reservation", "reservation"),
+        "too-long": ("PartitionTimeLimit", "more time than the partition"),
+        "qos-limit-2": ("QOSMaxGRESPerUser", "a limit of the QOS is reached: GPUs per user"),
+        "not-available": ("ReqNodeNotAvail", "not available"),
+        "requeued": ("job requeued in held state", "held"),
+    }.items():
+        job = jobs[label]
+        assert job.state.pending, label
+        assert job.reason.startswith(reason), label
+        assert words in pending_words(job.reason), label
 
 
 def test_no_reason_for_a_running_job(recording: Recording) -> None:
@@ -586,19 +580,11 @@ def test_timestamps() -> None:
         assert parse.timestamp(text) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("3:0", (3, 0)),
-        ("0:9", (0, 9)),
-        ("768", (3, 0)),
-        ("9", (0, 9)),
-        ("4021", (0, 53)),
-        ("", (None, None)),
-    ],
-)
-def test_exit_status(text: str, found: tuple[int | None, int | None]) -> None:
-    assert exit_status(text) == found
+def test_exit_status() -> None:
+    assert exit_status("3:0") == exit_status("768") == (3, 0)
+    assert exit_status("0:9") == exit_status("9") == (0, 9)
+    assert exit_status("4021") == (0, 53)
+    assert exit_status("") == (None, None)
 
 
 def test_job_states() -> None:
@@ -613,21 +599,18 @@ def test_job_states() -> None:
         assert [state.pending, state.running, state.ended].count(True) == (state != "UNKNOWN")
 
 
-@pytest.mark.parametrize(
-    ("text", "state", "usable"),
-    [
-        ("mixed*", "MIXED+NOT_RESPONDING", False),
-        ("IDLE+DRAIN", "IDLE+DRAIN", False),
-        ("DOWN*+DRAIN", "DOWN+NOT_RESPONDING+DRAIN", False),
-        ("idle~", "IDLE+POWERED_DOWN", False),
-        ("mixed-", "MIXED+PLANNED", True),
-        ("ALLOCATED", "ALLOCATED", True),
-        ("down$", "DOWN+MAINT", False),
-    ],
-)
-def test_node_states(text: str, state: str, usable: bool) -> None:
-    assert parse.node_state(text) == state
-    assert Node(name="x", address="x", state=state).usable is usable
+def test_node_states() -> None:
+    usable = {"mixed-": "MIXED+PLANNED", "ALLOCATED": "ALLOCATED"}
+    unusable = {
+        "mixed*": "MIXED+NOT_RESPONDING",
+        "IDLE+DRAIN": "IDLE+DRAIN",
+        "DOWN*+DRAIN": "DOWN+NOT_RESPONDING+DRAIN",
+        "idle~": "IDLE+POWERED_DOWN",
+        "down$": "DOWN+MAINT",
+    }
+    for text, state in (usable | unusable).items():
+        assert parse.node_state(text) == state
+        assert Node(name="x", address="x", state=state).usable is (text in usable), text
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ async def submitted(
         tensorboard_memory=1024, cmd=[], get_args=list, get_env=dict, service_url="",
         telemetry_interval=0, kept_variables=[], session_umask="0077", cert_paths=None,
         log_directory="/log", api_token="", ip="", port=0, listen_address="0.0.0.0",
+        welcome_notebook="",
     )  # fmt: skip
     environment = Environment(name="c", title="C", kind="container", image="/i/c.sif", **more)
     resources = Resources(gpus=gpus, gpu_type=gpu_type)

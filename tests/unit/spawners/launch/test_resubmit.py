@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hub_database import HubDatabase
 
 from portal.errors import PortalError, SlurmRefused, SlurmUnavailable, StartFailed
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
@@ -93,23 +94,6 @@ class Slurm:
         return None
 
 
-class Database:
-    """The Hub's tokens, by number."""
-
-    def __init__(self) -> None:
-        first = SimpleNamespace(id=1, note="Server", scopes=["a"], hashed="1")
-        self.tokens = {1: first}
-
-    def get(self, kind: Any, number: int) -> Any:
-        return self.tokens.get(number)
-
-    def delete(self, row: Any) -> None:
-        del self.tokens[row.id]
-
-    def commit(self) -> None:
-        pass
-
-
 class Spawner:
     """As much of PortalSpawner as a launch needs from its submission to its server."""
 
@@ -121,7 +105,8 @@ class Spawner:
     end_job = PortalSpawner.end_job
 
     def __init__(self, slurm: Slurm) -> None:
-        self.slurm, self.db = slurm, Database()
+        self.slurm = slurm
+        self.db = HubDatabase(note="Server", scopes=["a"], hashed="1")
         self.shared = SimpleNamespace(cluster=slurm)
         self.user = SimpleNamespace(name="ada", db=self.db, new_api_token=self.new_token)
         self.orm_spawner = SimpleNamespace(oauth_client=SimpleNamespace(secret="1"))
@@ -186,7 +171,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     async def make_log(directory: str, account: str) -> str:
         return f"session-{next(logs)}.log"
 
-    def find(db: Database, token: str) -> Any:
+    def find(db: HubDatabase, token: str) -> Any:
         return db.tokens[int(token.removeprefix("token"))]
 
     monkeypatch.setattr(submission, "submit", submit)
@@ -284,12 +269,18 @@ async def test_a_job_that_its_node_did_not_begin_is_submitted_again_once() -> No
     assert await waits == "http://10.0.0.1:5000"
 
 
-async def test_a_job_that_slurm_forgot_is_submitted_again_once() -> None:
+async def lost_once() -> tuple[Spawner, asyncio.Future[str]]:
+    """A launch whose first job Slurm has lost, and what it waits for."""
     spawner = Spawner(Slurm())
     await launched(spawner)
     waits = asyncio.ensure_future(spawner.wait_for_server(REQUEST))
     del spawner.slurm.jobs["1"]
     await until(lambda: spawner.job_id == "2")
+    return spawner, waits
+
+
+async def test_a_job_that_slurm_forgot_is_submitted_again_once() -> None:
+    spawner, waits = await lost_once()
     assert "Slurm has lost job 1. Submitted again as job 2" in spawner.progress_state.message
     assert spawner.said == ["resubmitted"]
     spawner.runs_on("cpu01")
@@ -304,11 +295,7 @@ async def test_a_job_that_slurm_forgot_is_submitted_again_once() -> None:
 
 
 async def test_a_second_loss_is_an_end() -> None:
-    spawner = Spawner(Slurm())
-    await launched(spawner)
-    waits = asyncio.ensure_future(spawner.wait_for_server(REQUEST))
-    del spawner.slurm.jobs["1"]
-    await until(lambda: spawner.job_id == "2")
+    spawner, waits = await lost_once()
     del spawner.slurm.jobs["2"]
     with pytest.raises(StartFailed, match="UNKNOWN"):
         await waits

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clusters import record
 from jupyterhub import orm
 from jupyterhub.utils import utcnow
 from tornado.httputil import HTTPHeaders
@@ -17,7 +18,7 @@ from traitlets import TraitError
 from traitlets.config import Config
 
 from portal.models.cluster.cluster import Job, JobState
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionRecord
 from portal.models.session.stop_reason import REASON_HEADER, StopCode, StopReason
 from portal.sessions.ending import TITLES, Ending, explain, words_for
 from spawners.lifecycle import culler, stop_reason
@@ -128,38 +129,28 @@ def test_the_ending_says_it() -> None:
     assert why_ended(None, "grace").message == "An administrator (grace) stopped the session."
 
 
-def record(**more: Any) -> SessionRecord:
-    values: dict[str, Any] = {
-        "id": "s",
-        "user": "ada",
-        "job_id": "7",
-        "state": SessionState.RUNNING,
-        "submitted_at": 1.0,
-        "ready_at": 2.0,
-        "ending_code": "idle",
-        "ending_message": IDLE.words,
-        "stopped_by": "portal",
-    }
-    return SessionRecord(**{**values, **more})
+def a_record(code: str = "idle", by: str = "portal") -> SessionRecord:
+    ending = {"ending_code": code, "ending_message": IDLE.words, "stopped_by": by}
+    return record("s", "7", submitted_at=1.0, ready_at=2.0, **ending)
 
 
 @pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.COMPLETED, JobState.FAILED])
 def test_it_is_kept_when_the_job_has_ended(state: JobState) -> None:
     job = Job(id="7", state=state, nodes=("gpu01",), end_time=9.0)
-    over = ended(record(), job, explain(job, "", stopped=True, stopped_by="portal", owner="ada"))
+    over = ended(a_record(), job, explain(job, "", stopped=True, stopped_by="portal", owner="ada"))
     assert (over.state, over.ending_code, over.stopped_by) == ("ended", "idle", "portal")
     assert words_for(over, "ada") == words_for(over, "grace") == IDLE.words
 
 
 def test_what_slurm_says_comes_first() -> None:
     job = Job(id="7", state=JobState.NODE_FAIL, nodes=("gpu01",), end_time=9.0)
-    over = ended(record(), job, explain(job, "", stopped=True, stopped_by="portal", owner="ada"))
+    over = ended(a_record(), job, explain(job, "", stopped=True, stopped_by="portal", owner="ada"))
     assert over.ending_code == "node_failure"
 
 
 def test_an_ordinary_stop_is_as_it_was() -> None:
     job = Job(id="7", state=JobState.CANCELLED, nodes=("gpu01",), end_time=9.0)
-    stopped = record(ending_code="stopped", stopped_by="ada")
+    stopped = a_record("stopped", "ada")
     over = ended(stopped, job, explain(job, "", stopped=True, stopped_by="ada", owner="ada"))
     assert (over.ending_code, words_for(over, "ada")) == ("stopped", "You stopped the session.")
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hub_database import HubDatabase
 from stepping_clock import SteppingClock
 
 from portal.errors import (
@@ -64,27 +65,12 @@ class Slurm:
         return 3 if job.state is JobState.PENDING else None
 
 
-class Database:
-    """The Hub's tokens, by number."""
-
-    def __init__(self) -> None:
-        self.tokens = {1: SimpleNamespace(id=1, note="Server at /user/ada/", scopes=["a", "b"])}
-
-    def get(self, kind: Any, number: int) -> Any:
-        return self.tokens.get(number)
-
-    def delete(self, row: Any) -> None:
-        del self.tokens[row.id]
-
-    def commit(self) -> None:
-        pass
-
-
 class Spawner:
     """As much of PortalSpawner as a move needs."""
 
     def __init__(self) -> None:
-        self.db, self.slurm = Database(), Slurm()
+        self.db = HubDatabase(note="Server at /user/ada/", scopes=["a", "b"])
+        self.slurm = Slurm()
         self.user = SimpleNamespace(
             name="ada",
             db=self.db,

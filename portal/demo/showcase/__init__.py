@@ -1,0 +1,1 @@
+"""What the demo shows beyond its bare environments: frameworks, a past, a README notebook."""

@@ -1,0 +1,128 @@
+"""Environments with frameworks, made by the portal's own means after the demo has started: a
+draft through the API, a build job, smoke tests, then published."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import string
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from portal.errors import PortalError, Unavailable
+
+from ..environments.environments import site_binds
+from ..environments.making import Progress
+from ..service_api import ServiceApi
+from .frameworks import FRAMEWORKS, Framework, base_image
+
+_COMMENT = "Made by the demo."
+_UNDER_WAY = ("building", "testing")
+_PATIENCE = 1800.0  # seconds for one environment's build and tests
+_PAUSE = 2.0
+
+
+class FrameworkThread(threading.Thread):
+    """Thread that makes what is missing of FRAMEWORKS, one after another.
+
+    ``definitions``: folder of the YAML files; ``service``: the portal's; ``record``: file with the
+    names of those that were published, so that what an admin withdraws or removes does not come
+    back. A failure is told in a sentence, and the next start tries again.
+    """
+
+    def __init__(
+        self,
+        definitions: Path,
+        cache: Path,
+        apptainer: Path,
+        service: ServiceApi,
+        record: Path,
+        say: Progress,
+    ) -> None:
+        super().__init__(name="frameworks", daemon=True)
+        self._definitions, self._cache, self._apptainer = definitions, cache, apptainer
+        self._service, self._record = service, record
+        self._say: Callable[[str], None] = say
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Make them."""
+        done = json.loads(self._record.read_text()) if self._record.exists() else []
+        for framework in FRAMEWORKS:
+            if framework.name in done or self._over.is_set():
+                continue
+            try:
+                self._make(framework)
+            except PortalError as error:
+                if not self._over.is_set():
+                    self._say(f"environment {framework.name}: {error.message}")
+                continue
+            done.append(framework.name)
+            new = self._record.with_suffix(".new")
+            new.write_text(json.dumps(done))
+            new.replace(self._record)
+
+    def end(self) -> None:
+        """Say no more and begin nothing new: the demo stops, and with it what runs now."""
+        self._over.set()
+
+    def _make(self, framework: Framework) -> None:
+        began, name = time.monotonic(), framework.name
+        version = self._newest(name)
+        if version is not None and version["state"] in _UNDER_WAY:
+            with contextlib.suppress(PortalError):  # its job ended with the start before
+                self._waited(version)
+            version = self._newest(name)
+        if version is None or version["state"] in ("draft", "failed"):
+            source = base_image(framework, self._cache, self._apptainer, self._say)
+            version = version or self._service.post(
+                "environments",
+                {"definition": self._definition(name, source), "comment": _COMMENT},
+            )
+            self._service.post(f"{_path(version)}/build")
+        if version.get("published_at") is None:
+            version = self._waited(version)
+            self._service.post(f"{_path(version)}/publish")
+        self._say(f"environment {name}: offered after {time.monotonic() - began:.0f} s")
+
+    def _newest(self, name: str) -> dict[str, Any] | None:
+        """Return the newest version of an environment; None if it has none."""
+        try:
+            versions: list[dict[str, Any]] = self._service.get(f"environments/{name}/versions")[
+                "items"
+            ]
+        except Unavailable:
+            raise
+        except PortalError:  # there is no such environment
+            return None
+        return versions[0]
+
+    def _definition(self, name: str, source: Path) -> dict[str, Any]:
+        text = (self._definitions / f"{name}.yaml").read_text()
+        values = {"source": json.dumps(str(source)), "binds": json.dumps(site_binds())}
+        definition: dict[str, Any] = yaml.safe_load(string.Template(text).substitute(values))
+        return definition
+
+    def _waited(self, version: dict[str, Any]) -> dict[str, Any]:
+        """Return the version once it is built and tested. Raises PortalError with the reason if it
+        failed."""
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end and not self._over.wait(_PAUSE):
+            try:
+                version = self._service.get(_path(version))
+            except Unavailable:
+                continue  # the Hub may be restarting
+            if version["state"] == "failed":
+                raise PortalError(version["message"])
+            if version["state"] not in _UNDER_WAY:
+                return version
+        raise PortalError("The build or its tests did not finish in time. Look at Curate.")
+
+
+def _path(version: dict[str, Any]) -> str:
+    return f"environments/{version['name']}/versions/{version['number']}"

@@ -1,0 +1,263 @@
+"""Past that a new demo begins with: ended sessions, GPU time, the cluster's history, and a meeting
+of the course. All of it is made up, and recorded under job numbers and accounts that say so."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.cluster.history import ClusterSample
+from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.usage import JobUsage
+from portal.sessions.ending import explain
+from portal.sessions.gpu_time import by_day
+
+PREFIX = "example-"
+"""Beginning of the ids of all made up sessions and jobs."""
+BY = "demo"
+"""Who asked for the made up start of a class."""
+HOURS = 10  # that the past reaches back
+_HOUR, _MINUTE = 3600.0, 60.0
+_GPUS, _BUSY = 20, 0.7  # of the demo's nodes (deploy/demo/slurm/nodes.conf); share of those held
+_TITLES = {"jupyterlab": "JupyterLab", "python-venv": "Python (virtual environment)"}
+_LIMIT = 2 * 3600  # seconds of each session
+_MEMORY = 4096  # MiB of each session
+
+
+@dataclass(frozen=True)
+class Example:
+    """Session of ``user`` that began ``ago`` hours ago and ran for ``hours``, and how it ended."""
+
+    user: str
+    ago: float
+    hours: float
+    gpus: int = 0
+    gpu_type: str = "v100"
+    node: str = "cpu01"
+    environment: str = "jupyterlab"
+    state: JobState = JobState.CANCELLED
+    exit_code: int = 0
+    stopped_by: str = ""
+    log: str = ""
+    ready: bool = True
+    code: str = ""  # an ending of the portal's own, with its sentence
+    message: str = ""
+    busy: float = _BUSY  # share of the time for which its GPUs were busy
+    peak: int = 1800  # MiB
+
+
+EXAMPLES = (
+    Example("ada", 9.5, 2.0, 2, node="gpu01", state=JobState.TIMEOUT, busy=0.92, peak=3300),
+    Example("ada", 6.8, 1.4, 1, node="gpu02", state=JobState.OUT_OF_MEMORY, peak=4096),
+    Example("ada", 4.9, 1.1, 1, node="gpu03", stopped_by="ada", busy=0.55),
+    Example("ada", 3.2, 0.6, node="cpu01", state=JobState.NODE_FAIL),
+    Example("ada", 2.1, 0.9, environment="python-venv", state=JobState.COMPLETED, peak=700),
+    Example("barbara", 8.0, 1.8, 4, node="gpu04", stopped_by="barbara", busy=0.81, peak=3600),
+    Example(
+        *("barbara", 5.5, 1.5, 1, "t4", "gpu05"),
+        code="idle",
+        message="The session was stopped because its GPUs were not used for 30 minutes.",
+        busy=0.04,
+    ),
+    Example("barbara", 3.0, 0.01, node="cpu02", state=JobState.FAILED, exit_code=1, ready=False),
+    Example("grace", 7.2, 1.2, 1, "t4", "gpu06", stopped_by="grace", busy=0.63),
+    Example("grace", 2.6, 0.5, environment="python-venv", stopped_by="grace", peak=500),
+)
+
+
+@dataclass(frozen=True)
+class Past:
+    """Records that belong together. Times are Unix seconds."""
+
+    sessions: list[SessionRecord]
+    usage: list[JobUsage]
+    history: list[ClusterSample]
+    start: CourseStart
+    seats: list[Seat]
+
+
+def past(now: float, course: str, account: str, students: list[str], meeting: float) -> Past:
+    """Return the past of a demo that begins ``now``.
+
+    ``meeting`` is the beginning of a meeting of ``course`` that is over; the last two of its
+    ``students`` did not get or open a session.
+    """
+    sessions: list[SessionRecord] = []
+    usage: list[JobUsage] = []
+    for number, example in enumerate(EXAMPLES, 1):
+        session = _session(example, number, now)
+        sessions.append(session)
+        usage.extend(_usage(session, example.gpus, example.busy))
+    asked = meeting - 10 * _MINUTE
+    start = CourseStart(
+        course=course,
+        kind=StartKind.MEETING,
+        by=BY,
+        asked_at=asked,
+        meeting_at=meeting,
+        release_at=meeting + 30 * _MINUTE,
+        ended_at=meeting + 30 * _MINUTE,
+    )
+    seats = []
+    for number, student in enumerate(students):
+        seat = _seat(student, number, len(students) - number, start)
+        seats.append(seat)
+        if seat.ready_at is not None:
+            session = _course_session(seat, number, start, account, meeting)
+            sessions.append(session)
+            usage.extend(_usage(session, 1, 0.3 + 0.02 * (number % 20)))
+    return Past(sessions, usage, list(_history(now)), start, seats)
+
+
+def _session(example: Example, number: int, now: float) -> SessionRecord:
+    started = now - example.ago * _HOUR
+    submitted, ended = started - 3, started + example.hours * _HOUR
+    job = Job(
+        id=f"{PREFIX}{number}",
+        user=example.user,
+        state=example.state,
+        nodes=(example.node,),
+        memory=_MEMORY,
+        time_limit=_LIMIT,
+        exit_code=example.exit_code,
+        peak_memory=example.peak,
+    )
+    end = explain(
+        job,
+        example.log,
+        stopped=bool(example.stopped_by),
+        ready=example.ready,
+        stopped_by=example.stopped_by,
+        owner=example.user,
+    )
+    options = {"environment": example.environment, "cpus": 2, "memory": "4G", "time": "2:00:00"}
+    if example.gpus:
+        options |= {"gpus": example.gpus, "gpu_type": example.gpu_type}
+    return SessionRecord(
+        id=job.id,
+        user=example.user,
+        account="research (example)",
+        environment=example.environment,
+        environment_title=_TITLES[example.environment],
+        options=options,
+        job_id=job.id,
+        state=SessionState.ENDED,
+        submitted_at=submitted,
+        started_at=started,
+        ready_at=started + 3 if example.ready else None,
+        ended_at=ended,
+        nodes=job.nodes,
+        ending_code=example.code or end.code,
+        ending_message=example.message or end.message,
+        stopped_by=end.by,
+        peak_memory=example.peak,
+        exit_code=example.exit_code,
+        time_limit=_LIMIT,
+    )
+
+
+def _seat(student: str, number: int, left: int, start: CourseStart) -> Seat:
+    """Return a student's seat. ``left``: how many students are left with this one."""
+    ready = start.asked_at + 5 + 0.3 * number
+    if left == 1:
+        message = "The node failed on gpu03. Your files are safe: launch again."
+        return Seat(
+            start_id=0,
+            person=student,
+            state=SeatState.FAILED,
+            message=message,
+            asked_at=start.asked_at,
+            ended_at=ready,
+        )
+    released = left == 2
+    return Seat(
+        start_id=0,
+        person=student,
+        state=SeatState.RELEASED if released else SeatState.CLAIMED,
+        message="Nobody opened it." if released else "",
+        asked_at=start.asked_at,
+        ready_at=ready,
+        ended_at=start.ended_at if released else ready + 12 * _MINUTE,
+    )
+
+
+def _course_session(
+    seat: Seat, number: int, start: CourseStart, account: str, meeting: float
+) -> SessionRecord:
+    claimed = seat.state is SeatState.CLAIMED
+    ended = meeting + (90 + number % 7) * _MINUTE if claimed else start.ended_at
+    job = f"{PREFIX}{start.course}-{number + 1}"
+    words = "The meeting is over." if claimed else "Nobody opened the session: it was stopped."
+    return SessionRecord(
+        id=job,
+        user=seat.person,
+        server=f"course-{start.course}",
+        account=f"{account} (example)",
+        environment="jupyterlab",
+        environment_title=_TITLES["jupyterlab"],
+        options={"course": start.course, "gpus": 1, "cpus": 1, "memory": "2G", "time": "2:00:00"},
+        course=start.course,
+        job_id=job,
+        state=SessionState.ENDED,
+        submitted_at=start.asked_at,
+        started_at=start.asked_at + 2,
+        ready_at=seat.ready_at,
+        ended_at=ended,
+        nodes=(f"gpu{1 + number % 4:02}",),
+        ending_code="course_over" if claimed else "unclaimed",
+        ending_message=words,
+        peak_memory=900 + 17 * number,
+        exit_code=0,
+        time_limit=_LIMIT,
+    )
+
+
+def _usage(session: SessionRecord, gpus: int, busy: float) -> Iterator[JobUsage]:
+    """Yield the GPU time of a session, day by day."""
+    assert session.started_at is not None
+    assert session.ended_at is not None
+    for day, seconds in by_day(session.started_at, session.ended_at) if gpus else ():
+        yield JobUsage(
+            job_id=session.job_id,
+            submitted_at=int(session.submitted_at),
+            day=day,
+            user=session.user,
+            account=session.account,
+            environment=session.environment,
+            course=session.course,
+            session_id=session.id,
+            gpus=gpus,
+            held=seconds * gpus,
+            used=seconds * gpus * busy,
+            measured=seconds * gpus,
+        )
+
+
+def _history(now: float) -> Iterator[ClusterSample]:
+    """Yield a sample for each minute: those of EXAMPLES, and others that come and go."""
+    chance = random.Random(HOURS)  # noqa: S311  the same past in every demo
+    others = 4.0
+    for minute in range(int(HOURS * 60)):
+        at = now - HOURS * _HOUR + minute * _MINUTE
+        living = [
+            example
+            for example in EXAMPLES
+            if now - example.ago * _HOUR <= at < now - (example.ago - example.hours) * _HOUR
+        ]
+        wave = 6 + 4 * math.sin(minute / 95)
+        others += 0.05 * (wave - others) + chance.uniform(-0.6, 0.6)
+        held = sum(example.gpus for example in living)
+        allocated = min(_GPUS, held + max(0, round(others)))
+        yield ClusterSample(
+            at=at,
+            gpus_total=_GPUS,
+            gpus_allocated=allocated,
+            gpus_busy=round(allocated * (_BUSY + chance.uniform(-0.1, 0.1))),
+            jobs_running=len(living) + max(0, round(others)),
+            jobs_pending=max(0, round(others) - 7),
+            sessions_running=len(living),
+        )

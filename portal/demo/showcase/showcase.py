@@ -1,0 +1,103 @@
+"""Showcase of a demo: the past that it begins with, and the environments that it makes later."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from portal.errors import NotFound
+
+from ..daemons.hub import DemoHub
+from ..environments.making import Progress
+from ..home import Home
+from ..running import Running
+from ..service_api import ServiceApi
+from .catalog import FrameworkThread
+
+_MARK = "examples"  # file with the time (Unix seconds) before which everything was made up
+_REMOVED = "examples-removed"
+
+
+class Showcase:
+    """Showcase of the demo in ``home``, whose folder ``deploy`` has its files.
+
+    ``past``: with a made up past, where no earlier start wrote or removed one.
+    """
+
+    def __init__(self, home: Home, deploy: Path, say: Progress, *, past: bool) -> None:
+        self._home, self._deploy, self._say = home, deploy / "demo/showcase", say
+        self._mark = home.demo / _MARK
+        new = past and not (home.demo / "hub/portal.sqlite").exists()
+        self._wanted = new and not (home.demo / _REMOVED).exists()
+        self._frameworks: FrameworkThread | None = None
+        if self._wanted:
+            self._mark.write_text(f"{time.time():.0f}")
+
+    def lay(self) -> dict[str, Any]:
+        """Lay the notebook that sessions begin with, and return values for the Hub's configuration:
+        ``welcome_notebook``, its path; ``examples_before``, the time before which all records are
+        made up (Unix seconds; None: there are none)."""
+        notebook = self._home.data / "README.ipynb"
+        shutil.copyfile(self._deploy / "README.ipynb", notebook)
+        notebook.chmod(0o444)
+        return {
+            "welcome_notebook": str(notebook),
+            "examples_before": float(self._mark.read_text()) if self._mark.exists() else None,
+        }
+
+    def write_past(self, hub: DemoHub) -> None:
+        """Write the past, after the course has been made. A failure is told in a sentence."""
+        if not self._wanted:
+            return
+        done = hub.hub.once(_command("add", hub.place, float(self._mark.read_text())))
+        if done.returncode:
+            self._say(f"examples: {done.stdout}{done.stderr}".strip())
+            self._mark.unlink()
+
+    def begin(self, apptainer: Path, service: ServiceApi) -> None:
+        """Make the missing environments in the background."""
+        self._frameworks = FrameworkThread(
+            self._deploy,
+            self._home.cache,
+            apptainer,
+            service,
+            self._home.demo / "frameworks.json",
+            self._say,
+        )
+        self._frameworks.start()
+
+    def end(self) -> None:
+        """Begin nothing new."""
+        if self._frameworks is not None:
+            self._frameworks.end()
+
+
+def remove_past(running: Running) -> bool:
+    """Delete the made up records of a running demo; return False if there are none.
+
+    Raises NotFound if the demo does not run, PortalError if its database cannot be written.
+    """
+    mark = running.home.demo / _MARK
+    state = running.state
+    if state is None:
+        raise NotFound(f"No demo is running in {running.home.root}. Start it: make run")
+    if not mark.exists():
+        return False
+    checkout = Path(__file__).resolve().parents[3]
+    running.run(
+        _command("remove", Path(state["hub_directory"]), float(mark.read_text())),
+        user="portal" if state["form"] == "people" else None,
+        env={"PYTHONPATH": str(checkout)} if (checkout / "pyproject.toml").exists() else None,
+    )
+    mark.unlink()
+    (running.home.demo / _REMOVED).touch()
+    return True
+
+
+def _command(action: str, hub: Path, at: float) -> list[str]:
+    """Return the command that adds or removes the past, for the account of the Hub in ``hub``."""
+    database = f"sqlite:///{hub / 'portal.sqlite'}"
+    return [sys.executable, "-m", "portal.demo.showcase", action, database, str(at)]

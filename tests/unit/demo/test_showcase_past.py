@@ -1,0 +1,134 @@
+"""The past that a demo begins with: what is in it, how it is labelled, and that it goes away."""
+
+from __future__ import annotations
+
+import datetime
+import time
+
+import pytest
+
+from portal.demo.course import NAME
+from portal.demo.showcase.__main__ import add, remove
+from portal.demo.showcase.past import BY, EXAMPLES, HOURS, PREFIX, past
+from portal.errors import NotFound
+from portal.models.cluster.history import ClusterSample
+from portal.models.course.course import Course, CourseMember, KeptCourse, Role
+from portal.models.course.start import OVER, SeatState
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.usage import JobUsage
+from portal.store import Store
+
+NOW = time.time()
+STUDENTS = [f"student{number:02}" for number in range(1, 31)]
+MADE = past(NOW, NAME, "dl101", STUDENTS, NOW - 86400)
+
+
+async def site(store: Store, *, begins_ago: int = 8) -> None:
+    today = datetime.date.today()
+    course = Course.model_validate(
+        {
+            "name": NAME,
+            "title": "Deep Learning 101",
+            "environment": "jupyterlab",
+            "account": "dl101",
+            "timezone": "Europe/Berlin",
+            "begins": today - datetime.timedelta(days=begins_ago),
+            "ends": today + datetime.timedelta(days=90),
+            "weekly": [{"day": day, "begins": "10:00", "minutes": 90} for day in (1, 3)],
+        }
+    )
+    kept = KeptCourse(course=course, created_by="barbara", created_at=1.0, changed_at=1.0)
+    members = [
+        CourseMember(
+            course=NAME,
+            person=name,
+            role=Role.STUDENT,
+            source="list",
+            added_by="barbara",
+            added_at=1.0,
+        )
+        for name in STUDENTS
+    ]
+    await store.courses.add(kept, members)
+
+
+def test_every_session_has_ended_and_says_that_it_is_an_example() -> None:
+    for session in MADE.sessions:
+        assert session.id == session.job_id and session.job_id.startswith(PREFIX)
+        assert session.account.endswith("(example)")
+        assert session.state is SessionState.ENDED
+        assert session.ending_code and (session.ending_message or session.stopped_by)
+        assert session.submitted_at < (session.ended_at or 0) < NOW
+    assert len({session.id for session in MADE.sessions}) == len(MADE.sessions)
+
+
+def test_the_endings_differ() -> None:
+    own = [session for session in MADE.sessions if not session.course]
+    assert {session.ending_code for session in own} >= {
+        *("walltime", "out_of_memory", "stopped", "node_failure", "completed", "idle"),
+        "start_failed",
+    }
+    assert {session.user for session in own} == {"ada", "barbara", "grace"}
+
+
+def test_gpu_time_is_that_of_the_sessions() -> None:
+    held: dict[str, float] = {}
+    for usage in MADE.usage:
+        assert 0 <= usage.used <= usage.measured <= usage.held
+        held[usage.job_id] = held.get(usage.job_id, 0) + usage.held
+    for number, example in enumerate(EXAMPLES, 1):
+        expected = example.gpus * example.hours * 3600
+        assert held.get(f"{PREFIX}{number}", 0) == pytest.approx(expected)
+
+
+def test_the_history_has_a_sample_a_minute_within_the_clusters_size() -> None:
+    assert len(MADE.history) == HOURS * 60
+    assert all(0 <= one.gpus_allocated <= one.gpus_total for one in MADE.history)
+    assert MADE.history[-1].at < NOW
+    assert len({one.gpus_allocated for one in MADE.history}) > 5  # a curve, no line
+
+
+def test_all_seats_of_the_meeting_are_over() -> None:
+    states = [seat.state for seat in MADE.seats]
+    assert len(states) == 30 and set(states) <= OVER
+    assert states.count(SeatState.FAILED) == 1 and states.count(SeatState.RELEASED) == 1
+    ready = {seat.person for seat in MADE.seats if seat.ready_at}
+    assert {session.user for session in MADE.sessions if session.course} == ready
+
+
+async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: Store) -> None:
+    await site(store)
+    real = SessionRecord(id="real", user="ada", submitted_at=NOW, state=SessionState.ENDED)
+    await store.sessions.save(real)
+    await store.usage.add(
+        [JobUsage(job_id="7", submitted_at=int(NOW), day="2026-11-21", user="ada", held=60)]
+    )
+    await add(store, NOW)
+    await store.history.add(ClusterSample(at=NOW + 60, gpus_total=20))
+    _, total = await store.sessions.find(limit=100)
+    assert total == len(MADE.sessions) + 1
+    (start,) = await store.starts.of_course(NAME)
+    assert (
+        start.by == BY
+        and start.ended_at is not None
+        and len(await store.starts.seats(start.id)) == 30
+    )
+    assert not await store.starts.live()
+    points = await store.history.points(NOW - 3600, NOW, 100)
+    assert sum(point.gpus_total == 20 for point in points) >= 58
+
+    await remove(store, NOW)
+    assert [session.id for session in (await store.sessions.find())[0]] == ["real"]
+    assert await store.starts.of_course(NAME) == [] and await store.starts.seats(start.id) == []
+    assert {row[0] for row in await store.usage.accounted_until()} == set()
+    rows = await store.usage.totals(by="user", period="month", start=0, end=NOW + 1)
+    assert [(row.key, row.jobs) for row in rows] == [("ada", 1)]
+    points = await store.history.points(NOW - HOURS * 3600, NOW + 120, 1000)
+    assert sum(point.gpus_total is not None for point in points) == 1
+
+
+async def test_without_a_meeting_in_the_past_nothing_is_written(store: Store) -> None:
+    await site(store, begins_ago=-1)
+    with pytest.raises(NotFound, match="no meeting"):
+        await add(store, NOW)
+    assert (await store.sessions.find())[1] == 0
