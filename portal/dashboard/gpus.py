@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 from ..models.cluster.cluster import GpuPool, Node
 from ..models.cluster.dashboard import GpuItem, JobItem
 from ..models.cluster.gpu import GpuReading, GpuState
 from .nodes import pools_by_index, unheld
 
+# Fields of an item that may be others at the next refresh, the node and the index being the same.
+_CHANGING = (
+    *("type", "state", "job_id", "user", "environment"),
+    *("utilization", "memory_used", "memory_total", "source"),
+)
+_changing = attrgetter(*_CHANGING)
 _STEP = 5.0  # percent: the utilization changes all the time, and is shown in these steps
 
 
@@ -55,34 +62,12 @@ def gpu_items(
             used = None if memory is None else int(memory)
         user = holder.user if holder else None
         environment = holder.environment if holder else None
-        if (
-            before is not None
-            and before.state is state
-            and before.job_id == job_id
-            and before.user == user
-            and before.utilization == utilization
-            and before.memory_used == used
-            and before.environment == environment
-            and before.memory_total == total
-            and before.source == source
-            and before.type == pool.type
-        ):
+        now = (pool.type, state, job_id, user, environment, utilization, used, total, source)
+        if before is not None and _changing(before) == now:
             items[key] = before
             continue
-        items[key] = GpuItem.trusted(
-            node=node.name,
-            index=index,
-            type=pool.type,
-            state=state,
-            job_id=job_id,
-            user=user,
-            environment=environment,
-            mine=False,
-            utilization=utilization,
-            memory_used=used,
-            memory_total=total,
-            source=source,
-        )
+        values = dict(zip(_CHANGING, now, strict=True))
+        items[key] = GpuItem.trusted(node=node.name, index=index, mine=False, **values)
     return items
 
 

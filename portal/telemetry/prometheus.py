@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import ssl
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
@@ -34,65 +32,33 @@ _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class Prometheus:
-    """Prometheus server at ``url``. ``token_file``, ``ca_file``: "" for none; read for each query,
-    since both are renewed while this runs. ``pause``: minimum seconds between two queries. Raises
-    ConfigurationError for an invalid ``url``.
+    """Prometheus server that ``settings`` name. Its files of a token and of certificates are read
+    for each query, since both are renewed while this runs. Raises ConfigurationError.
     """
 
     title = "Prometheus"
     simulated = False
 
-    @classmethod
-    def from_settings(cls, settings: TelemetrySettings) -> Prometheus:
-        """Return the source that ``settings`` describe. Raises ConfigurationError."""
-        return cls(
-            settings.prometheus_url,
-            exporters=[EXPORTERS[name] for name in settings.prometheus_exporters],
-            token_file=settings.prometheus_token_file,
-            ca_file=settings.prometheus_ca_file,
-            node_label=settings.prometheus_node_label,
-            index_label=settings.prometheus_index_label,
-            timeout=settings.prometheus_timeout,
-            pause=settings.interval,
-            log=settings.log,
-        )
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        exporters: Sequence[Exporter],
-        token_file: str,
-        ca_file: str,
-        node_label: str,
-        index_label: str,
-        timeout: float,
-        pause: float,
-        log: logging.Logger,
-    ) -> None:
+    def __init__(self, settings: TelemetrySettings) -> None:
+        url = settings.prometheus_url
         if not _is_address(url):
             raise ConfigurationError(
                 "c.Telemetry.prometheus_url must be the address of Prometheus, such as "
                 "'http://prometheus.example.org:9090'."
             )
-        for label in (node_label, index_label):
+        for label in (settings.prometheus_node_label, settings.prometheus_index_label):
             if not _LABEL.fullmatch(label):
                 raise ConfigurationError(
                     f"{label!r} in c.Telemetry.prometheus_node_label or prometheus_index_label "
                     "is not a label name."
                 )
-        if not exporters:
+        if not settings.prometheus_exporters:
             raise ConfigurationError("c.Telemetry.prometheus_exporters names no exporter.")
-        self.pause = pause
-        self._exporters = exporters
+        self.pause = settings.interval
+        self._settings = settings
+        self._exporters = [EXPORTERS[name] for name in settings.prometheus_exporters]
         self._query = url.rstrip("/") + "/api/v1/query"
         self._tls = url.startswith("https:")
-        self._token_file = token_file
-        self._ca_file = ca_file
-        self._node_label = node_label
-        self._index_label = index_label
-        self._timeout = timeout
-        self._log = log
 
     async def readings(self, snapshot: ClusterSnapshot, max_age: int) -> dict[Gpu, GpuReading]:
         """Return a reading per GPU of ``snapshot``, from samples of the last ``max_age`` seconds.
@@ -119,7 +85,11 @@ class Prometheus:
 
     def _labels(self, exporter: Exporter) -> tuple[str, str]:
         """Return the labels of node and index."""
-        return exporter.node_label or self._node_label, exporter.index_label or self._index_label
+        site = self._settings
+        return (
+            exporter.node_label or site.prometheus_node_label,
+            exporter.index_label or site.prometheus_index_label,
+        )
 
     async def _read(
         self, exporter: Exporter, answer: bytes, snapshot: ClusterSnapshot, max_age: int
@@ -145,14 +115,15 @@ class Prometheus:
         """Return the request's headers, and the TLS context that verifies the server."""
         try:
             headers = {}
-            if self._token_file:
-                token = Path(self._token_file).read_text().strip()
+            if file := self._settings.prometheus_token_file:
+                token = Path(file).read_text().strip()
                 if not token or not token.isprintable() or not token.isascii():
-                    raise ValueError(f"{self._token_file} holds no token")
+                    raise ValueError(f"{file} holds no token")
                 headers["Authorization"] = f"Bearer {token}"
-            tls = ssl.create_default_context(cafile=self._ca_file or None) if self._tls else None
+            authorities = self._settings.prometheus_ca_file or None
+            tls = ssl.create_default_context(cafile=authorities) if self._tls else None
         except (OSError, ValueError) as error:
-            self._log.error("Telemetry's token or CA file cannot be read: %s", error)
+            self._settings.log.error("Telemetry's token or CA file cannot be read: %s", error)
             raise Unavailable(
                 "Prometheus cannot be queried: its token file or CA file cannot be read."
             ) from None
@@ -165,13 +136,14 @@ class Prometheus:
         headers: dict[str, str],
         tls: ssl.SSLContext | None,
     ) -> bytes:
+        timeout = self._settings.prometheus_timeout
         request = HTTPRequest(
             self._query,
             method="POST",  # as Prometheus advises for long queries
             headers={**headers, "Content-Type": "application/x-www-form-urlencoded"},
-            body=urlencode({"query": query, "timeout": f"{self._timeout:g}s"}),
-            connect_timeout=self._timeout,
-            request_timeout=self._timeout,
+            body=urlencode({"query": query, "timeout": f"{timeout:g}s"}),
+            connect_timeout=timeout,
+            request_timeout=timeout,
             follow_redirects=False,  # the token goes nowhere else
             decompress_response=False,  # the server is near; unpacking would block the event loop
             ssl_options=tls,
@@ -179,9 +151,7 @@ class Prometheus:
         try:
             return (await client.fetch(request)).body
         except HTTPTimeoutError:
-            raise Unavailable(
-                f"Prometheus has not answered within {self._timeout:g} seconds."
-            ) from None
+            raise Unavailable(f"Prometheus has not answered within {timeout:g} seconds.") from None
         except HTTPStreamClosedError:
             raise Unavailable("Prometheus's answer was cut off.") from None
         except HTTPClientError as error:

@@ -18,6 +18,6 @@ from .source import TelemetrySource
 # ConfigurationError for invalid settings.
 SOURCES: dict[str, Callable[[TelemetrySettings], TelemetrySource]] = {
     "none": NoSource,
-    "prometheus": Prometheus.from_settings,
+    "prometheus": Prometheus,
     "simulated": Simulated,
 }

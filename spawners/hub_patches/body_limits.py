@@ -12,7 +12,7 @@ from jupyterhub.handlers.login import LoginHandler
 from jupyterhub.handlers.pages import SpawnHandler
 from tornado.web import HTTPError
 
-from .patch import Patch
+from .patch import Patch, wrap_once
 
 # Maximum characters of a body's fields, as of the columns (jupyterhub/orm.py).
 LENGTHS = {
@@ -44,22 +44,21 @@ def check(body: Any) -> None:
                 )
 
 
-def apply() -> None:
-    """Set each handler's limit, and check the bodies that are read."""
-    for handler, most in BODIES.items():
-        handler.max_body = most  # type: ignore[attr-defined]
-    if hasattr(APIHandler.get_json_body, "bounded"):
-        return
-    read = APIHandler.get_json_body
-
+def _bounded(read: Any) -> Any:
     @wraps(read)
     def get_json_body(self: Any) -> Any:
         body = read(self)
         check(body)
         return body
 
-    get_json_body.bounded = True  # type: ignore[attr-defined]
-    APIHandler.get_json_body = get_json_body
+    return get_json_body
+
+
+def apply() -> None:
+    """Set each handler's limit, and check the bodies that are read."""
+    for handler, most in BODIES.items():
+        handler.max_body = most  # type: ignore[attr-defined]
+    wrap_once(APIHandler, "get_json_body", _bounded, mark="bounded")
 
 
 PATCH = Patch(

@@ -10,7 +10,7 @@ from jupyterhub.handlers.base import UserUrlHandler
 from jupyterhub.user import User
 
 from ..web.hosts import address, origin
-from .patch import Patch
+from .patch import Patch, wrap_once
 
 
 def _told(of_user: Any) -> Any:
@@ -18,7 +18,6 @@ def _told(of_user: Any) -> Any:
     def server_url(self: User, server_name: str = "") -> str:
         return address(self, server_name) or str(of_user(self, server_name))
 
-    server_url.of_courses = True  # type: ignore[attr-defined]
     return server_url
 
 
@@ -34,10 +33,8 @@ def _sent(of_handler: Any) -> Any:
 
 def apply() -> None:
     """Patch the results for courses' servers, and no others."""
-    if hasattr(User.server_url, "of_courses"):
-        return
-    User.server_url = _told(User.server_url)
-    UserUrlHandler._redirect_to_user_server = _sent(UserUrlHandler._redirect_to_user_server)
+    wrap_once(User, "server_url", _told, mark="of_courses")
+    wrap_once(UserUrlHandler, "_redirect_to_user_server", _sent, mark="of_courses")
 
 
 PATCH = Patch(

@@ -14,7 +14,7 @@ from typing import Any
 from jupyterhub.oauth.provider import JupyterHubOAuthServer
 from jupyterhub.utils import hash_token
 
-from .patch import Patch, wrap_once
+from .patch import method_patch
 
 _SESSIONS = "jupyterhub-user-"  # Spawner.oauth_client_id; others' secrets may be a person's choice
 
@@ -34,18 +34,15 @@ def _hashed_once(add_client: Any) -> Any:
     return add
 
 
-def apply() -> None:
-    """Make the Hub hash the secrets of sessions once."""
-    wrap_once(JupyterHubOAuthServer, "add_client", _hashed_once, mark="hashed_once")
-
-
-PATCH = Patch(
+PATCH = method_patch(
+    JupyterHubOAuthServer,
+    "add_client",
+    _hashed_once,
+    mark="hashed_once",
     name="oauth-secret",
-    changes=("jupyterhub.oauth.provider:JupyterHubOAuthServer.add_client",),
     why="The slow hash takes 1.4 ms of the event loop (4 ms on a slower machine) for each launch "
     "and each login to a session, a twentieth of what a launch costs it; hashed once, it takes 3 "
     "microseconds.",
     upstream="https://github.com/jupyterhub/jupyterhub/pull/1258 (the same, for tokens)",
     until="JupyterHub takes generated secrets of OAuth clients for what they are.",
-    apply=apply,
 )

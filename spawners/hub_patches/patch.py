@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 
@@ -32,6 +33,14 @@ def wrap_once(owner: type, method: str, wrap: Callable[[Any], Any], mark: str) -
         wrapped = wrap(plain)
         setattr(wrapped, mark, True)
         setattr(owner, method, wrapped)
+
+
+def method_patch(
+    owner: type, method: str, wrap: Callable[[Any], Any], mark: str, **reasons: str
+) -> Patch:
+    """Return the patch that wraps a method (``wrap_once``); ``reasons`` are Patch's fields."""
+    place = f"{owner.__module__}:{owner.__qualname__}.{method}"
+    return Patch(changes=(place,), apply=partial(wrap_once, owner, method, wrap, mark), **reasons)
 
 
 def replace_handlers(tables: Iterable[list[Any]], instead: Mapping[type, type]) -> None:

@@ -13,7 +13,7 @@ from jupyterhub.user import User
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
-from .patch import Patch, wrap_once
+from .patch import method_patch
 
 
 class Steps:
@@ -75,18 +75,15 @@ def _in_steps(spawn: Any) -> Any:
     return in_steps
 
 
-def apply() -> None:
-    """Make launches commit in that way. Call it before ``spawn_queue``'s."""
-    wrap_once(User, "spawn", _in_steps, mark="in_steps")
-
-
-PATCH = Patch(
+PATCH = method_patch(
+    User,
+    "spawn",
+    _in_steps,
+    mark="in_steps",
     name="spawn-commits",
-    changes=("jupyterhub.user:User.spawn",),
     why="Ten commits and their flushes were a quarter of what a launch cost the event loop; "
     "those between two of its pauses are merged. Without it, a class of 200 took the Hub "
     "7.7 instead of 6.7 s of CPU, and all were ready after 8.8 instead of 7.7 s.",
     upstream="none",
     until="JupyterHub commits a launch once between two of its pauses.",
-    apply=apply,
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 from jupyterhub.user import User
 
-from .patch import Patch, wrap_once
+from .patch import method_patch
 
 
 class Turns:
@@ -42,14 +42,12 @@ def _in_turn(spawn: Any) -> Any:
     return in_turn
 
 
-def apply() -> None:
-    """Make launches wait for their turn."""
-    wrap_once(User, "spawn", _in_turn, mark="in_turn")
-
-
-PATCH = Patch(
+PATCH = method_patch(
+    User,
+    "spawn",
+    _in_turn,
+    mark="in_turn",
     name="spawn-queue",
-    changes=("jupyterhub.user:User.spawn",),
     why="Launches that came together held the event loop for 10 to 20 ms each at a time, for "
     "seconds in a class; and a wait in the middle of a launch lost one server in fifty. "
     "While 100 people launch at the same moment, others wait for 0.4 s for a page, "
@@ -57,5 +55,4 @@ PATCH = Patch(
     "portal starts, a few sessions at a time.",
     upstream="none",
     until="JupyterHub lets other requests run between the launches that came at the same moment.",
-    apply=apply,
 )

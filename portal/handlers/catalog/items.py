@@ -198,8 +198,7 @@ class Shown:
 
 def version_item(version: EnvironmentVersion, published: int | None) -> VersionItem:
     """Return a version as lists show it; ``published`` is the number that people see."""
-    values = version.model_dump(include=set(VersionItem.model_fields) - {"published"})
-    return VersionItem(**values, published=version.number == published)
+    return VersionItem.like(version, published=version.number == published)
 
 
 def facts_of(verdicts: Mapping[str, Verdict]) -> Facts:

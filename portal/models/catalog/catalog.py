@@ -33,7 +33,22 @@ def _as_said(values: dict[str, Any], environment: Environment) -> dict[str, Any]
     return {**values, "default": default}
 
 
-class EnvironmentVersion(Frozen):
+class VersionFacts(Frozen):
+    """Facts of a version, without its content."""
+
+    number: int
+    state: EnvironmentState
+    author: str
+    at: float
+    origin: Origin
+    comment: str = ""
+    message: str = ""  # why it failed
+    base: int | None = None
+    build_id: int | None = None
+    published_at: float | None = None
+
+
+class EnvironmentVersion(VersionFacts):
     """Version of an environment. Numbers count from 1 for each name.
 
     ``file_hash``: hash of the file's bytes, if the version is published or came from a file.
@@ -42,21 +57,11 @@ class EnvironmentVersion(Frozen):
 
     id: int
     name: str
-    number: int
-    state: EnvironmentState
     # No annotations: then the schema stays that of Environment.
     environment: Annotated[
         Environment, WrapSerializer(lambda value, given: _as_said(given(value), value))
     ]
-    author: str
-    at: float
-    origin: Origin
-    comment: str = ""
-    message: str = ""  # why it failed
-    base: int | None = None
-    build_id: int | None = None
     file_hash: str = ""
-    published_at: float | None = None
 
 
 class WorkRecord(Frozen):
@@ -169,16 +174,12 @@ class Measurement(MeasurementReport):
     at: float
 
 
-class Measured(Frozen):
+class Measured(MeasurementReport):
     """Summary of the runs on one type and number of GPUs, in one precision. ``images_per_second``
     is the median of the ``runs``; ``at``: time of the newest one, Unix seconds."""
 
-    benchmark: str
     gpu_type: str  # "": on CPUs
-    gpus: int
-    precision: str
     simulated: bool
-    images_per_second: float
     best: float
     runs: int
     at: float

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import Frozen
 from ..session.resources import Duration, Memory, Resources
-from .catalog import Measured, Origin
+from .catalog import Measured, VersionFacts
 from .environment import EnvironmentState, Kernel, Kind, Server
 from .image_job import KernelResult, WorkState
 
@@ -20,19 +20,9 @@ class Limits(Frozen):
     time: Duration | None
 
 
-class VersionItem(Frozen):
+class VersionItem(VersionFacts):
     """Version in a list. ``published``: it is the one that users see now."""
 
-    number: int
-    state: EnvironmentState
-    author: str
-    at: float
-    origin: Origin
-    comment: str = ""
-    message: str = ""
-    base: int | None = None
-    build_id: int | None = None
-    published_at: float | None = None
     published: bool = False
 
 

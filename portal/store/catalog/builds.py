@@ -7,10 +7,10 @@ from sqlalchemy import Double, Index, select
 from portal.models.catalog.catalog import Build
 from portal.models.catalog.image_job import WorkState
 
-from ..engine.columns import NAME, TEXT, Json, filled, numbered_table, optional
+from ..engine.columns import NAME, TEXT, Json, filled, numbered, optional
 from .image_work import WorkTable, work_columns
 
-builds = numbered_table(
+builds = numbered(
     "image_builds",
     *filled(NAME, "key", index=True),
     *filled(TEXT, "source"),

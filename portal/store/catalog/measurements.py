@@ -8,10 +8,10 @@ from sqlalchemy import Connection, Double, Row, delete, func, select
 
 from portal.models.catalog.catalog import Measurement
 
-from ..engine.columns import COUNT, NAME, TIME, filled, numbered_table, optional
+from ..engine.columns import COUNT, NAME, TIME, filled, numbered, optional
 from ..engine.rows import ModelTable
 
-measurements = numbered_table(
+measurements = numbered(
     "measurements",
     *filled(NAME, "environment", index=True),
     *optional(COUNT, "version"),

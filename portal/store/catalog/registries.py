@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Row, Table, delete, select
+from sqlalchemy import Row, delete, select
 
 from portal.models.catalog.catalog import KeptRegistry, Registry
 
-from ..engine.columns import COUNT, NAME, TEXT, TIME, filled, keys, metadata
+from ..engine.columns import COUNT, NAME, TEXT, TIME, filled, keyed, keys
 from ..engine.rows import StoreTable
 
-registries = Table(
+registries = keyed(
     "registries",
-    metadata,
     *keys(NAME, "host"),
     *filled(NAME, "username", "mirror", "author"),
     *filled(TEXT, "secret", "password_file", "ca_file"),

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Table, delete, func, select
+from sqlalchemy import Connection, delete, func, select
 
 from portal.models.catalog.catalog import EnvironmentRequest, EnvironmentRequestDraft, RequestState
 
-from ..engine.columns import NAME, TEXT, TIME, filled, keys, metadata, numbered_table, optional
+from ..engine.columns import NAME, TEXT, TIME, filled, keyed, keys, numbered, optional
 from ..engine.listing import instant
 from ..engine.rows import NumberedTable, StoreTable
 
-requests = numbered_table(
+requests = numbered(
     "environment_requests",
     *filled(NAME, "person", "state", "answered_by", "environment"),
     *filled(TEXT, "source", "text", "answer"),
     *filled(TIME, "at"),
     *optional(TIME, "answered_at"),
 )
-favourites = Table(
+favourites = keyed(
     "environment_favourites",
-    metadata,
     *keys(NAME, "person", "name"),
     *filled(TIME, "at"),
 )

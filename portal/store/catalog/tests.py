@@ -6,26 +6,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Index, Row, Table, delete, select
+from sqlalchemy import Connection, Index, Row, delete, select
 
 from portal.models.catalog.catalog import EnvironmentTest, Verdict
 from portal.models.catalog.image_job import LIVE
 
-from ..engine.columns import (
-    COUNT,
-    NAME,
-    TEXT,
-    TIME,
-    Json,
-    filled,
-    keys,
-    metadata,
-    numbered_table,
-    optional,
-)
+from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, numbered, optional
 from .image_work import WorkTable, work_columns
 
-tests = numbered_table(
+tests = numbered(
     "environment_tests",
     *filled(NAME, "fingerprint", "name", index=True),
     *optional(COUNT, "number"),
@@ -33,9 +22,8 @@ tests = numbered_table(
     *work_columns(),
     Index(None, "state"),
 )
-verdicts = Table(
+verdicts = keyed(
     "environment_verdicts",
-    metadata,
     *keys(NAME, "fingerprint", "gpu_type"),
     *filled(COUNT, "passed"),
     *filled(TEXT, "message"),

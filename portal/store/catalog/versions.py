@@ -10,11 +10,11 @@ from portal.errors import NotFound
 from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import Environment, EnvironmentState
 
-from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, numbered_table, optional
+from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, numbered, optional
 from ..engine.listing import instant
 from ..engine.rows import ModelTable
 
-versions = numbered_table(
+versions = numbered(
     "environment_versions",
     *filled(NAME, "name", "state", "author", "origin", "file_hash"),
     *filled(COUNT, "number"),

@@ -13,21 +13,20 @@ from ..engine.columns import (
     TIME,
     Json,
     filled,
+    keyed,
     keys,
-    metadata,
-    numbered_table,
+    numbered,
     optional,
 )
 
 
 def _of_course(name: str, *items: SchemaItem) -> Table:
     """Return a table of numbered rows, each of a course."""
-    return numbered_table(name, *filled(NAME, "course", index=True), *items)
+    return numbered(name, *filled(NAME, "course", index=True), *items)
 
 
-courses = Table(
+courses = keyed(
     "courses",
-    metadata,
     *keys(NAME, "name"),
     *filled(NAME, "state", "created_by", "answered_by"),
     *filled(COUNT, "number"),
@@ -37,9 +36,8 @@ courses = Table(
     *optional(TIME, "answered_at", "archived_at"),
     *filled(TEXT, "answer"),
 )
-course_members = Table(
+course_members = keyed(
     "course_members",
-    metadata,
     *keys(NAME, "course"),
     *keys(NAME, "person", index=True),
     *filled(NAME, "role", "source", "added_by"),
@@ -53,27 +51,24 @@ course_starts = _of_course(
     *optional(TIME, "meeting_at", "release_at", "ended_at"),
     *filled(TEXT, "message"),
 )
-course_seats = Table(
+course_seats = keyed(
     "course_seats",
-    metadata,
     *keys(ROW, "start_id"),
     *keys(NAME, "person"),
     *filled(NAME, "state"),
     *filled(TEXT, "message"),
     *optional(TIME, "asked_at", "ready_at", "ended_at"),
 )
-course_reservations = Table(
+course_reservations = keyed(
     "course_reservations",
-    metadata,
     *keys(NAME, "name"),
     *filled(NAME, "course", index=True),
     *filled(NAME, "state"),
     *filled(TIME, "meeting_at", "at"),
     *filled(TEXT, "message", "spec"),
 )
-course_presence = Table(
+course_presence = keyed(
     "course_presence",
-    metadata,
     *keys(NAME, "course", "person"),
     *filled(NAME, "session_id", "handout"),
     *filled(TIME, "seen_at"),
@@ -87,7 +82,7 @@ course_messages = _of_course(
     *filled(NAME, "by"),
     *filled(TIME, "at", "ends_at"),
 )
-course_help = numbered_table(
+course_help = numbered(
     "course_help",
     *filled(NAME, "course", "student", "server", "session_id", "helper", "ended_by"),
     *filled(NAME, "state", index=True),
@@ -103,9 +98,8 @@ course_collects = _of_course(
     *filled(TIME, "at"),
     *optional(TIME, "closed_at"),
 )
-course_collected = Table(
+course_collected = keyed(
     "course_collected",
-    metadata,
     *keys(ROW, "collect_id"),
     *keys(NAME, "person"),
     *filled(TIME, "at"),

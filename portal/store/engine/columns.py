@@ -89,7 +89,12 @@ LARGEST_ID = 2**63 - 1  # both databases refuse larger numbers
 Kind = TypeEngine[Any] | type[TypeEngine[Any]]
 
 
-def numbered_table(name: str, *items: SchemaItem) -> Table:
+def keyed(name: str, *items: SchemaItem) -> Table:
+    """Return a table of the portal; its primary key is among ``items``."""
+    return Table(name, metadata, *items)
+
+
+def numbered(name: str, *items: SchemaItem) -> Table:
     """Return a table whose rows have a number, "id", beside ``items``. The database assigns it;
     that of a deleted row is not used again."""
     number = Column("id", ROW, primary_key=True)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import Index, Table, delete, select
+from sqlalchemy import Index, delete, select
 
-from ..engine.columns import NAME, TIME, filled, keys, metadata, optional
+from ..engine.columns import NAME, TIME, filled, keyed, keys, optional
 from ..engine.listing import instant, moment
 from ..engine.rows import StoreTable
 from .sessions import sessions
 
-estimates = Table(
+estimates = keyed(
     "start_estimates",
-    metadata,
     *keys(NAME, "session_id"),
     *filled(TIME, "made_at"),
     *optional(TIME, "expected_at"),  # None: nobody could say

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Table
-
-from ..engine.columns import COUNT, NAME, TEXT, TIME, filled, keys, metadata
+from ..engine.columns import COUNT, NAME, TEXT, TIME, filled, keyed, keys
 from ..engine.listing import instant
 from ..engine.rows import StoreTable
 
-wishes = Table(
+wishes = keyed(
     "notice_wishes",
-    metadata,
     *keys(NAME, "user"),
     *filled(COUNT, "mail"),  # 1: yes
     *filled(TIME, "at"),
 )
-notices = Table(
+notices = keyed(
     "notices",
-    metadata,
     *keys(NAME, "session_id", "kind"),
     *filled(TIME, "at"),
     *filled(TEXT, "outcome"),  # "" when it was sent, else the sentence why not

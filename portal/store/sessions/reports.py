@@ -6,17 +6,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Table, case
+from sqlalchemy import case
 
 from portal.models.session.usage import SessionReports
 
-from ..engine.columns import COUNT, NAME, TIME, filled, keys, metadata, optional
+from ..engine.columns import COUNT, NAME, TIME, filled, keyed, keys, optional
 from ..engine.listing import instant
 from ..engine.rows import StoreTable
 
-reports = Table(
+reports = keyed(
     "session_reports",
-    metadata,
     *keys(NAME, "session_id"),
     *filled(COUNT, "reports"),
     *filled(TIME, "gpu_seconds", "busy_seconds"),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Index, Table, delete, func, select
+from sqlalchemy import Index, delete, func, select
 
 from portal.models.session.session import SessionRecord, SessionState
 
-from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keys, metadata, optional
+from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
 from ..engine.listing import folded, moment, narrowed, order_by
 from ..engine.rows import ModelTable
 
-sessions = Table(
+sessions = keyed(
     "sessions",
-    metadata,
     *keys(NAME, "id"),
     *filled(NAME, "user", "server", "account", "environment", "environment_title", "course"),
     *filled(NAME, "job_id", "state", "ending_code", "stopped_by"),

@@ -6,15 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from sqlalchemy import Table
-
-from ..engine.columns import COUNT, NAME, TIME, filled, keys, metadata
+from ..engine.columns import COUNT, NAME, TIME, filled, keyed, keys
 from ..engine.listing import instant
 from ..engine.rows import StoreTable
 
-snoozes = Table(
+snoozes = keyed(
     "idle_snoozes",
-    metadata,
     *keys(NAME, "session_id"),
     *filled(TIME, "until"),
     *filled(COUNT, "times"),

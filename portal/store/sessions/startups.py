@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import Connection, Table, select, update
+from sqlalchemy import Connection, select, update
 
-from ..engine.columns import NAME, TIME, Json, filled, keys, metadata
+from ..engine.columns import NAME, TIME, Json, filled, keyed, keys
 from ..engine.listing import instant
 from ..engine.rows import StoreTable
 
-startups = Table(
+startups = keyed(
     "session_startups",
-    metadata,
     *keys(NAME, "session_id"),
     *filled(TIME, "at"),
     *filled(Json, "steps"),

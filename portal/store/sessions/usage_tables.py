@@ -16,7 +16,6 @@ from sqlalchemy import (
     Connection,
     ForeignKey,
     Index,
-    Table,
     UniqueConstraint,
     bindparam,
     delete,
@@ -28,26 +27,14 @@ from sqlalchemy import (
 from portal.errors import InvalidRequest
 from portal.models.session.usage import JobUsage
 
-from ..engine.columns import (
-    COUNT,
-    NAME,
-    ROW,
-    TIME,
-    Json,
-    filled,
-    keys,
-    metadata,
-    optional,
-    storable,
-)
+from ..engine.columns import COUNT, NAME, ROW, TIME, Json, filled, keyed, keys, optional, storable
 from ..engine.database import Database
 from ..engine.listing import instant
 
 JobKey = tuple[str, int]  # job_id, submitted_at
 
-jobs = Table(
+jobs = keyed(
     "usage_jobs",
-    metadata,
     Column("id", ROW, primary_key=True),
     *filled(NAME, "job_id", "user", "account", "environment", "course", "session_id"),
     *filled(COUNT, "submitted_at", "gpus"),
@@ -60,15 +47,13 @@ jobs = Table(
     Index(None, "user"),
     Index(None, "course"),
 )
-groups = Table(
+groups = keyed(
     "usage_groups",
-    metadata,
     Column("job", ROW, ForeignKey("usage_jobs.id"), primary_key=True),
     *keys(NAME, "name"),
 )
-days = Table(
+days = keyed(
     "usage_days",
-    metadata,
     *keys(NAME, "day"),  # "2026-11-21"
     Column("job", ROW, ForeignKey("usage_jobs.id"), primary_key=True),
     *filled(NAME, "week"),  # "2026-W47": SQLite 3.40 cannot tell it

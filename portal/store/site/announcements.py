@@ -8,11 +8,11 @@ from sqlalchemy import Connection, Row, delete, select, update
 
 from portal.models.announcement import Announcement, AnnouncementDraft
 
-from ..engine.columns import LARGEST_ID, NAME, TEXT, TIME, filled, numbered_table
+from ..engine.columns import LARGEST_ID, NAME, TEXT, TIME, filled, numbered
 from ..engine.listing import instant
 from ..engine.rows import NumberedTable
 
-announcements = numbered_table(
+announcements = numbered(
     "announcements",
     *filled(TEXT, "text"),
     *filled(NAME, "level", "author"),

@@ -7,11 +7,11 @@ from sqlalchemy import Index, select
 
 from portal.models.audit import AuditEntry, Outcome
 
-from ..engine.columns import NAME, TEXT, TIME, filled, numbered_table
+from ..engine.columns import NAME, TEXT, TIME, filled, numbered
 from ..engine.listing import folded, narrowed, order_by
 from ..engine.rows import ModelTable
 
-audit = numbered_table(
+audit = numbered(
     "audit",
     *filled(TIME, "at"),
     *filled(NAME, "actor", "action", "target", "owner", "outcome", "address"),

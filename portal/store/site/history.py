@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, select
+from sqlalchemy import Connection, delete, func, select
 
 from portal.models.cluster.history import ClusterSample, HistoryPoint
 
-from ..engine.columns import COUNT, filled, keys, metadata
+from ..engine.columns import COUNT, filled, keyed, keys
 from ..engine.listing import instant
 from ..engine.rows import StoreTable
 
@@ -22,9 +22,8 @@ _SUMS = (*_COUNTS, "samples", "gpus_busy", "gpus_busy_samples")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _WIDTHS = (60, 120, 300, 600, 900, 1800, _HOUR, 7200, 10800, 21600, 43200)  # then whole days
 
-history = Table(
+history = keyed(
     "history",
-    metadata,
     *keys(COUNT, "seconds", autoincrement=False),  # 60 or 3600
     *keys(COUNT, "at", autoincrement=False),  # its begin, Unix seconds
     *filled(COUNT, "samples", *_COUNTS, "gpus_busy"),
@@ -43,7 +42,7 @@ class HistoryTable(StoreTable):
         insert = self._database.insert(history)
         sums = {name: history.c[name] + insert.excluded[name] for name in _SUMS}
         statement = insert.on_conflict_do_update(index_elements=["seconds", "at"], set_=sums)
-        await self._database.run(lambda to: to.execute(statement, rows), write=True)
+        await self._write(statement, rows)
 
     async def points(self, start: float, end: float, points: int) -> list[HistoryPoint]:
         """Return means over equal stretches of time from ``start`` to ``end``, at most ``points``

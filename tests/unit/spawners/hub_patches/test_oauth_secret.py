@@ -10,7 +10,7 @@ from spawners.hub_patches import oauth_secret
 
 
 def test_a_session_s_secret_is_hashed_once_and_a_service_s_is_not(db: Session) -> None:
-    oauth_secret.apply()
+    oauth_secret.PATCH.apply()
     provider = JupyterHubOAuthServer(db, None)
     secret = "0123456789abcdef" * 2
     session = provider.add_client("jupyterhub-user-ada", secret, "http://localhost/")

@@ -25,7 +25,7 @@ def commits(db: Session) -> list[int]:
 
 
 def test_the_hub_s_launches_do() -> None:
-    spawn_commits.apply()
+    spawn_commits.PATCH.apply()
     assert hasattr(User.spawn, "in_steps")
 
 

@@ -37,7 +37,7 @@ async def test_a_launch_begins_in_its_turn_and_gets_what_it_was_given() -> None:
 def test_the_hub_s_launches_have_turns_and_stop_nowhere_before_their_first_commit() -> None:
     """What is in the session of the database and not committed goes away with whatever request
     ends meanwhile. JupyterHub asks for the token's scopes there, and awaits an awaitable."""
-    spawn_queue.apply()
+    spawn_queue.PATCH.apply()
     assert hasattr(User.spawn, "in_turn")
     spawner: Any = SimpleNamespace(**{"_trait_values": {}})
     scopes = slurm.PortalSpawner._server_token_scopes_default(spawner)
