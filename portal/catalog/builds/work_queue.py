@@ -23,7 +23,7 @@ _Row = TypeVar("_Row", Build, EnvironmentTest)
 
 
 class WorkQueue(ABC, Generic[_Row]):
-    """Queue of one build_scheduler, under the scheduler's settings, with its rows in ``table``.
+    """Queue of one scheduler, under the scheduler's settings, with its rows in ``table``.
 
     ``work`` is the kind of its jobs; ``shown`` are the fields of a row that follow its job.
     """
