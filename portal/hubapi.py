@@ -29,6 +29,7 @@ from .errors import (
     Unavailable,
 )
 from .models.session.stop_reason import REASON_HEADER, StopReason
+from .setting import setting
 
 FOR_HEADER = "X-Portal-For"
 PROMPT_HEADER = "X-Portal-Prompt"
@@ -55,23 +56,25 @@ class HubApi(LoggingConfigurable):
     """Client of the Hub with the service's token (JUPYTERHUB_API_TOKEN), with the rights of
     the role in deploy/jupyterhub_config.d/30-roles.py."""
 
-    api_url = Unicode(
-        help="Address of the Hub's API. Default: JUPYTERHUB_API_URL, which the Hub sets. "
-        'Example: c.HubApi.api_url = "http://127.0.0.1:8081/hub/api"'
-    ).tag(config=True)
+    api_url = setting(
+        Unicode(),
+        "Address of the Hub's API. Default: JUPYTERHUB_API_URL, which the Hub sets.",
+        'c.HubApi.api_url = "http://127.0.0.1:8081/hub/api"',
+    )
 
-    api_token = Unicode(
-        help="The service's token. Default: JUPYTERHUB_API_TOKEN, which the Hub sets; another "
-        "value is for tests. "
-        'Example: c.HubApi.api_token = os.environ["TOKEN"]'
-    ).tag(config=True)
+    api_token = setting(
+        Unicode(),
+        """The service's token. Default: JUPYTERHUB_API_TOKEN, which the Hub sets; another value is
+        for tests.""",
+        'c.HubApi.api_token = os.environ["TOKEN"]',
+    )
 
-    timeout = Float(
-        30.0,
-        help="Seconds to wait for the Hub. It answers a stop request after 10 s "
-        "(slow_stop_timeout) even if the stop takes longer. "
-        "Example: c.HubApi.timeout = 60",
-    ).tag(config=True)
+    timeout = setting(
+        Float(30.0),
+        """Seconds to wait for the Hub. It answers a stop request after 10 s (slow_stop_timeout)
+        even if the stop takes longer.""",
+        "c.HubApi.timeout = 60",
+    )
 
     @default("api_url")
     def _default_api_url(self) -> str:

@@ -40,6 +40,7 @@ from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.services.services import Parts
 from portal.sessions.idle_gpus import IdleGpus
+from portal.setting import setting
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.control.control import ClusterControl
 from portal.store import Store
@@ -90,51 +91,30 @@ class PortalService(Application):
     raise_config_file_errors = True
     _log_formatter_cls = OneLineFormatter
 
-    config_file = Unicode(
-        "",
-        help="""
-        Configuration file, the same as the Hub's. Sections of other classes are ignored.
+    config_file = setting(
+        Unicode(""),
+        "Configuration file, the same as the Hub's. Sections of other classes are ignored.",
+        "portal service --config=/etc/data-scientist-portal/jupyterhub_config.py",
+    )
 
-        Example::
+    token_age = setting(
+        Integer(30, min=1),  # HubAuth reads 0 as "for ever"
+        """Seconds for which the Hub's answer about a token is cached, and so the time for which a
+        revoked token or former group still works here.""",
+        "c.PortalService.token_age = 10",
+    )
 
-            portal service --config=/etc/data-scientist-portal/jupyterhub_config.py
-        """,
-    ).tag(config=True)
+    max_body = setting(
+        Integer(1024 * 1024),
+        "Maximum size of a request body, in bytes.",
+        "c.PortalService.max_body = 65536",
+    )
 
-    token_age = Integer(
-        30,
-        min=1,  # HubAuth reads 0 as "for ever"
-        help="""
-        Seconds for which the Hub's answer about a token is cached, and so the time for which a
-        revoked token or former group still works here.
-
-        Example::
-
-            c.PortalService.token_age = 10
-        """,
-    ).tag(config=True)
-
-    max_body = Integer(
-        1024 * 1024,
-        help="""
-        Maximum size of a request body, in bytes.
-
-        Example::
-
-            c.PortalService.max_body = 65536
-        """,
-    ).tag(config=True)
-
-    bind_patience = Float(
-        10.0,
-        help="""
-        Seconds to wait for the port while the service of a killed Hub ends.
-
-        Example::
-
-            c.PortalService.bind_patience = 30
-        """,
-    ).tag(config=True)
+    bind_patience = setting(
+        Float(10.0),
+        "Seconds to wait for the port while the service of a killed Hub ends.",
+        "c.PortalService.bind_patience = 30",
+    )
 
     @default("log_level")
     def _default_log_level(self) -> int:

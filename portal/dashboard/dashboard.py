@@ -19,6 +19,7 @@ from ..models.cluster.cluster import ClusterSnapshot
 from ..models.cluster.dashboard import Changes, GpuItem, JobItem
 from ..models.person import Person
 from ..sessions.meter import UsageMeter
+from ..setting import setting
 from ..slurm import Cluster
 from ..store import Store
 from ..telemetry import Telemetry
@@ -41,52 +42,29 @@ class Dashboard(LoggingConfigurable):
     telemetry = Instance(Telemetry, help="Readings of the GPUs.")
     store = Instance(Store, allow_none=True, help="The database; None: nothing is stored.")
 
-    refresh_interval = Float(
-        5.0,
-        min=1.0,
-        help="""
-        Seconds between queries of the cluster. Each costs Slurm four requests, whatever the number
-        of viewers; Cluster.rpcs_per_second must allow them.
+    refresh_interval = setting(
+        Float(5.0, min=1.0),
+        """Seconds between queries of the cluster. Each costs Slurm four requests, whatever the
+        number of viewers; Cluster.rpcs_per_second must allow them.""",
+        "c.Dashboard.refresh_interval = 10",
+    )
 
-        Example::
+    max_streams = setting(
+        Integer(1000),
+        """Maximum number of live pages (event streams) of all users. Further pages reload at
+        intervals instead.""",
+        "c.Dashboard.max_streams = 300",
+    )
 
-            c.Dashboard.refresh_interval = 10
-        """,
-    ).tag(config=True)
+    max_streams_each = setting(
+        Integer(8), "Maximum number of live pages of one user.", "c.Dashboard.max_streams_each = 4"
+    )
 
-    max_streams = Integer(
-        1000,
-        help="""
-        Maximum number of live pages (event streams) of all users. Further pages reload at intervals
-        instead.
-
-        Example::
-
-            c.Dashboard.max_streams = 300
-        """,
-    ).tag(config=True)
-
-    max_streams_each = Integer(
-        8,
-        help="""
-        Maximum number of live pages of one user.
-
-        Example::
-
-            c.Dashboard.max_streams_each = 4
-        """,
-    ).tag(config=True)
-
-    heartbeat = Float(
-        15.0,
-        help="""
-        Seconds without an event after which a comment keeps the connection alive.
-
-        Example::
-
-            c.Dashboard.heartbeat = 30
-        """,
-    ).tag(config=True)
+    heartbeat = setting(
+        Float(15.0),
+        "Seconds without an event after which a comment keeps the connection alive.",
+        "c.Dashboard.heartbeat = 30",
+    )
 
     view: ClusterView | None = None
     error: str = ""  # why there is no view, or why it is old

@@ -12,6 +12,7 @@ from traitlets import Bool, Enum, Float, Integer, List, Unicode, default
 from traitlets import Set as SetTrait
 
 from ..errors import ConfigurationError
+from ..setting import setting
 from .groups import Groups
 from .login import PortalLogin
 from .people import USERNAME, People
@@ -21,231 +22,209 @@ from .servers import Servers
 class DirectorySettings(PortalLogin):
     """Settings of ``LDAPAuthenticator``, configured as ``c.LDAPAuthenticator.…``."""
 
-    servers = List(
+    servers = setting(
+        List(Unicode()),
+        """LDAP servers with the same tree, tried in this order until one answers. `ldap://` uses
+        StartTLS before anything else is sent; `ldaps://` uses TLS from the start.""",
+        'c.LDAPAuthenticator.servers = ["ldaps://ldap1.example.org", "ldap://ldap2.example.org:389"]',
+    )
+
+    ca_file = setting(
         Unicode(),
-        help="""
-        LDAP servers with the same tree, tried in this order until one answers. `ldap://` uses
-        StartTLS before anything else is sent; `ldaps://` uses TLS from the start.
+        """File of the certificate authorities that the LDAP servers' certificates are checked
+        against. Empty: those of the operating system.""",
+        'c.LDAPAuthenticator.ca_file = "/etc/ssl/certs/example-org-ca.pem"',
+    )
 
-        Example: `["ldaps://ldap1.example.org", "ldap://ldap2.example.org:389"]`
-        """,
-    ).tag(config=True)
+    verify_certificates = setting(
+        Bool(True),
+        """Verify the servers' certificates. If off, anyone who can impersonate a server can read
+        every password, and the Hub starts only if `insecure_allow_unverified_servers = True` is
+        also set.""",
+        "c.LDAPAuthenticator.verify_certificates = False",
+    )
 
-    ca_file = Unicode(
-        help="""
-        File of the certificate authorities that the LDAP servers' certificates are checked against.
-        Empty: those of the operating system.
+    insecure_allow_unverified_servers = setting(
+        Bool(False),
+        "Confirm `verify_certificates = False`.",
+        "c.LDAPAuthenticator.insecure_allow_unverified_servers = True",
+    )
 
-        Example: `"/etc/ssl/certs/example-org-ca.pem"`
-        """
-    ).tag(config=True)
+    use_tls = setting(
+        Bool(True),
+        """Use TLS. If off, `ldap://` servers receive names and passwords in clear text, and the Hub
+        starts only if `insecure_allow_clear_text_passwords = True` is also set.""",
+        "c.LDAPAuthenticator.use_tls = False",
+    )
 
-    verify_certificates = Bool(
-        True,
-        help="""
-        Verify the servers' certificates. If off, anyone who can impersonate a server can read every
-        password, and the Hub starts only if `insecure_allow_unverified_servers = True` is also set.
-        """,
-    ).tag(config=True)
+    insecure_allow_clear_text_passwords = setting(
+        Bool(False),
+        "Confirm `use_tls = False`.",
+        "c.LDAPAuthenticator.insecure_allow_clear_text_passwords = True",
+    )
 
-    insecure_allow_unverified_servers = Bool(
-        False, help="Confirm `verify_certificates = False`. Example: `True`"
-    ).tag(config=True)
+    connect_timeout = setting(
+        Integer(3, min=1),
+        "Seconds to wait for the connection to a server.",
+        "c.LDAPAuthenticator.connect_timeout = 2",
+    )
 
-    use_tls = Bool(
-        True,
-        help="""
-        Use TLS. If off, `ldap://` servers receive names and passwords in clear text, and the Hub
-        starts only if `insecure_allow_clear_text_passwords = True` is also set.
-        """,
-    ).tag(config=True)
+    receive_timeout = setting(
+        Integer(5, min=1),
+        "Seconds to wait for each response of a connected server.",
+        "c.LDAPAuthenticator.receive_timeout = 3",
+    )
 
-    insecure_allow_clear_text_passwords = Bool(
-        False, help="Confirm `use_tls = False`. Example: `True`"
-    ).tag(config=True)
+    login_timeout = setting(
+        Float(15.0, min=0.1),
+        """Maximum seconds for a login; after that, the login page shows "The directory does not
+        answer". Leave time for a second server: more than `connect_timeout` plus
+        `receive_timeout`.""",
+        "c.LDAPAuthenticator.login_timeout = 10",
+    )
 
-    connect_timeout = Integer(
-        3, min=1, help="Seconds to wait for the connection to a server. Example: `2`"
-    ).tag(config=True)
-
-    receive_timeout = Integer(
-        5, min=1, help="Seconds to wait for each response of a connected server. Example: `3`"
-    ).tag(config=True)
-
-    login_timeout = Float(
-        15.0,
-        min=0.1,
-        help="""
-        Maximum seconds for a login; after that, the login page shows "The directory does not
-        answer". Leave time for a second server: more than `connect_timeout` plus `receive_timeout`.
-        Example: `10`
-        """,
-    ).tag(config=True)
-
-    refresh_patience = Float(
-        0.25,
-        min=0.0,
-        help="""
-        Seconds that a page waits for a refresh of the user's groups. A slower result is used for
+    refresh_patience = setting(
+        Float(0.25, min=0.0),
+        """Seconds that a page waits for a refresh of the user's groups. A slower result is used for
         the next page. Requests that change something, and all pages of a user whom the directory
-        refused, wait up to `login_timeout`.
-        Example: `0.1`
-        """,
-    ).tag(config=True)
+        refused, wait up to `login_timeout`.""",
+        "c.LDAPAuthenticator.refresh_patience = 0.1",
+    )
 
-    threads = Integer(
-        8,
-        min=1,
-        help="Maximum number of concurrent LDAP logins, and of concurrent refreshes. Example: `16`",
-    ).tag(config=True)
+    threads = setting(
+        Integer(8, min=1),
+        "Maximum number of concurrent LDAP logins, and of concurrent refreshes.",
+        "c.LDAPAuthenticator.threads = 16",
+    )
 
-    lockout_threshold = Integer(
-        5,
-        min=0,
-        help="""
-        Number of wrong passwords after which the directory locks an account (`lockoutThreshold` of
-        Active Directory, `pwdMaxFailure` of OpenLDAP, `passwordMaxFailure` of 389-ds). For each
+    lockout_threshold = setting(
+        Integer(5, min=0),
+        """Number of wrong passwords after which the directory locks an account (`lockoutThreshold`
+        of Active Directory, `pwdMaxFailure` of OpenLDAP, `passwordMaxFailure` of 389-ds). For each
         user name, the portal forwards one fewer within `lockout_window`, and two fewer from unknown
         browsers, so that guessing passwords here cannot lock an account. 0: the directory locks no
-        accounts, and guesses are slowed down instead, by a delay that doubles each time.
+        accounts, and guesses are slowed down instead, by a delay that doubles each time.""",
+        "c.LDAPAuthenticator.lockout_threshold = 10",
+    )
 
-        Example: `10`
-        """,
-    ).tag(config=True)
+    lockout_window = setting(
+        Integer(900, min=1),
+        """Seconds after which the directory resets its count of wrong passwords
+        (`lockOutObservationWindow`, `pwdFailureCountInterval`, `passwordResetFailureCount`).""",
+        "c.LDAPAuthenticator.lockout_window = 1800",
+    )
 
-    lockout_window = Integer(
-        900,
-        min=1,
-        help="""
-        Seconds after which the directory resets its count of wrong passwords
-        (`lockOutObservationWindow`, `pwdFailureCountInterval`, `passwordResetFailureCount`).
-        Example: `1800`
-        """,
-    ).tag(config=True)
-
-    wrong_passwords_per_address = Integer(
-        20,
-        min=1,
-        help="""
-        Number of wrong passwords from one address within `lockout_window` before the address has to
-        wait. The delay doubles each time, up to five minutes. Each user who logs in from the
+    wrong_passwords_per_address = setting(
+        Integer(20, min=1),
+        """Number of wrong passwords from one address within `lockout_window` before the address has
+        to wait. The delay doubles each time, up to five minutes. Each user who logs in from the
         address raises the limit by one. Users who have logged in with the same browser before do
-        not wait. List proxies in front of the portal in `c.JupyterHub.trusted_downstream_ips`.
-        Example: `50`
-        """,
-    ).tag(config=True)
+        not wait. List proxies in front of the portal in `c.JupyterHub.trusted_downstream_ips`.""",
+        "c.LDAPAuthenticator.wrong_passwords_per_address = 50",
+    )
 
-    people_base = Unicode(
-        help='Base DN of users. Example: `"ou=people,dc=example,dc=org"`',
-    ).tag(config=True)
-
-    people_filter = Unicode(
-        "(uid={username})",
-        help="""
-        LDAP filter for a user's entry; `{username}` is replaced, escaped. A user whose entry no
-        longer matches is logged out at the next refresh.
-
-        Example for Active Directory, without groups, computers and disabled accounts:
-        `"(&(objectCategory=person)(sAMAccountName={username})(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"`
-        """,
-    ).tag(config=True)
-
-    username_attribute = Unicode(
-        "uid", help='Attribute of the user name. Example for AD: `"sAMAccountName"`'
-    ).tag(config=True)
-
-    mail_attribute = Unicode(
-        "mail",
-        help="""
-        Attribute of the mail address, for `c.Notices`. The first value is used.
-
-        Example: `"mailPrimaryAddress"`
-        """,
-    ).tag(config=True)
-
-    bind_name_templates = List(
+    people_base = setting(
         Unicode(),
-        help="""
-        Bind as the user who logs in, with these names in turn (DNs, or a UPN for Active Directory).
-        Empty: search for the user first and bind as the entry that was found.
+        "Base DN of users.",
+        'c.LDAPAuthenticator.people_base = "ou=people,dc=example,dc=org"',
+    )
 
-        Examples: `["uid={username},ou=people,dc=example,dc=org"]`,
-        `["{username}@corp.example.org"]`
-        """,
-    ).tag(config=True)
+    people_filter = setting(
+        Unicode("(uid={username})"),
+        """LDAP filter for a user's entry; `{username}` is replaced, escaped. A user whose entry no
+        longer matches is logged out at the next refresh.""",
+        """# Active Directory, without groups, computers and disabled accounts
+        c.LDAPAuthenticator.people_filter = (
+            "(&(objectCategory=person)(sAMAccountName={username})"
+            "(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"
+        )""",
+    )
 
-    search_bind_dn = Unicode(
-        help="""
-        DN of the account that searches users and groups. Without it, groups are refreshed only at
-        login, and `bind_name_templates` is required.
+    username_attribute = setting(
+        Unicode("uid"),
+        "Attribute of the user name.",
+        'c.LDAPAuthenticator.username_attribute = "sAMAccountName"  # Active Directory',
+    )
 
-        Example: `"cn=portal,ou=services,dc=example,dc=org"`
-        """
-    ).tag(config=True)
+    mail_attribute = setting(
+        Unicode("mail"),
+        "Attribute of the mail address, for `c.Notices`. The first value is used.",
+        'c.LDAPAuthenticator.mail_attribute = "mailPrimaryAddress"',
+    )
 
-    search_password_file = Unicode(
-        help="""
-        File with the search account's password, readable only by the Hub's account. It is read for
-        each use, so the password can change while the Hub runs.
+    bind_name_templates = setting(
+        List(Unicode()),
+        """Bind as the user who logs in, with these names in turn (DNs, or a UPN for Active
+        Directory). Empty: search for the user first and bind as the entry that was found.""",
+        """c.LDAPAuthenticator.bind_name_templates = ["uid={username},ou=people,dc=example,dc=org"]
+        # or, for Active Directory
+        c.LDAPAuthenticator.bind_name_templates = ["{username}@corp.example.org"]""",
+    )
 
-        Example: `"/etc/data-scientist-portal/ldap-password"`
-        """
-    ).tag(config=True)
+    search_bind_dn = setting(
+        Unicode(),
+        """DN of the account that searches users and groups. Without it, groups are refreshed only
+        at login, and `bind_name_templates` is required.""",
+        'c.LDAPAuthenticator.search_bind_dn = "cn=portal,ou=services,dc=example,dc=org"',
+    )
 
-    search_anonymously = Bool(
-        False,
-        help="Search without an account, if the directory allows anonymous reads. Example: `True`",
-    ).tag(config=True)
+    search_password_file = setting(
+        Unicode(),
+        """File with the search account's password, readable only by the Hub's account. It is read
+        for each use, so the password can change while the Hub runs.""",
+        'c.LDAPAuthenticator.search_password_file = "/etc/data-scientist-portal/ldap-password"',
+    )
 
-    groups_base = Unicode(
-        help="""
-        Base DN of groups. Only people who are allowed to make admins should have write access below
-        it. Empty: no groups.
+    search_anonymously = setting(
+        Bool(False),
+        "Search without an account, if the directory allows anonymous reads.",
+        "c.LDAPAuthenticator.search_anonymously = True",
+    )
 
-        Example: `"ou=groups,dc=example,dc=org"`
-        """
-    ).tag(config=True)
+    groups_base = setting(
+        Unicode(),
+        """Base DN of groups. Only people who are allowed to make admins should have write access
+        below it. Empty: no groups.""",
+        'c.LDAPAuthenticator.groups_base = "ou=groups,dc=example,dc=org"',
+    )
 
-    groups_filter = Unicode(
-        Groups.filter,
-        help='LDAP filter for groups. Example: `"(&(objectClass=groupOfNames)(cn=hpc-*))"`',
-    ).tag(config=True)
+    groups_filter = setting(
+        Unicode(Groups.filter),
+        "LDAP filter for groups.",
+        'c.LDAPAuthenticator.groups_filter = "(&(objectClass=groupOfNames)(cn=hpc-*))"',
+    )
 
-    group_name_attribute = Unicode(
-        "cn", help='Attribute that becomes the Hub group\'s name. Example: `"cn"`'
-    ).tag(config=True)
+    group_name_attribute = setting(
+        Unicode("cn"),
+        "Attribute that becomes the Hub group's name.",
+        'c.LDAPAuthenticator.group_name_attribute = "cn"',
+    )
 
-    nested_groups = Enum(
-        ("search", "ad", "off"),
-        "search",
-        help="""
-        How groups in groups are resolved: `"search"` queries them level by level on any server;
+    nested_groups = setting(
+        Enum(("search", "ad", "off"), "search"),
+        """How groups in groups are resolved: `"search"` queries them level by level on any server;
         `"ad"` lets Active Directory resolve them in one search (matching rule
-        1.2.840.113556.1.4.1941); `"off"` uses only the groups that list the user.
-        """,
-    ).tag(config=True)
+        1.2.840.113556.1.4.1941); `"off"` uses only the groups that list the user.""",
+        'c.LDAPAuthenticator.nested_groups = "ad"',
+    )
 
-    group_depth = Integer(
-        10,
-        min=1,
-        help='Maximum number of levels that `nested_groups = "search"` follows. Example: `5`',
-    ).tag(config=True)
+    group_depth = setting(
+        Integer(10, min=1),
+        'Maximum number of levels that `nested_groups = "search"` follows.',
+        "c.LDAPAuthenticator.group_depth = 5",
+    )
 
-    admin_groups = SetTrait(
-        Unicode(),
-        help="""
-        Members of these groups are admins of the Hub until they leave the group.
-        Example: `{"portal-admins"}`
-        """,
-    ).tag(config=True)
+    admin_groups = setting(
+        SetTrait(Unicode()),
+        "Members of these groups are admins of the Hub until they leave the group.",
+        'c.LDAPAuthenticator.admin_groups = {"portal-admins"}',
+    )
 
-    allowed_groups = SetTrait(
-        Unicode(),
-        help="""
-        Only members of these groups, `allowed_users` and admins may log in.
-        Example: `{"gpu-users"}`
-        """,
-    ).tag(config=True, allow_config=True)
+    allowed_groups = setting(
+        SetTrait(Unicode()),
+        "Only members of these groups, `allowed_users` and admins may log in.",
+        'c.LDAPAuthenticator.allowed_groups = {"gpu-users"}',
+    ).tag(allow_config=True)
 
     @default("manage_groups")
     def _manage_groups(self) -> bool:

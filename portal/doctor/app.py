@@ -12,6 +12,7 @@ from traitlets.config import Application
 
 from portal import __version__
 
+from ..setting import setting
 from .checks import ALL
 from .finding import Finding
 from .report import as_json, failed, lines, summary
@@ -39,50 +40,29 @@ class DoctorApp(Application):
     }
     flags = {"json": ({"DoctorApp": {"json": True}}, "Print JSON.")}
 
-    config_file = Unicode(
-        "",
-        help="""
-        The Hub's configuration file. Empty: the site's file in /etc/data-scientist-portal, else the
-        portal's own.
-
-        Example::
-
-            portal doctor -f /etc/data-scientist-portal/jupyterhub_config.py
-        """,
-    ).tag(config=True)
-    json = Bool(False, help="Print JSON. Example: ``portal doctor --json``").tag(config=True)
-    person = Unicode(
-        "",
-        help="""
-        Name of a user who will have sessions, whose rights and home are checked. Empty: a member of
-        the group in the sudo rule.
-
-        Example::
-
-            portal doctor --person=ada
-        """,
-    ).tag(config=True)
-    only = List(
-        Unicode(),
-        help="""
-        Ids of the checks to run; empty: all.
-
-        Example::
-
-            portal doctor --only=slurm --only=sudo
-        """,
-    ).tag(config=True)
-    timeout = Float(
-        30.0,
-        min=1,
-        help="""
-        Maximum seconds for each check. Checks run at the same time.
-
-        Example::
-
-            portal doctor --timeout=60
-        """,
-    ).tag(config=True)
+    config_file = setting(
+        Unicode(""),
+        """The Hub's configuration file. Empty: the site's file in /etc/data-scientist-portal, else
+        the portal's own.""",
+        "portal doctor -f /etc/data-scientist-portal/jupyterhub_config.py",
+    )
+    json = setting(Bool(False), "Print JSON.", "portal doctor --json")
+    person = setting(
+        Unicode(""),
+        """Name of a user who will have sessions, whose rights and home are checked. Empty: a member
+        of the group in the sudo rule.""",
+        "portal doctor --person=ada",
+    )
+    only = setting(
+        List(Unicode()),
+        "Ids of the checks to run; empty: all.",
+        "portal doctor --only=slurm --only=sudo",
+    )
+    timeout = setting(
+        Float(30.0, min=1),
+        "Maximum seconds for each check. Checks run at the same time.",
+        "portal doctor --timeout=60",
+    )
 
     def start(self) -> None:
         """Run the checks and print their findings."""

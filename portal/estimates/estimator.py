@@ -36,6 +36,7 @@ from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.person import Person
 from portal.models.session.estimate import Estimate, Nearby, Outlook, StartAnswer
 from portal.models.session.resources import Resources
+from portal.setting import setting
 from portal.slurm import SlurmRunner
 from portal.slurm.commands.start_estimate import AnswerNotUnderstood, test_only
 from portal.slurm.watch.budget import QueryBudget
@@ -59,57 +60,51 @@ class StartEstimates(LoggingConfigurable):
     runner = Instance(SlurmRunner, help="Runner of the commands.")
     store = Instance(Store, help="Store of the recorded wait times.")
 
-    ask_slurm = Bool(
-        True,
-        help="Whether Slurm is queried (`sbatch --test-only`, as the user). If off, estimates "
-        "use only free resources and recorded sessions. "
-        "Example: c.StartEstimates.ask_slurm = False",
-    ).tag(config=True)
-    queries_per_second = Float(
-        2.0,
-        min=0.01,
-        help="Average queries per second that all users together cause. The Hub (the launch "
-        "page) gets two thirds of them, the service one third. "
-        "Example: c.StartEstimates.queries_per_second = 1",
-    ).tag(config=True)
-    busy_share = Float(
-        0.5,
-        min=0.001,
-        max=1.0,
-        help="Maximum share of the time in which a query of each process may be running: if "
-        "Slurm answers slowly because many jobs wait, it is queried less often. "
-        "Example: c.StartEstimates.busy_share = 0.1",
-    ).tag(config=True)
-    fresh_for = Float(
-        20.0,
-        help="Seconds for which Slurm's answer is reused for equal requests. "
-        "Example: c.StartEstimates.fresh_for = 60",
-    ).tag(config=True)
-    usable_for = Float(
-        180.0,
-        help="Seconds for which an older answer is used if Slurm may not be queried again yet. "
-        "Example: c.StartEstimates.usable_for = 300",
-    ).tag(config=True)
-    patience = Float(
-        1.5,
-        help="Seconds that a page waits for Slurm's answer before it shows what is already "
-        "known. "
-        "Example: c.StartEstimates.patience = 3",
-    ).tag(config=True)
-    waits_days = Integer(
-        14,
-        min=1,
-        help="Days of recorded sessions whose wait times are used. "
-        "Example: c.StartEstimates.waits_days = 30",
-    ).tag(config=True)
+    ask_slurm = setting(
+        Bool(True),
+        """Whether Slurm is queried (`sbatch --test-only`, as the user). If off, estimates use only
+        free resources and recorded sessions.""",
+        "c.StartEstimates.ask_slurm = False",
+    )
+    queries_per_second = setting(
+        Float(2.0, min=0.01),
+        """Average queries per second that all users together cause. The Hub (the launch page) gets
+        two thirds of them, the service one third.""",
+        "c.StartEstimates.queries_per_second = 1",
+    )
+    busy_share = setting(
+        Float(0.5, min=0.001, max=1.0),
+        """Maximum share of the time in which a query of each process may be running: if Slurm
+        answers slowly because many jobs wait, it is queried less often.""",
+        "c.StartEstimates.busy_share = 0.1",
+    )
+    fresh_for = setting(
+        Float(20.0),
+        "Seconds for which Slurm's answer is reused for equal requests.",
+        "c.StartEstimates.fresh_for = 60",
+    )
+    usable_for = setting(
+        Float(180.0),
+        "Seconds for which an older answer is used if Slurm may not be queried again yet.",
+        "c.StartEstimates.usable_for = 300",
+    )
+    patience = setting(
+        Float(1.5),
+        "Seconds that a page waits for Slurm's answer before it shows what is already known.",
+        "c.StartEstimates.patience = 3",
+    )
+    waits_days = setting(
+        Integer(14, min=1),
+        "Days of recorded sessions whose wait times are used.",
+        "c.StartEstimates.waits_days = 30",
+    )
 
-    per_person = Float(
-        3.0,
-        min=0.1,
-        help="Average estimates per second that one user may request from the portal; short "
-        "bursts may exceed it. "
-        "Example: c.StartEstimates.per_person = 1",
-    ).tag(config=True)
+    per_person = setting(
+        Float(3.0, min=0.1),
+        """Average estimates per second that one user may request from the portal; short bursts may
+        exceed it.""",
+        "c.StartEstimates.per_person = 1",
+    )
 
     def __init__(self, *, share: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -20,6 +20,7 @@ from ..models.catalog.environment import Environment
 from ..models.cluster.cluster import Association, ClusterSnapshot, Job, JobState
 from ..models.session.resources import time_text
 from ..models.situation import ExtendOffer
+from ..setting import setting
 from .limits import ANY_TIME, charged, limiting, longest_wall
 
 _GOES_ON = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING})
@@ -30,53 +31,32 @@ _A_WEEK = 7 * 24 * 60
 class Extending(Configurable):
     """Settings of a site for extending running sessions."""
 
-    allowed = Bool(
-        True,
-        help="""
-        Whether owners may extend their running sessions, within the limits of the environment,
-        partition, QOS and account. Users with custom:portal:jobs:manage always may.
+    allowed = setting(
+        Bool(True),
+        """Whether owners may extend their running sessions, within the limits of the environment,
+        partition, QOS and account. Users with custom:portal:jobs:manage always may.""",
+        "c.Extending.allowed = False",
+    )
 
-        Example::
+    minutes = setting(
+        Tuple((30, 60, 120)),
+        """Minutes by which a session can be extended at once, in ascending order. The largest is
+        the maximum.""",
+        "c.Extending.minutes = (60, 240)",
+    )
 
-            c.Extending.allowed = False
-        """,
-    ).tag(config=True)
+    most_minutes = setting(
+        Integer(0, min=0),
+        """Maximum total extension beyond the time of the launch, in minutes; 0: only the limits of
+        the environment, partition, QOS and account apply.""",
+        "c.Extending.most_minutes = 480",
+    )
 
-    minutes = Tuple(
-        (30, 60, 120),
-        help="""
-        Minutes by which a session can be extended at once, in ascending order. The largest is the
-        maximum.
-
-        Example::
-
-            c.Extending.minutes = (60, 240)
-        """,
-    ).tag(config=True)
-
-    most_minutes = Integer(
-        0,
-        min=0,
-        help="""
-        Maximum total extension beyond the time of the launch, in minutes; 0: only the limits of the
-        environment, partition, QOS and account apply.
-
-        Example::
-
-            c.Extending.most_minutes = 480
-        """,
-    ).tag(config=True)
-
-    warn_minutes = Tuple(
-        (15, 5),
-        help="""
-        Minutes before a session's end at which it warns its owner, in JupyterLab.
-
-        Example::
-
-            c.Extending.warn_minutes = (30, 10, 2)
-        """,
-    ).tag(config=True)
+    warn_minutes = setting(
+        Tuple((15, 5)),
+        "Minutes before a session's end at which it warns its owner, in JupyterLab.",
+        "c.Extending.warn_minutes = (30, 10, 2)",
+    )
 
     @validate("minutes", "warn_minutes")
     def _check(self, proposal: dict[str, object]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from traitlets import Bool, Enum, Float, Integer, Unicode, default
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import ConfigurationError
+from portal.setting import setting
 
 from .server import MailServer
 from .words import address_of
@@ -18,162 +19,90 @@ USERNAME = "{username}"
 class NoticeSettings(LoggingConfigurable):
     """Settings of `Notices`, and their check."""
 
-    smtp_host = Unicode(
-        "",
-        help="""
-        The site's mail server. Empty: no mail is sent, and pages do not offer it.
+    smtp_host = setting(
+        Unicode(""),
+        "The site's mail server. Empty: no mail is sent, and pages do not offer it.",
+        'c.Notices.smtp_host = "smtp.example.org"',
+    )
 
-        Example::
+    smtp_port = setting(
+        Integer(0, min=0, max=65535),
+        """Port of the mail server; 0: the standard port, 587 for "starttls", 465 for "tls", 25 for
+        "none".""",
+        "c.Notices.smtp_port = 2525",
+    )
 
-            c.Notices.smtp_host = "smtp.example.org"
-        """,
-    ).tag(config=True)
+    encryption = setting(
+        Enum(("starttls", "tls", "none"), default_value="starttls"),
+        """Encryption of the connection: "starttls" (no mail is sent if the server does not offer
+        it), "tls" from the start, or "none". The server's certificate is always verified. With
+        "none", no password is sent.""",
+        'c.Notices.encryption = "tls"',
+    )
 
-    smtp_port = Integer(
-        0,
-        min=0,
-        max=65535,
-        help="""
-        Port of the mail server; 0: the standard port, 587 for "starttls", 465 for "tls", 25 for
-        "none".
+    ca_file = setting(
+        Unicode(""),
+        """File of the certificate authorities that the mail server's certificate is checked
+        against. Empty: those of the operating system.""",
+        'c.Notices.ca_file = "/etc/ssl/certs/example-org-ca.pem"',
+    )
 
-        Example::
+    user = setting(
+        Unicode(""),
+        "Account at the mail server; empty: no authentication.",
+        'c.Notices.user = "portal"',
+    )
 
-            c.Notices.smtp_port = 2525
-        """,
-    ).tag(config=True)
+    password_file = setting(
+        Unicode(""),
+        "File with the password of `user`, mode 0600; it is read for each mail.",
+        'c.Notices.password_file = "/etc/data-scientist-portal/mail-password"',
+    )
 
-    encryption = Enum(
-        ("starttls", "tls", "none"),
-        default_value="starttls",
-        help="""
-        Encryption of the connection: "starttls" (no mail is sent if the server does not offer it),
-        "tls" from the start, or "none". The server's certificate is always verified. With "none",
-        no password is sent.
+    sender = setting(
+        Unicode(""),
+        "Sender address of the mails, optionally with a name before it.",
+        'c.Notices.sender = "GPU portal <gpu-portal@example.org>"',
+    )
 
-        Example::
-
-            c.Notices.encryption = "tls"
-        """,
-    ).tag(config=True)
-
-    ca_file = Unicode(
-        "",
-        help="""
-        File of the certificate authorities that the mail server's certificate is checked against.
-        Empty: those of the operating system.
-
-        Example::
-
-            c.Notices.ca_file = "/etc/ssl/certs/example-org-ca.pem"
-        """,
-    ).tag(config=True)
-
-    user = Unicode(
-        "",
-        help="""
-        Account at the mail server; empty: no authentication.
-
-        Example::
-
-            c.Notices.user = "portal"
-        """,
-    ).tag(config=True)
-
-    password_file = Unicode(
-        "",
-        help="""
-        File with the password of `user`, mode 0600; it is read for each mail.
-
-        Example::
-
-            c.Notices.password_file = "/etc/data-scientist-portal/mail-password"
-        """,
-    ).tag(config=True)
-
-    sender = Unicode(
-        "",
-        help="""
-        Sender address of the mails, optionally with a name before it.
-
-        Example::
-
-            c.Notices.sender = "GPU portal <gpu-portal@example.org>"
-        """,
-    ).tag(config=True)
-
-    address = Unicode(
-        "directory",
-        help="""
-        Source of mail addresses: "directory" reads them from LDAP
+    address = setting(
+        Unicode("directory"),
+        """Source of mail addresses: "directory" reads them from LDAP
         (c.LDAPAuthenticator.mail_attribute, with the search account) or uses the address that
         OpenID Connect gave at login (c.OIDCAuthenticator.mail_claim); any other value is a pattern
-        with {username}.
+        with {username}.""",
+        'c.Notices.address = "{username}@example.org"',
+    )
 
-        Example::
+    public_url = setting(
+        Unicode(),
+        "Public address of the portal, for links in mails. Default: c.JupyterHub.public_url.",
+        'c.Notices.public_url = "https://gpu.example.org/"',
+    )
 
-            c.Notices.address = "{username}@example.org"
-        """,
-    ).tag(config=True)
+    waited = setting(
+        Integer(120, min=0),
+        """Minimum seconds in the queue for a mail about a session's start: users who waited less
+        are still at the page.""",
+        "c.Notices.waited = 300",
+    )
 
-    public_url = Unicode(
-        help="""
-        Public address of the portal, for links in mails. Default: c.JupyterHub.public_url.
+    before_end = setting(
+        Integer(15 * 60, min=60),
+        """Seconds before a session's end at which the mail is sent. If a session is extended,
+        another mail is sent before its new end.""",
+        "c.Notices.before_end = 1800",
+    )
 
-        Example::
+    wanted = setting(
+        Bool(False), "Whether users who have not chosen receive mail.", "c.Notices.wanted = True"
+    )
 
-            c.Notices.public_url = "https://gpu.example.org/"
-        """,
-    ).tag(config=True)
-
-    waited = Integer(
-        120,
-        min=0,
-        help="""
-        Minimum seconds in the queue for a mail about a session's start: users who waited less are
-        still at the page.
-
-        Example::
-
-            c.Notices.waited = 300
-        """,
-    ).tag(config=True)
-
-    before_end = Integer(
-        15 * 60,
-        min=60,
-        help="""
-        Seconds before a session's end at which the mail is sent. If a session is extended, another
-        mail is sent before its new end.
-
-        Example::
-
-            c.Notices.before_end = 1800
-        """,
-    ).tag(config=True)
-
-    wanted = Bool(
-        False,
-        help="""
-        Whether users who have not chosen receive mail.
-
-        Example::
-
-            c.Notices.wanted = True
-        """,
-    ).tag(config=True)
-
-    timeout = Float(
-        20.0,
-        min=1,
-        help="""
-        Maximum seconds for an answer of the mail server.
-
-        Example::
-
-            c.Notices.timeout = 60
-        """,
-    ).tag(config=True)
+    timeout = setting(
+        Float(20.0, min=1),
+        "Maximum seconds for an answer of the mail server.",
+        "c.Notices.timeout = 60",
+    )
 
     @default("public_url")
     def _default_public_url(self) -> str:

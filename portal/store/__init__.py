@@ -11,6 +11,7 @@ from traitlets.config import LoggingConfigurable
 
 from portal import disk
 from portal.errors import StoreUnavailable
+from portal.setting import setting
 
 from .catalog.builds import BuildTable
 from .catalog.measurements import MeasurementTable
@@ -48,79 +49,45 @@ class Store(LoggingConfigurable):
     is wrong; nothing is opened before the first query.
     """
 
-    url = Unicode(
-        "sqlite:///portal.sqlite",
-        help="""
-        Address of the database, as an SQLAlchemy URL: an SQLite file, or PostgreSQL. A relative
+    url = setting(
+        Unicode("sqlite:///portal.sqlite"),
+        """Address of the database, as an SQLAlchemy URL: an SQLite file, or PostgreSQL. A relative
         file is resolved from the directory in which the Hub runs. Do not put the password into it:
-        see ``password_file``.
+        see ``password_file``.""",
+        'c.Store.url = "postgresql://portal@db.example.org/portal?sslmode=verify-full"',
+    )
 
-        Example::
+    password_file = setting(
+        Unicode(""),
+        """File with PostgreSQL's password, mode 0600; it is read for each new connection. Empty:
+        libpq's own sources (``~/.pgpass``, a socket's peer login, a client certificate).""",
+        'c.Store.password_file = "/etc/data-scientist-portal/database-password"',
+    )
 
-            c.Store.url = "postgresql://portal@db.example.org/portal?sslmode=verify-full"
-        """,
-    ).tag(config=True)
+    timeout = setting(
+        Float(10.0, min=1),
+        "Maximum seconds for a query to the database, including waiting.",
+        "c.Store.timeout = 20",
+    )
 
-    password_file = Unicode(
-        "",
-        help="""
-        File with PostgreSQL's password, mode 0600; it is read for each new connection. Empty:
-        libpq's own sources (``~/.pgpass``, a socket's peer login, a client certificate).
+    threads = setting(
+        Integer(4, min=1, max=64),
+        """Maximum number of concurrent queries of each process, and of its connections to
+        PostgreSQL.""",
+        "c.Store.threads = 8",
+    )
 
-        Example::
+    history_days = setting(
+        Integer(400, min=1),
+        "Days for which the cluster's history is kept.",
+        "c.Store.history_days = 100",
+    )
 
-            c.Store.password_file = "/etc/data-scientist-portal/database-password"
-        """,
-    ).tag(config=True)
-
-    timeout = Float(
-        10.0,
-        min=1,
-        help="""
-        Maximum seconds for a query to the database, including waiting.
-
-        Example::
-
-            c.Store.timeout = 20
-        """,
-    ).tag(config=True)
-
-    threads = Integer(
-        4,
-        min=1,
-        max=64,
-        help="""
-        Maximum number of concurrent queries of each process, and of its connections to PostgreSQL.
-
-        Example::
-
-            c.Store.threads = 8
-        """,
-    ).tag(config=True)
-
-    history_days = Integer(
-        400,
-        min=1,
-        help="""
-        Days for which the cluster's history is kept.
-
-        Example::
-
-            c.Store.history_days = 100
-        """,
-    ).tag(config=True)
-
-    sessions_days = Integer(
-        0,
-        min=0,
-        help="""
-        Days for which ended sessions are kept, with the ends of their logs; 0: without limit.
-
-        Example::
-
-            c.Store.sessions_days = 365
-        """,
-    ).tag(config=True)
+    sessions_days = setting(
+        Integer(0, min=0),
+        "Days for which ended sessions are kept, with the ends of their logs; 0: without limit.",
+        "c.Store.sessions_days = 365",
+    )
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

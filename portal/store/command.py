@@ -9,6 +9,7 @@ from traitlets import Unicode
 
 from portal.command import CommandGroup, SiteCommand, subcommands_of
 from portal.errors import ConfigurationError, StoreUnavailable
+from portal.setting import setting
 
 from . import HEAD, Store
 from .engine.address import Address
@@ -90,16 +91,11 @@ class CopyCommand(DatabaseCommand):
     examples = "portal database copy --source=sqlite:////var/lib/portal/portal.sqlite"
     aliases = {**DatabaseCommand.aliases, "source": "CopyCommand.source"}
 
-    source = Unicode(
-        "",
-        help="""
-        Database to copy from, in the format of ``c.Store.url``.
-
-        Example::
-
-            portal database copy --source=sqlite:////var/lib/data-scientist-portal/portal.sqlite
-        """,
-    ).tag(config=True)
+    source = setting(
+        Unicode(""),
+        "Database to copy from, in the format of ``c.Store.url``.",
+        "portal database copy --source=sqlite:////var/lib/data-scientist-portal/portal.sqlite",
+    )
 
     async def act(self, store: Store) -> bool:
         if not self.source:

@@ -17,6 +17,7 @@ from ..errors import Unavailable
 from ..models.cluster.cluster import ClusterSnapshot, Job, Node
 from ..models.cluster.gpu import GpuReading
 from ..models.session.telemetry import ReportedGpu, TelemetryReport
+from ..setting import setting
 from .gpu_holders import Gpu, holders
 from .rate_limit import RateLimit
 from .reported import Reported, sums
@@ -34,17 +35,14 @@ class Telemetry(TelemetrySettings):
     are older than ``max_age``. Raises ConfigurationError for invalid settings.
     """
 
-    source = Enum(
-        list(SOURCES),
-        default_value="none",
-        help="""
-        Source of readings of all GPUs: "prometheus" (the DCGM exporter's metrics, see
+    source = setting(
+        Enum(list(SOURCES), default_value="none"),
+        """Source of readings of all GPUs: "prometheus" (the DCGM exporter's metrics, see
         prometheus_url), "none", or "simulated", which generates values and labels them as simulated
         on each page. With any of these, sessions report the use of their own GPUs; these reports
-        are shown for GPUs that the source does not cover and never count as usage.
-        Example: c.Telemetry.source = "prometheus"
-        """,
-    ).tag(config=True)
+        are shown for GPUs that the source does not cover and never count as usage.""",
+        'c.Telemetry.source = "prometheus"',
+    )
 
     def __init__(self, **kwargs: object) -> None:
         super().__init__(**kwargs)

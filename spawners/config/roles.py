@@ -12,45 +12,31 @@ from traitlets import Bool, Set, Unicode
 from traitlets.config import Configurable
 
 from portal.courses.roster.site_roles import groups_with_roles
+from portal.setting import setting
 
 
 class PortalAdmins(Configurable):
     """Admins of the portal: the Hub's own, and those named here."""
 
-    hub_admins = Bool(
-        True,
-        help="""
-        Whether the Hub's admins are also admins of the portal: members of the authenticator's
+    hub_admins = setting(
+        Bool(True),
+        """Whether the Hub's admins are also admins of the portal: members of the authenticator's
         `admin_groups`, and its `admin_users`. Admins made on the Hub's admin page are not included;
-        add them to `users`.
+        add them to `users`.""",
+        "c.PortalAdmins.hub_admins = False",
+    )
 
-        Example::
+    groups = setting(
+        Set(Unicode()),
+        "Groups whose members are admins of the portal, by the Hub's group names.",
+        'c.PortalAdmins.groups = {"hpc-operators"}',
+    )
 
-            c.PortalAdmins.hub_admins = False
-        """,
-    ).tag(config=True)
-
-    groups = Set(
-        Unicode(),
-        help="""
-        Groups whose members are admins of the portal, by the Hub's group names.
-
-        Example::
-
-            c.PortalAdmins.groups = {"hpc-operators"}
-        """,
-    ).tag(config=True)
-
-    users = Set(
-        Unicode(),
-        help="""
-        Users who are admins of the portal, by name.
-
-        Example::
-
-            c.PortalAdmins.users = {"grace"}
-        """,
-    ).tag(config=True)
+    users = setting(
+        Set(Unicode()),
+        "Users who are admins of the portal, by name.",
+        'c.PortalAdmins.users = {"grace"}',
+    )
 
 
 class Members:

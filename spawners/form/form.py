@@ -23,6 +23,7 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.person import Person
 from portal.models.session.resources import Resources, time_text
+from portal.setting import setting
 from portal.where import data_path
 
 from ..host.storage import StorageArea
@@ -37,56 +38,54 @@ _USUAL_TIME = 7200  # seconds, without any other default
 class LaunchForm(LoggingConfigurable):
     """Settings of the launch page, and the page's form."""
 
-    gpu_types = Dict(
-        help="""
-        Descriptions of GPU types, by Slurm's name of the type: `title`, `memory`, `interconnect`,
-        `simulated`. Other types are shown with Slurm's name.
-
-        Example::
-
-            c.LaunchForm.gpu_types = {
-                "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},
-                "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},
-            }
-        """,
-    ).tag(config=True)
-    simulated_gpus = Bool(
-        False,
-        help="""Label every GPU as simulated; the demo sets it on machines without GPUs.
-        Example: c.LaunchForm.simulated_gpus = True""",
-    ).tag(config=True)
-    times = List(
-        Unicode(),
-        default_value=[
-            "0:30:00",
-            "1:00:00",
-            "2:00:00",
-            "4:00:00",
-            "8:00:00",
-            "12:00:00",
-            "24:00:00",
-            "48:00:00",
-            "168:00:00",
-        ],
-        help="""Time limits to choose from. Those above the user's limit are hidden.
-        Example: c.LaunchForm.times = ["1:00:00", "8:00:00"]""",
-    ).tag(config=True)
-    contact = Unicode(
-        "an administrator of this portal",
-        help="""Contact that pages name if something is missing.
-        Example: c.LaunchForm.contact = "hpc-support@example.org" """,
-    ).tag(config=True)
-    stale_after = Float(
-        60.0,
-        help="""Seconds after which the page shows the age of its numbers, even if Slurm reported
-        no error.
-        Example: c.LaunchForm.stale_after = 120""",
-    ).tag(config=True)
-    minimum_free = Integer(
-        64,
-        help="""Free MiB that a required folder (the home) needs for a session to start.
-        Example: c.LaunchForm.minimum_free = 256""",
-    ).tag(config=True)
+    gpu_types = setting(
+        Dict(),
+        """Descriptions of GPU types, by Slurm's name of the type: `title`, `memory`,
+        `interconnect`, `simulated`. Other types are shown with Slurm's name.""",
+        """c.LaunchForm.gpu_types = {
+            "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},
+            "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},
+        }""",
+    )
+    simulated_gpus = setting(
+        Bool(False),
+        "Label every GPU as simulated; the demo sets it on machines without GPUs.",
+        "c.LaunchForm.simulated_gpus = True",
+    )
+    times = setting(
+        List(
+            Unicode(),
+            default_value=[
+                "0:30:00",
+                "1:00:00",
+                "2:00:00",
+                "4:00:00",
+                "8:00:00",
+                "12:00:00",
+                "24:00:00",
+                "48:00:00",
+                "168:00:00",
+            ],
+        ),
+        "Time limits to choose from. Those above the user's limit are hidden.",
+        'c.LaunchForm.times = ["1:00:00", "8:00:00"]',
+    )
+    contact = setting(
+        Unicode("an administrator of this portal"),
+        "Contact that pages name if something is missing.",
+        'c.LaunchForm.contact = "hpc-support@example.org"',
+    )
+    stale_after = setting(
+        Float(60.0),
+        """Seconds after which the page shows the age of its numbers, even if Slurm reported
+        no error.""",
+        "c.LaunchForm.stale_after = 120",
+    )
+    minimum_free = setting(
+        Integer(64),
+        "Free MiB that a required folder (the home) needs for a session to start.",
+        "c.LaunchForm.minimum_free = 256",
+    )
 
     @cached_property
     def _pages(self) -> jinja2.Environment:

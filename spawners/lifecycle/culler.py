@@ -17,6 +17,8 @@ from tornado.web import HTTPError
 from traitlets import Integer, TraitError, validate
 from traitlets.config import Configurable
 
+from portal.setting import setting
+
 SERVICE = "idle-culler"
 # From its documentation (jupyterhub-idle-culler, README, "Permissions").
 SCOPES = ["list:users", "read:users:activity", "read:servers", "delete:servers"]
@@ -29,45 +31,27 @@ SILENT = 900  # seconds: three reports that did not come
 class IdleSessions(Configurable):
     """Limits after which the Hub ends idle or old sessions."""
 
-    timeout = Integer(
-        0,
-        min=0,
-        help="""
-        Seconds without a cell, a terminal, a computing program or a saved file after which a
+    timeout = setting(
+        Integer(0, min=0),
+        """Seconds without a cell, a terminal, a computing program or a saved file after which a
         session is stopped, with or without GPUs; 0: never. The minimum is half an hour. A session
         that has not reported to the Hub for a quarter of an hour is never stopped for inactivity:
-        its network may be down.
+        its network may be down.""",
+        "c.IdleSessions.timeout = 8 * 3600",
+    )
 
-        Example::
+    cull_every = setting(
+        Integer(0, min=0),
+        "Seconds between checks; 0: half of `timeout`.",
+        "c.IdleSessions.cull_every = 600",
+    )
 
-            c.IdleSessions.timeout = 8 * 3600
-        """,
-    ).tag(config=True)
-
-    cull_every = Integer(
-        0,
-        min=0,
-        help="""
-        Seconds between checks; 0: half of `timeout`.
-
-        Example::
-
-            c.IdleSessions.cull_every = 600
-        """,
-    ).tag(config=True)
-
-    max_age = Integer(
-        0,
-        min=0,
-        help="""
-        Seconds after its start at which a session is stopped regardless of activity; 0: never. It
-        requires a `timeout` too.
-
-        Example::
-
-            c.IdleSessions.max_age = 7 * 86400
-        """,
-    ).tag(config=True)
+    max_age = setting(
+        Integer(0, min=0),
+        """Seconds after its start at which a session is stopped regardless of activity; 0: never.
+        It requires a `timeout` too.""",
+        "c.IdleSessions.max_age = 7 * 86400",
+    )
 
     @validate("timeout")
     def _long_enough(self, proposal: Any) -> int:

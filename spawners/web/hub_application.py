@@ -14,6 +14,7 @@ from tornado.httputil import HTTPServerRequest
 from traitlets import Integer, List, Unicode
 from traitlets.config import Configurable
 
+from portal.setting import setting
 from portal.web.application import BoundedApplication
 from portal.web.hosts import HubHosts, host_in
 
@@ -23,31 +24,20 @@ _ELSEWHERE = "The portal is only available at {home}. The request was not proces
 class HubRequests(Configurable):
     """Limits on the requests that the Hub answers."""
 
-    max_body = Integer(
-        1024 * 1024,
-        min=4096,
-        help="""
-        Maximum size of a request body that the Hub reads, in bytes. Sessions and the portal's
-        service have their own limits.
+    max_body = setting(
+        Integer(1024 * 1024, min=4096),
+        """Maximum size of a request body that the Hub reads, in bytes. Sessions and the portal's
+        service have their own limits.""",
+        "c.HubRequests.max_body = 65536",
+    )
 
-        Example::
-
-            c.HubRequests.max_body = 65536
-        """,
-    ).tag(config=True)
-
-    hosts = List(
-        Unicode(),
-        help="""
-        Additional host names, without a port, at which programs reach the Hub's API if sessions
+    hosts = setting(
+        List(Unicode()),
+        """Additional host names, without a port, at which programs reach the Hub's API if sessions
         have their own hosts (c.JupyterHub.subdomain_host). The Hub's public address, its
-        hub_connect_url and loopback are always accepted. Users cannot log in at these hosts.
-
-        Example::
-
-            c.HubRequests.hosts = ["hub.internal.example.org"]
-        """,
-    ).tag(config=True)
+        hub_connect_url and loopback are always accepted. Users cannot log in at these hosts.""",
+        'c.HubRequests.hosts = ["hub.internal.example.org"]',
+    )
 
 
 class HubApplication(BoundedApplication):

@@ -26,6 +26,7 @@ from traitlets import Dict, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import SlurmUnavailable
+from portal.setting import setting
 
 from .errors import error_of, unavailable
 
@@ -63,47 +64,42 @@ class _TooLong(Exception):
 class SlurmRunner(LoggingConfigurable):
     """Runner of Slurm's commands, one at a time per thread, as this account or through sudo."""
 
-    sudo = List(
+    sudo = setting(
+        List(Unicode(), default_value=["sudo", "-n", "-u", "{user}"]),
+        'Prefix of a command that runs as another user; "{user}" is replaced by the login name.',
+        'c.SlurmRunner.sudo = ["/usr/bin/sudo", "-n", "-u", "{user}"]',
+    )
+
+    timeout = setting(
+        Float(20.0),
+        "Seconds after which a command is aborted. Slurm's own MessageTimeout is 10 s by default.",
+        "c.SlurmRunner.timeout = 30",
+    )
+
+    bin_dir = setting(
+        Unicode(""),
+        "Directory of Slurm's commands; empty: they are found on PATH once.",
+        'c.SlurmRunner.bin_dir = "/opt/slurm/bin"',
+    )
+
+    commands = setting(
+        Dict(key_trait=Unicode(), value_trait=Unicode()),
+        "Absolute paths of individual commands, if they are not all in one directory.",
+        'c.SlurmRunner.commands = {"sbatch": "/opt/site/bin/sbatch"}',
+    )
+
+    slurm_conf = setting(
         Unicode(),
-        default_value=["sudo", "-n", "-u", "{user}"],
-        help="""Prefix of a command that runs as another user; "{user}" is replaced by the login
-        name.
-        Example: c.SlurmRunner.sudo = ["/usr/bin/sudo", "-n", "-u", "{user}"]""",
-    ).tag(config=True)
+        """Path of slurm.conf, passed as SLURM_CONF. Empty: Slurm's own default. Default: this
+        process's SLURM_CONF.""",
+        'c.SlurmRunner.slurm_conf = "/etc/slurm/slurm.conf"',
+    )
 
-    timeout = Float(
-        20.0,
-        help="Seconds after which a command is aborted. Slurm's own MessageTimeout is 10 s by "
-        "default. "
-        "Example: c.SlurmRunner.timeout = 30",
-    ).tag(config=True)
-
-    bin_dir = Unicode(
-        "",
-        help="Directory of Slurm's commands; empty: they are found on PATH once. "
-        'Example: c.SlurmRunner.bin_dir = "/opt/slurm/bin"',
-    ).tag(config=True)
-
-    commands = Dict(
-        key_trait=Unicode(),
-        value_trait=Unicode(),
-        help="Absolute paths of individual commands, if they are not all in one directory. "
-        'Example: c.SlurmRunner.commands = {"sbatch": "/opt/site/bin/sbatch"}',
-    ).tag(config=True)
-
-    slurm_conf = Unicode(
-        help="Path of slurm.conf, passed as SLURM_CONF. Empty: Slurm's own default. Default: "
-        "this process's SLURM_CONF. "
-        'Example: c.SlurmRunner.slurm_conf = "/etc/slurm/slurm.conf"'
-    ).tag(config=True)
-
-    concurrency = Integer(
-        8,
-        min=1,
-        help="Maximum number of concurrent commands that run as users (submissions, "
-        "cancellations). "
-        "Example: c.SlurmRunner.concurrency = 16",
-    ).tag(config=True)
+    concurrency = setting(
+        Integer(8, min=1),
+        "Maximum number of concurrent commands that run as users (submissions, cancellations).",
+        "c.SlurmRunner.concurrency = 16",
+    )
 
     # By command, for metrics: number of runs and failures, and total seconds.
     runs: Counter[str]

@@ -19,6 +19,7 @@ from portal.cache import SharedAnswer
 from portal.errors import Conflict, InvalidRequest, NotAllowed, PortalError, SlurmRefused
 from portal.models.cluster.rights import Rights
 from portal.models.plain_text import plain_line
+from portal.setting import setting
 
 from ..commands import queries
 from ..commands.run import SlurmRunner, own_account
@@ -50,19 +51,18 @@ class ClusterControl(LoggingConfigurable):
 
     runner = Instance(SlurmRunner, help="Runner of the commands.")
 
-    rights_ttl = Float(
-        60.0,
-        min=0,
-        help="Seconds for which the rights of the portal's Slurm account are cached. "
-        "Example: c.ClusterControl.rights_ttl = 600",
-    ).tag(config=True)
+    rights_ttl = setting(
+        Float(60.0, min=0),
+        "Seconds for which the rights of the portal's Slurm account are cached.",
+        "c.ClusterControl.rights_ttl = 600",
+    )
 
-    patience = Float(
-        3.0,
-        help="Seconds that a page waits for the rights of the portal's Slurm account; after "
-        "that, it shows no buttons. "
-        "Example: c.ClusterControl.patience = 1",
-    ).tag(config=True)
+    patience = setting(
+        Float(3.0),
+        """Seconds that a page waits for the rights of the portal's Slurm account; after that, it
+        shows no buttons.""",
+        "c.ClusterControl.patience = 1",
+    )
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -18,6 +18,7 @@ from traitlets.config import LoggingConfigurable
 
 from portal.errors import SlurmUnavailable
 from portal.models.cluster.cluster import Association, ClusterSnapshot, Job, Node, Qos, Reservation
+from portal.setting import setting
 
 from .. import parse
 from ..commands import queries
@@ -37,51 +38,46 @@ class Cluster(LoggingConfigurable):
 
     runner = Instance(SlurmRunner, help="Runner of the commands.")
 
-    jobs_ttl = Float(
-        2.0, help="Seconds for which jobs are cached. Example: c.Cluster.jobs_ttl = 5"
-    ).tag(config=True)
-    nodes_ttl = Float(
-        5.0, help="Seconds for which nodes are cached. Example: c.Cluster.nodes_ttl = 10"
-    ).tag(config=True)
-    partitions_ttl = Float(
-        60.0,
-        help="Seconds for which partitions and reservations are cached. "
-        "Example: c.Cluster.partitions_ttl = 300",
-    ).tag(config=True)
-    associations_ttl = Float(
-        60.0,
-        help="Seconds for which a user's associations and the QOS are cached. "
-        "Example: c.Cluster.associations_ttl = 600",
-    ).tag(config=True)
-    rpcs_per_second = Float(
-        0.8,
-        min=0.05,
-        help="""Average requests per second that this process sends to slurmctld for waiting
+    jobs_ttl = setting(Float(2.0), "Seconds for which jobs are cached.", "c.Cluster.jobs_ttl = 5")
+    nodes_ttl = setting(
+        Float(5.0), "Seconds for which nodes are cached.", "c.Cluster.nodes_ttl = 10"
+    )
+    partitions_ttl = setting(
+        Float(60.0),
+        "Seconds for which partitions and reservations are cached.",
+        "c.Cluster.partitions_ttl = 300",
+    )
+    associations_ttl = setting(
+        Float(60.0),
+        "Seconds for which a user's associations and the QOS are cached.",
+        "c.Cluster.associations_ttl = 600",
+    )
+    rpcs_per_second = setting(
+        Float(0.8, min=0.05),
+        """Average requests per second that this process sends to slurmctld for waiting
         sessions, however many there are. One query of the jobs costs two (squeue queries partitions
-        too), so at 0.8 jobs are queried every 2.5 seconds.
-        Example: c.Cluster.rpcs_per_second = 0.5""",
-    ).tag(config=True)
-    burst = Integer(
-        4,
-        min=2,
-        help="Number of requests that may be sent at once after an idle period, so that "
-        "rpcs_per_second does not slow down a single launch. "
-        "Example: c.Cluster.burst = 4",
-    ).tag(config=True)
-    urgent_interval = Float(
-        0.25,
-        help="Minimum seconds between queries of the jobs, even urgent ones (for a session that "
-        "reports it is ready). "
-        "Example: c.Cluster.urgent_interval = 1",
-    ).tag(config=True)
+        too), so at 0.8 jobs are queried every 2.5 seconds.""",
+        "c.Cluster.rpcs_per_second = 0.5",
+    )
+    burst = setting(
+        Integer(4, min=2),
+        """Number of requests that may be sent at once after an idle period, so that rpcs_per_second
+        does not slow down a single launch.""",
+        "c.Cluster.burst = 4",
+    )
+    urgent_interval = setting(
+        Float(0.25),
+        """Minimum seconds between queries of the jobs, even urgent ones (for a session that reports
+        it is ready).""",
+        "c.Cluster.urgent_interval = 1",
+    )
 
-    patience = Float(
-        3.0,
-        help="Seconds that a request waits for new data if older data is known. After that, the "
-        "older data is shown, with its age. A launch waits up to 5 seconds longer before it "
-        "is refused. "
-        "Example: c.Cluster.patience = 1",
-    ).tag(config=True)
+    patience = setting(
+        Float(3.0),
+        """Seconds that a request waits for new data if older data is known. After that, the older
+        data is shown, with its age. A launch waits up to 5 seconds longer before it is refused.""",
+        "c.Cluster.patience = 1",
+    )
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
