@@ -14,24 +14,19 @@ from traitlets import Set, Unicode
 from traitlets.config import Config, Configurable
 
 from .errors import NotAllowed
+from .setting import setting
 
 
 class ServiceAccounts(Configurable):
     """Names of service accounts, besides `c.Images.service_account` and the Hub's own account."""
 
-    names = Set(
-        Unicode(),
-        {"root", "slurm", "munge"},
-        help="""
-        Service accounts of this machine. Users with these names cannot log in, be enrolled in a
+    names = setting(
+        Set(Unicode(), {"root", "slurm", "munge"}),
+        """Service accounts of this machine. Users with these names cannot log in, be enrolled in a
         course or start sessions, whatever the directory says. The account of image builds
-        (`c.Images.service_account`) and the Hub's account are always included.
-
-        Example::
-
-            c.ServiceAccounts.names = {"root", "slurm", "munge", "backup"}
-        """,
-    ).tag(config=True)
+        (`c.Images.service_account`) and the Hub's account are always included.""",
+        'c.ServiceAccounts.names = {"root", "slurm", "munge", "backup"}',
+    )
 
 
 def service_accounts(config: Config) -> frozenset[str]:

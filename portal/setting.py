@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from typing import Any, ClassVar, TypeVar
 
 from traitlets import TraitType
@@ -14,11 +15,12 @@ _Trait = TypeVar("_Trait", bound=TraitType[Any, Any])
 def setting(trait: _Trait, help: str, example: str) -> _Trait:
     """Return ``trait`` as a setting.
 
-    ``help`` begins with a noun, and gives the unit, the meaning of 0 or "", and the limits; it may
-    be indented like a docstring. ``example`` is a line of the configuration file, or a command.
-    The help that commands and docs/reference/settings.md show ends with it.
+    ``help`` begins with a noun, and gives the unit, the meaning of 0 or "", and the limits;
+    ``example`` is a line or more of the configuration file, or a command. Both may be indented like
+    docstrings. The help that commands and docs/reference/settings.md show ends with the example.
     """
-    trait.help = f"{inspect.cleandoc(help)}\n\nExample::\n\n    {example}"
+    block = textwrap.indent(inspect.cleandoc(example), "    ")
+    trait.help = f"{inspect.cleandoc(help)}\n\nExample::\n\n{block}"
     return trait.tag(config=True)
 
 

@@ -10,33 +10,30 @@ from jupyterhub.auth import Authenticator
 from traitlets import Callable, Unicode, default
 from traitlets import Set as SetTrait
 
+from ..setting import setting
+
 
 class PortalLogin(Authenticator):
     """Settings shared by the portal's authenticators, configured on the class in use, as
     ``c.LDAPAuthenticator.…``."""
 
-    instructor_groups = SetTrait(
-        Unicode(),
-        help='Members of these groups may teach courses. Example: `{"portal-instructors"}`',
-    ).tag(config=True)
+    instructor_groups = setting(
+        SetTrait(Unicode()),
+        "Members of these groups may teach courses.",
+        'c.PortalLogin.instructor_groups = {"portal-instructors"}',
+    )
 
-    more_groups = Callable(
-        None,
-        allow_none=True,
-        help="""
-        Async function that receives a user's Hub name and returns names of groups in addition to
+    more_groups = setting(
+        Callable(None, allow_none=True),
+        """Async function that receives a user's Hub name and returns names of groups in addition to
         those of the directory. It is called at each login and refresh. It must be fast and must not
-        raise. The portal sets it to the groups of the user's courses.
-
-        Example::
-
-            async def project_groups(name):
-                return await projects.of(name)
+        raise. The portal sets it to the groups of the user's courses.""",
+        """async def project_groups(name):
+            return await projects.of(name)
 
 
-            c.PortalLogin.more_groups = project_groups
-        """,
-    ).tag(config=True)
+        c.PortalLogin.more_groups = project_groups""",
+    )
 
     @default("username_pattern")
     def _username_pattern(self) -> str:

@@ -15,6 +15,7 @@ from tornado.httpclient import HTTPClientError
 from traitlets import Unicode
 
 from ..errors import DirectoryUnavailable
+from ..setting import setting
 from .course_login import CourseLogin
 
 _NO_ANSWER = 599  # tornado's status of a request without a response
@@ -39,14 +40,12 @@ class OAuthLogin(CourseLogin):
     user_auth_state_key: str
     auth_state_groups_key: Any
 
-    mail_claim = Unicode(
-        "email",
-        help="""
-        Claim with the user's mail address, for `c.Notices`; available if `enable_auth_state` is on.
-        Addresses that the provider marks as unverified (`email_verified`) are ignored.
-        Example: `"mail"`
-        """,
-    ).tag(config=True)
+    mail_claim = setting(
+        Unicode("email"),
+        """Claim with the user's mail address, for `c.Notices`; available if `enable_auth_state` is
+        on. Addresses that the provider marks as unverified (`email_verified`) are ignored.""",
+        'c.OIDCAuthenticator.mail_claim = "mail"',
+    )
 
     async def get_authenticated_user(self, handler: Any, data: Any) -> dict[str, Any] | None:
         """Return the person's Hub model, as CourseLogin does. Raises web.HTTPError 503, shown on

@@ -36,13 +36,13 @@ class DirectorySettings(PortalLogin):
         'c.LDAPAuthenticator.ca_file = "/etc/ssl/certs/example-org-ca.pem"',
     )
 
-    verify_certificates = Bool(
-        True,
-        help="""
-        Verify the servers' certificates. If off, anyone who can impersonate a server can read every
-        password, and the Hub starts only if `insecure_allow_unverified_servers = True` is also set.
-        """,
-    ).tag(config=True)
+    verify_certificates = setting(
+        Bool(True),
+        """Verify the servers' certificates. If off, anyone who can impersonate a server can read
+        every password, and the Hub starts only if `insecure_allow_unverified_servers = True` is
+        also set.""",
+        "c.LDAPAuthenticator.verify_certificates = False",
+    )
 
     insecure_allow_unverified_servers = setting(
         Bool(False),
@@ -50,13 +50,12 @@ class DirectorySettings(PortalLogin):
         "c.LDAPAuthenticator.insecure_allow_unverified_servers = True",
     )
 
-    use_tls = Bool(
-        True,
-        help="""
-        Use TLS. If off, `ldap://` servers receive names and passwords in clear text, and the Hub
-        starts only if `insecure_allow_clear_text_passwords = True` is also set.
-        """,
-    ).tag(config=True)
+    use_tls = setting(
+        Bool(True),
+        """Use TLS. If off, `ldap://` servers receive names and passwords in clear text, and the Hub
+        starts only if `insecure_allow_clear_text_passwords = True` is also set.""",
+        "c.LDAPAuthenticator.use_tls = False",
+    )
 
     insecure_allow_clear_text_passwords = setting(
         Bool(False),
@@ -130,20 +129,22 @@ class DirectorySettings(PortalLogin):
         'c.LDAPAuthenticator.people_base = "ou=people,dc=example,dc=org"',
     )
 
-    people_filter = Unicode(
-        "(uid={username})",
-        help="""
-        LDAP filter for a user's entry; `{username}` is replaced, escaped. A user whose entry no
-        longer matches is logged out at the next refresh.
+    people_filter = setting(
+        Unicode("(uid={username})"),
+        """LDAP filter for a user's entry; `{username}` is replaced, escaped. A user whose entry no
+        longer matches is logged out at the next refresh.""",
+        """# Active Directory, without groups, computers and disabled accounts
+        c.LDAPAuthenticator.people_filter = (
+            "(&(objectCategory=person)(sAMAccountName={username})"
+            "(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"
+        )""",
+    )
 
-        Example for Active Directory, without groups, computers and disabled accounts:
-        `"(&(objectCategory=person)(sAMAccountName={username})(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"`
-        """,
-    ).tag(config=True)
-
-    username_attribute = Unicode(
-        "uid", help='Attribute of the user name. Example for AD: `"sAMAccountName"`'
-    ).tag(config=True)
+    username_attribute = setting(
+        Unicode("uid"),
+        "Attribute of the user name.",
+        'c.LDAPAuthenticator.username_attribute = "sAMAccountName"  # Active Directory',
+    )
 
     mail_attribute = setting(
         Unicode("mail"),
@@ -151,16 +152,14 @@ class DirectorySettings(PortalLogin):
         'c.LDAPAuthenticator.mail_attribute = "mailPrimaryAddress"',
     )
 
-    bind_name_templates = List(
-        Unicode(),
-        help="""
-        Bind as the user who logs in, with these names in turn (DNs, or a UPN for Active Directory).
-        Empty: search for the user first and bind as the entry that was found.
-
-        Examples: `["uid={username},ou=people,dc=example,dc=org"]`,
-        `["{username}@corp.example.org"]`
-        """,
-    ).tag(config=True)
+    bind_name_templates = setting(
+        List(Unicode()),
+        """Bind as the user who logs in, with these names in turn (DNs, or a UPN for Active
+        Directory). Empty: search for the user first and bind as the entry that was found.""",
+        """c.LDAPAuthenticator.bind_name_templates = ["uid={username},ou=people,dc=example,dc=org"]
+        # or, for Active Directory
+        c.LDAPAuthenticator.bind_name_templates = ["{username}@corp.example.org"]""",
+    )
 
     search_bind_dn = setting(
         Unicode(),
@@ -201,15 +200,13 @@ class DirectorySettings(PortalLogin):
         'c.LDAPAuthenticator.group_name_attribute = "cn"',
     )
 
-    nested_groups = Enum(
-        ("search", "ad", "off"),
-        "search",
-        help="""
-        How groups in groups are resolved: `"search"` queries them level by level on any server;
+    nested_groups = setting(
+        Enum(("search", "ad", "off"), "search"),
+        """How groups in groups are resolved: `"search"` queries them level by level on any server;
         `"ad"` lets Active Directory resolve them in one search (matching rule
-        1.2.840.113556.1.4.1941); `"off"` uses only the groups that list the user.
-        """,
-    ).tag(config=True)
+        1.2.840.113556.1.4.1941); `"off"` uses only the groups that list the user.""",
+        'c.LDAPAuthenticator.nested_groups = "ad"',
+    )
 
     group_depth = setting(
         Integer(10, min=1),
@@ -223,13 +220,11 @@ class DirectorySettings(PortalLogin):
         'c.LDAPAuthenticator.admin_groups = {"portal-admins"}',
     )
 
-    allowed_groups = SetTrait(
-        Unicode(),
-        help="""
-        Only members of these groups, `allowed_users` and admins may log in.
-        Example: `{"gpu-users"}`
-        """,
-    ).tag(config=True, allow_config=True)
+    allowed_groups = setting(
+        SetTrait(Unicode()),
+        "Only members of these groups, `allowed_users` and admins may log in.",
+        'c.LDAPAuthenticator.allowed_groups = {"gpu-users"}',
+    ).tag(allow_config=True)
 
     @default("manage_groups")
     def _manage_groups(self) -> bool:

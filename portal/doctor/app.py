@@ -11,8 +11,8 @@ from traitlets import Bool, Float, List, Unicode
 from traitlets.config import Application
 
 from portal import __version__
-from portal.setting import setting
 
+from ..setting import setting
 from .checks import ALL
 from .finding import Finding
 from .report import as_json, failed, lines, summary
@@ -46,7 +46,7 @@ class DoctorApp(Application):
         the portal's own.""",
         "portal doctor -f /etc/data-scientist-portal/jupyterhub_config.py",
     )
-    json = Bool(False, help="Print JSON. Example: ``portal doctor --json``").tag(config=True)
+    json = setting(Bool(False), "Print JSON.", "portal doctor --json")
     person = setting(
         Unicode(""),
         """Name of a user who will have sessions, whose rights and home are checked. Empty: a member

@@ -38,19 +38,15 @@ _USUAL_TIME = 7200  # seconds, without any other default
 class LaunchForm(LoggingConfigurable):
     """Settings of the launch page, and the page's form."""
 
-    gpu_types = Dict(
-        help="""
-        Descriptions of GPU types, by Slurm's name of the type: `title`, `memory`, `interconnect`,
-        `simulated`. Other types are shown with Slurm's name.
-
-        Example::
-
-            c.LaunchForm.gpu_types = {
-                "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},
-                "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},
-            }
-        """,
-    ).tag(config=True)
+    gpu_types = setting(
+        Dict(),
+        """Descriptions of GPU types, by Slurm's name of the type: `title`, `memory`,
+        `interconnect`, `simulated`. Other types are shown with Slurm's name.""",
+        """c.LaunchForm.gpu_types = {
+            "v100": {"title": "V100", "memory": "32 GB", "interconnect": "NVLink"},
+            "t4": {"title": "T4", "memory": "16 GB", "interconnect": "PCIe"},
+        }""",
+    )
     simulated_gpus = setting(
         Bool(False),
         "Label every GPU as simulated; the demo sets it on machines without GPUs.",
@@ -81,8 +77,8 @@ class LaunchForm(LoggingConfigurable):
     )
     stale_after = setting(
         Float(60.0),
-        """Seconds after which the page shows the age of its numbers, even if Slurm reported no
-        error.""",
+        """Seconds after which the page shows the age of its numbers, even if Slurm reported
+        no error.""",
         "c.LaunchForm.stale_after = 120",
     )
     minimum_free = setting(

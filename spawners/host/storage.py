@@ -62,27 +62,19 @@ def look(title: str, path: str, required: bool = False) -> StorageArea:
 class Storage(LoggingConfigurable):
     """Folders that the launch page shows, with their free space."""
 
-    areas = List(
-        Dict(),
-        default_value=[{"title": "Home", "path": "{home}", "required": True}],
-        help="""
-        Folders to show. Each has a `title` and a `path`, in which {username} and {home} are
+    areas = setting(
+        List(Dict(), default_value=[{"title": "Home", "path": "{home}", "required": True}]),
+        """Folders to show. Each has a `title` and a `path`, in which {username} and {home} are
         replaced. If `required` is true (default: false), sessions cannot start without the folder.
-        Folders that do not exist and are not required are hidden.
-
-        Example::
-
-            c.Storage.areas = [
-                {"title": "Home", "path": "{home}", "required": True},
-                {"title": "Scratch", "path": "/scratch/{username}"},
-                {"title": "Data", "path": "/data"},
-            ]
-        """,
-    ).tag(config=True)
+        Folders that do not exist and are not required are hidden.""",
+        """c.Storage.areas = [
+            {"title": "Home", "path": "{home}", "required": True},
+            {"title": "Scratch", "path": "/scratch/{username}"},
+            {"title": "Data", "path": "/data"},
+        ]""",
+    )
     timeout = setting(
-        Float(1.0),
-        "Seconds that the page waits for the file systems.",
-        "c.Storage.timeout = 2",
+        Float(1.0), "Seconds that the page waits for the file systems.", "c.Storage.timeout = 2"
     )
 
     def __init__(self, **kwargs: Any) -> None:
