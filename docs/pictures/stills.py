@@ -1,0 +1,115 @@
+"""Stories of the pictures: what people do in the demo while pictures are taken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from playwright.sync_api import expect
+
+from .demo import SERVICE, START, Demo, environment, label_of, stop_all
+from .lab import Lab
+from .neighbours import QUESTION, RUNNING, WAITING, class_in_session, jobs
+
+COURSE = f"{SERVICE}courses/dl101"
+
+
+def session(demo: Demo) -> None:
+    """Session of Ada, from the login form to its end, as in the tutorial."""
+    demo.stop_all("ada")
+    with demo.page() as page:
+        page.goto(f"{demo.url}/hub/login")
+        demo.picture(page, "sign-in")
+    with demo.visit("ada", "/hub/spawn") as page:
+        name = environment(page)
+        label_of(page, "environment", name).click()
+        label_of(page, "gpus", "2").click()
+        label_of(page, "gpu_type", "v100").click()
+        expect(page.locator("#launch-starts")).not_to_be_empty()
+        demo.picture(page, "launch")
+        page.get_by_role("button", name="Start", exact=True).click()
+        page.wait_for_url(re.compile("/hub/spawn-pending/ada"))
+        with held(page, re.compile("/hub/spawn-pending/ada")):  # this page, loaded at the end
+            expect(page.locator("#progress-log")).to_contain_text("gpu0", timeout=START)
+            page.get_by_text("Progress so far").click()
+            demo.picture(page, "progress")
+        page.wait_for_url(re.compile("/user/ada/lab"), timeout=START)
+        lab = Lab(page)
+        lab.follow_the_system()
+        own, work = lab.own(), lab.work(name)
+        lab.open(own)
+        lab.run(own)
+        lab.first_cell().click()
+        lab.status()
+        demo.picture(page, "lab")
+        if demo.wants("tensorboard"):
+            if work != own:
+                lab.open(work)
+                lab.run(work)
+            lab.menu_of_logs().click()
+            lab.tensorboard()
+            demo.picture(page, "tensorboard", lab.tensorboard_again)
+        lab.follow_the_system(False)
+    with demo.visit("ada") as page:
+        expect(page.locator("#living .entry")).to_have_count(1)
+        expect(page.locator("#living")).not_to_contain_text("not measured")
+        demo.picture(page, "sessions")
+        if demo.wants("cluster"):
+            cluster(demo)
+        stop_all(page)
+        expect(page.locator("#ended .entry").first).to_contain_text("You stopped the session")
+        page.locator("#ended-title").scroll_into_view_if_needed()
+        demo.picture(page, "ended")
+
+
+def cluster(demo: Demo) -> None:
+    """Cluster page as Grace sees it, with jobs of several users."""
+    with jobs(demo, *RUNNING, *WAITING), demo.visit("grace", SERVICE) as page:
+        expect(page.locator("#jobs tbody tr")).not_to_have_count(1)
+        page.wait_for_timeout(25_000)  # readings of the new jobs
+        demo.picture(page, "cluster")
+
+
+def catalog(demo: Demo) -> None:
+    """Catalog, and an environment for those who curate."""
+    with demo.visit("ada", "/hub/spawn") as page:
+        name = environment(page)
+        page.goto(f"{demo.url}{SERVICE}catalog")
+        demo.picture(page, "catalog")
+    with demo.visit("grace", f"{SERVICE}curate/environments/{name}") as page:
+        expect(page.locator("#versions tbody tr, #versions p").first).to_be_visible()
+        demo.picture(page, "curate")
+
+
+def course(demo: Demo) -> None:
+    """Course page and live board, as Barbara, with a student who raises a hand."""
+    with class_in_session(demo), demo.visit("barbara", COURSE) as page:
+        expect(page.locator("#readiness li").first).to_be_visible()
+        demo.picture(page, "course")
+        page.goto(f"{demo.url}{COURSE}/board")
+        expect(page.locator("#tiles")).to_contain_text(QUESTION)
+        demo.picture(page, "class")
+
+
+@contextmanager
+def held(page: Any, address: re.Pattern[str]) -> Iterator[None]:
+    """Delay requests to such an address until the end of the block, so that the page before it
+    stays."""
+    waiting: list[Any] = []
+    page.route(address, lambda route: waiting.append(route))
+    yield
+    page.unroute(address)
+    for route in waiting:
+        route.continue_()
+
+
+STORIES: dict[Callable[[Demo], None], tuple[str, ...]] = {
+    session: (
+        *("sign-in", "launch", "progress", "lab", "tensorboard"),
+        *("sessions", "cluster", "ended"),
+    ),
+    catalog: ("catalog", "curate"),
+    course: ("course", "class"),
+}
