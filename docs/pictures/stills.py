@@ -12,10 +12,10 @@ from .lab import Lab
 from .neighbours import QUESTION, RUNNING, WAITING, class_in_session, jobs
 
 COURSE = f"{SERVICE}courses/dl101"
+# The progress page hears nothing of the session being ready, at which it would leave.
 KEEP = """window.EventSource = class extends EventSource {
-  constructor(...words) {
-    super(...words);
-    window.portalStream = this;
+  set onmessage(tell) {
+    super.onmessage = (event) => JSON.parse(event.data).ready || tell(event);
   }
 }"""
 
@@ -36,7 +36,6 @@ def session(demo: Demo) -> None:
         page.add_init_script(KEEP)
         page.get_by_role("button", name="Start", exact=True).click()
         expect(page.locator("#progress-log")).to_contain_text("gpu0", timeout=START)
-        page.evaluate("portalStream.close()")  # else the page leaves when the session is ready
         page.locator("#progress-details").evaluate("details => { details.open = true; }")
         demo.picture(page, "progress")
         page.reload(wait_until="commit")
