@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 from playwright.sync_api import expect
 
@@ -14,6 +12,12 @@ from .lab import Lab
 from .neighbours import QUESTION, RUNNING, WAITING, class_in_session, jobs
 
 COURSE = f"{SERVICE}courses/dl101"
+# The progress page hears nothing of the session being ready, at which it would leave.
+KEEP = """window.EventSource = class extends EventSource {
+  set onmessage(tell) {
+    super.onmessage = (event) => JSON.parse(event.data).ready || tell(event);
+  }
+}"""
 
 
 def session(demo: Demo) -> None:
@@ -29,12 +33,12 @@ def session(demo: Demo) -> None:
         label_of(page, "gpu_type", "v100").click()
         expect(page.locator("#launch-starts")).not_to_be_empty()
         demo.picture(page, "launch")
+        page.add_init_script(KEEP)
         page.get_by_role("button", name="Start", exact=True).click()
-        page.wait_for_url(re.compile("/hub/spawn-pending/ada"))
-        with held(page, re.compile("/hub/spawn-pending/ada")):  # this page, loaded at the end
-            expect(page.locator("#progress-log")).to_contain_text("gpu0", timeout=START)
-            page.get_by_text("Progress so far").click()
-            demo.picture(page, "progress")
+        expect(page.locator("#progress-log")).to_contain_text("gpu0", timeout=START)
+        page.locator("#progress-details").evaluate("details => { details.open = true; }")
+        demo.picture(page, "progress")
+        page.reload(wait_until="commit")
         page.wait_for_url(re.compile("/user/ada/lab"), timeout=START)
         lab = Lab(page)
         lab.follow_the_system()
@@ -91,18 +95,6 @@ def course(demo: Demo) -> None:
         page.goto(f"{demo.url}{COURSE}/board")
         expect(page.locator("#tiles")).to_contain_text(QUESTION)
         demo.picture(page, "class")
-
-
-@contextmanager
-def held(page: Any, address: re.Pattern[str]) -> Iterator[None]:
-    """Delay requests to such an address until the end of the block, so that the page before it
-    stays."""
-    waiting: list[Any] = []
-    page.route(address, lambda route: waiting.append(route))
-    yield
-    page.unroute(address)
-    for route in waiting:
-        route.continue_()
 
 
 STORIES: dict[Callable[[Demo], None], tuple[str, ...]] = {
