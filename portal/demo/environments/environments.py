@@ -68,15 +68,15 @@ def ensure_environments(
             make_venv(venv, wheel, cache, progress)
             if not image.exists():
                 build_image(image, wheel, cache, apptainer, progress, sandbox=sandbox)
-        _remove_old(images, "jupyterlab-", image)
-        _remove_old(venvs, "python-", venv)
-        _remove_old(wheels, "", wheel.parent)
+        remove_old(images, "jupyterlab-", image)
+        remove_old(venvs, "python-", venv)
+        remove_old(wheels, "", wheel.parent)
     return DemoEnvironments(
         _write(home / "demo", image=image, venv=venv), venv=venv, wheels=wheel.parent
     )
 
 
-def _remove_old(directory: Path, prefix: str, current: Path) -> None:
+def remove_old(directory: Path, prefix: str, current: Path) -> None:
     """Remove builds of earlier inputs after a day; until then, sessions may still use them."""
     for path in directory.glob(f"{prefix}*"):
         try:

@@ -205,7 +205,7 @@ def _link(root: Path) -> None:
     for name, packaged in (("awk", "gawk"), ("awk", "mawk"), ("which", "which.debianutils")):
         if (programs / packaged).exists() and not (programs / name).exists():
             (programs / name).symlink_to(packaged)
-    for name in ("libblas.so.3", "liblapack.so.3"):
+    for name in ("libblas.so.3", "liblapack.so.3", "libopenblas.so.0"):
         for library in sorted(root.glob(f"usr/lib/*/*/{name}")):
             link = library.parents[1] / name
             if not link.exists():

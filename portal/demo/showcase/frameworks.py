@@ -13,8 +13,10 @@ from pathlib import Path
 from portal.errors import ConfigurationError
 from portal.session_packages import constraints, uv_environment, uv_program
 
+from ..environments import image
 from ..environments.apptainer import apptainer_environment
 from ..environments.debian import fetch_packages, os_release
+from ..environments.environments import remove_old
 from ..environments.image import SQUASHFS, base_packages, unpack_base
 from ..environments.making import Progress, locked, make_readable_directory, run, timed
 from ..environments.python_packages import SYSTEM_PYTHON, digest, remove_tree
@@ -59,14 +61,14 @@ def base_image(framework: Framework, cache: Path, apptainer: Path, progress: Pro
     release = os_release()
     suite = release.get("VERSION_CODENAME", "")
     packages = [*base_packages(), *framework.packages]
-    key = digest(release.get("ID", ""), suite, *packages, *framework.wheels, _OVERRIDES, *_UNUSED)
-    image = images / f"{framework.name}-{key}.sif"
+    recipe = [Path(__file__).read_text(), Path(image.__file__).read_text()]
+    key = digest(release.get("ID", ""), suite, *packages, *recipe)
+    made = images / f"{framework.name}-{key}.sif"
     with locked(cache, framework.name, progress):
-        if image.exists():
-            return image
+        if made.exists():
+            return made
         make_readable_directory(images)
-        for old in images.glob(f"{framework.name}-*.sif"):
-            old.unlink()  # the catalog has its own copy
+        remove_old(images, f"{framework.name}-", made)
         with (
             tempfile.TemporaryDirectory(prefix=f".{framework.name}-", dir=images) as name,
             timed(progress, f"Environment '{framework.name}': its packages"),
@@ -92,8 +94,8 @@ def base_image(framework: Framework, cache: Path, apptainer: Path, progress: Pro
                 timeout=1200,
             )
             new.chmod(0o644)
-            new.rename(image)
-    return image
+            new.rename(made)
+    return made
 
 
 def _install(framework: Framework, root: Path, cache: Path, work: Path) -> None:
