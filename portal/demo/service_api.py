@@ -30,6 +30,10 @@ class ServiceApi:
         """
         return self._ask("POST", path, {} if body is None else body)
 
+    def put(self, path: str, body: Any) -> Any:
+        """Return the response to a PUT request. Raises as ``post`` does."""
+        return self._ask("PUT", path, body)
+
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         request = urllib.request.Request(  # noqa: S310 - http, made by the demo
             self._base + path,

@@ -8,7 +8,7 @@ import json
 import string
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ _PAUSE = 2.0
 
 
 class FrameworkThread(threading.Thread):
-    """Thread that makes what is missing of FRAMEWORKS, one after another.
+    """Thread that makes what is missing of FRAMEWORKS.
 
     ``definitions``: folder of the YAML files; ``service``: the portal's; ``record``: file with the
     names of those that were published, so that what an admin withdraws or removes does not come
@@ -51,56 +51,80 @@ class FrameworkThread(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Make them."""
+        """Make them. The packages of one are fetched while the one before is built."""
         done = json.loads(self._record.read_text()) if self._record.exists() else []
+        self._began = time.monotonic()
+        begun: list[dict[str, Any]] = []
         for framework in FRAMEWORKS:
-            if framework.name in done or self._over.is_set():
-                continue
-            try:
-                self._make(framework)
-            except PortalError as error:
-                if not self._over.is_set():
-                    self._say(f"environment {framework.name}: {error.message}")
-                continue
-            done.append(framework.name)
-            new = self._record.with_suffix(".new")
-            new.write_text(json.dumps(done))
-            new.replace(self._record)
+            if framework.name not in done:
+                with self._told(framework.name):
+                    begun.append(self._begun(framework))
+        for version in begun:
+            with self._told(version["name"]):
+                self._published(version)
+                done.append(version["name"])
+                new = self._record.with_suffix(".new")
+                new.write_text(json.dumps(done))
+                new.replace(self._record)
+
+    @contextlib.contextmanager
+    def _told(self, name: str) -> Iterator[None]:
+        """Tell a PortalError of the block, which is skipped once the demo stops."""
+        try:
+            yield
+        except PortalError as error:
+            if not self._over.is_set():
+                self._say(f"environment {name}: {error.message}")
 
     def end(self) -> None:
         """Say no more and begin nothing new: the demo stops, and with it what runs now."""
         self._over.set()
 
-    def _make(self, framework: Framework) -> None:
-        began, name = time.monotonic(), framework.name
+    def _begun(self, framework: Framework) -> dict[str, Any]:
+        """Return a version that is being built, or has been. Raises PortalError."""
+        name = framework.name
         version = self._newest(name)
         if version is not None and version["state"] in _UNDER_WAY:
             with contextlib.suppress(PortalError):  # its job ended with the start before
                 self._waited(version)
             version = self._newest(name)
-        if version is None or version["state"] in ("draft", "failed"):
-            source = base_image(framework, self._cache, self._apptainer, self._say)
-            version = version or self._service.post(
-                "environments",
-                {"definition": self._definition(name, source), "comment": _COMMENT},
-            )
-            self._service.post(f"{_path(version)}/build")
+        if version is not None and version["state"] not in ("draft", "failed"):
+            return version
+        source = base_image(framework, self._cache, self._apptainer, self._say)
+        if self._over.is_set():
+            raise PortalError("The demo stops.")
+        draft = {"definition": self._definition(name, source), "comment": _COMMENT}
+        if version is None:
+            version = self._service.post("environments", draft)
+        elif version["environment"]["source"] != str(source):
+            draft["base"] = version["number"]
+            version = self._service.put(f"environments/{name}", draft)
+        self._service.post(f"{_path(version)}/build")
+        return version
+
+    def _published(self, version: dict[str, Any]) -> None:
+        """Wait for a version and publish it, unless it is. Raises PortalError."""
         if version.get("published_at") is None:
             version = self._waited(version)
             self._service.post(f"{_path(version)}/publish")
-        self._say(f"environment {name}: offered after {time.monotonic() - began:.0f} s")
+        seconds = time.monotonic() - self._began
+        self._say(f"environment {version['name']}: offered after {seconds:.0f} s")
 
     def _newest(self, name: str) -> dict[str, Any] | None:
-        """Return the newest version of an environment; None if it has none."""
-        try:
-            versions: list[dict[str, Any]] = self._service.get(f"environments/{name}/versions")[
-                "items"
-            ]
-        except Unavailable:
-            raise
-        except PortalError:  # there is no such environment
-            return None
-        return versions[0]
+        """Return the newest version of an environment; None if it has none. Waits for a service
+        that does not answer, as while the Hub restarts. Raises Unavailable after that."""
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                page = self._service.get(f"environments/{name}/versions")
+            except Unavailable:
+                if self._over.wait(_PAUSE) or time.monotonic() > end:
+                    raise
+            except PortalError:  # there is no such environment
+                return None
+            else:
+                version: dict[str, Any] = page["items"][0]
+                return version
 
     def _definition(self, name: str, source: Path) -> dict[str, Any]:
         text = (self._definitions / f"{name}.yaml").read_text()

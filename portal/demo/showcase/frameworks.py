@@ -124,7 +124,7 @@ def _compile(root: Path) -> None:
     if not folders:
         raise ConfigurationError("The distribution's packages have no Python 3.")
     # Some of the distribution's files are for other versions of Python, so the status says nothing.
-    options: list[str | Path] = ["-q", "-j", "1", "-s", root, "-p", "/"]
+    options: list[str | Path] = ["-q", "-j", "0", "-x", "/tests?/", "-s", root, "-p", "/"]
     script = 'nice -n 19 "$@" >/dev/null 2>&1 || true'
     run(
         ["sh", "-c", script, "sh", SYSTEM_PYTHON, "-m", "compileall", *options, *folders],

@@ -41,6 +41,13 @@ class Service:
             version["state"] = self.ends.get(name, "draft")
         return dict(version, message="No such package.")
 
+    def put(self, path: str, body: Any) -> Any:
+        self.asked.append(path)
+        version = self.versions[path.split("/")[1]]
+        assert body["base"] == version["number"]
+        version |= {"number": version["number"] + 1, "environment": body["definition"]}
+        return version
+
     def post(self, path: str, body: Any = None) -> Any:
         self.asked.append(path)
         _, *rest = path.split("/")
@@ -53,6 +60,7 @@ class Service:
                 "state": "draft",
                 "message": "",
                 "published_at": None,
+                "environment": body["definition"],
             }
             return self.versions[name]
         if rest[-1] == "build":
@@ -101,12 +109,9 @@ def test_each_is_drafted_built_and_published(made: list[str], tmp_path: Path) ->
     assert made == NAMES == record(tmp_path)
     assert service.asked == [
         path
+        for steps in (("", "/{}/versions/1/build"), ("/{}/versions/1/publish",))
         for name in NAMES
-        for path in (
-            "environments",
-            f"environments/{name}/versions/1/build",
-            f"environments/{name}/versions/1/publish",
-        )
+        for path in (f"environments{step.format(name)}" for step in steps)
     ]
     for name in NAMES:
         assert service.definitions[name]["source"] == f"/cache/{name}.sif"
@@ -139,7 +144,8 @@ def test_a_build_of_the_start_before_is_waited_for(
 ) -> None:
     service = Service()
     name = NAMES[0]
-    service.post("environments", {"definition": {"name": name}})
+    source = f"/cache/{name}.sif"
+    service.post("environments", {"definition": {"name": name, "source": source}})
     service.versions[name]["state"] = "building"
     service.ends[name] = end
     service.asked.clear()
@@ -151,9 +157,8 @@ def test_a_build_of_the_start_before_is_waited_for(
 
     service.post = built  # type: ignore[method-assign]
     run(service, tmp_path)
-    assert service.asked[:2] == [
-        f"environments/{name}/versions/1/{step}" for step in ("build", "publish")
-    ]
+    asked = [path for path in service.asked if name in path]
+    assert asked == [f"environments/{name}/versions/1/{step}" for step in ("build", "publish")]
     assert record(tmp_path) == NAMES
 
 
@@ -181,3 +186,18 @@ def test_a_mirror_without_the_packages_is_told(
     said = run(service, tmp_path)
     assert [words.split(":")[0] for words in said] == [f"environment {name}" for name in NAMES]
     assert service.asked == [] and record(tmp_path) == []
+
+
+def test_a_draft_of_another_recipe_gets_the_new_image(made: list[str], tmp_path: Path) -> None:
+    service = Service()
+    name = NAMES[0]
+    service.post("environments", {"definition": {"name": name, "source": "/cache/older.sif"}})
+    service.asked.clear()
+    run(service, tmp_path)
+    asked = [path for path in service.asked if name in path]
+    assert asked == [
+        f"environments/{name}",
+        f"environments/{name}/versions/2/build",
+        f"environments/{name}/versions/2/publish",
+    ]
+    assert service.versions[name]["environment"]["source"] == f"/cache/{name}.sif"
