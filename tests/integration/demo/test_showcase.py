@@ -34,6 +34,12 @@ assert subprocess.check_output(["Rscript", "-e", "cat(solve(matrix(4)))"]) == b"
 """
 
 
+STARTERS = {
+    "pytorch-cpu": {"pytorch.ipynb"},
+    "scikit-learn-r": {"scikit-learn.ipynb", "r.ipynb"},
+}
+
+
 @pytest.fixture(scope="module")
 def showcase() -> Iterator[Demo]:
     """A demo that is not bare, with a state directory of its own."""
@@ -107,10 +113,16 @@ def test_the_frameworks_are_offered_and_work(ada: Caller, showcase: Demo) -> Non
         assert person.launch({"environment": name}).status_code in (201, 202)
         person.wait_ready()
         run_cell(person, code)
-        starters = person.session("GET", f"api/contents/portal-starters/{name}")
+        place = f"api/contents/portal-starters/{name}"
+        starters = wait_until(
+            f"starters of {name}",
+            lambda place=place: (
+                (reply := person.session("GET", place)).status_code == 200 and reply
+            ),
+        )
+        names = {entry["name"] for entry in starters.json()["content"]}
+        assert names == STARTERS[name]
         person.stop()
-        names = {entry["name"] for entry in starters.json().get("content", ())}
-        assert names <= {"pytorch.ipynb", "scikit-learn.ipynb", "r.ipynb"}
     kernels = ada.get("environments/scikit-learn-r").json()["kernels"]
     assert {kernel["name"] for kernel in kernels} >= {"python3", "ir"}
 
