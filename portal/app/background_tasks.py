@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from portal.errors import PortalError
-from portal.services.services import Parts
+from portal.services.services import Services
 
 _RETRY = (1.0, 30.0)  # seconds to the second try, and their maximum
 _CHECK = 15.0  # seconds between checks of a database that is otherwise not used
@@ -19,7 +19,7 @@ _CHECK = 15.0  # seconds between checks of a database that is otherwise not used
 class BackgroundTasks:
     """Lifetime of the service's parts: started, kept running, closed."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Services) -> None:
         self.parts, self.log = parts, parts.log
         self._tasks: list[asyncio.Task[None]] = []
 

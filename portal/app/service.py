@@ -38,7 +38,7 @@ from portal.launch.extending import Extending
 from portal.launch.request import DEFAULT_RESOURCES
 from portal.models.session.resources import Resources
 from portal.notices import Notices
-from portal.services.services import Parts
+from portal.services.services import Services
 from portal.sessions.idle_gpus import IdleGpus
 from portal.setting import setting
 from portal.slurm import Cluster, SlurmRunner
@@ -209,14 +209,14 @@ class PortalService(Application):
         """Path that the proxy sends here, with its slashes: ``/services/portal/``."""
         return os.environ.get("JUPYTERHUB_SERVICE_PREFIX") or "/services/portal/"
 
-    def make_parts(self) -> Parts:
+    def make_parts(self) -> Services:
         """Build the parts of the service, each with its settings."""
         runner = SlurmRunner(parent=self)
         cluster = Cluster(parent=self, runner=runner)
         telemetry, store = Telemetry(parent=self), Store(parent=self)
         hub = HubApi(parent=self)
         directory = directory_of(self, hub)
-        return Parts(
+        return Services(
             prefix=self.prefix,
             log=self.log,
             catalog=EnvironmentCatalog(parent=self, store=store),

@@ -17,7 +17,7 @@ from portal.handlers.cluster.metrics import Metrics
 from portal.handlers.pages.pages import NoPage
 from portal.handlers.pages.rendering import Pages
 from portal.handlers.routes import ENDPOINTS, routes
-from portal.services.services import Parts
+from portal.services.services import Services
 from portal.web.application import BoundedApplication
 
 
@@ -30,7 +30,7 @@ class PortalApplication(BoundedApplication):
 
 
 def web_application(
-    parts: Parts, pages: Pages, ending: asyncio.Event, max_body: int
+    parts: Services, pages: Pages, ending: asyncio.Event, max_body: int
 ) -> Application:
     """Build the application with all routes. ``ending`` is set when the service is about to end;
     ``max_body`` is the largest body in bytes."""

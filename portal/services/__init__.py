@@ -1,1 +1,1 @@
-"""Parts that the handlers work with, made once by the service."""
+"""Services that the handlers work with, made once by the service."""

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class CoreParts:
-    """Parts of the service below its handlers. ``prefix`` is "/services/portal/" with both
+class CoreServices:
+    """Services below the handlers. ``prefix`` is "/services/portal/" with both
     slashes."""
 
     prefix: str

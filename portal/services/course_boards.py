@@ -18,7 +18,7 @@ from portal.models.course.course import KeptCourse
 if TYPE_CHECKING:
     from portal.dashboard import ClusterView
 
-    from .core import CoreParts
+    from .core import CoreServices
 
 _AGE = 1.5  # seconds for which a board is shared by all viewers
 _DAY = 86400.0
@@ -40,7 +40,7 @@ class CourseBoards:
     viewers. If it does not answer, its last answer stays, with ``error``.
     """
 
-    def __init__(self, parts: CoreParts, age: float = _AGE) -> None:
+    def __init__(self, parts: CoreServices, age: float = _AGE) -> None:
         self._parts, self.age = parts, age
         self._made = SharedAnswers[str, _Made](most=_MOST, ttl=lambda _: self.age, retry=0.0)
 

@@ -17,7 +17,7 @@ from portal.models.course.live import Collect, CourseMessage, CourseSituation, P
 from portal.models.session.session import SessionRecord
 
 if TYPE_CHECKING:
-    from .core import CoreParts
+    from .core import CoreServices
 
 # Seconds for which an answer is shared.
 _COURSES = 5.0
@@ -40,7 +40,7 @@ class CourseSituations:
 
     def __init__(
         self,
-        parts: CoreParts,
+        parts: CoreServices,
         handout_of: Callable[[SessionRecord], Awaitable[str]],
         collects_of: Callable[[SessionRecord], Awaitable[tuple[Collect, ...]]],
     ) -> None:

@@ -21,14 +21,14 @@ from portal.models.catalog.image_job import WorkState
 from portal.slurm.control.reservations import Reserving
 
 if TYPE_CHECKING:
-    from .core import CoreParts
+    from .core import CoreServices
 
 
 class CourseWork:
     """Background work for courses, one instance per service. ``run`` is its loop; ``loop.add``
     takes further tasks."""
 
-    def __init__(self, parts: CoreParts) -> None:
+    def __init__(self, parts: CoreServices) -> None:
         self._copies = NodeCopies(parts.cluster, parts.build_scheduler.images, parts.log)
         self.around = CourseContext(
             store=parts.store,

@@ -10,7 +10,7 @@ from portal.models.course.live import Collect
 from portal.models.session.session import SessionRecord
 
 if TYPE_CHECKING:
-    from .core import CoreParts
+    from .core import CoreServices
 
 _AGE = 2.0  # seconds for which an answer is shared
 
@@ -20,7 +20,7 @@ _Open = Mapping[str, list[tuple[Collect, frozenset[str]]]]
 class OpenCollects:
     """Open collections of all courses. One instance per service."""
 
-    def __init__(self, parts: CoreParts) -> None:
+    def __init__(self, parts: CoreServices) -> None:
         waiting = parts.collecting.waiting
         self._asked = SharedAnswer[_Open](waiting, ttl=_AGE, patience=1.0, first={})
 

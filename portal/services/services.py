@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from portal.errors import StoreUnavailable
 from portal.models.session.session import SessionRecord
 
-from .core import CoreParts
+from .core import CoreServices
 from .course_boards import CourseBoards
 from .course_status import CourseSituations
 from .course_work import CourseWork
@@ -16,8 +16,8 @@ from .session_status import Situations
 
 
 @dataclass
-class Parts(CoreParts):
-    """Parts of the service, with those that join several others for a page or a session."""
+class Services(CoreServices):
+    """All services, with those that join several others for a page or a session."""
 
     open_collects: OpenCollects = field(init=False)
     boards: CourseBoards = field(init=False)

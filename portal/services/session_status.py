@@ -27,7 +27,7 @@ from .course_status import CourseSituations
 if TYPE_CHECKING:
     from portal.dashboard import ClusterView
 
-    from .core import CoreParts
+    from .core import CoreServices
 
 _Measured = tuple[Mapping[str, JobUsage], Mapping[str, SessionReports]]
 
@@ -46,7 +46,7 @@ _NO_RIGHT = (
 class Situations:
     """Status of all running sessions. One instance per service."""
 
-    def __init__(self, parts: CoreParts, courses: CourseSituations) -> None:
+    def __init__(self, parts: CoreServices, courses: CourseSituations) -> None:
         self._parts, self.courses = parts, courses
         how: Any = {"patience": _PATIENCE}
         self.announcements = SharedAnswer[list[Announcement]](

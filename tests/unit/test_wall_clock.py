@@ -39,7 +39,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/images/jobs/building.py": 1,
         "portal/images/jobs/smoke.py": 1,
         "portal/services/core.py": 1,
-        "portal/slurm/watch/watched.py": 1,
+        "portal/slurm/watch/query_cache.py": 1,
         "portal/store/engine/database.py": 1,
         "spawners/api/estimates.py": 1,
         "spawners/lifecycle/reconciler.py": 1,

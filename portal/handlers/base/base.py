@@ -19,7 +19,7 @@ from tornado.web import HTTPError, RequestHandler
 from portal.disk import FULL, DiskFull, no_space
 from portal.errors import NotAllowed, NotFound, PortalError, Unavailable
 from portal.models.person import Person
-from portal.services.services import Parts
+from portal.services.services import Services
 
 _SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -98,7 +98,7 @@ class PortalHandler(HubOAuthenticated, SafeHandler):
     person: Person
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> Services:
         """Services that the handlers work with."""
         return self.settings["parts"]
 

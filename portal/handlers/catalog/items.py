@@ -23,7 +23,7 @@ from portal.models.scope import ENVIRONMENTS_MANAGE, NODES_MANAGE
 from portal.models.session.resources import Resources
 
 if TYPE_CHECKING:
-    from portal.services.services import Parts
+    from portal.services.services import Services
 
 # The Hub calls everyone with an admin's token an admin, even if that token is restricted, e.g. to
 # reading metrics. One of these scopes shows that it is not: the first is the Hub's own, the second
@@ -49,7 +49,7 @@ def as_seen_by_catalog(person: Person) -> Person:
 class Shown:
     """View of the catalog for one person at one moment."""
 
-    def __init__(self, parts: Parts, person: Person) -> None:
+    def __init__(self, parts: Services, person: Person) -> None:
         self.parts, self.person = parts, as_seen_by_catalog(person)
         self.favourites: frozenset[str] = frozenset()
         self.last_used: Mapping[str, float] = {}

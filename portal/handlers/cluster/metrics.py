@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from portal import disk
 from portal.errors import NotAllowed
 from portal.models.scope import METRICS_READ
-from portal.services.services import Parts
+from portal.services.services import Services
 
 from ..base.base import APIHandler
 from ..base.endpoint import Endpoint
@@ -34,9 +34,9 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 class Metrics:
     """Metrics that are counted here, and those collected from the services on each scrape."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Services) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(PartsCollector(parts))
+        self.registry.register(ServicesCollector(parts))
         for kind in (ProcessCollector, PlatformCollector, GCCollector):
             kind(registry=self.registry)
         self.viewers = Gauge("portal_viewers", "Open event streams.", registry=self.registry)
@@ -61,10 +61,10 @@ class Metrics:
         ).observe(handler.request.request_time())
 
 
-class PartsCollector(Collector):
+class ServicesCollector(Collector):
     """Collector of the state of the services at the time of a scrape."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Services) -> None:
         self._parts = parts
 
     def collect(self) -> Iterator[Metric]:

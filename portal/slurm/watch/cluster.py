@@ -29,8 +29,8 @@ from ..jobs.submission import Submissions
 from .accounts import Accounts
 from .budget import QueryBudget
 from .gpu_holders import GpuHolders
+from .query_cache import QueryCache
 from .queue import positions
-from .watched import Watched
 
 
 class Cluster(LoggingConfigurable):
@@ -91,7 +91,7 @@ class Cluster(LoggingConfigurable):
         self._separator = parse.new_separator()
         self._records: dict[str, Job] = {}
         self._node_records: dict[str, Node] = {}
-        self._jobs = Watched[dict[str, Job]](
+        self._jobs = QueryCache[dict[str, Job]](
             "jobs",
             lambda hurry: self._budget.take(2, hurry=hurry),
             self._ask_jobs,
@@ -340,10 +340,10 @@ class Cluster(LoggingConfigurable):
 
     def _watch(
         self, name: str, argv: Sequence[str], read: Callable[[str], dict[str, Any]], cost: int
-    ) -> Watched[dict[str, Any]]:
+    ) -> QueryCache[dict[str, Any]]:
         async def ask() -> dict[str, Any]:
             output = await self.runner.run(argv)
             return await asyncio.to_thread(read, output.stdout)
 
         # A person waits for these: they are charged at once, and later queries of jobs wait.
-        return Watched(name, lambda _: self._budget.take(cost), ask, lambda: self.patience)
+        return QueryCache(name, lambda _: self._budget.take(cost), ask, lambda: self.patience)

@@ -19,7 +19,7 @@ from traitlets.config import Config, LoggingConfigurable
 from portal.catalog import EnvironmentCatalog
 from portal.handlers.catalog import registries
 from portal.models.scope import ENVIRONMENTS_MANAGE
-from portal.services.services import Parts
+from portal.services.services import Services
 from portal.store import Store
 
 PASSWORD = "nvapi-a-key-that-nobody-sees"
@@ -28,7 +28,7 @@ PASSWORD = "nvapi-a-key-that-nobody-sees"
 class Site:
     """The endpoints on loopback."""
 
-    def __init__(self, client: httpx.AsyncClient, parts: Parts, place: Path) -> None:
+    def __init__(self, client: httpx.AsyncClient, parts: Services, place: Path) -> None:
         self.client = client
         self.parts, self.place = parts, place
         self.said: list[str] = []

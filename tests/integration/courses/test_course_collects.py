@@ -36,7 +36,7 @@ from portal.models.course.course import Course, CourseMember, CourseState, KeptC
 from portal.models.course.start import StartKind
 from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord, SessionState
-from portal.services.services import Parts
+from portal.services.services import Services
 from portal.store import Store
 
 KERNELS = Path(__file__).resolve().parents[3] / "kernels"
@@ -69,7 +69,7 @@ def as_person(kind: type[Any]) -> type[Any]:
 class Site:
     """The endpoints on loopback, with a course, its staff, and a session of each student."""
 
-    def __init__(self, parts: Parts, client: httpx.AsyncClient, place: Path) -> None:
+    def __init__(self, parts: Services, client: httpx.AsyncClient, place: Path) -> None:
         self.parts, self.url, self.place = parts, str(client.base_url), place
         self.client = client
 

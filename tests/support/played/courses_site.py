@@ -21,7 +21,7 @@ from portal.handlers.routes import ENDPOINTS
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.models.course.course import CourseMember, Role
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
-from portal.services.services import Parts
+from portal.services.services import Services
 from portal.store import Store
 from portal.web.audit_rate_limit import AuditRateLimit
 
@@ -131,7 +131,7 @@ def snapshot(nodes: int = 2, gpus: int = 4) -> ClusterSnapshot:
 class Site:
     """Endpoints served on loopback."""
 
-    def __init__(self, client: httpx.AsyncClient, parts: Parts, files: Path) -> None:
+    def __init__(self, client: httpx.AsyncClient, parts: Services, files: Path) -> None:
         self.client = client
         self.parts, self.files = parts, files
         self.directory: Directory = parts.course_service.enrolment.directory  # type: ignore[assignment]

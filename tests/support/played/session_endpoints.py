@@ -17,7 +17,7 @@ from tornado.web import Application, RequestHandler
 from portal.handlers.base.endpoint import Endpoint
 from portal.models.catalog.environment import Environment
 from portal.models.scope import SESSION_OWN
-from portal.services.services import Parts
+from portal.services.services import Services
 from portal.store import Store
 
 PREFIX = "/services/portal/"
@@ -41,13 +41,13 @@ def said(answer: httpx.Response) -> str:
     return str(found["error"]["message"] if "error" in found else found["message"])
 
 
-def parts_on(store: Store, **played: Any) -> Parts:
+def parts_on(store: Store, **played: Any) -> Services:
     """Return the parts of a service with this database. ``played``: fakes and settings by name; of
     the other systems there is nothing."""
     nothing = SimpleNamespace(runner=None)
     names = ("catalog", "cluster", "control", "telemetry", "dashboard", "hub")
     given = {**dict.fromkeys(names, nothing), **played}
-    return Parts(prefix=PREFIX, log=logging.getLogger("service"), store=store, **given)
+    return Services(prefix=PREFIX, log=logging.getLogger("service"), store=store, **given)
 
 
 def catalog_of(*environments: Environment) -> SimpleNamespace:

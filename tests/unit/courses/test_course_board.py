@@ -35,7 +35,7 @@ from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
 from portal.models.scope import COURSES_MANAGE
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
-from portal.services.services import Parts
+from portal.services.services import Services
 from portal.store import Store
 
 NOW = time.time() // 1
@@ -356,7 +356,7 @@ class Slurm(WillingSlurm):
 class Site:
     """The endpoints on loopback."""
 
-    def __init__(self, client: httpx.AsyncClient, parts: Parts, hub: Hub, slurm: Slurm) -> None:
+    def __init__(self, client: httpx.AsyncClient, parts: Services, hub: Hub, slurm: Slurm) -> None:
         self.client = client
         self.parts, self.hub, self.slurm = parts, hub, slurm
         self.rows = 0

@@ -15,7 +15,7 @@ from portal.catalog import EnvironmentCatalog
 from portal.handlers.catalog import favourites, requests
 from portal.handlers.catalog.requests import MOST_OPEN
 from portal.models.scope import ENVIRONMENTS_MANAGE
-from portal.services.services import Parts
+from portal.services.services import Services
 from portal.store import Store
 
 REQUESTS = "environment-requests"
@@ -25,7 +25,7 @@ ASKED = {"source": "docker://nvcr.io/nvidia/jax:25.10-py3", "text": "JAX for the
 class Site:
     """The endpoints on loopback, with a catalog of two environments."""
 
-    def __init__(self, client: httpx.AsyncClient, parts: Parts) -> None:
+    def __init__(self, client: httpx.AsyncClient, parts: Services) -> None:
         self.client = client
         self.parts = parts
 

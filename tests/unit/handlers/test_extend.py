@@ -23,7 +23,7 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.scope import JOBS_MANAGE
 from portal.models.session.session import SessionRecord, SessionState
-from portal.services.services import Parts
+from portal.services.services import Services
 from portal.store import Store
 
 TORCH = Environment(
@@ -92,7 +92,7 @@ class Slurm(WillingSlurm):
 class Site:
     """The endpoints on loopback."""
 
-    def __init__(self, client: httpx.AsyncClient, parts: Parts, slurm: Slurm) -> None:
+    def __init__(self, client: httpx.AsyncClient, parts: Services, slurm: Slurm) -> None:
         self.client = client
         self.parts, self.slurm = parts, slurm
 

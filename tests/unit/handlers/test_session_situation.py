@@ -25,7 +25,7 @@ from portal.models.scope import SESSION_OWN
 from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import SessionReports
-from portal.services.services import Parts
+from portal.services.services import Services
 from portal.sessions.situation import Known, situation_of
 from portal.store import Store
 
@@ -159,7 +159,7 @@ TOKENS: dict[str, Any] = {
 class Site:
     """The endpoint on loopback; ``asked`` counts what went to Slurm and to the database."""
 
-    def __init__(self, client: httpx.AsyncClient, parts: Parts, asked: list[str]) -> None:
+    def __init__(self, client: httpx.AsyncClient, parts: Services, asked: list[str]) -> None:
         self.client = client
         self.parts, self.asked = parts, asked
 

@@ -24,7 +24,7 @@ from portal.handlers.sessions.telemetry import TelemetryEndpoint
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.scope import TELEMETRY_REPORT
 from portal.models.session.session import SessionRecord
-from portal.services.services import Parts
+from portal.services.services import Services
 from portal.sessions.idle_gpus import IdleGpus
 from portal.store import Store
 from portal.telemetry import Telemetry
@@ -75,7 +75,7 @@ def job(id: str, node: str, **more: Any) -> Job:
 class Site:
     """The service's route on loopback, with the parts behind it."""
 
-    def __init__(self, client: httpx.AsyncClient, parts: Parts, asked: list[int]) -> None:
+    def __init__(self, client: httpx.AsyncClient, parts: Services, asked: list[int]) -> None:
         self.client = client
         self.parts = parts
         self.asked = asked  # questions to the Hub
@@ -135,8 +135,8 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         idle=IdleGpus(around),
         moves=SimpleNamespace(expects=lambda job_id: False),
     )
-    parts.note = lambda entry: Parts.note(parts, entry)
-    parts.audit = lambda *given, **named: Parts.audit(parts, *given, **named)
+    parts.note = lambda entry: Services.note(parts, entry)
+    parts.audit = lambda *given, **named: Services.audit(parts, *given, **named)
     asked: list[int] = []
 
     def model_of(token: str) -> dict[str, Any] | int | None:

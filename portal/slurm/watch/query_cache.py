@@ -17,7 +17,7 @@ T = TypeVar("T")
 _HOPE = 0.3
 
 
-class Watched(Generic[T]):
+class QueryCache(Generic[T]):
     """SharedAnswer whose queries wait for their turn, with its error as a sentence.
 
     ``take_turn`` waits until Slurm may be queried, or less long once the event that it is given is

@@ -12,7 +12,7 @@ from portal.errors import SlurmUnavailable
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.commands.run import Output
 from portal.slurm.watch.budget import QueryBudget
-from portal.slurm.watch.watched import Watched
+from portal.slurm.watch.query_cache import QueryCache
 
 STEPS = [(3600.0, -3600.0), (-3600.0,), (-10.0,), (-86_400.0, 86_400.0), (3600.0,), (0.0,)]
 
@@ -45,34 +45,34 @@ async def test_every_wish_for_now_is_asked_after_a_step(
     clock: SteppingClock, steps: tuple[float, ...], away: bool
 ) -> None:
     question = Counting()
-    watched = Watched[int]("jobs", at_once, question)
-    await watched.newer_than(time.monotonic())
+    cache = QueryCache[int]("jobs", at_once, question)
+    await cache.newer_than(time.monotonic())
     for number, seconds in enumerate(steps, start=2):
         clock.step(seconds)
         question.away = away
-        await watched.newer_than(time.monotonic())
+        await cache.newer_than(time.monotonic())
         assert question.asked == number
-        assert watched.value == (1 if away else number)
-        assert bool(watched.error) is away
+        assert cache.value == (1 if away else number)
+        assert bool(cache.error) is away
 
 
 @pytest.mark.parametrize("steps", STEPS, ids=str)
 async def test_a_step_makes_nothing_older(clock: SteppingClock, steps: tuple[float, ...]) -> None:
     question = Counting()
-    watched = Watched[int]("jobs", at_once, question)
-    await watched.newer_than(time.monotonic())
+    cache = QueryCache[int]("jobs", at_once, question)
+    await cache.newer_than(time.monotonic())
     for seconds in steps:
         clock.step(seconds)
-        await watched.newer_than(time.monotonic() - 60)
+        await cache.newer_than(time.monotonic() - 60)
     assert question.asked == 1
 
 
 async def test_the_moment_that_is_shown_is_the_machines_of_now(clock: SteppingClock) -> None:
-    watched = Watched[int]("jobs", at_once, Counting())
+    cache = QueryCache[int]("jobs", at_once, Counting())
     for seconds in (0.0, 3600.0, -7200.0):
         clock.step(seconds)
-        await watched.newer_than(time.monotonic())
-        assert watched.taken_at == pytest.approx(time.time(), abs=5)
+        await cache.newer_than(time.monotonic())
+        assert cache.taken_at == pytest.approx(time.time(), abs=5)
 
 
 async def test_a_clock_that_is_set_while_slurm_is_asked(clock: SteppingClock) -> None:
@@ -83,18 +83,18 @@ async def test_a_clock_that_is_set_while_slurm_is_asked(clock: SteppingClock) ->
         await asked[-1].wait()
         return len(asked)
 
-    watched = Watched[int]("jobs", at_once, question)
-    first = asyncio.create_task(watched.newer_than(time.monotonic()))
+    cache = QueryCache[int]("jobs", at_once, question)
+    first = asyncio.create_task(cache.newer_than(time.monotonic()))
     await asyncio.sleep(0)
     await asyncio.sleep(0.01)
     clock.step(-3600)
     asked[0].set()
     await first
-    second = asyncio.create_task(watched.newer_than(time.monotonic()))
+    second = asyncio.create_task(cache.newer_than(time.monotonic()))
     await asyncio.sleep(0.01)
     asked[1].set()
     await asyncio.wait_for(second, 5)
-    assert watched.value == 2
+    assert cache.value == 2
 
 
 # -- turns, haste and patience -------------------------------------------------------------------
@@ -121,38 +121,38 @@ async def turns() -> None:
 
 async def test_all_who_wait_share_a_turn_and_a_question() -> None:
     take, question = Turns(), Counting()
-    watched = Watched[int]("jobs", take, question)
-    waiting = [asyncio.create_task(watched.newer_than(time.monotonic())) for _ in range(20)]
+    cache = QueryCache[int]("jobs", take, question)
+    waiting = [asyncio.create_task(cache.newer_than(time.monotonic())) for _ in range(20)]
     await turns()
-    assert (take.taken, question.asked, watched.value) == (0, 0, None)
+    assert (take.taken, question.asked, cache.value) == (0, 0, None)
     waiting[0].cancel()
     take.may.set()
     await asyncio.wait_for(asyncio.gather(*waiting[1:]), 5)
-    assert (take.taken, question.asked, watched.value) == (1, 1, 1)
+    assert (take.taken, question.asked, cache.value) == (1, 1, 1)
 
 
 async def test_a_turn_that_comes_late_is_no_age() -> None:
     take = Turns()
-    watched = Watched[int]("jobs", take, Counting())
-    waiting = asyncio.create_task(watched.newer_than(time.monotonic()))
+    cache = QueryCache[int]("jobs", take, Counting())
+    waiting = asyncio.create_task(cache.newer_than(time.monotonic()))
     await asyncio.sleep(0.05)
     later = time.monotonic()
-    also = asyncio.create_task(watched.newer_than(later))
+    also = asyncio.create_task(cache.newer_than(later))
     await turns()
     take.may.set()
     await asyncio.wait_for(asyncio.gather(waiting, also), 5)
-    assert watched.asked_at >= later and take.taken == 1
+    assert cache.asked_at >= later and take.taken == 1
 
 
 async def test_who_cannot_wait_hurries_the_turn_of_all() -> None:
     take = Turns()
-    watched = Watched[int]("jobs", take, Counting())
-    patient = asyncio.create_task(watched.newer_than(time.monotonic()))
+    cache = QueryCache[int]("jobs", take, Counting())
+    patient = asyncio.create_task(cache.newer_than(time.monotonic()))
     await turns()
-    await asyncio.wait_for(watched.newer_than(time.monotonic(), urgent=True), 5)
+    await asyncio.wait_for(cache.newer_than(time.monotonic(), urgent=True), 5)
     await asyncio.wait_for(patient, 5)
-    assert (take.taken, watched.value) == (1, 1)
-    patient = asyncio.create_task(watched.newer_than(time.monotonic()))
+    assert (take.taken, cache.value) == (1, 1)
+    patient = asyncio.create_task(cache.newer_than(time.monotonic()))
     await turns()
     assert not patient.done()  # the haste is over
     take.may.set()
@@ -169,20 +169,20 @@ async def test_who_cannot_wait_hurries_the_turn_after_a_question_under_way(first
         await go.wait()
         return asked
 
-    watched = Watched[int]("jobs", take, question)
+    cache = QueryCache[int]("jobs", take, question)
     take.may.set()
-    before = asyncio.create_task(watched.newer_than(time.monotonic()))
+    before = asyncio.create_task(cache.newer_than(time.monotonic()))
     await turns()
     take.may.clear()
     kinds = (False, True) if first == "patient" else (True, False)
     after = [
-        asyncio.create_task(watched.newer_than(time.monotonic(), urgent=urgent)) for urgent in kinds
+        asyncio.create_task(cache.newer_than(time.monotonic(), urgent=urgent)) for urgent in kinds
     ]
     await turns()
     assert asked == 1
     go.set()
     await asyncio.wait_for(asyncio.gather(before, *after), 5)
-    assert (take.taken, watched.value) == (2, 2)
+    assert (take.taken, cache.value) == (2, 2)
 
 
 async def test_a_late_answer_is_an_error_for_all_until_it_comes() -> None:
@@ -193,18 +193,18 @@ async def test_a_late_answer_is_an_error_for_all_until_it_comes() -> None:
             await go.wait()
         return await question()
 
-    watched = Watched[int]("jobs", at_once, slow, lambda: 0.01)
-    await watched.newer_than(time.monotonic())
+    cache = QueryCache[int]("jobs", at_once, slow, lambda: 0.01)
+    await cache.newer_than(time.monotonic())
     for _ in range(2):
-        await asyncio.wait_for(watched.newer_than(time.monotonic()), 5)
-        assert (watched.value, watched.error) == (1, "Slurm has not answered for 0.01 seconds.")
-    await watched.late_answer(0.01)
-    assert watched.error
-    waiting = asyncio.create_task(watched.late_answer(60))
+        await asyncio.wait_for(cache.newer_than(time.monotonic()), 5)
+        assert (cache.value, cache.error) == (1, "Slurm has not answered for 0.01 seconds.")
+    await cache.late_answer(0.01)
+    assert cache.error
+    waiting = asyncio.create_task(cache.late_answer(60))
     await turns()
     go.set()
     await asyncio.wait_for(waiting, 5)
-    assert (watched.value, watched.error) == (2, "")
+    assert (cache.value, cache.error) == (2, "")
 
 
 async def test_one_that_failed_is_not_waited_for_when_it_is_late() -> None:
@@ -215,13 +215,13 @@ async def test_one_that_failed_is_not_waited_for_when_it_is_late() -> None:
             await hangs.wait()
         return await question()
 
-    watched = Watched[int]("jobs", at_once, ask, lambda: 0.01)
-    await watched.newer_than(time.monotonic())
+    cache = QueryCache[int]("jobs", at_once, ask, lambda: 0.01)
+    await cache.newer_than(time.monotonic())
     question.away = True
     for _ in range(2):  # it fails, and hangs
-        await asyncio.wait_for(watched.newer_than(time.monotonic()), 5)
-        assert (watched.value, watched.error) == (1, "Slurm does not answer.")
-    await asyncio.wait_for(watched.late_answer(60), 5)
+        await asyncio.wait_for(cache.newer_than(time.monotonic()), 5)
+        assert (cache.value, cache.error) == (1, "Slurm does not answer.")
+    await asyncio.wait_for(cache.late_answer(60), 5)
     hangs.set()
 
 
@@ -232,22 +232,22 @@ async def test_the_first_answer_is_waited_for_however_late() -> None:
         await go.wait()
         return 1
 
-    watched = Watched[int]("jobs", at_once, slow, lambda: 0.0)
-    waiting = asyncio.create_task(watched.newer_than(time.monotonic()))
+    cache = QueryCache[int]("jobs", at_once, slow, lambda: 0.0)
+    waiting = asyncio.create_task(cache.newer_than(time.monotonic()))
     await asyncio.sleep(0.05)
     assert not waiting.done()
     go.set()
     await asyncio.wait_for(waiting, 5)
-    assert (watched.value, watched.error) == (1, "")
+    assert (cache.value, cache.error) == (1, "")
 
 
 async def test_an_answer_that_is_not_understood_is_a_sentence() -> None:
     async def odd() -> int:
         raise ValueError("12 fields")
 
-    watched = Watched[int]("nodes", at_once, odd)
-    await watched.newer_than(time.monotonic())
-    assert watched.error == ("The portal cannot read Slurm's answer about nodes: 12 fields.")
+    cache = QueryCache[int]("nodes", at_once, odd)
+    await cache.newer_than(time.monotonic())
+    assert cache.error == ("The portal cannot read Slurm's answer about nodes: 12 fields.")
 
 
 async def test_a_budget_is_waited_for_unless_somebody_cannot() -> None:
