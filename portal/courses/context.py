@@ -39,7 +39,7 @@ class CourseContext:
     control: ClusterControl
     reserving: Reserving
     view: Callable[[], View | None]
-    note: Callable[[AuditEntry], Awaitable[None]]
+    note: Callable[[AuditEntry], Awaitable[object]]
     log: logging.Logger | logging.LoggerAdapter[Any]
     wall: Callable[[], float]
     copy: Callable[[Environment, Sequence[str]], AsyncIterator[tuple[str, str]]] | None = None

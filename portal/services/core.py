@@ -170,8 +170,9 @@ class CoreServices:
         owner: str = "",
         outcome: Outcome = Outcome.DONE,
         detail: str = "",
-    ) -> None:
-        """Add an entry to the audit log, for the person of ``handler``.
+    ) -> bool:
+        """Add an entry to the audit log, for the person of ``handler``; return False if it could
+        not be written there.
 
         The entry also goes to the service's log, so it is not lost while the database is away, and
         this does not raise. Entries that anybody can cause without end (refused or failed actions,
@@ -181,7 +182,7 @@ class CoreServices:
         if outcome is not Outcome.DONE or owner == actor:
             missed = self.allowance.take(actor, time.monotonic())
             if missed is None:
-                return
+                return True
             if missed:
                 missing = f"{missed} entries before this one were suppressed (rate limit)."
                 detail = f"{missing} {detail}".strip()
@@ -195,15 +196,18 @@ class CoreServices:
             detail=detail[:1000],
             address=origin(handler.request),
         )
-        await self.note(entry)
+        return await self.note(entry)
 
-    async def note(self, entry: AuditEntry) -> None:
-        """Write an entry to the audit log and to the service's log; does not raise."""
+    async def note(self, entry: AuditEntry) -> bool:
+        """Write an entry to the audit log and to the service's log; return False if only the latter
+        has it. Does not raise."""
         self.log.warning("audit: %s", entry.model_dump_json(exclude={"id"}))
         try:
             await self.store.audit.add(entry)
         except PortalError as error:
             self.log.error("The audit log could not be written: %s", error)
+            return False
+        return True
 
 
 def origin(request: Any) -> str:

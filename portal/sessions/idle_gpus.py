@@ -47,7 +47,7 @@ class IdleContext:
     store: Store
     hub: HubApi
     idle_times: Callable[[], Awaitable[Mapping[str, float]]]
-    note: Callable[[AuditEntry], Awaitable[None]]
+    note: Callable[[AuditEntry], Awaitable[object]]
     moving: Callable[[str], bool] = lambda session_id: False
 
 

@@ -15,7 +15,7 @@ from portal.store import Store
 
 from ..files import EnvironmentCatalog, SourceFile
 
-Note = Callable[[AuditEntry], Awaitable[None]]
+Note = Callable[[AuditEntry], Awaitable[object]]
 FILE_STATES = frozenset(
     {EnvironmentState.READY, EnvironmentState.DEPRECATED, EnvironmentState.WITHDRAWN}
 )

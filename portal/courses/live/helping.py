@@ -47,7 +47,7 @@ class Helping:
     hub: HubApi
     settings: Courses
     subdomains: bool
-    note: Callable[[AuditEntry], Awaitable[None]]
+    note: Callable[[AuditEntry], Awaitable[object]]
     log: logging.Logger
     uptime: Callable[[], float] = time.monotonic
     _open: dict[int, Help] = field(default_factory=dict)

@@ -47,7 +47,7 @@ class Rooms:
     store: Store
     hub: HubApi
     subdomains: bool
-    note: Callable[[AuditEntry], Awaitable[None]]
+    note: Callable[[AuditEntry], Awaitable[object]]
     log: logging.Logger
     _people: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by session
     _closed: set[str] = field(default_factory=set)  # sessions that are being stopped

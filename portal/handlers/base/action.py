@@ -40,6 +40,8 @@ class Line:
 class Action(Endpoint):
     """Base class of handlers that change something."""
 
+    _written = True  # the last entry is in the audit log
+
     @contextlib.asynccontextmanager
     async def audited(
         self, action: str, target: str, owner: str = "", detail: str = ""
@@ -60,7 +62,7 @@ class Action(Endpoint):
             outcome, line.detail = Outcome.FAILED, "The service failed. See its log."
             raise
         finally:
-            await self.parts.audit(
+            self._written = await self.parts.audit(
                 self, action, line.target, owner=owner, outcome=outcome, detail=line.detail
             )
 
@@ -93,7 +95,7 @@ class Action(Endpoint):
         task = asyncio.ensure_future(self._refresh())
         _refreshes.add(task)
         task.add_done_callback(_refreshes.discard)
-        if self.parts.store.error:
+        if not self._written:
             message += (
                 " The portal's database does not answer, so this audit entry is only in "
                 "the service's log."

@@ -135,3 +135,11 @@ def test_a_page_does_not_wait_for_the_database(demo: Any, person: Callable[[str]
         assert 'id="portal-home"' in person("ada").http.get("/hub/home").text
     finally:
         connection.close()
+
+
+def test_the_progress_page_connects_to_the_sessions_host_ahead(ada: Person) -> None:
+    assert ada.launch({"environment": "python-venv"}).status_code == 202
+    page = ada.http.get("/hub/spawn-pending/ada").text
+    assert "Your session is starting" in page
+    (address,) = re.findall(r'<link rel="preconnect" href="([^"]+)"', page)
+    assert address.partition("//")[2] == ada.session_url().partition("//")[2]
