@@ -21,7 +21,11 @@ from tests.support.suite import runs
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
 _PREPARED = "tests/integration/demo/test_demo_prepared.py"
-_OUTSIDE = ["tests/unit", "tests/hub", "tests/browser", "tests/project/test_lint.py", _PREPARED]
+_SHOWCASE = "tests/integration/demo/test_showcase.py"  # five minutes, most of them of waiting
+_OUTSIDE = [
+    *("tests/unit", "tests/hub", "tests/browser", "tests/project/test_lint.py"),
+    *(_PREPARED, _SHOWCASE),
+]
 # Half of their time is waiting, so each has two processes, with a demo each.
 _TWICE = ["-n", "2", "--dist", "loadfile"]
 _SLOWEST = 20
@@ -36,6 +40,7 @@ PARTS = {
     "hub": _pytest("tests/hub", *_TWICE),
     "browser": _pytest("tests/browser", *_TWICE),
     "rest": _pytest("tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
+    "showcase": _pytest(_SHOWCASE),
     "lint": _pytest("tests/project/test_lint.py"),
 }
 _LIVE_LIMIT = 1800  # seconds, with the making of a root
