@@ -133,11 +133,9 @@ class DirectorySettings(PortalLogin):
         Unicode("(uid={username})"),
         """LDAP filter for a user's entry; `{username}` is replaced, escaped. A user whose entry no
         longer matches is logged out at the next refresh.""",
-        """# Active Directory, without groups, computers and disabled accounts
-        c.LDAPAuthenticator.people_filter = (
-            "(&(objectCategory=person)(sAMAccountName={username})"
-            "(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"
-        )""",
+        "# Active Directory, without groups, computers and disabled accounts\n"
+        'c.LDAPAuthenticator.people_filter = "(&(objectCategory=person)(sAMAccountName={username})'
+        '(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"',
     )
 
     username_attribute = setting(
