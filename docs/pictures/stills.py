@@ -13,26 +13,23 @@ from .lab import Lab
 from .neighbours import QUESTION, RUNNING, WAITING, class_in_session, jobs
 
 COURSE = f"{SERVICE}courses/dl101"
+SESSION = re.compile("/user/ada/")
 PROGRESS = 30_000  # milliseconds until the job has a node
-# The progress page hears nothing of the session being ready, at which it would leave.
-KEEP = """window.EventSource = class extends EventSource {
-  set onmessage(tell) {
-    super.onmessage = (event) => JSON.parse(event.data).ready || tell(event);
-  }
-}"""
 
 
 def progress(demo: Demo, page: Any) -> None:
-    """Progress page of a session that was asked for. A session that is ready before the Hub answers
-    has none: the picture stays as it was."""
-    log = page.locator("#progress-log")
+    """Start the session of the launch page, and picture its progress page, which is kept from
+    leaving when the session is ready. A session that is ready before the Hub answers has no such
+    page: the picture stays as it was."""
+    page.route(SESSION, lambda route: route.abort("aborted"))
+    page.get_by_role("button", name="Start", exact=True).click()
     try:
-        expect(log).to_contain_text("gpu0", timeout=PROGRESS)
+        expect(page.locator("#progress-log")).to_contain_text("gpu0", timeout=PROGRESS)
+        page.locator("#progress-details").evaluate("details => { details.open = true; }")
+        demo.picture(page, "progress")
     except AssertionError:
         print("progress: left out, the session was ready at once", flush=True)
-        return
-    page.locator("#progress-details").evaluate("details => { details.open = true; }")
-    demo.picture(page, "progress")
+    page.unroute(SESSION)
 
 
 def session(demo: Demo) -> None:
@@ -48,10 +45,8 @@ def session(demo: Demo) -> None:
         label_of(page, "gpu_type", "v100").click()
         expect(page.locator("#launch-starts")).not_to_be_empty()
         demo.picture(page, "launch")
-        page.add_init_script(KEEP)
-        page.get_by_role("button", name="Start", exact=True).click()
         progress(demo, page)
-        page.reload(wait_until="commit")
+        page.goto(f"{demo.url}/hub/user-redirect/lab")
         page.wait_for_url(re.compile("/user/ada/lab"), timeout=START)
         lab = Lab(page)
         lab.follow_the_system()
@@ -71,7 +66,7 @@ def session(demo: Demo) -> None:
         lab.follow_the_system(False)
     with demo.visit("ada") as page:
         expect(page.locator("#living .entry")).to_have_count(1)
-        expect(page.locator("#living")).not_to_contain_text("not measured")
+        expect(page.locator("#living")).not_to_contain_text("not measured", timeout=START)
         demo.picture(page, "sessions")
         if demo.wants("cluster"):
             cluster(demo)
