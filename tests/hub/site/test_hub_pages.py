@@ -137,8 +137,13 @@ def test_a_page_does_not_wait_for_the_database(demo: Any, person: Callable[[str]
         connection.close()
 
 
-def test_the_progress_page_connects_to_the_sessions_host_ahead(ada: Person) -> None:
-    assert ada.launch({"environment": "python-venv"}).status_code == 202
+def test_the_progress_page_connects_to_the_sessions_host_ahead(demo: Any, ada: Person) -> None:
+    user = demo.user("ada")
+    all_t4 = ["sbatch", "--nodes=2", "--gpus-per-node=t4:2", "--output=/dev/null"]
+    demo.run([*all_t4, "--wrap=sleep 300"], user=user)
+    wait_until("all t4 are held", lambda: demo.run(["squeue", "-h", "-t", "R"], user=user).stdout)
+    options = {"environment": "python-venv", "gpus": 1, "gpu_type": "t4"}
+    assert ada.launch(options).status_code == 202
     page = ada.http.get("/hub/spawn-pending/ada").text
     assert "Your session is starting" in page
     (address,) = re.findall(r'<link rel="preconnect" href="([^"]+)"', page)
