@@ -22,7 +22,7 @@ _EXTENSIONS = (
     "handover",
     "page",
     "static_files",
-    "starters",
+    "home.starters",
     "tensorboard",
     "program",
 )

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from .course import grades, together
+from .home.welcome import welcome
 from .imports import import_json_schema, import_singleuser
 from .kernels.shell import set_shell
 from .node import ask_no_node
 from .places import set_places
 from .port import asks_for_free_port
-from .welcome import welcome
 
 _KERNEL_SPECS = "portal_session.kernels.kernels.SessionKernelSpecs"
 

@@ -75,15 +75,15 @@ class EnvironmentCatalog(LoggingConfigurable):
 
     offer_untested = setting(
         Bool(False),
-        """Whether environments are offered regardless of their test results, including untested
-        ones. Sessions may then fail to start.""",
+        """Offer environments regardless of their test results, including untested ones. Sessions
+        may then fail to start.""",
         "c.EnvironmentCatalog.offer_untested = True",
     )
 
     show_upcoming = setting(
         Bool(False),
-        """Whether the catalog page shows environments that are built or tested for the first time
-        to everyone who will see them, by title and progress. Those who manage environments see
+        """Show environments that are built or tested for the first time on the catalog page, to
+        everyone who will see them, by title and progress. Those who manage environments see
         them always.""",
         "c.EnvironmentCatalog.show_upcoming = True",
     )

@@ -122,8 +122,7 @@ class Courses(LoggingConfigurable):
 
     handouts_loopback = setting(
         Bool(False),
-        """Whether repositories may also be fetched by plain http from this machine. For tests
-        only: instructors could send requests to programs on this machine that trust local
+        """Allow repositories to be fetched by plain http from this machine, too. For tests only: instructors could send requests to programs on this machine that trust local
         connections.""",
         "c.Courses.handouts_loopback = True",
     )

@@ -6,7 +6,7 @@ import json
 import urllib.request
 from typing import Any
 
-from ..errors import PortalError, Unavailable
+from ..errors import NotFound, PortalError, Unavailable
 
 _TIMEOUT = 30  # seconds
 
@@ -25,8 +25,8 @@ class ServiceApi:
     def post(self, path: str, body: Any = None) -> Any:
         """Return the response to a POST request with ``body`` as JSON.
 
-        Raises Unavailable if the service does not answer, PortalError with its sentence if it
-        refuses.
+        Raises Unavailable if the service does not answer or cannot now, NotFound, PortalError with
+        its sentence if it refuses otherwise.
         """
         return self._ask("POST", path, {} if body is None else body)
 
@@ -52,7 +52,9 @@ class ServiceApi:
 
 def _refused(error: urllib.error.HTTPError) -> PortalError:
     """Return the service's refusal; Unavailable where the answer is not the service's own."""
+    kinds = {404: NotFound, 503: Unavailable}
     try:
-        return PortalError(str(json.load(error)["error"]["message"]))
+        message = str(json.load(error)["error"]["message"])
+        return kinds.get(error.code, PortalError)(message)
     except (OSError, ValueError, KeyError, TypeError):
         return Unavailable(f"The portal's service answers with status {error.code}.")

@@ -62,7 +62,7 @@ class StartEstimates(LoggingConfigurable):
 
     ask_slurm = setting(
         Bool(True),
-        """Whether Slurm is queried (`sbatch --test-only`, as the user). If off, estimates use only
+        """Query Slurm (`sbatch --test-only`, as the user). If off, estimates use only
         free resources and recorded sessions.""",
         "c.StartEstimates.ask_slurm = False",
     )

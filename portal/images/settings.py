@@ -103,8 +103,8 @@ class Images(LoggingConfigurable):
 
     verify = setting(
         Bool(False),
-        """Whether an image needs a valid signature of a key in the keyring before it is tested or
-        used. This includes SIF files that were built elsewhere.""",
+        """Require a valid signature, of a key in the keyring, before an image is tested or used.
+        This includes SIF files that were built elsewhere.""",
         "c.Images.verify = True",
     )
 
@@ -133,7 +133,7 @@ class Images(LoggingConfigurable):
 
     simulated_gpus = setting(
         Bool(False),
-        """Whether the GPUs of this site are simulated, as in the demo. Tests then check for no
+        """Declare the GPUs of this site as simulated, as in the demo. Tests then check for no
         GPUs.""",
         "c.Images.simulated_gpus = True",
     )

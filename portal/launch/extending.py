@@ -33,7 +33,7 @@ class Extending(Configurable):
 
     allowed = setting(
         Bool(True),
-        """Whether owners may extend their running sessions, within the limits of the environment,
+        """Allow owners to extend their running sessions, within the limits of the environment,
         partition, QOS and account. Users with custom:portal:jobs:manage always may.""",
         "c.Extending.allowed = False",
     )

@@ -96,7 +96,7 @@ class NoticeSettings(LoggingConfigurable):
 
     wanted = setting(
         Bool(False),
-        "Whether users who have not chosen receive mail.",
+        "Send mail to users who have not chosen.",
         "c.Notices.wanted = True",
     )
 

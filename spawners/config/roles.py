@@ -20,7 +20,7 @@ class PortalAdmins(Configurable):
 
     hub_admins = setting(
         Bool(True),
-        """Whether the Hub's admins are also admins of the portal: members of the authenticator's
+        """Make the Hub's admins admins of the portal, too: members of the authenticator's
         `admin_groups`, and its `admin_users`. Admins made on the Hub's admin page are not included;
         add them to `users`.""",
         "c.PortalAdmins.hub_admins = False",

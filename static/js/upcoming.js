@@ -1,7 +1,7 @@
 // Progress of the environments that are built or tested for the first time.
 
 import { call } from "./api.js";
-import { byId, el } from "./dom.js";
+import { byId, el, setText } from "./dom.js";
 import { Poller } from "./poller.js";
 
 const EVERY = 3000; // milliseconds
@@ -18,7 +18,7 @@ if (section) {
       const item = known.get(entry.dataset.upcoming);
       if (item) {
         entry.querySelector("progress").value = item.share;
-        entry.querySelector(".upcoming-step").textContent = item.step;
+        setText(entry.querySelector(".upcoming-step"), item.step);
       } else finish(entry);
     }
     return items.length ? undefined : null;

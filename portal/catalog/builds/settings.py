@@ -44,8 +44,8 @@ class BuildSettings(RenamedSection):
 
     test_by_itself = setting(
         Bool(True),
-        """Whether container environments that were never tested, or whose image file has changed,
-        are tested automatically. Each is tested once; after a failure, an admin decides.""",
+        """Automatic tests of container environments that were never tested, or whose image file has
+        changed. Each is tested once; after a failure, an admin decides.""",
         "c.BuildScheduler.test_by_itself = False",
     )
 

@@ -134,7 +134,7 @@ class CatalogRules(LoggingConfigurable):
 
     own_environments = setting(
         Enum(("off", "groups", "on"), "off"),
-        """Which users may register a SIF file or virtual environment of their own, visible only to
+        """Users who may register a SIF file or virtual environment of their own, visible only to
         them: none ("off"), members of ``own_groups`` ("groups") or everyone ("on"). It must pass
         the same test as environments of the catalog.""",
         'c.CatalogRules.own_environments = "on"',

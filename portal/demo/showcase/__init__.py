@@ -1,1 +1,1 @@
-"""What the demo shows beyond its bare environments: frameworks, a past, a README notebook."""
+"""Showcase of the demo: environments with frameworks, a made up past, a README notebook."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from portal.errors import PortalError, Unavailable
+from portal.errors import NotFound, PortalError, Unavailable
 
 from ..environments.environments import site_binds
 from ..environments.making import Progress
@@ -56,7 +56,7 @@ class FrameworkThread(threading.Thread):
         self._began = time.monotonic()
         begun: list[dict[str, Any]] = []
         for framework in FRAMEWORKS:
-            if framework.name not in done:
+            if framework.name not in done and not self._over.is_set():
                 with self._told(framework.name):
                     begun.append(self._begun(framework))
         for version in begun:
@@ -69,7 +69,7 @@ class FrameworkThread(threading.Thread):
 
     @contextlib.contextmanager
     def _told(self, name: str) -> Iterator[None]:
-        """Tell a PortalError of the block, which is skipped once the demo stops."""
+        """Tell a PortalError of the block, unless the demo stops."""
         try:
             yield
         except PortalError as error:
@@ -112,7 +112,8 @@ class FrameworkThread(threading.Thread):
 
     def _newest(self, name: str) -> dict[str, Any] | None:
         """Return the newest version of an environment; None if it has none. Waits for a service
-        that does not answer, as while the Hub restarts. Raises Unavailable after that."""
+        that does not answer, as while the Hub restarts. Raises Unavailable after that, PortalError
+        if it refuses."""
         end = time.monotonic() + _PATIENCE
         while True:
             try:
@@ -120,7 +121,7 @@ class FrameworkThread(threading.Thread):
             except Unavailable:
                 if self._over.wait(_PAUSE) or time.monotonic() > end:
                     raise
-            except PortalError:  # there is no such environment
+            except NotFound:
                 return None
             else:
                 version: dict[str, Any] = page["items"][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -41,6 +42,7 @@ class Showcase:
         ``welcome_notebook``, its path; ``examples_before``, the time before which all records are
         made up (Unix seconds; None: there are none)."""
         notebook = self._home.data / "README.ipynb"
+        notebook.unlink(missing_ok=True)  # its owner may not write to it either
         shutil.copyfile(self._deploy / "README.ipynb", notebook)
         notebook.chmod(0o444)
         return {
@@ -49,13 +51,18 @@ class Showcase:
         }
 
     def write_past(self, hub: DemoHub) -> None:
-        """Write the past, after the course has been made. A failure is told in a sentence."""
+        """Write the past, after the course has been made. A failure is told in a sentence; the mark
+        stays, so that what was written can be removed."""
         if not self._wanted:
             return
-        done = hub.hub.once(_command("add", hub.place, float(self._mark.read_text())))
+        command = _command("add", hub.place, float(self._mark.read_text()))
+        try:
+            done = hub.hub.once(command)
+        except subprocess.TimeoutExpired as error:
+            self._say(f"examples: not written within {error.timeout:.0f} s")
+            return
         if done.returncode:
             self._say(f"examples: {done.stdout}{done.stderr}".strip())
-            self._mark.unlink()
 
     def begin(self, apptainer: Path, service: ServiceApi) -> None:
         """Make the missing environments in the background."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from portal_session import starters
-from portal_session.new_file import write_new
+from portal_session.home import starters
+from portal_session.home.new_file import write_new
+from portal_session.home.starters import FOLDER, Starters
 from portal_session.service import ServiceError
-from portal_session.starters import FOLDER, Starters
 from test_extend import TORCH, Site, said, site  # noqa: F401  a fixture
 
 from portal.handlers.sessions import starters as endpoints

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from portal_session.welcome import NAME, VARIABLE, welcome
+from portal_session.home.welcome import NAME, VARIABLE, welcome
 
 PAGE = "JUPYTERHUB_DEFAULT_URL"
 

@@ -19,10 +19,10 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
-from .local_api import LocalHandler, Refused
+from ..local_api import LocalHandler, Refused
+from ..service import Address, Service, ServiceError
+from ..situation import in_thread
 from .new_file import write_new
-from .service import Address, Service, ServiceError
-from .situation import in_thread
 
 VARIABLE = "PORTAL_STARTERS"  # "1": the environment names some
 FOLDER = "portal-starters"  # in the home
