@@ -122,8 +122,8 @@ class Courses(LoggingConfigurable):
 
     handouts_loopback = setting(
         Bool(False),
-        """Allow repositories to be fetched by plain http from this machine, too. For tests only: instructors could send requests to programs on this machine that trust local
-        connections.""",
+        """Allow repositories to be fetched by plain http from this machine, too. For tests only:
+        instructors could send requests to programs on this machine that trust local connections.""",
         "c.Courses.handouts_loopback = True",
     )
 
