@@ -123,7 +123,7 @@ class Courses(LoggingConfigurable):
     handouts_loopback = setting(
         Bool(False),
         """Allow repositories to be fetched by plain http from this machine, too. For tests only:
-        instructors could send requests to programs on this machine that trust local connections.""",
+        instructors could send requests to programs on this machine that trust local ones.""",
         "c.Courses.handouts_loopback = True",
     )
 
