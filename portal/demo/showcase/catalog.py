@@ -72,9 +72,9 @@ class FrameworkThread(threading.Thread):
         """Tell a PortalError of the block, unless the demo stops."""
         try:
             yield
-        except PortalError as error:
+        except (PortalError, OSError) as error:  # OSError: also of what is ended with the demo
             if not self._over.is_set():
-                self._say(f"environment {name}: {error.message}")
+                self._say(f"environment {name}: {error}")
 
     def end(self) -> None:
         """Say no more and begin nothing new: the demo stops, and with it what runs now."""
