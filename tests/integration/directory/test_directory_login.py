@@ -78,7 +78,9 @@ async def test_no_bind_leaves_without_password(slapd: Slapd, make: Make) -> None
     """RFC 4513, 5.1.2: a server may answer a bind without password with success."""
     mark = slapd.log_file.stat().st_size
     assert await log_in(make(slapd), "ada", "") is None
-    assert "conn=" not in lines_since(slapd, mark)
+    # The end of a former test's connection may still be logged: count what is new.
+    written = lines_since(slapd, mark)
+    assert " ACCEPT " not in written and " BIND " not in written, written
     servers = Servers([slapd.ldaps_uri], ca_file=str(slapd.ca_file))
     with servers.open(slapd.ldaps_uri) as session, pytest.raises(ValueError, match="password"):
         session.bind("uid=ada,ou=people,dc=portal,dc=demo", "")
