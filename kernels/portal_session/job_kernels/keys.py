@@ -1,0 +1,69 @@
+"""Keys of a job kernel: both ends of its connection prove that they have read its record.
+
+Each kernel has one self-signed certificate, which both ends present and the only one that both
+trust (mutual TLS, RFC 8446 section 4.4.2). TLS encrypts what goes over the network.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import secrets
+import ssl
+import tempfile
+from pathlib import Path
+
+_NAME = "portal-job-kernel"
+_VALID = datetime.timedelta(days=400)  # longer than any walltime
+_EARLIER = datetime.timedelta(days=1)  # clocks of nodes differ
+
+
+def make_keys() -> tuple[str, str, str]:
+    """Make the key of Jupyter's messages, a certificate and its private key (both PEM)."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    private = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _NAME)])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _EARLIER)
+        .not_valid_after(now + _VALID)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(private, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM).decode()
+    secret = private.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ).decode()
+    return secrets.token_hex(32), pem, secret
+
+
+def context(certificate: str, private_key: str, *, server: bool) -> ssl.SSLContext:
+    """Return a TLS context that presents ``certificate`` and accepts that one alone.
+
+    Raises ssl.SSLError, ValueError for keys that are damaged.
+    """
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    made.check_hostname = False  # the one certificate is the identity, wherever it listens
+    made.verify_mode = ssl.CERT_REQUIRED
+    made.load_verify_locations(cadata=certificate)
+    # load_cert_chain reads files only (CPython issue 60691).
+    descriptor, name = tempfile.mkstemp(prefix="portal-kernel-")  # mode 600
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(certificate + private_key)
+        made.load_cert_chain(name)
+    finally:
+        Path(name).unlink()
+    return made

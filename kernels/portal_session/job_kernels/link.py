@@ -1,0 +1,195 @@
+"""Link of relay and starter: messages arrive in order and once, over any number of connections.
+
+Each message has a number; a side keeps what it sent until the other has acknowledged it, and sends
+it again over the next connection. A frame is its length, its kind and a number (big-endian), then
+the message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from typing import Callable, Iterable
+
+_HEAD = struct.Struct(">IBQ")
+_DATA, _RECEIVED, _PING = 0, 1, 2
+LARGEST = 1024 * 1024 * 1024  # bytes of one message
+FULL = 64 * 1024 * 1024  # bytes that wait for the other side, after which senders should wait
+PING = 5.0  # seconds between two signs of life
+SILENCE = 20.0  # seconds without one, after which a connection counts as cut
+_COUNT = struct.Struct(">I")
+_PART = 256 * 1024  # bytes that are read at once
+
+
+class BadFrame(Exception):
+    """Bytes that are no message of the other side."""
+
+
+class Link:
+    """Messages to and from the other side. ``receive`` is called with each new one, in order."""
+
+    def __init__(self, receive: Callable[[bytes], None]) -> None:
+        self._receive = receive
+        self._unsent: deque[tuple[int, bytes]] = deque()
+        self._unacknowledged: deque[tuple[int, bytes]] = deque()
+        self._last = 0  # number of the newest message to the other side
+        self.received = 0  # number of the newest message from there
+        self._acknowledged = 0
+        self._size = 0
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._heard = 0.0
+        self.connected = False
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the other side has not acknowledged."""
+        return self._size
+
+    @property
+    def first(self) -> int:
+        """Number of the oldest message that the other side has not acknowledged, or of the next."""
+        return self._last + 1 - len(self._unsent) - len(self._unacknowledged)
+
+    def send(self, message: bytes) -> None:
+        """Send a message, now or over a later connection."""
+        self._last += 1
+        self._unsent.append((self._last, message))
+        self._size += len(message)
+        if self._size > FULL:
+            self._room.clear()
+        self._news.set()
+
+    async def room(self) -> None:
+        """Wait until less than FULL bytes wait for the other side."""
+        await self._room.wait()
+
+    def restart(self) -> None:
+        """Forget all messages and numbers: the other side does so, too."""
+        self._unsent.clear()
+        self._unacknowledged.clear()
+        self._last = self.received = self._acknowledged = self._size = 0
+        self._room.set()
+
+    def forget_received(self) -> None:
+        """Count the other side's messages anew: its sender is a new process."""
+        self.received = self._acknowledged = 0
+
+    async def carry(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, theirs: int
+    ) -> None:
+        """Exchange messages over one connection until it ends. ``theirs``: the number of the
+        newest message that the other side has received. Raises BadFrame."""
+        # asyncio does so for sockets that name their protocol only; else each answer takes 40 ms.
+        writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._drop(theirs)
+        self._unsent.extendleft(reversed(self._unacknowledged))
+        self._unacknowledged.clear()
+        self._acknowledged = -1  # tell the other side at once
+        self._news.set()
+        self.connected = True
+        self._heard = asyncio.get_running_loop().time()
+        tasks = [
+            asyncio.ensure_future(self._write(writer)),
+            asyncio.ensure_future(self._beat(writer)),
+        ]
+        try:
+            await self._read(reader)
+        except (OSError, EOFError):
+            pass  # cut: the next connection goes on
+        finally:
+            self.connected = False
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            writer.transport.abort()
+
+    async def flushed(self, seconds: float) -> bool:
+        """Wait until the other side has received everything; False if it has not in time."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._size and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
+        return not self._size
+
+    async def _write(self, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if self._acknowledged != self.received:
+                self._acknowledged = self.received
+                writer.write(_HEAD.pack(0, _RECEIVED, self.received))
+            while self._unsent:
+                number, message = self._unsent.popleft()
+                self._unacknowledged.append((number, message))
+                writer.write(_HEAD.pack(len(message), _DATA, number))
+                writer.write(message)
+                await writer.drain()
+            await writer.drain()
+
+    async def _beat(self, writer: asyncio.StreamWriter) -> None:
+        """Send signs of life; cut a connection without any of the other side's, as TCP alone
+        would only after minutes."""
+        while asyncio.get_running_loop().time() - self._heard < SILENCE:
+            writer.write(_HEAD.pack(0, _PING, 0))
+            await asyncio.sleep(PING)
+        writer.transport.abort()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        while True:
+            length, kind, number = _HEAD.unpack(await self._exactly(reader, _HEAD.size))
+            if length > LARGEST or kind not in (_DATA, _RECEIVED, _PING):
+                raise BadFrame("a frame that is none of ours")
+            message = await self._exactly(reader, length) if length else b""
+            if kind == _RECEIVED:
+                self._drop(number)
+            elif kind == _DATA and number == self.received + 1:
+                self.received = number
+                self._news.set()  # acknowledge it
+                self._receive(message)
+            elif kind == _DATA and number > self.received:
+                raise BadFrame(f"message {number} after {self.received}")
+
+    async def _exactly(self, reader: asyncio.StreamReader, length: int) -> bytes:
+        """Read ``length`` bytes in parts, each of which is a sign of life."""
+        now = asyncio.get_running_loop().time
+        if length <= _PART:
+            part = await reader.readexactly(length)
+            self._heard = now()
+            return part
+        whole = bytearray()
+        while len(whole) < length:
+            whole += await reader.readexactly(min(_PART, length - len(whole)))
+            self._heard = now()
+        return bytes(whole)
+
+    def _drop(self, theirs: int) -> None:
+        while self._unacknowledged and self._unacknowledged[0][0] <= theirs:
+            self._size -= len(self._unacknowledged.popleft()[1])
+        if self._size <= FULL:
+            self._room.set()
+
+
+def pack(frames: Iterable[bytes]) -> bytes:
+    """Return the frames of a ZeroMQ message as one message of the link."""
+    parts: list[bytes] = []
+    for frame in frames:
+        parts += (_COUNT.pack(len(frame)), bytes(frame))
+    return b"".join(parts)
+
+
+def unpack(message: bytes, start: int = 0) -> list[bytes]:
+    """Return what ``pack`` got, from ``start`` on. Raises BadFrame."""
+    frames, at = [], start
+    while at < len(message):
+        if at + _COUNT.size > len(message):
+            raise BadFrame("a message that is cut")
+        (length,) = _COUNT.unpack_from(message, at)
+        at += _COUNT.size
+        if at + length > len(message):
+            raise BadFrame("a message that is cut")
+        frames.append(message[at : at + length])
+        at += length
+    return frames

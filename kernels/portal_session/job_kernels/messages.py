@@ -1,0 +1,144 @@
+"""Jupyter's messages, as far as relay and starter read or write them (jupyter_client, "Messaging").
+
+All others pass unread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jupyter_client.session import Session
+
+DELIMITER = b"<IDS|MSG>"
+# Replies of a kernel that does not run yet, to what pages ask beside running cells.
+_KNOWS_NOTHING: dict[str, dict[str, Any]] = {
+    "complete_request": {"matches": [], "cursor_start": 0, "cursor_end": 0, "metadata": {}},
+    "inspect_request": {"found": False, "data": {}, "metadata": {}},
+    "history_request": {"history": []},
+    "is_complete_request": {"status": "unknown"},
+    "comm_info_request": {"comms": {}},
+}
+_LANGUAGES: dict[str, dict[str, Any]] = {
+    "python": {
+        "name": "python",
+        "version": "3",
+        "mimetype": "text/x-python",
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "pygments_lexer": "ipython3",
+        "nbconvert_exporter": "python",
+        "file_extension": ".py",
+    },
+    "R": {
+        "name": "R",
+        "version": "",
+        "mimetype": "text/x-r-source",
+        "codemirror_mode": "r",
+        "pygments_lexer": "r",
+        "file_extension": ".r",
+    },
+    "bash": {
+        "name": "bash",
+        "version": "",
+        "mimetype": "text/x-sh",
+        "codemirror_mode": "shell",
+        "file_extension": ".sh",
+    },
+}
+
+
+class Request(NamedTuple):
+    """Request of a client, or reply to it: ``frames`` as received, with identities; the rest as
+    parsed. ``parent``: the header of what it belongs to."""
+
+    frames: list[bytes]
+    identities: list[bytes]
+    header: dict[str, Any]
+    parent: dict[str, Any]
+    content: dict[str, Any]
+
+    @property
+    def type(self) -> str:
+        return str(self.header.get("msg_type", ""))
+
+    @property
+    def id(self) -> str:
+        return str(self.header.get("msg_id", ""))
+
+
+class Signed:
+    """Messages that are signed with ``key``."""
+
+    def __init__(self, key: str, scheme: str = "hmac-sha256") -> None:
+        self._session = Session(key=key.encode(), signature_scheme=scheme, username="portal")
+
+    def request(self, frames: Sequence[bytes]) -> Request | None:
+        """Parse a request; None for what is no message, or not signed with the key."""
+        try:
+            at = frames.index(DELIMITER)
+            signature, *parts = frames[at + 1 :]
+            if self._session.auth is not None and self._session.sign(parts[:4]) != signature:
+                return None
+            header, parent, content = (json.loads(parts[number]) for number in (0, 1, 3))
+        except (ValueError, IndexError, RecursionError):
+            return None
+        if not all(isinstance(part, dict) for part in (header, parent, content)):
+            return None
+        return Request(list(frames), list(frames[:at]), header, parent, content)
+
+    def sign(self, frames: list[bytes]) -> list[bytes]:
+        """Return the frames of a message with this kernel's signature in place of another's."""
+        at = frames.index(DELIMITER) + 1
+        return [*frames[:at], self._session.sign(frames[at + 1 : at + 5]), *frames[at + 1 :]]
+
+    def reply(self, request: Request, content: dict[str, Any]) -> list[bytes]:
+        """Return the reply to a request, addressed to its client."""
+        kind = request.type.replace("_request", "_reply")
+        return [*request.identities, *self._serialized(kind, content, request.header)]
+
+    def broadcast(
+        self, kind: str, content: dict[str, Any], parent: Mapping[str, Any] | None = None
+    ) -> list[bytes]:
+        """Return a message for all clients; ``parent``: the header of what it belongs to."""
+        return [kind.encode(), *self._serialized(kind, content, dict(parent or {}))]
+
+    def _serialized(self, kind: str, content: dict[str, Any], parent: dict[str, Any]) -> list[bytes]:
+        message = self._session.msg(kind, content, parent={"header": parent} if parent else None)
+        frames: list[bytes] = self._session.serialize(message)
+        return frames[frames.index(DELIMITER) :]
+
+
+def kernel_info(language: str) -> dict[str, Any]:
+    """Return the content of a kernel_info_reply for a kernel that does not run yet."""
+    known = _LANGUAGES.get(language) or _LANGUAGES.get(language.lower())
+    return {
+        "status": "ok",
+        "protocol_version": "5.3",
+        "implementation": "portal-job-kernel",
+        "implementation_version": "1",
+        "language_info": known or {"name": language, "file_extension": ""},
+        "banner": "This kernel runs in a Slurm job of its own.",
+        "help_links": [],
+    }
+
+
+def knows_nothing(request: Request) -> dict[str, Any] | None:
+    """Return the reply of a kernel that does not run yet; None if the request should wait."""
+    content = _KNOWS_NOTHING.get(request.type)
+    if content is None:
+        return None
+    if request.type == "complete_request":
+        at = request.content.get("cursor_pos", 0)
+        content = {**content, "cursor_start": at, "cursor_end": at}
+    return {"status": "ok", **content}
+
+
+def failure(name: str, sentence: str) -> dict[str, Any]:
+    """Return the content of an error, as a cell shows it."""
+    return {
+        "status": "error",
+        "ename": name,
+        "evalue": sentence,
+        "traceback": [f"\x1b[0;31m{name}\x1b[0m: {sentence}"],
+    }

@@ -1,0 +1,141 @@
+"""Record of a job kernel: a file of mode 600 in the home, which the session and the job share.
+
+It names the address that the job connects to, and holds the keys of both ends. So no secret is on a
+command line, in a job script or in Slurm's database.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import stat
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+FOLDER = ".portal/.kernels"  # below the home; no environment's name begins with a dot
+LARGEST = 64 * 1024  # bytes of a file
+_ID = re.compile(r"[0-9a-f][0-9a-f-]{7,39}")
+
+
+class BadRecord(Exception):
+    """Record that is missing, damaged, or not this account's alone; the text says which."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Facts about one job kernel.
+
+    ``request``: what the service was asked for (environment, kernel, resources). ``host``,
+    ``port``: where the relay listens. ``key``: signs Jupyter's messages (HMAC). ``certificate``,
+    ``private_key``: PEM, of both ends of the connection. ``starter``: SHA-256 of the starter's
+    secret, once it has connected. ``life``: number of the kernel's process in the job, from 1;
+    a relay that continues a life leaves the kernel's state alone. ``cwd``: its working directory.
+    ``notebook``: path of its notebook in the session, if it has one. ``submitted``: the service
+    has accepted the job. ``adopt``: the next relay continues the life, since the session's server
+    is a new one.
+    """
+
+    id: str
+    request: dict[str, Any]
+    key: str
+    certificate: str
+    private_key: str
+    host: str = ""
+    port: int = 0
+    starter: str = ""
+    life: int = 1
+    cwd: str = ""
+    notebook: str = ""
+    submitted: bool = False
+    adopt: bool = False
+
+    def but(self, **changes: Any) -> Record:
+        """Return a copy with ``changes``."""
+        return replace(self, **changes)
+
+
+def is_id(text: object) -> bool:
+    """Return True if ``text`` can be the id of a job kernel."""
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
+def folder(home: Path | None = None) -> Path:
+    """Return the folder of the records, created with mode 700. Raises BadRecord if it is another
+    account's."""
+    path = (home or Path.home()) / FOLDER
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise BadRecord(f"{path} is not a folder of yours.")
+        if status.st_mode & 0o077:
+            path.chmod(0o700)
+    except OSError as error:
+        raise BadRecord(f"{path} cannot be used: {error.strerror}.") from None
+    return path
+
+
+def path_of(id: str, home: Path | None = None) -> Path:
+    """Return the path of a record. Raises BadRecord for what is no id."""
+    if not is_id(id):
+        raise BadRecord("This is not the id of a kernel.")
+    return folder(home) / f"{id}.json"
+
+
+def read(id: str, home: Path | None = None) -> Record:
+    """Return a record. Raises BadRecord."""
+    path = path_of(id, home)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise BadRecord(f"The kernel's record cannot be read: {error.strerror}.") from None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise BadRecord(f"{path} can be read or written by others: it is not used.")
+        text = file.read(LARGEST + 1)
+    try:
+        content = json.loads(text) if len(text) <= LARGEST else None
+        record = Record(**content)
+    except (ValueError, TypeError, RecursionError):
+        raise BadRecord(f"{path} is damaged. Delete it and restart the kernel.") from None
+    if record.id != id:
+        raise BadRecord(f"{path} is another kernel's.")
+    return record
+
+
+def write(record: Record, home: Path | None = None) -> None:
+    """Write a record, whole or not at all. Raises BadRecord with the reason."""
+    path = path_of(record.id, home)
+    new = path.with_name(f".{record.id}-{secrets.token_hex(4)}")
+    text = json.dumps(asdict(record)).encode()
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+        new.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            new.unlink()
+        raise BadRecord(
+            f"The kernel's record cannot be written to {path.parent}: {error.strerror}."
+        ) from None
+
+
+def remove(id: str, home: Path | None = None) -> None:
+    """Remove a record, if it exists."""
+    with suppress(OSError, BadRecord):
+        path_of(id, home).unlink()
+
+
+def ids(home: Path | None = None) -> list[str]:
+    """List the ids of all records."""
+    try:
+        names = sorted(path.stem for path in folder(home).glob("*.json"))
+    except (OSError, BadRecord):
+        return []
+    return [name for name in names if is_id(name)]

@@ -1,0 +1,223 @@
+"""Kernel of a job: its process, its sockets, and what passes between them and the link."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, Callable
+
+import zmq
+import zmq.asyncio
+from jupyter_client import AsyncKernelManager
+from jupyter_client.provisioning import KernelProvisionerFactory
+
+from ..kernels.command_line import PROVISIONER
+from ..kernels.kernels import SessionKernelSpecs
+from ..measurements.memory import job_memory
+from .link import FULL, Link, pack, unpack
+from .sockets import ASKED, IOPUB, address
+
+_EVERY = 0.5  # seconds between two looks at the process
+_STARTS = 180.0  # seconds that a kernel may take until it answers
+_SOON = 60.0  # a kernel that dies again within this time
+_TIMES = 3  # so often is not started again
+_CLIENTS = 300  # whose sockets stay open; the one unused for longest is closed first
+# What is left out while nobody is connected and much is kept already.
+_SPARED = (b"stream", b"display_data", b"update_display_data")
+
+
+class RunningKernel:
+    """Kernel ``name`` (of a kernelspec) with its sockets in ``folder``. ``told`` is called with a
+    sentence when its process ends by itself, and True if it is not to be started again."""
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        key: str,
+        link: Link,
+        cwd: str,
+        told: Callable[[str, bool], None],
+    ) -> None:
+        self._folder, self._name, self._key, self._link = folder, name, key, link
+        self._cwd = cwd if os.path.isdir(cwd) else str(Path.home())  # noqa: PTH112
+        self._told = told
+        self._manager: Any = None
+        self._clients: Clients | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._early: list[bytes] = []  # came before the kernel was ready
+        self._deaths: list[float] = []
+        self.ready = False
+
+    async def start(self) -> None:
+        """Start the kernel, in place of the one before, and wait until it answers. Raises
+        RuntimeError if it does not, and what jupyter_client raises."""
+        self.ready = False
+        await self._stop()
+        self._manager = manager = AsyncKernelManager(
+            kernel_name=self._name,
+            kernel_spec_manager=SessionKernelSpecs(),
+            transport="ipc",
+            ip=str(self._folder / f"k{time.monotonic_ns() % 1000000}"),
+            connection_file=str(self._folder / "kernel.json"),
+        )
+        manager.session.key = self._key.encode()
+        factory = KernelProvisionerFactory.instance()
+        factory.default_provisioner_name = PROVISIONER
+        await manager.start_kernel(cwd=self._cwd)
+        info = manager.get_connection_info()
+        context = zmq.asyncio.Context.instance()
+        iopub = context.socket(zmq.SUB)
+        iopub.rcvhwm = 0
+        iopub.subscribe(b"")
+        iopub.connect(address(info, "iopub"))
+        client = manager.client()
+        client.start_channels()
+        try:
+            await client.wait_for_ready(timeout=_STARTS)
+            while not await iopub.poll(1000):  # the subscription is there once something came
+                client.kernel_info()
+        finally:
+            client.stop_channels()
+        self._clients = Clients(info, self._link)
+        self._tasks = [
+            asyncio.ensure_future(self._pump(iopub)),
+            asyncio.ensure_future(self._watch()),
+        ]
+        self.ready = True
+        early, self._early = self._early, []
+        for message in early:
+            self.deliver(message)
+
+    def forget(self) -> None:
+        """Drop what clients sent to the kernel before: it is to be started anew."""
+        self.ready = False
+        self._early.clear()
+
+    def deliver(self, message: bytes) -> None:
+        """Pass a client's message on to the kernel, once it is ready. Raises BadFrame."""
+        if not self.ready or self._clients is None:
+            self._early.append(message)
+            return
+        channel, frames = message[:1], unpack(message, 1)
+        if channel in ASKED and len(frames) > 1:
+            self._clients.send(channel, frames[0], frames[1:])
+
+    async def interrupt(self) -> None:
+        """Interrupt what the kernel runs: by a signal, or as its kernelspec wants it."""
+        if self._manager is not None and self.ready:
+            await self._manager.interrupt_kernel()
+
+    async def end(self) -> None:
+        """End the kernel."""
+        await self._stop()
+
+    async def _stop(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
+        if self._clients is not None:
+            self._clients.close()
+            self._clients = None
+        if self._manager is not None:
+            with contextlib.suppress(Exception):  # it may have ended already
+                await self._manager.shutdown_kernel(now=True)
+            self._manager = None
+
+    async def _pump(self, iopub: Any) -> None:
+        """Send the kernel's broadcast to the relay."""
+        try:
+            while True:
+                frames = await iopub.recv_multipart()
+                if self._link.waiting > FULL:
+                    if self._link.connected:
+                        await self._link.room()
+                    elif any(kind in frames[0] for kind in _SPARED):
+                        continue
+                self._link.send(IOPUB + pack(frames))
+        finally:
+            iopub.close(0)
+
+    async def _watch(self) -> None:
+        """Look after the kernel's process."""
+        manager = self._manager
+        while await manager.is_alive():
+            await asyncio.sleep(_EVERY)
+        code = await manager.provisioner.poll() if manager.provisioner is not None else None
+        now = time.monotonic()
+        self._deaths = [at for at in self._deaths if now - at < _SOON] + [now]
+        over = len(self._deaths) >= _TIMES
+        self.ready = False
+        await asyncio.sleep(0.1)  # the last it said is on its way
+        self._told(_cause(code) + (" It is not started again." if over else ""), over)
+
+
+class Clients:
+    """Sockets to the kernel, one for each client and channel: replies go to whom they belong."""
+
+    def __init__(self, info: dict[str, Any], link: Link) -> None:
+        self._info, self._link = info, link
+        self._open: OrderedDict[bytes, dict[bytes, Any]] = OrderedDict()
+        self._tasks: dict[bytes, list[asyncio.Task[None]]] = {}
+
+    def send(self, channel: bytes, identity: bytes, frames: list[bytes]) -> None:
+        """Send a client's message to the kernel."""
+        if identity not in self._open:
+            self._connect(identity)
+        self._open.move_to_end(identity)
+        future = self._open[identity][channel].send_multipart(frames)
+        if not future.done():
+            future.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
+
+    def _connect(self, identity: bytes) -> None:
+        while len(self._open) >= _CLIENTS:
+            self._forget(next(iter(self._open)))
+        context = zmq.asyncio.Context.instance()
+        sockets = {}
+        for channel, name in ASKED.items():
+            socket = context.socket(zmq.DEALER)
+            socket.linger = 0
+            # The kernel asks for input where the request came from, so both have one identity.
+            # Names that begin with a zero byte are ZeroMQ's own (zmq_setsockopt(3)).
+            socket.identity = identity if identity[:1] != b"\0" else b"r" + identity
+            socket.connect(address(self._info, name))
+            sockets[channel] = socket
+        self._open[identity] = sockets
+        self._tasks[identity] = [
+            asyncio.ensure_future(self._replies(channel, identity, socket))
+            for channel, socket in sockets.items()
+        ]
+
+    async def _replies(self, channel: bytes, identity: bytes, socket: Any) -> None:
+        while True:
+            frames = await socket.recv_multipart()
+            self._link.send(channel + pack([identity, *frames]))
+
+    def _forget(self, identity: bytes) -> None:
+        for task in self._tasks.pop(identity):
+            task.cancel()
+        for socket in self._open.pop(identity).values():
+            socket.close(0)
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for identity in list(self._open):
+            self._forget(identity)
+
+
+def _cause(code: int | None) -> str:
+    """Return a sentence that says why the kernel's process ended. ``code``: of subprocess."""
+    if code == -signal.SIGKILL:
+        _, limit = job_memory(os.environ.get("SLURM_JOB_ID", ""))
+        words = f" The job has {limit / 1024:.1f} GiB of memory." if limit else ""
+        return f"The kernel was killed, as happens when the memory is used up.{words}"
+    if code is not None and code < 0:
+        with contextlib.suppress(ValueError):
+            return f"The kernel ended by the signal {signal.Signals(-code).name}."
+    return f"The kernel ended by itself{'' if code is None else f' with exit code {code}'}."

@@ -1,0 +1,62 @@
+"""Sockets of a kernel, as its connection file names them (jupyter_client, "Connection files")."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import zmq
+import zmq.asyncio
+
+SHELL, CONTROL, STDIN, IOPUB = b"s", b"c", b"t", b"i"  # first byte of a message of the link
+ASKED = {SHELL: "shell", CONTROL: "control", STDIN: "stdin"}
+
+
+def connection_info(path: Path) -> dict[str, Any]:
+    """Return the content of a connection file. Raises OSError, ValueError."""
+    info = json.loads(path.read_text())
+    if not isinstance(info, dict):
+        raise ValueError(f"{path} is no connection file")
+    return info
+
+
+def address(info: Mapping[str, Any], channel: str) -> str:
+    """Return the address of a channel's socket: of TCP, or of a Unix socket."""
+    separator = "-" if info.get("transport") == "ipc" else ":"
+    return f"{info.get('transport', 'tcp')}://{info['ip']}{separator}{info[f'{channel}_port']}"
+
+
+class KernelSockets:
+    """Sockets that Jupyter's clients connect to, bound here in place of a kernel."""
+
+    def __init__(self, info: Mapping[str, Any]) -> None:
+        context = zmq.asyncio.Context.instance()
+        self.asked = {
+            channel: self._bound(context, zmq.ROUTER, address(info, name))
+            for channel, name in ASKED.items()
+        }
+        self.iopub = self._bound(context, zmq.PUB, address(info, "iopub"))
+        self.heartbeat = self._bound(context, zmq.ROUTER, address(info, "hb"))
+
+    @staticmethod
+    def _bound(context: Any, kind: int, where: str) -> Any:
+        socket = context.socket(kind)
+        socket.linger = 1000  # ms: the last reply still leaves
+        if kind == zmq.ROUTER:
+            socket.router_handover = 1
+        else:
+            socket.sndhwm = 0  # a client that is slow must not miss the end of a cell
+        socket.bind(where)
+        return socket
+
+    async def beat(self) -> None:
+        """Answer heartbeats: this process lives."""
+        while True:
+            await self.heartbeat.send_multipart(await self.heartbeat.recv_multipart())
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for socket in (*self.asked.values(), self.iopub, self.heartbeat):
+            socket.close()
