@@ -25,6 +25,7 @@ _EXTENSIONS = (
     "home.starters",
     "tensorboard",
     "program",
+    "job_kernels.extension",
 )
 
 

@@ -16,8 +16,11 @@ def main() -> None:
     parser.add_argument("connection_file", type=Path)
     parser.add_argument("--request", type=json.loads, required=True, help="JSON: kernel, resources")
     parser.add_argument("--language", default="python")
+    parser.add_argument("--spec", default="", help="name of the kernelspec")
     options = parser.parse_args()
-    asyncio.run(relay(options.connection_file, options.request, options.language))
+    asyncio.run(
+        relay(options.connection_file, options.request, options.language, options.spec)
+    )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,6 +35,10 @@ class Kernels:
     async def offered(self) -> dict[str, Any]:
         """Return what the portal offers, and this node's address. Raises ServiceError."""
         return await self._ask("GET", PATH)
+
+    async def estimate(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return when a kernel with these options would start. Raises ServiceError."""
+        return await self._ask("POST", f"{PATH}/estimates", body)
 
     async def start(self, body: dict[str, Any]) -> dict[str, Any]:
         """Submit the job of a kernel. Raises ServiceError."""
@@ -120,8 +123,9 @@ class KernelHandler(_Handler):
             self.finish(json.dumps({"message": "There is no such kernel."}))
 
 
-def serve(kernels: Kernels) -> HTTPServer:
-    """Serve relays, and set the variable by which kernels and terminals find the socket."""
+def serve(kernels: Kernels, folder: Path) -> HTTPServer:
+    """Serve relays on a socket in ``folder``, of mode 700, and set the variable by which kernels
+    and terminals find it."""
     arguments = {"kernels": kernels}
     application = Application(
         [
@@ -130,7 +134,7 @@ def serve(kernels: Kernels) -> HTTPServer:
             ("/kernels/([^/]+)", KernelHandler, arguments),
         ]
     )
-    path = Path(tempfile.mkdtemp(prefix="portal-kernels-")) / "broker"  # mode 700
+    path = folder / "broker"
     server = HTTPServer(application, max_body_size=LARGEST)
     server.add_socket(bind_unix_socket(str(path), mode=0o600))
     os.environ[VARIABLE] = str(path)

@@ -34,9 +34,10 @@ class Record:
     ``private_key``: PEM, of both ends of the connection. ``starter``: SHA-256 of the starter's
     secret, once it has connected. ``life``: number of the kernel's process in the job, from 1;
     a relay that continues a life leaves the kernel's state alone. ``cwd``: its working directory.
-    ``notebook``: path of its notebook in the session, if it has one. ``submitted``: the service
-    has accepted the job. ``adopt``: the next relay continues the life, since the session's server
-    is a new one.
+    ``notebook``: path of its notebook in the session, if it has one (`note`). ``submitted``: the
+    service has accepted the job. ``adopt``: the next relay continues the life, since the session's
+    server is a new one. ``session``: the path of the session's address; ``spec``: the kernelspec's
+    name; ``relay``: the job and the process id of the relay, "JOB:PID".
     """
 
     id: str
@@ -52,6 +53,9 @@ class Record:
     notebook: str = ""
     submitted: bool = False
     adopt: bool = False
+    session: str = ""
+    spec: str = ""
+    relay: str = ""
 
     def but(self, **changes: Any) -> Record:
         """Return a copy with ``changes``."""
@@ -105,18 +109,28 @@ def read(id: str, home: Path | None = None) -> Record:
         raise BadRecord(f"{path} is damaged. Delete it and restart the kernel.") from None
     if record.id != id:
         raise BadRecord(f"{path} is another kernel's.")
+    with suppress(OSError, ValueError):
+        return record.but(notebook=path.with_suffix(".notebook").read_text())
     return record
 
 
 def write(record: Record, home: Path | None = None) -> None:
     """Write a record, whole or not at all. Raises BadRecord with the reason."""
-    path = path_of(record.id, home)
-    new = path.with_name(f".{record.id}-{secrets.token_hex(4)}")
-    text = json.dumps(asdict(record)).encode()
+    _write(path_of(record.id, home), json.dumps(asdict(record)))
+
+
+def note(id: str, notebook: str, home: Path | None = None) -> None:
+    """Write the path of a kernel's notebook, which the session's server knows and its relay does
+    not. Raises BadRecord."""
+    _write(path_of(id, home).with_suffix(".notebook"), notebook)
+
+
+def _write(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.stem}-{secrets.token_hex(4)}")
     try:
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
+            file.write(text.encode())
         new.replace(path)
     except OSError as error:
         with suppress(OSError):
@@ -127,9 +141,10 @@ def write(record: Record, home: Path | None = None) -> None:
 
 
 def remove(id: str, home: Path | None = None) -> None:
-    """Remove a record, if it exists."""
-    with suppress(OSError, BadRecord):
-        path_of(id, home).unlink()
+    """Remove a record and its note, if they exist."""
+    for ending in (".notebook", ".json"):
+        with suppress(OSError, BadRecord):
+            path_of(id, home).with_suffix(ending).unlink()
 
 
 def ids(home: Path | None = None) -> list[str]:

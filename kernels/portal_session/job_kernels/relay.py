@@ -39,12 +39,13 @@ _TRIES = 20
 
 class Relay:
     """Relay of one kernel. ``info``: content of its connection file; ``request``: what the service
-    is asked for; ``language``: of its kernelspec."""
+    is asked for; ``language``, ``spec``: of its kernelspec, which has the name ``spec``."""
 
     def __init__(
-        self, id: str, info: dict[str, Any], request: dict[str, Any], language: str
+        self, id: str, info: dict[str, Any], request: dict[str, Any], language: str, spec: str
     ) -> None:
-        self._id, self._info, self._request, self._language = id, info, request, language
+        self._id, self._info, self._request = id, info, request
+        self._language, self._spec = language, spec
         self._broker = Broker()
         self._link = Link(self._receive)
         self._ended = asyncio.Event()
@@ -102,8 +103,8 @@ class Relay:
                 life = record.life if record.adopt else record.life + 1
                 return record.but(life=life, adopt=False), True
         key, certificate, private_key = make_keys()
-        cwd = str(Path.cwd())
-        return Record(self._id, self._request, key, certificate, private_key, cwd=cwd), False
+        record = Record(self._id, self._request, key, certificate, private_key)
+        return record.but(cwd=str(Path.cwd())), False
 
     async def _listen(self) -> asyncio.AbstractServer:
         """Listen for the job, and write where into the record. Raises BadRecord, OSError."""
@@ -114,7 +115,13 @@ class Relay:
         family = socket.AF_INET6 if ":" in (listen or host) else socket.AF_INET
         bound = socket.create_server((listen, 0), family=family)
         server = await asyncio.start_server(self._connected, sock=bound, ssl=tls, limit=1024 * 1024)
-        await self._write(host=host, port=bound.getsockname()[1])
+        await self._write(
+            host=host,
+            port=bound.getsockname()[1],
+            session=os.environ.get("JUPYTERHUB_SERVICE_PREFIX", ""),
+            spec=self._spec,
+            relay=f"{os.environ.get('PORTAL_JOB_ID', '')}:{os.getpid()}",
+        )
         return server
 
     async def _follow(self, submitted: bool) -> None:
@@ -266,8 +273,10 @@ def id_of(connection_file: Path) -> str:
     return named if records.is_id(named) else str(uuid.uuid4())
 
 
-async def relay(connection_file: Path, request: dict[str, Any], language: str) -> None:
+async def relay(
+    connection_file: Path, request: dict[str, Any], language: str, spec: str
+) -> None:
     """Relay the kernel of ``connection_file``. Raises OSError, ValueError for one that cannot be
     read."""
     info = await asyncio.to_thread(connection_info, connection_file)
-    await Relay(id_of(connection_file), info, request, language).run()
+    await Relay(id_of(connection_file), info, request, language, spec).run()

@@ -21,6 +21,7 @@ from .command_line import for_commands
 from .container import HERE, Container
 
 VARIABLE = "PORTAL_KERNELS"  # a JSON list of {"name", "title", "language"}; empty: all are shown
+JOB_KERNELS = "PORTAL_KERNEL_SPECS"  # folder of Jupyter's path with the job kernels' kernelspecs
 BASH = "bash"
 _PATIENCE = 120  # seconds until a container has answered; a cold image takes some
 # The folder that a build adds, and those where Jupyter looks in most images.
@@ -50,6 +51,18 @@ def named(environ: Mapping[str, str]) -> dict[str, str]:
         return {}
 
 
+def job_kernels_folder(environ: Mapping[str, str]) -> Path | None:
+    """Return the folder of the kernelspecs of job kernels; None in a session without them."""
+    folder = environ.get(JOB_KERNELS, "")
+    return Path(folder) / "kernels" if folder else None
+
+
+def _in_folder(folder: Path | None) -> dict[str, str]:
+    """Return the folders of the kernelspecs in ``folder``, by name."""
+    found = sorted(folder.glob("*/kernel.json")) if folder is not None else []
+    return {path.parent.name.lower(): str(path.parent) for path in found}
+
+
 class SessionKernelSpecs(KernelSpecManager):
     """Kernelspecs of jupyter_client, with the environment's choice and titles."""
 
@@ -75,6 +88,8 @@ class SessionKernelSpecs(KernelSpecManager):
         if name not in {shown.lower() for shown in self.find_kernel_specs()}:
             raise NoSuchKernel(kernel_name)
         own = self._own(name)
+        if self._is_job_kernel(name):
+            return KernelSpec.from_resource_dir(self._all()[name])
         if self._in_container is not None and not own:
             spec = self._in_container.specs()[name]
         else:
@@ -87,15 +102,21 @@ class SessionKernelSpecs(KernelSpecManager):
 
     def _all(self) -> dict[str, str]:
         if self._in_container is None:
-            everything = {n: str(p) for n, p in super().find_kernel_specs().items()}
-            return everything
+            specs = {name: str(path) for name, path in super().find_kernel_specs().items()}
+            return {**specs, **_in_folder(job_kernels_folder(os.environ))}
         there = {name: str(spec.resource_dir) for name, spec in self._in_container.specs().items()}
-        own = Path(self.user_kernel_dir)
-        mine = sorted(path.parent for path in own.glob("*/kernel.json"))
-        return {**{path.name.lower(): str(path) for path in mine}, **there}
+        mine = _in_folder(Path(self.user_kernel_dir))
+        return {**mine, **there, **_in_folder(job_kernels_folder(os.environ))}
 
     def _shown(self, name: str, folder: str) -> bool:
-        return not self._titles or name in self._titles or self._own(name, folder)
+        known = not self._titles or name in self._titles
+        return known or self._own(name, folder) or self._is_job_kernel(name, folder)
+
+    def _is_job_kernel(self, name: str, folder: str = "") -> bool:
+        """Return True for a kernel in a job of its own, which the portal offers."""
+        offered = job_kernels_folder(os.environ)
+        folder = folder or self._all().get(name, "")
+        return offered is not None and Path(folder).parent == offered
 
     def _own(self, name: str, folder: str = "") -> bool:
         """Return True if the person has installed this kernel."""

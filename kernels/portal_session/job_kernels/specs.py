@@ -1,0 +1,113 @@
+"""Kernelspecs of job kernels: one for each kernel, environment and GPU type that the portal offers.
+
+They are ordinary kernelspecs in a folder of Jupyter's path, so that JupyterLab, VS Code, papermill
+and any other Jupyter client can start them by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..kernels.container import HERE
+from ..kernels.kernels import JOB_KERNELS
+
+METADATA = "portal_job_kernel"  # key of a kernelspec's metadata, with the request
+_MOST = 300
+_WORD = re.compile(r"[^a-z0-9._-]+")
+
+
+class JobKernelSpec(NamedTuple):
+    """Kernelspec: ``request`` is what the service is asked for when the kernel starts."""
+
+    name: str
+    title: str
+    language: str
+    request: dict[str, Any]
+
+    def content(self) -> dict[str, Any]:
+        """Return the content of kernel.json."""
+        argv = [sys.executable, "-I", "-m", "portal_session.job_kernels", "{connection_file}"]
+        argv += ["--language", self.language, "--spec", self.name]
+        argv += ["--request", json.dumps(self.request)]
+        return {
+            "argv": argv,
+            "display_name": self.title,
+            "language": self.language,
+            "interrupt_mode": "signal",
+            "metadata": {HERE: True, METADATA: self.request},
+        }
+
+
+def offered(answer: Mapping[str, Any]) -> Iterator[JobKernelSpec]:
+    """Yield the kernelspecs of what the portal offers (``GET session/kernels``): with one GPU of
+    each type."""
+    for environment in answer.get("items", ()):
+        for kernel in environment["kernels"]:
+            for gpu_type in environment["gpu_types"] or [""]:
+                resources: dict[str, Any] = {"gpus": 1}
+                if gpu_type:
+                    resources["gpu_type"] = gpu_type
+                yield spec_of(environment, kernel, resources)
+
+
+def spec_of(
+    environment: Mapping[str, Any], kernel: Mapping[str, Any], resources: Mapping[str, Any]
+) -> JobKernelSpec:
+    """Return the kernelspec of ``kernel`` in ``environment`` (both of the portal's offer) with
+    these ``resources``, whose usual ones are left out of its name."""
+    count, gpu_type = resources.get("gpus") or 0, str(resources.get("gpu_type") or "")
+    parts = ["job", environment["environment"], kernel["name"]]
+    if gpu_type:
+        parts.append(gpu_type)
+    if set(resources) - {"gpus", "gpu_type"} or count != 1:
+        text = json.dumps(dict(resources), sort_keys=True)
+        parts.append(f"{count}gpu-{hashlib.sha256(text.encode()).hexdigest()[:6]}")
+    gpus = f"{count} × {gpu_type.upper()}" if gpu_type else f"{count} GPU{'s' * (count != 1)}"
+    words = [str(kernel["title"]), gpus if count else "CPUs", str(environment["title"])]
+    if resources.get("time"):
+        words.insert(2, f"{int(resources['time']) // 60} min")
+    return JobKernelSpec(
+        name=_WORD.sub("-", "-".join(parts).lower())[:120],
+        title=" · ".join(words),
+        language=str(kernel.get("language") or "python"),
+        request={
+            "environment": environment["environment"],
+            "kernel": kernel["name"],
+            **resources,
+        },
+    )
+
+
+def set_folder(folder: Path) -> None:
+    """Make ``folder`` one in which Jupyter finds kernelspecs: here, in kernels and terminals."""
+    os.environ[JOB_KERNELS] = str(folder)
+    others = [part for part in os.environ.get("JUPYTER_PATH", "").split(os.pathsep) if part]
+    os.environ["JUPYTER_PATH"] = os.pathsep.join([*others, str(folder)])
+
+
+def write(folder: Path, specs: Iterator[JobKernelSpec] | list[JobKernelSpec]) -> list[str]:
+    """Write kernelspecs; return their names. One that exists is replaced at once."""
+    names = []
+    for spec in list(specs)[:_MOST]:
+        place = folder / "kernels" / spec.name
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = place / "kernel.json.new"
+        new.write_text(json.dumps(spec.content()))
+        new.replace(place / "kernel.json")
+        names.append(spec.name)
+    return names
+
+
+def keep_only(folder: Path, names: set[str]) -> None:
+    """Remove the kernelspecs that are no longer offered, except those with chosen resources."""
+    for place in (folder / "kernels").glob("job-*"):
+        if place.name not in names and not re.search(r"gpu-[0-9a-f]{6}$", place.name):
+            shutil.rmtree(place, ignore_errors=True)
