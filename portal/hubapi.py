@@ -133,6 +133,14 @@ class HubApi(LoggingConfigurable):
         model = _json(await self._ask("GET", _path(user, server), "read:servers"))
         return bool(model.get("ready") or model.get("pending"))
 
+    async def starts(self, user: str, server: str) -> bool:
+        """Return True if the Hub is starting this server; False for one that does not exist."""
+        try:
+            model = _json(await self._ask("GET", _path(user, server), "read:servers"))
+        except NotFound:
+            return False
+        return model.get("pending") == "spawn"
+
     async def named_servers(self, user: str) -> dict[str, str]:
         """Return the named servers that ``user`` has, whether or not they run: titles by name.
 

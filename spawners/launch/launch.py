@@ -25,6 +25,7 @@ from portal.models.session.resources import Resources
 from ..host.storage import StorageArea
 from ..session import SessionSpawner
 from .courses import course_form, course_offer
+from .job_kernels import job_kernels
 from .submit import tensorboard_roots
 
 # A launch and its page need partitions and nodes, not the newest jobs: they do not wait for
@@ -211,6 +212,14 @@ class _Hub:
     def __init__(self, spawner: SessionSpawner) -> None:
         self._spawner = spawner
         self.home = spawner.home
+
+    @property
+    def job_kernels(self) -> Sequence[str]:
+        return job_kernels(self._spawner)
+
+    @property
+    def most_job_kernels(self) -> int:
+        return self._spawner.shared.job_kernels.per_user
 
     @property
     def tensorboard_resources(self) -> Resources:
