@@ -206,6 +206,25 @@ async def test_what_runs_is_not_started_again(hub: SmallHub) -> None:
     assert {method for method, _, _ in hub.asked} == {"GET"}
 
 
+@pytest.mark.parametrize(
+    ("status", "model", "starts"),
+    [
+        (200, {"ready": False, "pending": "spawn"}, True),
+        (200, {"ready": False, "pending": "stop"}, False),
+        (200, {"ready": True, "pending": None}, False),
+        (200, {"ready": False, "pending": None, "stopped": True}, False),
+        (404, {"message": "no such server"}, False),
+    ],
+)
+async def test_whether_a_server_is_being_started(
+    hub: SmallHub, status: int, model: dict[str, Any], starts: bool
+) -> None:
+    hub.answers["GET"] = (status, model)
+    assert await hub.api().starts("ada", "kernel-12345678") is starts
+    ((method, path, _),) = hub.asked
+    assert (method, path) == ("GET", "/hub/api/users/ada/servers/kernel-12345678")
+
+
 async def test_shares_of_a_course(hub: SmallHub) -> None:
     url = "http://ada.localhost/user/ada/course-deep/"
     hub.answers["PUT"] = (200, {"url": url})
