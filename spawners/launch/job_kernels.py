@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from portal.launch.kinds.job_kernel import is_kernel
@@ -28,7 +29,7 @@ def forget_ended(user: Any) -> None:
     over = [
         row
         for name, row in user.orm_spawners.items()
-        if is_kernel(name) and row.server is None and not _active(user, name)
+        if is_kernel(name) and row.server is None and _over(user.spawners, name)
     ]
     for row in over:
         user.spawners.pop(row.name, None)
@@ -37,5 +38,7 @@ def forget_ended(user: Any) -> None:
         user.db.commit()
 
 
-def _active(user: Any, name: str) -> bool:
-    return name in user.spawners and user.spawners[name].active
+def _over(spawners: Mapping[str, Any], name: str) -> bool:
+    """Return True if a server has no spawner any more, as after a stop, or one that failed; one
+    that neither runs nor failed is about to be launched."""
+    return name not in spawners or bool(spawners[name]._failed)

@@ -216,27 +216,29 @@ class User:
         self.db.commit()
 
 
-def a_spawner(active: bool = True, options: Any = None) -> Any:
-    return SimpleNamespace(active=active, last_options=options or {})
+def a_spawner(active: bool = True, options: Any = None, failed: bool = False) -> Any:
+    return SimpleNamespace(active=active, last_options=options or {}, _failed=failed)
 
 
 def test_kernels_that_are_over_leave_no_server(db: Session) -> None:
     user = User(
         db,
         kernel_00000001=a_spawner(),  # waits
-        kernel_00000002=a_spawner(active=False),  # could not start
+        kernel_00000002=a_spawner(active=False, failed=True),
+        kernel_00000004=a_spawner(active=False),  # is about to be launched
         second=a_spawner(active=False),
     )
-    for name in ("", "second", "course-deep", "kernel-00000001", "kernel-00000002", SERVER):
-        user.add(name)
+    for name in ("", "second", "course-deep", SERVER, *user.spawners):
+        if name not in user.orm_spawners:
+            user.add(name)
     user.add("kernel-00000003", orm.Server(base_url="/user/ada/kernel-00000003/"))
     forget_ended(user)
     assert set(user.orm_spawners) == {
-        "", "second", "course-deep", "kernel-00000001", "kernel-00000003",
+        "", "second", "course-deep", "kernel-00000001", "kernel-00000003", "kernel-00000004",
     }  # fmt: skip
-    assert set(user.spawners) == {"kernel-00000001", "second"}
+    assert set(user.spawners) == {"kernel-00000001", "kernel-00000004", "second"}
     forget_ended(user)
-    assert len(user.orm_spawners) == 5
+    assert len(user.orm_spawners) == 6
 
 
 def test_kernels_that_count(db: Session) -> None:
