@@ -46,11 +46,16 @@ class JobKernelState(Frozen):
     node: str = ""
 
 
-def starting(kernel: str) -> JobKernelState:
+def submitting(kernel: str) -> JobKernelState:
     """Return the state of a kernel whose job the Hub is submitting."""
     return JobKernelState(
         id=kernel, state=JobKernelPhase.WAITING, message="The job is being submitted."
     )
+
+
+def unrecorded(kernel: str) -> JobKernelState:
+    """Return the state of a kernel that runs, and that the database does not have yet."""
+    return JobKernelState(id=kernel, state=JobKernelPhase.RUNNING, message="The job runs.")
 
 
 def state_of(kernel: str, record: SessionRecord, job: JobItem | None, now: float) -> JobKernelState:

@@ -207,20 +207,21 @@ async def test_what_runs_is_not_started_again(hub: SmallHub) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "model", "starts"),
+    ("status", "model", "state"),
     [
-        (200, {"ready": False, "pending": "spawn"}, True),
-        (200, {"ready": False, "pending": "stop"}, False),
-        (200, {"ready": True, "pending": None}, False),
-        (200, {"ready": False, "pending": None, "stopped": True}, False),
-        (404, {"message": "no such server"}, False),
+        (200, {"ready": False, "pending": "spawn"}, "starting"),
+        (200, {"ready": False, "pending": "stop"}, "stopping"),
+        (200, {"ready": True, "pending": "check"}, "ready"),
+        (200, {"ready": True, "pending": None}, "ready"),
+        (200, {"ready": False, "pending": None, "stopped": True}, ""),
+        (404, {"message": "no such server"}, ""),
     ],
 )
-async def test_whether_a_server_is_being_started(
-    hub: SmallHub, status: int, model: dict[str, Any], starts: bool
+async def test_the_state_of_a_server(
+    hub: SmallHub, status: int, model: dict[str, Any], state: str
 ) -> None:
     hub.answers["GET"] = (status, model)
-    assert await hub.api().starts("ada", "kernel-12345678") is starts
+    assert await hub.api().server_state("ada", "kernel-12345678") == state
     ((method, path, _),) = hub.asked
     assert (method, path) == ("GET", "/hub/api/users/ada/servers/kernel-12345678")
 

@@ -24,7 +24,7 @@ from portal.models.person import Person
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
-from portal.sessions.job_kernels import JobKernelState, starting, state_of
+from portal.sessions.job_kernels import JobKernelState, state_of, submitting, unrecorded
 
 from ..base.action import Done
 from ..base.endpoint import Operation
@@ -50,11 +50,13 @@ class KernelEnvironment(Frozen):
 class KernelChoices(Frozen):
     """Environments for kernels in jobs of their own, in the order of the launch page; none where a
     site does not offer such kernels. ``fields``: those of the dialog for their resources;
-    ``per_user``: the maximum number of a user's kernels at once."""
+    ``per_user``: the maximum number of a user's kernels at once. ``address``: that of the session's
+    node, as other nodes reach it; empty while it is not known."""
 
     items: tuple[KernelEnvironment, ...]
     fields: tuple[DialogField, ...]
     per_user: int
+    address: str
 
 
 class NewJobKernel(Resources):
@@ -137,7 +139,12 @@ class JobKernels(JobKernelAction):
             items=tuple(item for item in items if item is not None),
             fields=fields_of_move(nodes),
             per_user=parts.job_kernels.per_user,
+            address=self._address(record),
         )
+
+    def _address(self, record: SessionRecord) -> str:
+        node = self.view.snapshot.nodes.get(record.nodes[0]) if record.nodes else None
+        return node.address if node else ""
 
     async def _item(self, environment: Environment, there: set[str]) -> KernelEnvironment | None:
         tested = self.parts.catalog.offering.tested(environment)
@@ -220,11 +227,14 @@ class OneJobKernel(JobKernelAction):
         await self.asker()
         record = await self.kernel(kernel)
         if record is None or record.state is SessionState.ENDED:
-            # A job that is being submitted has no record yet.
-            if await self.parts.hub.starts(self.person.name, server_for(kernel)):
-                return starting(kernel)
-        if record is None:
-            raise NotFound(_NO_SUCH)
+            # The Hub knows a new one before the database does.
+            state = await self.parts.hub.server_state(self.person.name, server_for(kernel))
+            if state == "starting":
+                return submitting(kernel)
+            if record is None:
+                if state:
+                    return unrecorded(kernel)
+                raise NotFound(_NO_SUCH)
         view = self.view
         known = view.sessions.get(record.job_id)
         job = view.jobs.get(record.job_id) if known and known.id == record.id else None

@@ -59,6 +59,7 @@ def a_record(id: str, server: str = "", user: str = "ada", **more: Any) -> Sessi
         "job_id": f"1{id}",
         "state": SessionState.RUNNING,
         "groups": ("research",),
+        "nodes": ("cpu01",),
         "submitted_at": time.time(),
         **more,
     }
@@ -110,7 +111,7 @@ class Hub:
     def __init__(self) -> None:
         self.begun: list[tuple[str, str, Any]] = []
         self.stopped: list[tuple[str, str, str]] = []
-        self.starting: set[str] = set()
+        self.states: dict[str, str] = {}
         self.refusal: Exception | None = None
         self.running = {SERVER}
 
@@ -124,8 +125,8 @@ class Hub:
             raise NotFound("The Hub runs no such server.")
         self.stopped.append((user, server, on_behalf_of))
 
-    async def starts(self, user: str, server: str) -> bool:
-        return server in self.starting
+    async def server_state(self, user: str, server: str) -> str:
+        return self.states.get(server, "")
 
 
 class Site:
@@ -198,7 +199,7 @@ async def test_the_environments_whose_tests_passed_on_gpus_that_are_here(site: S
     }
     fields = {field["name"]: field for field in answer.json()["fields"]}
     assert fields["gpu_type"]["values"] == ["t4", "v100"] and "partition" not in fields
-    assert answer.json()["per_user"] == 8
+    assert (answer.json()["per_user"], answer.json()["address"]) == (8, "cpu01")
 
 
 async def test_kernels_that_only_a_test_has_found(site: Site) -> None:
@@ -222,8 +223,9 @@ async def test_kernels_that_only_a_test_has_found(site: Site) -> None:
 
 
 async def test_only_what_the_owner_sees(site: Site) -> None:
-    site.cluster.see(RECORDS[0].model_copy(update={"groups": ()}))
-    assert (await site.ask("GET")).json()["items"] == []
+    site.cluster.see(RECORDS[0].model_copy(update={"groups": (), "nodes": ()}))
+    found = (await site.ask("GET")).json()
+    assert (found["items"], found["address"]) == ([], "")
 
 
 async def test_a_site_that_offers_none(site: Site) -> None:
@@ -328,7 +330,8 @@ async def test_a_refusal_of_the_hub_is_told(site: Site) -> None:
 
 def a_kernel(state: SessionState, id: str = "9", **more: Any) -> SessionRecord:
     options = {"environment": "torch", "gpus": 1, "kernel": {"id": ID, "name": "python3"}}
-    return a_record(id, SERVER, state=state, options=options, **more)
+    nodes = () if state is SessionState.PENDING else ("gpu01",)
+    return a_record(id, SERVER, state=state, options=options, nodes=nodes, **more)
 
 
 async def state(site: Site, token: str = "session", id_: str = ID) -> dict[str, Any]:
@@ -339,11 +342,13 @@ async def state(site: Site, token: str = "session", id_: str = ID) -> dict[str, 
 
 async def test_from_the_submission_to_the_end(site: Site) -> None:
     store = site.parts.store
-    site.hub.starting = {SERVER}
+    site.hub.states[SERVER] = "starting"
     assert await state(site) == {
         "id": ID, "state": "waiting", "job_id": "", "log": "", "node": "",
         "message": "The job is being submitted.",
     }  # fmt: skip
+    site.hub.states[SERVER] = "ready"
+    assert (await state(site))["state"] == "running", "the database is slow"
     # Before the next query of Slurm.
     await store.sessions.save(a_kernel(SessionState.PENDING))
     assert (await state(site))["message"] == "Job 19 was submitted."
@@ -359,7 +364,7 @@ async def test_from_the_submission_to_the_end(site: Site) -> None:
         "id": ID, "state": "running", "job_id": "19", "log": "", "node": "gpu01",
         "message": "Job 19 runs on gpu01.",
     }  # fmt: skip
-    site.hub.starting = set()
+    site.hub.states.clear()
     del site.cluster.sessions["19"], site.cluster.jobs["19"]
     words = "The session ended: its server exited with code 1."
     over = a_kernel(SessionState.ENDED, ending_code="failed", ending_message=words, log="no torch")
@@ -368,7 +373,7 @@ async def test_from_the_submission_to_the_end(site: Site) -> None:
     assert (found["state"], found["log"]) == ("ended", "no torch")
     assert found["message"] == "The kernel ended: its program exited with code 1."
     # The same one again: its new job has no record yet.
-    site.hub.starting = {SERVER}
+    site.hub.states[SERVER] = "starting"
     assert (await state(site))["state"] == "waiting"
     assert site.cluster.asked == 0, "Slurm was queried"
 

@@ -12,7 +12,7 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.item import Surroundings, session_item
-from portal.sessions.job_kernels import JobKernelPhase, starting, state_of
+from portal.sessions.job_kernels import JobKernelPhase, state_of, submitting, unrecorded
 from portal.sessions.links import SessionLinks
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
@@ -54,7 +54,8 @@ def test_while_it_waits_it_says_why_and_until_when() -> None:
 def test_a_job_that_slurm_was_not_asked_for_yet() -> None:
     state = state_of(ID, kernel(SessionState.PENDING), None, NOON)
     assert (state.state, state.message) == (JobKernelPhase.WAITING, "Job 17 was submitted.")
-    assert starting(ID).state is JobKernelPhase.WAITING and not starting(ID).job_id
+    assert submitting(ID).state is JobKernelPhase.WAITING and not submitting(ID).job_id
+    assert unrecorded(ID).state is JobKernelPhase.RUNNING
 
 
 @pytest.mark.parametrize("of_record", [SessionState.PENDING, SessionState.RUNNING])
