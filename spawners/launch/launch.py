@@ -164,7 +164,8 @@ async def launch_request(
     """Check ``user_options``, wherever they come from. ``runs``: the session runs already, and
     gets other resources. Raises PortalError with the reason."""
     asked = Asked.parse(options)  # first: malformed options make no home
-    if not asked.kind.bounded and of_server(spawner.name) is None:
+    owner = of_server(spawner.name)
+    if not asked.kind.bounded and not (owner is not None and owner.bounded):
         return await _judged(spawner, asked, runs=runs)
     with spawner.shared.refused.bounded(spawner, runs=runs):
         return await _judged(spawner, asked, runs=runs)
