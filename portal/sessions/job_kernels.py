@@ -36,7 +36,8 @@ class JobKernelPhase(StrEnum):
 class JobKernelState(Frozen):
     """State of a kernel in a job of its own. ``message``: why it waits, where it runs, or how it
     ended, as a sentence. ``log``: the end of its job's log if it ended badly. ``job_id`` and
-    ``node`` are empty until they are known."""
+    ``node`` are empty until they are known. ``ends_at``: the end of its time limit in Unix seconds,
+    while it runs."""
 
     id: str
     state: JobKernelPhase
@@ -44,6 +45,7 @@ class JobKernelState(Frozen):
     message: str = ""
     log: str = ""
     node: str = ""
+    ends_at: float | None = None
 
 
 def submitting(kernel: str) -> JobKernelState:
@@ -78,6 +80,7 @@ def state_of(kernel: str, record: SessionRecord, job: JobItem | None, now: float
         message=message,
         log=record.log if badly else "",
         node=nodes[0] if nodes else "",
+        ends_at=job.end_time if job and phase is JobKernelPhase.RUNNING else None,
     )
 
 

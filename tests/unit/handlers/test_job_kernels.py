@@ -345,6 +345,7 @@ async def test_from_the_submission_to_the_end(site: Site) -> None:
     site.hub.states[SERVER] = "starting"
     assert await state(site) == {
         "id": ID, "state": "waiting", "job_id": "", "log": "", "node": "",
+        "ends_at": None,
         "message": "The job is being submitted.",
     }  # fmt: skip
     site.hub.states[SERVER] = "ready"
@@ -362,6 +363,7 @@ async def test_from_the_submission_to_the_end(site: Site) -> None:
     site.cluster.see(a_kernel(SessionState.RUNNING))
     assert await state(site) == {
         "id": ID, "state": "running", "job_id": "19", "log": "", "node": "gpu01",
+        "ends_at": None,
         "message": "Job 19 runs on gpu01.",
     }  # fmt: skip
     site.hub.states.clear()

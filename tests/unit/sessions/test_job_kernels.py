@@ -60,8 +60,10 @@ def test_a_job_that_slurm_was_not_asked_for_yet() -> None:
 
 @pytest.mark.parametrize("of_record", [SessionState.PENDING, SessionState.RUNNING])
 def test_it_runs_when_its_job_does(of_record: SessionState) -> None:
-    state = state_of(ID, kernel(of_record), job("RUNNING", nodes=("gpu01",)), NOON)
+    running = job("RUNNING", nodes=("gpu01",), end_time=NOON + 3600)
+    state = state_of(ID, kernel(of_record), running, NOON)
     assert (state.state, state.node) == (JobKernelPhase.RUNNING, "gpu01")
+    assert state.ends_at == NOON + 3600
     assert state.message == "Job 17 runs on gpu01." and state.log == ""
 
 
