@@ -80,7 +80,7 @@ class SessionSpawner(SessionSettings):
 
     @property
     def serves(self) -> bool:
-        """True if its job has a server, which posts its port."""
+        """Return True if its job has a server, which posts its port."""
         return serves(self.name)
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from jupyterhub.app import JupyterHub
 from jupyterhub.utils import url_path_join
 
-# The service's name in the Hub's configuration (deploy/jupyterhub_config.d/20-service.py).
-SERVICE = "portal"
+from .domains import SERVICE
+
 _NOWHERE = "http://127.0.0.1:9"  # the port of "discard", where nothing listens
 _ANY = ("", "*", "0.0.0.0", "::")  # noqa: S104  how a bind_url says "all addresses"
 
