@@ -55,6 +55,7 @@ CLASSES = (
     ("portal.store", "Store"),
     ("portal.hubapi", "HubApi"),
     ("portal.launch.extending", "Extending"),
+    ("portal.launch.job_kernels", "JobKernels"),
     ("portal.command", "SiteCommand"),
     ("portal.store.command", "CopyCommand"),
     ("portal.courses.command", "CourseImportCommand"),

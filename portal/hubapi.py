@@ -133,6 +133,16 @@ class HubApi(LoggingConfigurable):
         model = _json(await self._ask("GET", _path(user, server), "read:servers"))
         return bool(model.get("ready") or model.get("pending"))
 
+    async def server_state(self, user: str, server: str) -> str:
+        """Return the state of a server: "starting", "stopping", "ready"; "" for one that does not
+        run or does not exist."""
+        try:
+            model = _json(await self._ask("GET", _path(user, server), "read:servers"))
+        except NotFound:
+            return ""
+        pending = {"spawn": "starting", "stop": "stopping"}.get(str(model.get("pending")), "")
+        return pending or ("ready" if model.get("ready") else "")
+
     async def named_servers(self, user: str) -> dict[str, str]:
         """Return the named servers that ``user`` has, whether or not they run: titles by name.
 

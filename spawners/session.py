@@ -14,6 +14,7 @@ from jupyterhub import orm
 from jupyterhub.utils import utcnow
 from traitlets import Instance
 
+from portal.launch.kinds import serves
 from portal.models.cluster.cluster import Job
 from portal.models.person import Person
 from portal.sessions.ending import Ending
@@ -24,6 +25,7 @@ from .lifecycle.job_watch import JobWatch
 from .lifecycle.progress import Progress
 from .resize.successor import Successor
 from .settings import SessionSettings
+from .web.service_address import no_page
 
 _LAUNCH = 10.0  # seconds for which a launch keeps what it knows of an account
 
@@ -76,6 +78,11 @@ class SessionSpawner(SessionSettings):
             self._home_until = time.monotonic() + _LAUNCH
         return self._home
 
+    @property
+    def serves(self) -> bool:
+        """Return True if its job has a server, which posts its port."""
+        return serves(self.name)
+
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
         """Return ``env`` without account variables: batchspawner would look the account up, which
         can block the event loop, and Slurm and sudo set USER, HOME and SHELL themselves."""
@@ -124,6 +131,8 @@ class SessionSpawner(SessionSettings):
     def _found(self, address: str) -> str:
         self._ready = True
         self.server_address = address
+        if not self.serves:
+            return no_page()
         self.ip, self.port = address, self.posted_port
         return self.url_at(address, self.posted_port)
 

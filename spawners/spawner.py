@@ -202,6 +202,8 @@ class PortalSpawner(UserOptions):
             self.progress_state.see(job, self.watch.snapshot, self.watch.position)
         if job is not None and job.state.running and not over:
             self.history.running(job)
+            if not self.serves:
+                self._port_posted.set()  # nothing else is awaited
 
     def _found(self, address: str) -> str:
         url = super()._found(address)

@@ -35,6 +35,7 @@ from portal.images.registry.credentials import Secrets
 from portal.images.registry.registry import Registries
 from portal.images.settings import Images
 from portal.launch.extending import Extending
+from portal.launch.job_kernels import JobKernels
 from portal.launch.request import DEFAULT_RESOURCES
 from portal.models.session.resources import Resources
 from portal.notices import Notices
@@ -78,6 +79,7 @@ class PortalService(Application):
         Store,
         HubApi,
         Extending,
+        JobKernels,
         IdleGpus,
         Notices,
         HubOAuth,
@@ -227,6 +229,7 @@ class PortalService(Application):
             store=store,
             hub=hub,
             extending=Extending(parent=self),
+            job_kernels=JobKernels(parent=self),
             estimates=StartEstimates(parent=self, runner=runner, store=store, share=SERVICE),
             default_resources=self._default_resources(),
             notices=Notices(parent=self, store=store, directory=directory),

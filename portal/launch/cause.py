@@ -20,6 +20,13 @@ _CAUSES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         lambda match: f"A file system is full ({_quote(match)}): remove files, then launch again",
     ),
     (
+        re.compile(r"No module named '?(portal_session\.job_kernels)\b"),
+        lambda match: (
+            "The environment's portal-session is too old for kernels in jobs of their own; an "
+            "admin must build or update the environment"
+        ),
+    ),
+    (
         re.compile(r"No module named '?(portal_session|jupyterlab|jupyter_server|jupyterhub)\b"),
         lambda match: f"The environment lacks the Python package '{_quote(match)}'",
     ),

@@ -8,6 +8,13 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
+def ordinal(number: int) -> str:
+    """Return an ordinal number: "1st", "2nd", "3rd", "11th"."""
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
 def duration(seconds: float) -> str:
     """Return seconds in words, at most two units: "45 seconds", "2 hours", "1 day 12 hours"."""
     seconds = int(seconds)

@@ -11,6 +11,7 @@ from email.policy import SMTP
 from email.utils import format_datetime, make_msgid, parseaddr
 
 from portal.errors import InvalidRequest
+from portal.launch.kinds import serves
 from portal.models.plain_text import escaped
 from portal.models.words import duration
 from portal.sessions.links import server_url
@@ -70,15 +71,13 @@ def _paragraphs(notice: Notice, public_url: str, now: float, portal: str) -> lis
         first = f"{name} has started, after {waited} in the queue."
         if ends_at is not None:
             first += f" It ends at {_clock(ends_at)}."
-        second = f"Open the session:\n{_server(notice, public_url)}"
     else:
         assert ends_at is not None
         first = f"{name} ends at {_clock(ends_at)}, in {duration(ends_at - now)}."
         first += " Save your work; where your site allows it, you can extend the session's time."
-        second = f"Open the session:\n{_server(notice, public_url)}"
     return [
         first,
-        second,
+        *_server(notice, public_url),
         f"All your sessions:\n{public_url}services/portal/sessions",
         f"This mail is from {_line(portal)}. "
         "Turn off mail about your sessions on the Sessions page.",
@@ -97,8 +96,10 @@ def _line(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _server(notice: Notice, public_url: str) -> str:
-    return server_url(notice.session, public_url)
+def _server(notice: Notice, public_url: str) -> list[str]:
+    if not serves(notice.session.server):
+        return []
+    return [f"Open the session:\n{server_url(notice.session, public_url)}"]
 
 
 def _clock(at: float) -> str:

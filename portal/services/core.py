@@ -33,6 +33,7 @@ from portal.directory.ldap import LdapDirectory
 from portal.errors import PortalError
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
+from portal.launch.job_kernels import JobKernels
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
@@ -68,6 +69,7 @@ class CoreServices:
     store: Store
     hub: HubApi
     extending: Extending = field(default_factory=Extending)
+    job_kernels: JobKernels = field(default_factory=JobKernels)
     estimates: StartEstimates = field(default_factory=StartEstimates)
     # Resources of a session for which neither the person nor the environment sets any.
     default_resources: Resources = field(default_factory=Resources)

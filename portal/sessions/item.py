@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from portal.launch.kinds import serves
 from portal.launch.kinds.tensorboard import OPTION
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
@@ -44,7 +45,8 @@ class SessionItem(Frozen):
     ``words``: its state, or why it waits. ``options`` are those of its launch. ``position``,
     ``expected_start``, ``time_left``, ``ends_at`` and ``gpu_indexes`` are from Slurm's last
     answer, for a session that lives. ``log_folders``: initial folders of a TensorBoard for an
-    ended session ("~" is the home); null: none can be started for it.
+    ended session ("~" is the home); null: none can be started for it. ``has_page``: its server
+    has a page, and its resources can be changed; false for a kernel in a job of its own.
     """
 
     id: str
@@ -76,6 +78,7 @@ class SessionItem(Frozen):
     suggestion: Suggestion | None
     log_folders: tuple[str, ...] | None
     links: SessionLinks
+    has_page: bool = True
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,7 @@ def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
         suggestion=suggestion,
         log_folders=folders,
         links=links,
+        has_page=serves(record.server),
     )
 
 

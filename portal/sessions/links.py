@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from portal.launch.kinds import serves
 from portal.models import Frozen
 from portal.models.session.session import SessionRecord, SessionState
 
@@ -17,7 +18,7 @@ class SessionLinks(Frozen):
 
     ``progress`` is the page that follows a start. ``launch_again`` and ``launch_suggested`` fill
     the launch page in and start nothing. They are null while the server of that name lives, and
-    where the environment is no longer offered.
+    where the environment is no longer offered. All are null for a session without a page.
     """
 
     open: str | None = None
@@ -37,6 +38,8 @@ def links_of(
     """Return the links of a session. ``base`` is the Hub's base URL with its slashes. ``busy``: a
     session of that server lives; ``again`` and ``suggested`` are ``user_options``, None if they
     cannot be launched."""
+    if not serves(record.server):
+        return SessionLinks()
     return SessionLinks(
         open=server_url(record, base) if record.state is SessionState.RUNNING else None,
         progress=progress_url(record, base) if record.state in _COMING else None,

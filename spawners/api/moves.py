@@ -68,7 +68,7 @@ class MoveHandler(MovesBase):
             self.refuse(error)
             return
         move = spawner.moving.shown()
-        busy = await busy_kernels(spawner) if spawner.ready else None
+        busy = await busy_kernels(spawner) if spawner.ready and spawner.serves else None
         self.answer({"move": move.model_dump(mode="json") if move else None, "busy": busy})
 
     async def post(self, user: str, server: str) -> None:

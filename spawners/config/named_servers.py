@@ -1,5 +1,5 @@
 """Limit on a person's named servers (``c.JupyterHub.named_server_limit_per_user``): those of
-courses are made automatically, and do not count."""
+courses and of kernels are made automatically, and do not count."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import unquote
 
-from portal.launch.course import server_of
+from portal.launch.kinds import of_server
 
 
 class NamedServers:
     """Limit that JupyterHub calls with the handler of a request. ``own``: how many a person may
-    have beside those of courses; 0: any number."""
+    have beside those; 0: any number."""
 
     def __init__(self, own: int) -> None:
         self.own = own
@@ -20,11 +20,11 @@ class NamedServers:
     def __call__(self, handler: Any) -> int:
         """Return the limit for all named servers of the person in the request; 0: no limit."""
         name, server = ([unquote(arg or "") for arg in handler.path_args] + ["", ""])[:2]
-        if not self.own or server_of(server):
+        if not self.own or of_server(server):
             return 0
         user = handler.find_user(name) if server else None
         return self.limit(user.orm_spawners if user else ())
 
     def limit(self, servers: Collection[str]) -> int:
         """Return the limit for a person who has ``servers``, by name."""
-        return self.own + sum(server_of(name) is not None for name in servers)
+        return self.own + sum(of_server(name) is not None for name in servers)

@@ -8,7 +8,7 @@ from typing import Any
 from jupyterhub.app import JupyterHub
 
 from portal.courses.roster.my_courses import MyCourse, courses_of
-from portal.launch.course import server_of
+from portal.launch.kinds import of_server
 
 from ..context import HubContext
 
@@ -18,5 +18,6 @@ async def _of(person: Any) -> tuple[MyCourse, ...]:
 
 
 # Functions for the Hub's page templates, as the variable `portal_courses`: the courses of a
-# user of the Hub (Jinja awaits them), and whether a server's name is that of a course's.
-FOR_PAGES = SimpleNamespace(of=_of, has=server_of)
+# user of the Hub (Jinja awaits them), and the kind of session, a course's or a kernel, to which a
+# server's name belongs.
+FOR_PAGES = SimpleNamespace(of=_of, has=of_server)

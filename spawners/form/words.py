@@ -10,15 +10,8 @@ from typing import Any
 from portal.errors import PortalError
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.session.resources import memory_mib, time_seconds
-from portal.models.words import count, duration
+from portal.models.words import count, duration, ordinal
 from portal.slurm import pending_words, state_words
-
-
-def ordinal(number: int) -> str:
-    """Return an ordinal number: "1st", "2nd", "3rd", "11th"."""
-    if number % 100 in (11, 12, 13):
-        return f"{number}th"
-    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
 
 
 def size(number: float) -> str:

@@ -18,6 +18,7 @@ from . import (
     course_hosts,
     database_ping,
     early_response,
+    no_server,
     oauth_secret,
     progress_stream,
     session_cookie,
@@ -42,6 +43,8 @@ PATCHES: tuple[Patch, ...] = (
     # what JupyterHub tells nobody
     early_response.PATCH,
     stop_context.PATCH,  # its handler is one of early_response's
+    # what it does not know
+    no_server.PATCH,
     # the event loop
     spawn_commits.PATCH,
     spawn_queue.PATCH,  # around spawn_commits

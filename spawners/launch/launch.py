@@ -25,6 +25,7 @@ from portal.models.session.resources import Resources
 from ..host.storage import StorageArea
 from ..session import SessionSpawner
 from .courses import course_form, course_offer
+from .job_kernels import job_kernels
 from .submit import tensorboard_roots
 
 # A launch and its page need partitions and nodes, not the newest jobs: they do not wait for
@@ -163,7 +164,8 @@ async def launch_request(
     """Check ``user_options``, wherever they come from. ``runs``: the session runs already, and
     gets other resources. Raises PortalError with the reason."""
     asked = Asked.parse(options)  # first: malformed options make no home
-    if not asked.kind.bounded and of_server(spawner.name) is None:
+    owner = of_server(spawner.name)
+    if not asked.kind.bounded and not (owner is not None and owner.bounded):
         return await _judged(spawner, asked, runs=runs)
     with spawner.shared.refused.bounded(spawner, runs=runs):
         return await _judged(spawner, asked, runs=runs)
@@ -211,6 +213,14 @@ class _Hub:
     def __init__(self, spawner: SessionSpawner) -> None:
         self._spawner = spawner
         self.home = spawner.home
+
+    @property
+    def job_kernels(self) -> Sequence[str]:
+        return job_kernels(self._spawner)
+
+    @property
+    def most_job_kernels(self) -> int:
+        return self._spawner.shared.job_kernels.per_user
 
     @property
     def tensorboard_resources(self) -> Resources:

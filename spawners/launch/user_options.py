@@ -17,6 +17,7 @@ from portal.launch.request import (
 
 from ..hub_setup import ensure_set_up, is_set_up
 from ..session import SessionSpawner
+from .job_kernels import forget_ended
 from .launch import launch_request, render_form
 
 
@@ -66,6 +67,8 @@ class UserOptions(SessionSpawner):
         refusal the last good ones are restored, or a hostile body would be "the last choice".
         """
         self._request = None
+        if not self.serves:
+            forget_ended(self.user)
         try:
             ensure_set_up()
             self._request = await launch_request(self, options)

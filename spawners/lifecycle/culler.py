@@ -109,9 +109,12 @@ def role() -> dict[str, Any]:
 def refuse_for_silence(user: Any, server: str) -> None:
     """Raise a 409 for a session of which the Hub has heard nothing for ``SILENT`` seconds: its
     activity is unknown. Each of its reports comes with its own token, also one that says that
-    nothing was done.
+    nothing was done. Raise it for a kernel in a job of its own too: the session of its notebook
+    reports its activity, and the kernel does not outlive that.
     """
     spawner = user.spawners.get(server) if user is not None else None
+    if not getattr(spawner, "serves", True):
+        raise HTTPError(409, "A kernel is not stopped as idle: it ends after its session.")
     number = getattr(spawner, "token_id", 0)
     if not number:
         return

@@ -202,6 +202,10 @@ class Moving:
     def _free(self, *, beginning: bool = False) -> None:
         """Raise Conflict if no move can begin."""
         spawner = self._spawner
+        if not spawner.serves:
+            raise Conflict(
+                "A kernel cannot move to other resources. Start another kernel with them instead."
+            )
         if not spawner.ready or not spawner.server_address:
             raise Conflict("This session is not running, so its resources cannot be changed.")
         if self.live or (self._beginning and not beginning):

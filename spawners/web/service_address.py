@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 from jupyterhub.app import JupyterHub
 from jupyterhub.utils import url_path_join
 
+from .domains import SERVICE
+
+_NOWHERE = "http://127.0.0.1:9"  # the port of "discard", where nothing listens
 _ANY = ("", "*", "0.0.0.0", "::")  # noqa: S104  how a bind_url says "all addresses"
 
 
@@ -29,6 +32,14 @@ def service_address(hub: JupyterHub) -> str:
         port = f":{bind.port}" if bind.port else ""
         base = f"{bind.scheme}://{f'[{host}]' if ':' in host else host}{port}{hub.base_url}"
     return url_path_join(base, "services/portal/")
+
+
+def no_page() -> str:
+    """Return the address, without a path, to which the proxy leads a session that has no page:
+    the service, which answers 404 to all paths but its own."""
+    services = JupyterHub.instance()._service_map if JupyterHub.initialized() else {}
+    server = services[SERVICE].server if SERVICE in services else None
+    return server.host if server is not None else _NOWHERE
 
 
 def _loopback(host: str) -> bool:

@@ -15,7 +15,7 @@ let following = null;
 
 // The button; null if nothing can be changed. `name` is added for screen readers.
 export function moveButton(session, name, onDone) {
-  if (session.state !== "running" || !session.mine) return null;
+  if (session.state !== "running" || !session.mine || !session.has_page) return null;
   return el(
     "button.btn.btn-sm.btn-outline-contrast",
     { type: "button", onclick: () => change(session, onDone) },
@@ -27,7 +27,7 @@ export function moveButton(session, name, onDone) {
 // Shows the progress of the session's move in `place`, and follows it. `onDone` runs once when it ends.
 export function follow(place, session, onDone) {
   following?.stop();
-  if (session.state !== "running") return place.replaceChildren();
+  if (session.state !== "running" || !session.has_page) return place.replaceChildren();
   const poller = new Poller({ every: EVERY, ask });
   following = poller;
   poller.now();

@@ -61,6 +61,7 @@ function show(session) {
         factList([
           ["Environment", titleOf(session)],
           ["Resources", resources(session)],
+          session.options.kernel ? ["Kernel", session.options.kernel.name] : null,
           session.options.tensorboard ? ["Log folders", session.options.tensorboard.join(", ")] : null,
           session.job_id ? ["Slurm job", session.job_id] : null,
           session.nodes.length ? ["Node", place(session)] : null,

@@ -143,7 +143,7 @@ export function actions(session, onDone, { detail = true, title = titleOf(sessio
     links.open
       ? el("a.btn.btn-sm.btn-outline-contrast", { href: `${links.open}portal/tensorboard/` }, "TensorBoard", hidden(name))
       : null,
-    !mine && session.state === "running" && may("servers:open")
+    !mine && session.has_page && session.state === "running" && may("servers:open")
       ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => openOther(session) }, "Open…", hidden(name))
       : null,
     links.launch_suggested

@@ -206,6 +206,26 @@ async def test_what_runs_is_not_started_again(hub: SmallHub) -> None:
     assert {method for method, _, _ in hub.asked} == {"GET"}
 
 
+@pytest.mark.parametrize(
+    ("status", "model", "state"),
+    [
+        (200, {"ready": False, "pending": "spawn"}, "starting"),
+        (200, {"ready": False, "pending": "stop"}, "stopping"),
+        (200, {"ready": True, "pending": "check"}, "ready"),
+        (200, {"ready": True, "pending": None}, "ready"),
+        (200, {"ready": False, "pending": None, "stopped": True}, ""),
+        (404, {"message": "no such server"}, ""),
+    ],
+)
+async def test_the_state_of_a_server(
+    hub: SmallHub, status: int, model: dict[str, Any], state: str
+) -> None:
+    hub.answers["GET"] = (status, model)
+    assert await hub.api().server_state("ada", "kernel-12345678") == state
+    ((method, path, _),) = hub.asked
+    assert (method, path) == ("GET", "/hub/api/users/ada/servers/kernel-12345678")
+
+
 async def test_shares_of_a_course(hub: SmallHub) -> None:
     url = "http://ada.localhost/user/ada/course-deep/"
     hub.answers["PUT"] = (200, {"url": url})

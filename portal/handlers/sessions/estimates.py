@@ -48,7 +48,9 @@ class EstimateErrors(Frozen):
     items: tuple[EstimateError, ...]
 
 
-class _Base(Endpoint):
+class EstimatesBase(Endpoint):
+    """Base class of estimates before a launch."""
+
     async def answered(self, person: Person, options: dict[str, Any]) -> StartAnswer:
         """Return the answer for ``options``.
 
@@ -76,7 +78,7 @@ class _Base(Endpoint):
         return await parts.estimates.answer(request, person, snapshot, associations)
 
 
-class Estimates(_Base):
+class Estimates(EstimatesBase):
     """Estimates for people and their programs."""
 
     path = "estimates"
@@ -90,7 +92,7 @@ class Estimates(_Base):
         return await self.answered(person, self.body.options)
 
 
-class SessionEstimates(OwnSession, _Base):
+class SessionEstimates(OwnSession, EstimatesBase):
     """Estimates for a session, from the inside, with its own token."""
 
     path = "session/estimates"

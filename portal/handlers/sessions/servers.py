@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portal.errors import NotFound
-from portal.launch.course import server_of
+from portal.launch.kinds import of_server
 from portal.launch.kinds.tensorboard import SERVER as TENSORBOARD
 from portal.models import Frozen
 
@@ -37,7 +37,7 @@ class OwnServers(Endpoint):
 
     @Operation("List your named sessions that are not running.")
     async def on_get(self) -> NamedServers:
-        """Leave out sessions of courses and TensorBoards: they come and go by themselves."""
+        """Leave out those of courses, TensorBoards and kernels: they come and go by themselves."""
         user = self.person.name
         titles = await self.parts.hub.named_servers(user)
         living, _ = await self.parts.store.sessions.find(user=user, ended=False, limit=_MOST)
@@ -45,7 +45,7 @@ class OwnServers(Endpoint):
         items = [
             NamedServer(name=name, title=title)
             for name, title in titles.items()
-            if name not in busy and name != TENSORBOARD and server_of(name) is None
+            if name not in busy and name != TENSORBOARD and of_server(name) is None
         ]
         return NamedServers(items=tuple(sorted(items, key=lambda item: item.title.casefold())))
 
@@ -61,7 +61,7 @@ class OwnServer(Action):
         """Keep its files and its ended sessions. A running session must be stopped first."""
         user = self.person.name
         async with self.audited("remove-server", f"server {server}", user):
-            if server_of(server) is not None:
+            if of_server(server) is not None:
                 raise NotFound("You have no session with that name.")
             await self.parts.hub.remove_server(user, server, on_behalf_of=user)
         return self.done(f"The named session '{server}' is removed.")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import InvalidRequest
-from ..course import server_of
 from .course import CourseSession
+from .job_kernel import JobKernel
 from .jupyterlab import JupyterLab
 from .kind import Kind
 from .marimo import Marimo
@@ -24,6 +24,7 @@ KINDS: tuple[type[Kind], ...] = (
     Room,
     TensorBoard,
     Marimo,
+    JobKernel,
 )
 USUAL = KINDS[0]
 OFFERED = {kind.name: kind for kind in KINDS if kind.offered}
@@ -43,5 +44,10 @@ def kind_of(options: Mapping[str, Any]) -> Kind:
 
 def of_server(server: str) -> type[Kind] | None:
     """Return the kind to which a server's name belongs; None if it is free for others."""
-    named = server_of(server)
-    return next((kind for kind in KINDS if named and kind.prefix == named.kind), None)
+    return next((kind for kind in KINDS if kind.owns(server)), None)
+
+
+def serves(server: str) -> bool:
+    """Return True if the session on a server of this name has a page."""
+    owner = of_server(server)
+    return owner is None or owner.serves

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from ...errors import InvalidRequest
 from ...models.catalog.environment import AbsolutePath
 from ...models.course.course import STAFF, CourseState, KeptCourse, Role
-from ..course import OPTION, course_named, day, server_for
+from ..course import OPTION, course_named, day, server_for, server_of
 from ..fields import IN_COURSES
 from .kind import AskedFor, Hub, Kind, LaunchFacts, Place
 
@@ -61,6 +61,11 @@ class CourseSession(Kind):
         course = course_named(options.get(OPTION))
         # The server's name says which of a course's kinds it is.
         return cls(course=course) if course and cls is CourseSession else None
+
+    @classmethod
+    def owns(cls, server: str) -> bool:
+        named = server_of(server)
+        return named is not None and named.kind == cls.prefix
 
     def beside(self, other: Kind) -> InvalidRequest:
         return InvalidRequest(

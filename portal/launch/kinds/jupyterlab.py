@@ -14,6 +14,7 @@ class JupyterLab(Kind):
     title = "JupyterLab"
     offered = True
     welcomes = True
+    job_kernels = True
 
     def own(self) -> dict[str, Any]:
         return {}

@@ -14,6 +14,7 @@ from ...models import Frozen
 from ...models.catalog.environment import Environment
 from ...models.cluster.cluster import Association, ClusterSnapshot
 from ...models.session.resources import Resources
+from ..container import SESSION
 
 
 def environment_of(name: str | None, environments: Mapping[str, Environment]) -> Environment:
@@ -65,6 +66,15 @@ class Hub(Protocol):
     def roots(self, environment: Environment) -> Sequence[str]:
         """Return the folders, beside the home, that such a session may write."""
 
+    @property
+    def job_kernels(self) -> Sequence[str]:
+        """Return the servers of the person's kernels in jobs of their own that wait or run, without
+        the one that is launched."""
+
+    @property
+    def most_job_kernels(self) -> int:
+        """Maximum number of them at once."""
+
     async def course(self, kind: Any, asked: AskedFor, facts: LaunchFacts) -> Place:
         """Return the place of ``kind``, a CourseSession, if it may be launched now. Raises what
         says why not."""
@@ -92,6 +102,9 @@ class Kind(Frozen):
     shown. ``named``: only environments whose ``opens`` names it have it. ``isolated``: nothing of
     the site is seen in it but what its environment binds. ``bounded``: those who are refused again
     and again wait. ``welcomes``: a person's first session opens the site's welcome notebook.
+    ``job_kernels``: its notebooks may have kernels in jobs of their own. ``module``: the program of
+    the job, of the session's package. ``serves``: the program is a server, which posts its port;
+    one that is none has no page, and its session is ready once its job runs.
     """
 
     name: ClassVar[str]
@@ -104,11 +117,19 @@ class Kind(Frozen):
     isolated: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
     welcomes: ClassVar[bool] = False
+    job_kernels: ClassVar[bool] = False
+    module: ClassVar[str] = SESSION
+    serves: ClassVar[bool] = True
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
         """Parse its own options; None if another kind is asked for. Raises InvalidRequest."""
         return cls() if options.get("kind") == cls.name else None
+
+    @classmethod
+    def owns(cls, server: str) -> bool:
+        """Return True if a server of this name can only be of this kind."""
+        return False
 
     @property
     def of_course(self) -> str:

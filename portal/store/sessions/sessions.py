@@ -60,6 +60,7 @@ class SessionTable(ModelTable[SessionRecord]):
         self,
         *,
         user: str | None = None,
+        server: str | None = None,
         state: SessionState | None = None,
         ended: bool | None = None,
         environment: str | None = None,
@@ -72,7 +73,8 @@ class SessionTable(ModelTable[SessionRecord]):
     ) -> tuple[list[SessionRecord], int]:
         """Return one page, and the total number. ``text`` is searched for in user, environment,
         job id and server; ``since`` <= submitted < ``until``. Raises InvalidRequest too."""
-        wanted = {"user": user, "environment": environment, "state": state and state.value}
+        state_name = state and state.value
+        wanted = {"user": user, "server": server, "environment": environment, "state": state_name}
         query = narrowed(_records(), sessions, wanted, "submitted_at", since, until, text)
         if ended is not None:
             states = [SessionState.ENDED.value] if ended else _LIVING

@@ -71,6 +71,9 @@ async def test_filters(store: Store) -> None:
     assert await ids() == ["d", "c", "b", "a"]
     assert await ids(user="ada") == ["c", "b", "a"]
     assert await ids(user="nobody") == []
+    await store.sessions.save(record("d", submitted_at=400, user="grace", server="second"))
+    assert await ids(server="second") == await ids(user="grace", server="second") == ["d"]
+    assert await ids(user="ada", server="second") == []
     assert await ids(state=SessionState.RUNNING) == ["b"]
     assert await ids(ended=True) == ["c"]
     assert await ids(ended=False, user="ada") == ["b", "a"]

@@ -130,6 +130,10 @@ KNOWN: dict[str, tuple[str, str]] = {
         "(self)",
         "1665ef6bd3c9d5b14a83b429b63136f2c35f0fae9347403caed0a95e303e5131",
     ),
+    "jupyterhub.user:User._wait_up": (
+        "(self, spawner)",
+        "ebfdce8726c6654a806ed2731d2744f3fea9efd6fdd5d84a6c62023fd23e5bd1",
+    ),
     "jupyterhub.user:User.server_url": (
         "(self, server_name='')",
         "181d129d12f09d2d3545cd015461330709a3fd69bbee95506dc6470595b56cdd",

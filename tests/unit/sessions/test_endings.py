@@ -88,6 +88,11 @@ def test_a_server_that_never_answered_could_not_start() -> None:
             "The program is not executable: /opt/x/p",
         ),
         ("/opt/x/python3: No module named portal_session", "lacks the Python package 'portal_s"),
+        (
+            "Error while finding module specification for 'portal_session.job_kernels.starter' "
+            "(ModuleNotFoundError: No module named 'portal_session.job_kernels')",
+            "portal-session is too old for kernels in jobs of their own",
+        ),
         ("The module 'cuda/99' could not be loaded.", "The module 'cuda/99' could not be loaded."),
         ("a\nThe modules could not be loaded: a b", "The modules could not be loaded: a b."),
         ("FATAL:   could not open image /x.sif: no such file", "Apptainer says: could not open im"),

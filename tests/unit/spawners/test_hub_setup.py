@@ -74,7 +74,7 @@ async def test_without_it_no_session_starts(
     monkeypatch.setattr(user_options, "launch_request", launch_request)
     restored: list[Any] = []
     spawner: Any = SimpleNamespace(
-        last_options={}, _request="one", _restore_options=restored.append
+        last_options={}, _request="one", _restore_options=restored.append, serves=True
     )
     with pytest.raises(SpawnException) as refused:
         await PortalSpawner.validate_options(spawner, {"environment": "pytorch"})

@@ -83,6 +83,18 @@ async def test_the_home_page_has_them(asked: list[str]) -> None:
     assert 'data-server-name="mine"' in html
 
 
+async def test_a_kernel_can_be_stopped_on_the_home_page_and_not_opened(asked: list[str]) -> None:
+    ada = user("ada")
+    runs, over = Server("kernel-00000001"), Server("kernel-00000002")
+    runs.serves = over.serves = False  # type: ignore[attr-defined]
+    over.active = over.ready = False
+    ada.all_spawners = lambda include_default=True: [runs, over]
+    html = await page("home.html", user=ada, portal_courses=my_courses.FOR_PAGES)
+    (row,) = [part for part in html.split("<li") if 'data-server-name="kernel-' in part]
+    assert 'data-server-name="kernel-00000001"' in row
+    assert "stop-server" in row and "href=" not in row
+
+
 async def test_the_launch_page_has_those_of_whom_it_is_for(asked: list[str]) -> None:
     for variables in ({"user": user("ada")}, {"user": user("grace"), "for_user": user("ada")}):
         html = await page("spawn.html", portal_courses=my_courses.FOR_PAGES, **variables)

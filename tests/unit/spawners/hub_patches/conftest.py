@@ -10,7 +10,7 @@ from jupyterhub.oauth.provider import JupyterHubOAuthServer
 from jupyterhub.user import User
 from sqlalchemy.orm import Session
 
-_REPLACED = ((User, "spawn"), (JupyterHubOAuthServer, "add_client"))
+_REPLACED = ((User, "spawn"), (User, "_wait_up"), (JupyterHubOAuthServer, "add_client"))
 
 
 @pytest.fixture(autouse=True)

@@ -103,6 +103,7 @@ class Spawner:
     _give_up = PortalSpawner._give_up
     _see = PortalSpawner._see
     end_job = PortalSpawner.end_job
+    serves = True
 
     def __init__(self, slurm: Slurm) -> None:
         self.slurm = slurm

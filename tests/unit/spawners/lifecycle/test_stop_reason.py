@@ -187,6 +187,12 @@ def test_what_is_not_there_is_the_hubs_own_answer() -> None:
     culler.refuse_for_silence(user_heard(None, token_id=0), "")
 
 
+def test_a_kernel_in_a_job_of_its_own_is_not_culled() -> None:
+    user = SimpleNamespace(spawners={"kernel-12345678": SimpleNamespace(serves=False)})
+    with pytest.raises(HTTPError, match="A kernel is not stopped as idle"):
+        culler.refuse_for_silence(user, "kernel-12345678")
+
+
 def test_a_network_cut_for_five_minutes_is_less_than_any_timeout() -> None:
     """What the Hub believes of a session that works all the time is at most one interval and the
     outage old; that is far from the shortest time that a site can set."""

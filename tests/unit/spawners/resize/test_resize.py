@@ -68,6 +68,8 @@ class Slurm:
 class Spawner:
     """As much of PortalSpawner as a move needs."""
 
+    serves = True
+
     def __init__(self) -> None:
         self.db = HubDatabase(note="Server at /user/ada/", scopes=["a", "b"])
         self.slurm = Slurm()
@@ -228,6 +230,10 @@ async def test_what_cannot_begin(spawner: Spawner, monkeypatch: pytest.MonkeyPat
     with pytest.raises(Conflict, match="is not running"):
         await spawner.moving.begin({"gpus": 2}, "ada")
     spawner.ready = True
+    spawner.serves = False
+    with pytest.raises(Conflict, match="A kernel cannot move"):
+        await spawner.moving.begin({"gpus": 2}, "ada")
+    spawner.serves = True
     spawner.db.tokens.clear()
     with pytest.raises(Conflict, match="token"):
         await spawner.moving.begin({"gpus": 2}, "ada")

@@ -1,0 +1,262 @@
+"""Kernels of a session's notebooks in jobs of their own, for the session that asks for them.
+
+The session requests the job; its program then connects to the session (portal_session/job_kernels).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+
+from portal.catalog.availability import UNTYPED
+from portal.errors import NotAllowed, NotFound, StoreUnavailable
+from portal.launch.fields import KEPT, DialogField, fields_of_move
+from portal.launch.kinds import kind_of
+from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, server_for
+from portal.models import Frozen
+from portal.models.catalog.environment import Environment, Kernel
+from portal.models.catalog.environment import Name as EnvironmentName
+from portal.models.catalog.image_job import TestResult
+from portal.models.person import Person
+from portal.models.session.estimate import StartAnswer
+from portal.models.session.resources import Resources
+from portal.models.session.session import SessionRecord, SessionState
+from portal.sessions.job_kernels import JobKernelState, state_of, submitting, unrecorded
+
+from ..base.action import Done
+from ..base.endpoint import Operation
+from ..base.own_session import OwnSession
+from .estimates import EstimateBody, EstimatesBase
+
+_NO_SUCH = "You have no such kernel."
+
+
+class KernelEnvironment(Frozen):
+    """Environment with kernels for jobs of their own. ``gpu_types``: those of the cluster on which
+    its test passed; empty on a cluster that names no types. ``max_gpus``: null for no limit.
+    ``default``: its default resources."""
+
+    environment: str
+    title: str
+    kernels: tuple[Kernel, ...]
+    gpu_types: tuple[str, ...]
+    max_gpus: int | None
+    default: Resources
+
+
+class KernelChoices(Frozen):
+    """Environments for kernels in jobs of their own, in the order of the launch page; none where a
+    site does not offer such kernels. ``fields``: those of the dialog for their resources;
+    ``per_user``: the maximum number of a user's kernels at once. ``address``: that of the session's
+    node, as other nodes reach it; empty while it is not known."""
+
+    items: tuple[KernelEnvironment, ...]
+    fields: tuple[DialogField, ...]
+    per_user: int
+    address: str
+
+
+class NewJobKernel(Resources):
+    """Kernel to start: the ``id`` by which the session knows it, the name of a kernelspec in the
+    ``environment``, and resources as for a launch."""
+
+    id: Annotated[
+        str,
+        StringConstraints(pattern=f"^{ID}$", max_length=LONGEST_ID),
+        Field(examples=["5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"]),
+    ]
+    kernel: Annotated[str, StringConstraints(pattern=f"^{NAME}$"), Field(examples=["python3"])]
+    environment: EnvironmentName
+
+
+class StartedKernel(Frozen):
+    """Kernel whose job Slurm has. ``server``: the name of its session at the Hub."""
+
+    id: str
+    server: str
+
+
+class JobKernelAction(OwnSession):
+    """Base class: the session that asks, and its user's kernels."""
+
+    def check(self, record: SessionRecord) -> None:
+        """Raise NotAllowed unless the session that asks may have such kernels: others are let into
+        sessions of courses, and may not act for their owner there."""
+        kind = kind_of(record.options)
+        if not kind.job_kernels:
+            raise NotAllowed(f"Kernels in jobs of their own are not offered in {kind.title}.")
+
+    async def asker(self) -> SessionRecord:
+        """Return the session that asks. Raises NotAllowed, Unavailable."""
+        record = await self.own_record()
+        self.check(record)
+        return record
+
+    async def kernel(self, id_: str) -> SessionRecord | None:
+        """Return the newest session of this kernel of the user; None without one.
+
+        The view has it without a query, unless it is younger or has ended.
+        """
+        user, server = self.person.name, server_for(id_)
+        living = (
+            record
+            for record in self.view.sessions.values()
+            if (record.user, record.server) == (user, server)
+        )
+        record = max(living, key=lambda session: session.submitted_at, default=None)
+        if record is None:
+            records, _ = await self.parts.store.sessions.find(user=user, server=server, limit=1)
+            record = records[0] if records else None
+        # Of another id, the name of the server can be the same.
+        own = record is not None and record.options.get(OPTION, {}).get("id") == id_
+        return record if own else None
+
+
+class JobKernels(JobKernelAction):
+    """Kernels of the session that asks."""
+
+    path = "session/kernels"
+
+    @Operation("List environments for kernels in jobs of their own.")
+    async def on_get(self) -> KernelChoices:
+        """Use the session's own token only; refused in sessions of courses and the like.
+
+        An environment is listed if its test passed on a GPU type of the cluster, and its kernels
+        are known: its definition or its test names them.
+        """
+        record = await self.asker()
+        parts, nodes = self.parts, list(self.view.snapshot.nodes.values())
+        types = {pool.type for node in nodes for pool in node.gpus}
+        items: list[KernelEnvironment | None] = []
+        if parts.job_kernels.per_user:
+            await parts.catalog.load()
+            visible = parts.catalog.visible_to(_owner(record))
+            items += await asyncio.gather(*(self._item(chosen, types) for chosen in visible))
+        return KernelChoices(
+            items=tuple(item for item in items if item is not None),
+            fields=fields_of_move(nodes),
+            per_user=parts.job_kernels.per_user,
+            address=self._address(record),
+        )
+
+    def _address(self, record: SessionRecord) -> str:
+        node = self.view.snapshot.nodes.get(record.nodes[0]) if record.nodes else None
+        return node.address if node else ""
+
+    async def _item(self, environment: Environment, there: set[str]) -> KernelEnvironment | None:
+        tested = self.parts.catalog.offering.tested(environment)
+        types = [name for name in sorted(there) if name in tested and tested[name].passed]
+        if environment.gpu_types:
+            types = [name for name in types if name in environment.gpu_types]
+        if not types or environment.max_gpus == 0:
+            return None
+        kernels = environment.kernels or await self._tested_kernels(environment)
+        if not kernels:
+            return None
+        return KernelEnvironment(
+            environment=environment.name,
+            title=environment.title,
+            kernels=kernels,
+            gpu_types=tuple(name for name in types if name != UNTYPED),
+            max_gpus=environment.max_gpus,
+            default=environment.default,
+        )
+
+    async def _tested_kernels(self, environment: Environment) -> tuple[Kernel, ...]:
+        """Return the kernels that its newest test found and that passed."""
+        try:
+            tests = (await self.parts.store.tests.newest(environment.fingerprint)).values()
+        except StoreUnavailable:
+            return ()
+        for test in sorted(tests, key=lambda test: test.id, reverse=True):
+            if test.result:
+                results = TestResult.model_validate(test.result).kernels
+                return tuple(result.kernel for result in results if result.passed)
+        return ()
+
+    @Operation(
+        "Start a kernel in a job of its own.", body=NewJobKernel, status=202, errors=(409, 429)
+    )
+    async def on_post(self) -> StartedKernel:
+        """Use the session's own token only; refused in sessions of courses and the like.
+
+        The job is checked like a launch of the session's owner. The answer comes once Slurm has
+        the job, which may wait then.
+        """
+        record = await self.own_record()
+        asked: dict[str, Any] = self.body.model_dump(exclude_unset=True)
+        id_, name = asked.pop("id"), asked.pop("kernel")
+        server, options = server_for(id_), {**asked, OPTION: {"id": id_, "name": name}}
+        what = f"Kernel {name} of {asked['environment']}, {server}."
+        async with self.audited("start-kernel", f"session {record.id}", record.user, what):
+            self.check(record)
+            await self.parts.hub.begin_server(record.user, server, options)
+        self.done("")
+        return StartedKernel(id=id_, server=server)
+
+
+class KernelEstimates(JobKernelAction, EstimatesBase):
+    """Estimated start of a kernel, before it is started."""
+
+    path = "session/kernels/estimates"
+
+    @Operation(
+        "Estimate when a kernel in a job of its own would start. Needs the session's own token.",
+        body=EstimateBody,
+        errors=(429,),
+    )
+    async def on_post(self) -> StartAnswer:
+        """Return the outlook "refused" and the reason for what may not be asked for."""
+        record = await self.asker()
+        kept = {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
+        return await self.answered(_owner(record), {**kept, **self.body.options})
+
+
+class OneJobKernel(JobKernelAction):
+    """Kernel by its id."""
+
+    path = "session/kernels/{kernel}"
+    parameters = {"kernel": ID}
+
+    @Operation("State of a kernel in a job of its own.")
+    async def on_get(self, kernel: str) -> JobKernelState:
+        """Use the session's own token only. Slurm is not queried for it."""
+        await self.asker()
+        record = await self.kernel(kernel)
+        if record is None or record.state is SessionState.ENDED:
+            # The Hub knows a new one before the database does.
+            state = await self.parts.hub.server_state(self.person.name, server_for(kernel))
+            if state == "starting":
+                return submitting(kernel)
+            if record is None:
+                if state:
+                    return unrecorded(kernel)
+                raise NotFound(_NO_SUCH)
+        view = self.view
+        known = view.sessions.get(record.job_id)
+        job = view.jobs.get(record.job_id) if known and known.id == record.id else None
+        return state_of(kernel, record, job, time.time())
+
+    @Operation("Stop a kernel in a job of its own.", errors=(409,))
+    async def on_delete(self, kernel: str) -> Done:
+        """Use the session's own token only. A kernel that has ended already is no error."""
+        record = await self.own_record()
+        user, server = record.user, server_for(kernel)
+        async with self.audited("stop-kernel", f"session {record.id}", user, server):
+            self.check(record)
+            try:
+                await self.parts.hub.stop_server(user, server, on_behalf_of=user)
+            except NotFound:
+                if await self.kernel(kernel) is None:
+                    raise NotFound(_NO_SUCH) from None
+        return self.done("The kernel is being stopped.")
+
+
+def _owner(record: SessionRecord) -> Person:
+    return Person(name=record.user, groups=record.groups)
+
+
+ENDPOINTS = (JobKernels, KernelEstimates, OneJobKernel)  # 'estimates' is no kernel's id

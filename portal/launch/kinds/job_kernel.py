@@ -1,0 +1,120 @@
+"""A notebook's kernel in a job of its own: the notebook's session stays where it is.
+
+A session without GPUs gets a kernel with GPUs. The job opens no port: its program connects to the
+session that asked for it (portal_session/job_kernels), and the Hub sees no server.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Self
+
+from ...errors import InvalidRequest, NotAllowed
+from ...models.catalog.environment import Environment
+from .kind import AskedFor, Hub, Kind, LaunchFacts, Place, environment_of
+
+OPTION = "kernel"  # the key of ``user_options`` with the id and the kernelspec's name
+ID = r"[0-9a-f](-?[0-9a-f]){7,39}"
+LONGEST_ID = 40
+NAME = r"[A-Za-z0-9._-]{1,100}"
+# JupyterHub's names of servers have 30 characters (jupyterhub/slugs.py): of an id, they have the
+# first 20 of its digits.
+_DIGITS = 20
+_SERVER = re.compile(rf"kernel-[0-9a-f]{{8,{_DIGITS}}}")
+_KEYS = {"id", "name"}
+
+
+class JobKernel(Kind):
+    """Kernel ``kernel``, a kernelspec's name, for the session that knows it by ``id``."""
+
+    name = "kernel"
+    title = "a kernel in a job of its own"
+    option = OPTION
+    prefix = "kernel"
+    module = "portal_session.job_kernels.starter"
+    serves = False
+
+    id: str
+    kernel: str
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> Self | None:
+        value = options.get(OPTION)
+        if value is None or value == "":
+            return None
+        if not isinstance(value, Mapping) or set(value) != _KEYS:
+            raise InvalidRequest(
+                f"'{OPTION}' must be an object with the 'id' and the 'name' of a kernel.", OPTION
+            )
+        if not _is(ID, value["id"]) or len(value["id"]) > LONGEST_ID:
+            raise InvalidRequest(
+                "The id of a kernel has 8 to 40 characters: 8 or more digits and letters from a to "
+                "f, and single dashes between them.",
+                OPTION,
+            )
+        if not _is(NAME, value["name"]):
+            raise InvalidRequest(
+                "The name of a kernel has 1 to 100 characters: letters, digits, dots, underscores, "
+                "dashes.",
+                OPTION,
+            )
+        return cls(id=value["id"], kernel=value["name"])
+
+    @classmethod
+    def owns(cls, server: str) -> bool:
+        return is_kernel(server)
+
+    def at(self, server: str, owner: type[Kind] | None) -> Kind:
+        if server != server_for(self.id):
+            raise InvalidRequest(
+                f"This kernel must have the name '{server_for(self.id)}', not '{server[:60]}'.",
+                OPTION,
+            )
+        return self
+
+    async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
+        place = await super().place(asked, hub, facts)
+        environment = environment_of(asked.environment, place.environments)
+        names = [kernel.name for kernel in environment.kernels]  # none: not known
+        if names and self.kernel not in names:
+            raise NotAllowed(
+                f"'{environment.title}' has no kernel '{self.kernel}'. Its kernels: "
+                f"{', '.join(names)}."
+            )
+        # Nothing is awaited after this, or launches at the same moment would not see each other.
+        if not hub.most_job_kernels:
+            raise NotAllowed("Kernels in jobs of their own are not offered on this site.")
+        if len(hub.job_kernels) >= hub.most_job_kernels:
+            raise NotAllowed(
+                f"You have {len(hub.job_kernels)} kernels in jobs of their own; the limit is "
+                f"{hub.most_job_kernels}. Shut one down first."
+            )
+        titled = {name: _titled(chosen) for name, chosen in place.environments.items()}
+        return place._replace(environments=titled)
+
+    def own(self) -> dict[str, Any]:
+        return {OPTION: {"id": self.id, "name": self.kernel}}
+
+    def variables(self) -> dict[str, str]:
+        return {"PORTAL_KERNEL": json.dumps({"id": self.id, "name": self.kernel})}
+
+
+def server_for(id_: str) -> str:
+    """Return the name of the server of the kernel with this id."""
+    return f"{JobKernel.prefix}-{id_.replace('-', '')[:_DIGITS]}"
+
+
+def is_kernel(server: str) -> bool:
+    """Return True if a server of this name is a kernel's."""
+    return _SERVER.fullmatch(server) is not None
+
+
+def _is(pattern: str, value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+def _titled(environment: Environment) -> Environment:
+    """Return the environment with the title by which pages name the kernel."""
+    return environment.model_copy(update={"title": f"Kernel of {environment.title}"[:120]})

@@ -1,0 +1,110 @@
+"""State of a kernel in a job of its own, for the session whose notebook has it. Pure."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+
+from portal.models import Frozen
+from portal.models.cluster.cluster import JobState
+from portal.models.cluster.dashboard import JobItem
+from portal.models.session.session import SessionRecord, SessionState
+from portal.models.words import ordinal
+
+from .ending import words_for
+
+# Endings that were wanted: their logs are of no interest.
+_WANTED = frozenset({"completed", "stopped", "cancelled", "moved", "idle"})
+# Sentences on endings are about sessions with a server.
+_WORDS = (
+    ("The server was shut down from inside the session", "The kernel was shut down"),
+    ("its server", "its program"),
+    ("the server", "the program"),
+    ("The session", "The kernel"),
+    ("the session", "the kernel"),
+)
+
+
+class JobKernelPhase(StrEnum):
+    """Phase of a kernel in a job of its own."""
+
+    WAITING = "waiting"  # its job is submitted, or waits
+    RUNNING = "running"  # its job runs
+    ENDED = "ended"
+
+
+class JobKernelState(Frozen):
+    """State of a kernel in a job of its own. ``message``: why it waits, where it runs, or how it
+    ended, as a sentence. ``log``: the end of its job's log if it ended badly. ``job_id`` and
+    ``node`` are empty until they are known. ``ends_at``: the end of its time limit in Unix seconds,
+    while it runs."""
+
+    id: str
+    state: JobKernelPhase
+    job_id: str = ""
+    message: str = ""
+    log: str = ""
+    node: str = ""
+    ends_at: float | None = None
+
+
+def submitting(kernel: str) -> JobKernelState:
+    """Return the state of a kernel whose job the Hub is submitting."""
+    return JobKernelState(
+        id=kernel, state=JobKernelPhase.WAITING, message="The job is being submitted."
+    )
+
+
+def unrecorded(kernel: str) -> JobKernelState:
+    """Return the state of a kernel that runs, and that the database does not have yet."""
+    return JobKernelState(id=kernel, state=JobKernelPhase.RUNNING, message="The job runs.")
+
+
+def state_of(kernel: str, record: SessionRecord, job: JobItem | None, now: float) -> JobKernelState:
+    """Return the state of the kernel with the session ``record``. ``job``: as Slurm has it; None
+    if Slurm was last asked before. ``now``: Unix seconds."""
+    nodes = record.nodes or (job.nodes if job else ())
+    runs = job is not None and job.state in JobState.__members__ and JobState(job.state).running
+    if record.state is SessionState.ENDED:
+        phase, message = JobKernelPhase.ENDED, _ending(record)
+    elif runs or record.state is not SessionState.PENDING:
+        phase = JobKernelPhase.RUNNING
+        message = f"Job {record.job_id} runs{f' on {nodes[0]}' if nodes else ''}."
+    else:
+        phase, message = JobKernelPhase.WAITING, _waits(record, job, now)
+    badly = phase is JobKernelPhase.ENDED and record.ending_code not in _WANTED
+    return JobKernelState(
+        id=kernel,
+        state=phase,
+        job_id=record.job_id,
+        message=message,
+        log=record.log if badly else "",
+        node=nodes[0] if nodes else "",
+        ends_at=job.end_time if job and phase is JobKernelPhase.RUNNING else None,
+    )
+
+
+def _ending(record: SessionRecord) -> str:
+    words = words_for(record, record.user) or "How the kernel ended is unknown."
+    for of_session, of_kernel in _WORDS:
+        words = words.replace(of_session, of_kernel)
+    return words
+
+
+def _waits(record: SessionRecord, job: JobItem | None, now: float) -> str:
+    if job is None:
+        return f"Job {record.job_id} was submitted."
+    details = []
+    if job.position:
+        details.append(f"{ordinal(job.position)} in the queue")
+    if job.expected_start and job.expected_start > now:
+        details.append(f"expected {_clock(job.expected_start, now)}")
+    why = f"Job {job.id}: {job.words}"
+    return f"{why}: {', '.join(details)}." if details else f"{why}."
+
+
+def _clock(at: float, now: float) -> str:
+    """Return the site's time, "10:42", with the day if it is not today's."""
+    then = time.localtime(at)
+    today = then[:3] == time.localtime(now)[:3]
+    return time.strftime("%H:%M" if today else "%a %d %b %H:%M", then)

@@ -1,0 +1,304 @@
+"""A notebook's kernel in a job of its own, on the real demo: requested with the session's token."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+import yaml
+from hub_client import Person, wait_until
+from jobs import living_jobs, nothing_left, squeue
+from processes import variables_of
+from terminal import session_token
+
+API = "/services/portal/api/v1/"
+ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
+SERVER = "kernel-5e2f3c1a0b7d4c8e9a6f"
+BODY = {
+    "id": ID,
+    "kernel": "python3",
+    "environment": "python-venv",
+    "gpus": 1,
+    "cpus": 1,
+    "memory": "1G",
+    "time": "0:20:00",
+}
+COURSE = "course-dl101"
+# In place of a starter that is not installed: it runs until it is stopped.
+STAND_IN = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("The starter's stand-in runs.", flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+class Session(NamedTuple):
+    """A running session without GPUs, with the token that its server holds."""
+
+    owner: Person
+    token: str
+
+    def ask(self, method: str, path: str = "", body: Any = None, token: str = "") -> httpx.Response:
+        return httpx.request(
+            method,
+            f"{self.owner.url}{API}session/kernels{path}",
+            headers={"Authorization": f"token {token or self.token}"},
+            json=body,
+            timeout=60,
+        )
+
+    def kernel(self, id_: str = ID) -> dict[str, Any]:
+        answer = self.ask("GET", f"/{id_}")
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def wait_for(self, state: str, id_: str = ID) -> dict[str, Any]:
+        def look() -> Any:
+            found = self.kernel(id_)
+            return found if found["state"] == state else None
+
+        return dict(wait_until(f"the kernel is {state}", look))
+
+
+def said(answer: httpx.Response) -> str:
+    found = answer.json()
+    return str(found["error"]["message"] if "error" in found else found["message"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def starter(demo: Any) -> Iterator[None]:
+    """What the job runs."""
+    venv = Path(yaml.safe_load((demo.environments / "python-venv.yaml").read_text())["path"])
+    (package,) = venv.glob("lib/python3*/site-packages/portal_session")
+    folder = package / "job_kernels"
+    if (folder / "starter.py").exists():
+        yield
+        return
+    folder.mkdir()
+    try:
+        (folder / "__init__.py").touch()
+        (folder / "starter.py").write_text(STAND_IN)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            for path in sorted(folder.rglob("*"), reverse=True):
+                path.rmdir() if path.is_dir() else path.unlink()
+            folder.rmdir()
+
+
+@pytest.fixture(scope="module")
+def session(demo: Any, person: Callable[[str], Person]) -> Iterator[Session]:
+    """Ada's, for all tests here."""
+    ada = person("ada")
+    ada.stop()
+    nothing_left(demo, "ada")
+    answer = ada.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
+    assert answer.status_code in (201, 202), answer.text
+    ada.wait_ready()
+    found = Session(ada, session_token(ada))
+    wait_until("the portal knows it", lambda: found.ask("GET").status_code == 200)
+    yield found
+    for server in ("", SERVER):
+        ada.stop(server)
+
+
+@pytest.fixture
+def kernel(demo: Any, session: Session) -> Iterator[dict[str, Any]]:
+    """A kernel that runs: its state."""
+    answer = session.ask("POST", "", BODY)
+    assert answer.status_code == 202, answer.text
+    assert answer.json() == {"id": ID, "server": SERVER}
+    assert session.kernel()["state"] in ("waiting", "running"), "it is known at once"
+    yield session.wait_for("running")
+    session.ask("DELETE", f"/{ID}")
+    session.wait_for("ended")
+    wait_until("its job is over", lambda: len(living_jobs(demo, "ada")) == 1)
+
+
+def test_the_session_learns_what_there_is(session: Session) -> None:
+    found = session.ask("GET").json()
+    items = {item["environment"]: item for item in found["items"]}
+    venv = items["python-venv"]
+    assert venv["title"] == "Python (virtual environment)"
+    assert "python3" in {kernel["name"] for kernel in venv["kernels"]}
+    types = next(field["values"] for field in found["fields"] if field["name"] == "gpu_type")
+    assert venv["gpu_types"] and set(venv["gpu_types"]) <= set(types)
+    assert found["per_user"] == 8 and found["address"]
+
+
+def test_a_kernel_is_a_job_of_its_own(demo: Any, session: Session, kernel: dict[str, Any]) -> None:
+    ada, job_id = session.owner, kernel["job_id"]
+    jobs = {job.id: job for job in living_jobs(demo, "ada")}
+    assert len(jobs) == 2 and "gpu" in jobs[job_id].gres
+    assert kernel["node"] == jobs[job_id].node and kernel["node"] in kernel["message"]
+    told = {row for row in variables_of(demo, "ada", "PORTAL_KERNEL") if row[0]}
+    assert told == {(f'{{"id": "{ID}", "name": "python3"}}',)}
+    # To the Hub it is a server that is ready; nothing leads to its node.
+    server = ada.wait_ready(SERVER)
+    assert server["user_options"]["kernel"] == {"id": ID, "name": "python3"}
+    assert ada.session("GET", "api", SERVER).status_code == 404
+    # It is one of the person's sessions, without a page.
+    if not ada.token:
+        ada.api("GET", "/user")
+    headers = {"Authorization": f"token {ada.token}"}
+
+    def own(path: str, method: str = "GET", **more: Any) -> httpx.Response:
+        return httpx.request(method, f"{ada.url}{API}{path}", headers=headers, timeout=60, **more)
+
+    items = {item["job_id"]: item for item in own("sessions?ended=false").json()["items"]}
+    item = items[job_id]
+    assert item["environment_title"] == "Kernel of Python (virtual environment)"
+    assert set(item["links"].values()) == {None} and not item["has_page"]
+    assert SERVER not in str(own("servers").json())
+    for path, body in (("open", {}), ("move", {"gpus": 2})):
+        answer = own(f"sessions/{item['id']}/{path}", "POST", json=body)
+        assert answer.status_code == 409, answer.text
+    assert own(f"sessions/{item['id']}/extend", "POST", json={"minutes": 30}).status_code == 200
+    # There is one of this id only.
+    again = session.ask("POST", "", BODY)
+    assert again.status_code == 409, again.text
+
+
+def test_a_kernel_is_stopped(demo: Any, session: Session, kernel: dict[str, Any]) -> None:
+    assert session.ask("DELETE", f"/{ID}").status_code == 200
+    over = session.wait_for("ended")
+    assert (over["job_id"], over["log"]) == (kernel["job_id"], "")
+    assert over["message"] == "You stopped the kernel."
+    state = squeue(demo, "--job", kernel["job_id"], "--format=%T")
+    assert state.strip() in ("", "COMPLETING", "COMPLETED")
+    assert session.ask("DELETE", f"/{ID}").status_code == 200, "it is over already"
+    # The same id again is another job.
+    assert session.ask("POST", "", BODY).status_code == 202
+    assert session.wait_for("running")["job_id"] != kernel["job_id"]
+
+
+def test_what_has_ended_leaves_no_server(session: Session, kernel: dict[str, Any]) -> None:
+    """The next kernel's launch removes it."""
+    session.ask("DELETE", f"/{ID}")
+    session.wait_for("ended")
+    other = "0123456789abcdef"
+    assert session.ask("POST", "", {**BODY, "id": other}).status_code == 202
+    session.wait_for("running", other)
+    user = session.owner.api("GET", "/users/ada?include_stopped_servers=1").json()
+    names = {name for name in user["servers"] if name.startswith("kernel-")}
+    assert names == {f"kernel-{other}"}
+    assert session.ask("DELETE", f"/{other}").status_code == 200
+    session.wait_for("ended", other)
+    assert session.kernel()["state"] == "ended", "its record stays"
+
+
+def test_a_restarted_hub_takes_it_up_again(
+    demo: Any, session: Session, kernel: dict[str, Any]
+) -> None:
+    demo.tell("kill", "hub")
+    demo.tell("start", "hub")
+
+    def answers() -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"{demo.url}/hub/api/", timeout=5).status_code == 200
+        return False
+
+    wait_until("the Hub is back", answers)
+    session.owner.wait_ready(SERVER)
+    wait_until("the service is back", lambda: session.ask("GET").status_code == 200)
+    assert session.wait_for("running")["job_id"] == kernel["job_id"]
+    assert session.owner.session("GET", "api", SERVER).status_code == 404
+
+
+def test_a_kernel_has_no_kernels(demo: Any, session: Session, kernel: dict[str, Any]) -> None:
+    tokens = variables_of(demo, "ada", "PORTAL_KERNEL", "JUPYTERHUB_API_TOKEN")
+    ((token),) = {token for of_kernel, token in tokens if of_kernel and token}
+    for method, path, body in (
+        ("GET", "", None),
+        ("POST", "", {**BODY, "id": "0123456789abcdef"}),
+        ("DELETE", f"/{ID}", None),
+    ):
+        answer = session.ask(method, path, body, token)
+        assert answer.status_code == 403, answer.text
+        assert "not offered in a kernel in a job of its own" in said(answer)
+    assert session.kernel()["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        ({"id": "../../etc/passwd"}, 400),
+        ({"id": "1234567"}, 400),
+        ({"id": "0" * 41}, 400),
+        ({"id": ["12345678"]}, 400),
+        ({"kernel": "$(id)"}, 400),
+        ({"kernel": "a" * 101}, 400),
+        ({"environment": "no-such"}, 403),
+        ({"gpus": 4000}, 403),
+        ({"gpu_type": "no-such"}, 403),
+        ({"partition": "no-such"}, 400),
+        ({"course": "dl101"}, 400),
+        ({"tensorboard": ["~"]}, 400),
+    ],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_hostile_requests_start_nothing(
+    demo: Any, session: Session, wrong: dict[str, Any], status: int
+) -> None:
+    answer = session.ask("POST", "", {**BODY, **wrong})
+    assert answer.status_code == status, answer.text
+    assert said(answer)
+    assert len(living_jobs(demo, "ada")) == 1
+
+
+def test_names_are_reserved(demo: Any, session: Session) -> None:
+    ada = session.owner
+    answer = ada.launch({"environment": "python-venv"}, SERVER)
+    assert answer.status_code == 400, answer.text
+    assert "reserved for a kernel in a job of its own" in answer.json()["message"]
+    options = {"environment": "python-venv", "kernel": {"id": ID, "name": "python3"}}
+    for server in ("second", "kernel-0123456789abcdef"):
+        answer = ada.launch(options, server)
+        assert answer.status_code == 400, answer.text
+        assert f"must have the name '{SERVER}'" in answer.json()["message"]
+    ada.api("DELETE", ada.server_path("second"), {"remove": True})
+    assert len(living_jobs(demo, "ada")) == 1
+
+
+def test_other_tokens_are_refused(
+    session: Session, person: Callable[[str], Person], kernel: dict[str, Any]
+) -> None:
+    for name in ("ada", "barbara", "grace"):
+        someone = person(name)
+        someone.api("GET", "/user")
+        for method, path, body in (
+            ("GET", "", None),
+            ("POST", "", BODY),
+            ("GET", f"/{ID}", None),
+            ("DELETE", f"/{ID}", None),
+        ):
+            answer = session.ask(method, path, body, someone.token)
+            assert answer.status_code == 403, (name, method, path)
+    assert session.kernel()["state"] == "running"
+
+
+def test_a_session_of_a_course_has_none(demo: Any, session: Session) -> None:
+    student = Person(demo.url, "student06")
+    student.api("GET", "/user")
+    student.stop(COURSE)
+    answer = student.launch({"course": "dl101"}, COURSE)
+    assert answer.status_code in (201, 202), answer.text
+    student.wait_ready(COURSE)
+    try:
+        token = session_token(student, COURSE)
+        wait_until(
+            "the portal knows it",
+            lambda: session.ask("GET", "", None, token).status_code != 503,
+        )
+        for method, body in (("GET", None), ("POST", BODY)):
+            answer = session.ask(method, "", body, token)
+            assert answer.status_code == 403, answer.text
+            assert "not offered in a session of a course" in said(answer)
+    finally:
+        student.stop(COURSE)
