@@ -20,6 +20,7 @@ FULL = 64 * 1024 * 1024  # bytes that wait for the other side, after which sende
 PING = 5.0  # seconds between two signs of life
 SILENCE = 20.0  # seconds without one, after which a connection counts as cut
 _COUNT = struct.Struct(">I")
+READ_AHEAD = 4 * 1024 * 1024  # bytes of a connection that its reader may keep
 _PART = 256 * 1024  # bytes that are read at once
 
 

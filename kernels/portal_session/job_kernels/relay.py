@@ -22,7 +22,7 @@ from typing import Any
 from . import record as records
 from .broker_client import Broker, BrokerError
 from .keys import context, make_keys
-from .link import BadFrame, Link
+from .link import READ_AHEAD, BadFrame, Link
 from .messages import Signed
 from .record import BadRecord, Record
 from .sockets import KernelSockets, connection_info
@@ -102,7 +102,8 @@ class Relay:
             if record.submitted and state in ("waiting", "running"):
                 life = record.life if record.adopt else record.life + 1
                 return record.but(life=life, adopt=False), True
-        key, certificate, private_key = make_keys()
+        certificate, private_key = make_keys()
+        key = str(self._info.get("key", ""))  # the kernel's messages need no other signature then
         record = Record(self._id, self._request, key, certificate, private_key)
         return record.but(cwd=str(Path.cwd())), False
 
@@ -114,7 +115,7 @@ class Relay:
         # One socket: for no address at all, asyncio takes another port for each family.
         family = socket.AF_INET6 if ":" in (listen or host) else socket.AF_INET
         bound = socket.create_server((listen, 0), family=family)
-        server = await asyncio.start_server(self._connected, sock=bound, ssl=tls, limit=1024 * 1024)
+        server = await asyncio.start_server(self._connected, sock=bound, ssl=tls, limit=READ_AHEAD)
         await self._write(
             host=host,
             port=bound.getsockname()[1],

@@ -23,7 +23,7 @@ from .. import places
 from ..kernels.shell import set_shell
 from . import record as records
 from .keys import context
-from .link import BadFrame, Link
+from .link import READ_AHEAD, BadFrame, Link
 from .record import BadRecord, Record
 from .running_kernel import RunningKernel
 
@@ -115,7 +115,7 @@ class Starter:
         """Carry messages over one connection; return False if it was refused."""
         record = await asyncio.to_thread(records.read, self._id)
         tls = context(record.certificate, record.private_key, server=False)
-        opening = asyncio.open_connection(record.host, record.port, ssl=tls, limit=1024 * 1024)
+        opening = asyncio.open_connection(record.host, record.port, ssl=tls, limit=READ_AHEAD)
         reader, writer = await asyncio.wait_for(opening, _GREETING)
         greeting = {
             "starter": self._secret,
