@@ -88,9 +88,7 @@ class AboutHandler(_Handler):
         except ServiceError:
             address = ""
         listen = "" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
-        self.finish(
-            json.dumps({"listen": listen, "address": address or listen or "127.0.0.1"})
-        )
+        self.finish(json.dumps({"listen": listen, "address": address or listen or "127.0.0.1"}))
 
 
 class KernelsHandler(_Handler):

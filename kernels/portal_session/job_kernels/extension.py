@@ -140,7 +140,7 @@ def _checked(resources: dict[str, Any]) -> dict[str, Any]:
 
 
 class JobKernelsHandler(LocalHandler):
-    """``portal/job-kernels``: what is offered and how the kernels are; a kernelspec for a choice."""
+    """``portal/job-kernels``: what is offered, the kernels' states, a kernelspec for a choice."""
 
     def initialize(self, offer: Offer) -> None:
         self.offer = offer

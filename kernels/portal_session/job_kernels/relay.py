@@ -150,7 +150,7 @@ class Relay:
         """End with the process that started this one. The job stays for a while: a session's
         server that was killed takes its kernels up again when it is back."""
         parent = os.getppid()
-        while os.getppid() == parent:
+        while os.getppid() == parent:  # noqa: ASYNC110 - the system tells of it in no other way
             await asyncio.sleep(_PARENT)
         self._shut_down(True)
 
@@ -192,17 +192,22 @@ class Relay:
 
     # -- its connection ---------------------------------------------------------------------
 
-    async def _connected(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Greet whoever has the kernel's key; only the one starter that came first is let in."""
         try:
             line = await asyncio.wait_for(reader.readuntil(b"\n"), _GREETING)
             greeting = json.loads(line) if len(line) <= _LINE else {}
             secret, theirs = str(greeting["starter"]), int(greeting["received"])
             life, first = int(greeting["life"]), int(greeting["first"])
-        except (OSError, EOFError, ValueError, TypeError, KeyError, asyncio.TimeoutError,
-                asyncio.LimitOverrunError):
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            TypeError,
+            KeyError,
+            asyncio.TimeoutError,
+            asyncio.LimitOverrunError,
+        ):
             writer.transport.abort()
             return
         digest = hashlib.sha256(secret.encode()).hexdigest()
@@ -274,9 +279,7 @@ def id_of(connection_file: Path) -> str:
     return named if records.is_id(named) else str(uuid.uuid4())
 
 
-async def relay(
-    connection_file: Path, request: dict[str, Any], language: str, spec: str
-) -> None:
+async def relay(connection_file: Path, request: dict[str, Any], language: str, spec: str) -> None:
     """Relay the kernel of ``connection_file``. Raises OSError, ValueError for one that cannot be
     read."""
     info = await asyncio.to_thread(connection_info, connection_file)

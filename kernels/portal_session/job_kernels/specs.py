@@ -70,7 +70,7 @@ def spec_of(
     if set(resources) - {"gpus", "gpu_type"} or count != 1:
         text = json.dumps(dict(resources), sort_keys=True)
         parts.append(f"{count}gpu-{hashlib.sha256(text.encode()).hexdigest()[:6]}")
-    gpus = f"{count} × {gpu_type.upper()}" if gpu_type else f"{count} GPU{'s' * (count != 1)}"
+    gpus = f"{count} \u00d7 {gpu_type.upper()}" if gpu_type else f"{count} GPU{'s' * (count != 1)}"
     words = [str(kernel["title"]), gpus if count else "CPUs", str(environment["title"])]
     if resources.get("time"):
         words.insert(2, f"{int(resources['time']) // 60} min")
