@@ -31,7 +31,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
     if address is None or os.environ.get("PORTAL_COURSE") or not _is_lab(os.environ):
         return
     kernels = broker.Kernels(Service(address, os.environ))
-    folder = Path(tempfile.mkdtemp(prefix="portal-kernels-"))  # mode 700
+    broker.sweep(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=broker.PREFIX))  # mode 700
     specs.set_folder(folder)
     server = broker.serve(kernels, folder)
     offer = Offer(kernels, folder, app)
