@@ -21,6 +21,7 @@ from ..kernels.kernels import JOB_KERNELS
 
 METADATA = "portal_job_kernel"  # key of a kernelspec's metadata, with the request
 _MOST = 300
+_AS_WRITTEN = ("memory", "time", "constraint", "partition", "qos")  # in a title
 _WORD = re.compile(r"[^a-z0-9._-]+")
 
 
@@ -70,10 +71,12 @@ def spec_of(
     if set(resources) - {"gpus", "gpu_type"} or count != 1:
         text = json.dumps(dict(resources), sort_keys=True)
         parts.append(f"{count}gpu-{hashlib.sha256(text.encode()).hexdigest()[:6]}")
-    gpus = f"{count} × {gpu_type.upper()}" if gpu_type else f"{count} GPU{'s' * (count != 1)}"
-    words = [str(kernel["title"]), gpus if count else "CPUs", str(environment["title"])]
-    if resources.get("time"):
-        words.insert(2, f"{int(resources['time']) // 60} min")
+    gpus = f"{count} \u00d7 {gpu_type.upper()}" if gpu_type else f"{count} GPU{'s' * (count != 1)}"
+    cpus = resources.get("cpus")
+    amounts = [gpus if count else "", f"{cpus} CPU{'s' * (cpus != 1)}" if cpus else ""]
+    amounts += [str(resources.get(name) or "") for name in _AS_WRITTEN]
+    chosen = ", ".join(amount for amount in amounts if amount) or "CPUs"
+    words = [str(kernel["title"]), chosen, str(environment["title"])]
     return JobKernelSpec(
         name=_WORD.sub("-", "-".join(parts).lower())[:120],
         title=" · ".join(words),
