@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from tornado.web import authenticated
 from ..local_api import LARGEST, LocalHandler, Refused, json_object
 from ..service import Address, Service, ServiceError
 from ..situation import in_thread
-from . import adoption, broker, specs
+from . import adoption, broker, choices, specs
 
 _SOON, _LATER = 5.0, 300.0  # seconds until the portal is asked again what it offers
 _TRIES = 12  # while a new session is not known to it yet
@@ -111,6 +112,9 @@ class Offer:
         """Ask the portal, and write the kernelspecs. Raises ServiceError, OSError."""
         self._answer = await self.kernels.offered()
         made = list(specs.offered(self._answer))
+        for request in await in_thread(choices.read):
+            with contextlib.suppress(Refused):  # it is no longer offered
+                made.append(self._spec(request))
         await in_thread(specs.write, self.folder, made)
         await in_thread(specs.keep_only, self.folder, {spec.name for spec in made})
         return self._answer
@@ -118,15 +122,21 @@ class Offer:
     async def chosen(self, body: dict[str, Any]) -> str:
         """Write the kernelspec of what the user chose; return its name. Raises Refused, also with
         the portal's reason for what could never start."""
+        spec = self._spec(body)
+        await self._check(spec.request)
+        if spec.name not in {usual.name for usual in specs.offered(self._answer)}:
+            await in_thread(choices.add, spec.request)
+            await in_thread(specs.write, self.folder, [spec])
+        return spec.name
+
+    def _spec(self, request: dict[str, Any]) -> specs.JobKernelSpec:
+        """Return the kernelspec for an environment, a kernel and resources. Raises Refused."""
         for environment in self._answer.get("items", ()):
             for kernel in environment["kernels"]:
-                asked = (body.get("environment"), body.get("kernel"))
+                asked = (request.get("environment"), request.get("kernel"))
                 if asked == (environment["environment"], kernel["name"]):
-                    resources = {key: body[key] for key in _RESOURCES if body.get(key) is not None}
-                    spec = specs.spec_of(environment, kernel, _checked(resources))
-                    await self._check(spec.request)
-                    await in_thread(specs.write, self.folder, [spec])
-                    return spec.name
+                    resources = {key: request.get(key) for key in sorted(_RESOURCES)}
+                    return specs.spec_of(environment, kernel, _checked(resources))
         raise Refused(404, "This environment offers no such kernel. Reload the page.")
 
     async def _check(self, request: dict[str, Any]) -> None:
@@ -155,7 +165,9 @@ class Offer:
 
 
 def _checked(resources: dict[str, Any]) -> dict[str, Any]:
-    """Return resources that can be in a kernelspec; the portal judges them. Raises Refused."""
+    """Return the resources that are set and can be in a kernelspec; the portal judges them. Raises
+    Refused."""
+    resources = {key: value for key, value in resources.items() if value is not None}
     for key, value in resources.items():
         whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
         if not whole and not (isinstance(value, str) and value.isprintable() and len(value) < 100):

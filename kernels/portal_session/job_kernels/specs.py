@@ -110,7 +110,7 @@ def write(folder: Path, specs: Iterator[JobKernelSpec] | list[JobKernelSpec]) ->
 
 
 def keep_only(folder: Path, names: set[str]) -> None:
-    """Remove the kernelspecs that are no longer offered, except those with chosen resources."""
+    """Remove all other kernelspecs: they are no longer offered."""
     for place in (folder / "kernels").glob("job-*"):
-        if place.name not in names and not re.search(r"gpu-[0-9a-f]{6}$", place.name):
+        if place.name not in names:
             shutil.rmtree(place, ignore_errors=True)

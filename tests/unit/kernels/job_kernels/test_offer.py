@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from portal_session.job_kernels import choices
 from portal_session.job_kernels.broker import Kernels
 from portal_session.job_kernels.extension import Offer
 from portal_session.job_kernels.specs import METADATA
@@ -47,8 +48,9 @@ def portal() -> Portal:
 
 
 @pytest.fixture
-async def offer(portal: Portal, tmp_path: Path) -> Offer:
-    made = Offer(portal, tmp_path, SimpleNamespace())
+async def offer(portal: Portal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = Offer(portal, tmp_path / "server", SimpleNamespace())
     await made.refresh()
     return made
 
@@ -79,7 +81,46 @@ async def test_other_resources_are_another_kernelspec_which_names_them(offer: Of
     assert found["metadata"][METADATA] == {**USUAL, **more}
     assert await offer.chosen({**USUAL, **more}) == name, "the same again is the same"
     await offer.refresh()
-    assert names(offer) == {"job-torch-python3-v100", name}, "it stays while the server runs"
+    assert names(offer) == {"job-torch-python3-v100", name}
+
+
+async def test_a_choice_is_there_in_the_next_session(
+    offer: Offer, portal: Portal, tmp_path: Path
+) -> None:
+    name = await offer.chosen({**USUAL, "gpu_type": None})
+    assert name == "job-torch-python3"
+    await offer.chosen(USUAL)
+    later = Offer(portal, tmp_path / "later", SimpleNamespace())
+    await later.refresh()
+    assert names(later) == {"job-torch-python3-v100", name}
+    assert choices.read() == [{"environment": "torch", "kernel": "python3", "gpus": 1}]
+
+
+async def test_the_newest_choices_stay(offer: Offer, tmp_path: Path) -> None:
+    for gpus in (2, 3, 4, 5, 6, 7, 8, 3):
+        await offer.chosen({**USUAL, "gpus": gpus})
+    assert [choice["gpus"] for choice in choices.read()] == [3, 8, 7, 6, 5, 4]
+    assert (tmp_path / ".portal/.kernels/choices").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[" * 9000,
+        "null",
+        '[7, null, {"environment": "other", "kernel": "python3"}]',
+        '[{"environment": ["torch"], "kernel": {}}]',
+        '[{"environment": "torch", "kernel": "python3", "gpus": "../../x"}]',
+        '[{"environment": "torch", "kernel": "python3", "gpus": 2, "memory": {}}]',
+    ],
+    ids=lambda text: ascii(text)[:30],
+)
+async def test_damaged_choices_are_left_out(offer: Offer, content: str, tmp_path: Path) -> None:
+    (tmp_path / ".portal/.kernels/choices").write_text(content)
+    await offer.refresh()
+    assert names(offer) == {"job-torch-python3-v100"}
 
 
 async def test_without_gpus_it_is_a_kernel_on_cpus(offer: Offer) -> None:
