@@ -18,9 +18,7 @@ def main() -> None:
     parser.add_argument("--language", default="python")
     parser.add_argument("--spec", default="", help="name of the kernelspec")
     options = parser.parse_args()
-    asyncio.run(
-        relay(options.connection_file, options.request, options.language, options.spec)
-    )
+    asyncio.run(relay(options.connection_file, options.request, options.language, options.spec))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,13 @@ terminals, without it; they reach the broker over a Unix socket in a folder of m
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import os
+import shutil
+import socket
+import stat
 import time
 from pathlib import Path
 from typing import Any, Callable
@@ -30,6 +34,7 @@ FRESH = 5.0  # seconds for which a state serves all pages
 PATIENCE = 3.0  # seconds that a page waits for new states; then it gets those of before
 _BUSY = 409  # the kernel's former job still ends: its relay asks again
 PATH = "session/kernels"  # of the service
+PREFIX = "portal-kernels-"  # of the folder with the socket
 
 
 class Kernels:
@@ -185,6 +190,21 @@ class KernelHandler(_Handler):
         if not is_id(self.path_args[0]):
             self.set_status(404)
             self.finish(json.dumps({"message": "There is no such kernel."}))
+
+
+def sweep(parent: Path) -> None:
+    """Remove the folders of this account's servers that were killed: nobody listens there."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = folder.lstat()
+            if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode):
+                continue
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(1)
+                try:
+                    client.connect(str(folder / "broker"))
+                except (ConnectionRefusedError, FileNotFoundError):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def serve(kernels: Kernels, folder: Path) -> HTTPServer:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import secrets
 import ssl
 import tempfile
 from pathlib import Path
@@ -18,8 +17,8 @@ _VALID = datetime.timedelta(days=400)  # longer than any walltime
 _EARLIER = datetime.timedelta(days=1)  # clocks of nodes differ
 
 
-def make_keys() -> tuple[str, str, str]:
-    """Make the key of Jupyter's messages, a certificate and its private key (both PEM)."""
+def make_keys() -> tuple[str, str]:
+    """Make a certificate and its private key, both PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -45,7 +44,7 @@ def make_keys() -> tuple[str, str, str]:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     ).decode()
-    return secrets.token_hex(32), pem, secret
+    return pem, secret
 
 
 def context(certificate: str, private_key: str, *, server: bool) -> ssl.SSLContext:

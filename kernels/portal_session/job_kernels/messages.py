@@ -71,6 +71,7 @@ class Signed:
     """Messages that are signed with ``key``."""
 
     def __init__(self, key: str, scheme: str = "hmac-sha256") -> None:
+        self._of = key, scheme
         self._session = Session(key=key.encode(), signature_scheme=scheme, username="portal")
 
     def request(self, frames: Sequence[bytes]) -> Request | None:
@@ -87,8 +88,10 @@ class Signed:
             return None
         return Request(list(frames), list(frames[:at]), header, parent, content)
 
-    def sign(self, frames: list[bytes]) -> list[bytes]:
-        """Return the frames of a message with this kernel's signature in place of another's."""
+    def sign(self, frames: list[bytes], signed: Signed) -> list[bytes]:
+        """Return the frames of a message that was ``signed`` with this key's signature."""
+        if self._of == signed._of:
+            return frames
         at = frames.index(DELIMITER) + 1
         return [*frames[:at], self._session.sign(frames[at + 1 : at + 5]), *frames[at + 1 :]]
 
@@ -103,7 +106,9 @@ class Signed:
         """Return a message for all clients; ``parent``: the header of what it belongs to."""
         return [kind.encode(), *self._serialized(kind, content, dict(parent or {}))]
 
-    def _serialized(self, kind: str, content: dict[str, Any], parent: dict[str, Any]) -> list[bytes]:
+    def _serialized(
+        self, kind: str, content: dict[str, Any], parent: dict[str, Any]
+    ) -> list[bytes]:
         message = self._session.msg(kind, content, parent={"header": parent} if parent else None)
         frames: list[bytes] = self._session.serialize(message)
         return frames[frames.index(DELIMITER) :]

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..kernels.container import HERE
-from ..kernels.kernels import JOB_KERNELS
+from ..kernels.job_specs import FOLDER, METADATA
 
-METADATA = "portal_job_kernel"  # key of a kernelspec's metadata, with the request
 _MOST = 300
 _AS_WRITTEN = ("memory", "time", "constraint", "partition", "qos")  # in a title
 _WORD = re.compile(r"[^a-z0-9._-]+")
@@ -91,7 +90,7 @@ def spec_of(
 
 def set_folder(folder: Path) -> None:
     """Make ``folder`` one in which Jupyter finds kernelspecs: here, in kernels and terminals."""
-    os.environ[JOB_KERNELS] = str(folder)
+    os.environ[FOLDER] = str(folder)
     others = [part for part in os.environ.get("JUPYTER_PATH", "").split(os.pathsep) if part]
     os.environ["JUPYTER_PATH"] = os.pathsep.join([*others, str(folder)])
 

@@ -94,7 +94,7 @@ class StandIn:
     def _forward(self, channel: bytes, request: Request) -> None:
         if request.type == "execute_request":
             self._open[request.id] = request
-        self._link.send(channel + pack(self._theirs.sign(request.frames)))
+        self._link.send(channel + pack(self._theirs.sign(request.frames, self._signed)))
 
     async def _busy_with(self, channel: bytes, request: Request, content: dict[str, Any]) -> None:
         await self.publish("status", {"execution_state": "busy"}, request.header)
@@ -134,7 +134,7 @@ class StandIn:
             self._close(frames)
         socket = self._sockets.iopub if channel == IOPUB else self._sockets.asked.get(channel)
         if socket is not None:
-            self._send(socket, self._signed.sign(frames))
+            self._send(socket, self._signed.sign(frames, self._theirs))
 
     @staticmethod
     def _send(socket: Any, frames: list[bytes]) -> None:

@@ -1,0 +1,184 @@
+"""The life of a kernel in a job of its own, on the real demo, used as a notebook does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hub_client import Person, wait_until
+from jobs import job_state, living_jobs, no_free_t4, nothing_left
+from notebook_kernel import NotebookKernel
+
+WHERE = "import os; print(os.environ.get('SLURMD_NODENAME'), os.environ['CUDA_VISIBLE_DEVICES'])"
+SPEC = "job-python-venv-python3-t4"
+
+
+@pytest.fixture(scope="module")
+def ada(demo: Any, person: Callable[[str], Person]) -> Iterator[Person]:
+    """Ada, with a session without GPUs, for all tests here."""
+    ada = person("ada")
+    ada.stop()
+    nothing_left(demo, "ada")
+    answer = ada.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
+    assert answer.status_code in (201, 202), answer.text
+    ada.wait_ready()
+    wait_until("the kernels are offered", lambda: SPEC in _specs(ada))
+    yield ada
+    ada.stop()
+
+
+def _specs(person: Person) -> dict[str, Any]:
+    return dict(person.session("GET", "api/kernelspecs").json()["kernelspecs"])
+
+
+def _job(demo: Any) -> Any:
+    """The kernel's job: ada's only job with GPUs. None without one."""
+    found = [job for job in living_jobs(demo, "ada") if "gpu" in job.gres]
+    assert len(found) <= 1, found
+    return found[0] if found else None
+
+
+@pytest.fixture
+def kernel(demo: Any, ada: Person) -> Iterator[NotebookKernel]:
+    """A kernel with a t4 GPU. After the test no job with GPUs is left."""
+    kernel = NotebookKernel.start(ada, SPEC)
+    yield kernel
+    kernel.leave()
+    if ada.session("GET", f"api/kernels/{kernel.id}").status_code == 200:
+        kernel.shut_down()
+    wait_until("its job is over", lambda: _job(demo) is None)
+    wait_until("its record is gone", lambda: not _records(demo))
+
+
+def _records(demo: Any) -> list[str]:
+    script = "import os; print(*os.listdir(os.path.expanduser('~/.portal/.kernels')))"
+    done = demo.run(["/usr/bin/python3", "-c", script], user=demo.user("ada"))
+    return list(done.stdout.split())
+
+
+def test_they_are_ordinary_kernelspecs(ada: Person) -> None:
+    spec = _specs(ada)[SPEC]["spec"]
+    assert "· 1 \u00d7 T4 ·" in spec["display_name"], spec
+    assert spec["language"] == "python"
+    assert spec["metadata"]["portal_job_kernel"]["gpu_type"] == "t4"
+
+
+def test_a_cell_runs_on_a_gpu(demo: Any, kernel: NotebookKernel) -> None:
+    ran = kernel.run(WHERE)
+    job = _job(demo)
+    assert (ran.status, ran.error) == ("ok", "")
+    assert ran.printed.split()[0] == job.node
+    assert ran.printed.split()[1].isdigit()
+
+
+def test_interrupt_and_restart_keep_the_job(demo: Any, kernel: NotebookKernel) -> None:
+    assert kernel.run("x = 1").status == "ok"
+    job = _job(demo)
+    running = kernel.send("import time\ntime.sleep(60)")
+    time.sleep(1)
+    kernel.ask("interrupt")
+    assert kernel.wait(running, 10).status == "error"
+    assert kernel.run("print(x)").printed == "1\n"
+    began = time.monotonic()
+    kernel.ask("restart")
+    assert kernel.run("print('x' in globals())").printed == "False\n"
+    assert time.monotonic() - began < 30
+    assert _job(demo).id == job.id
+
+
+def test_a_kernel_that_dies_says_why_and_is_started_again(
+    demo: Any, kernel: NotebookKernel
+) -> None:
+    assert kernel.run("x = 1").status == "ok"
+    job = _job(demo)
+    ran = kernel.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert "The kernel was killed, as happens when the memory is used up." in ran.error
+    assert kernel.run("print('x' in globals())").printed == "False\n"
+    assert _job(demo).id == job.id
+
+
+def test_a_job_that_is_cancelled_is_named(demo: Any, kernel: NotebookKernel) -> None:
+    running = kernel.send("import time\ntime.sleep(120)")
+    job = wait_until("its job", lambda: _job(demo))
+    wait_until("its job runs", lambda: job_state(demo, job.id) == "RUNNING")
+    time.sleep(2)
+    demo.run(["scancel", job.id], user=demo.user("ada"))
+    ran = kernel.wait(running, 60)
+    assert ran.status == "error" and "Restart the kernel" in ran.error, ran
+    assert "cancelled" in ran.error.lower(), ran
+    again = kernel.run("print(1)")
+    assert again.status == "error" and "Restart the kernel" in again.error
+    wait_until("the job is over", lambda: _job(demo) is None)
+    kernel.ask("restart")
+    assert kernel.run("print(2)").printed == "2\n"
+    assert _job(demo).id != job.id
+
+
+def test_it_waits_while_the_gpus_are_held_and_runs_what_was_asked(demo: Any, ada: Person) -> None:
+    with no_free_t4(demo) as give_back:
+        kernel = NotebookKernel.start(ada, SPEC)
+        cells = [kernel.send(f"print({number})") for number in range(3)]
+        wait_until("its job waits", lambda: (job := _job(demo)) and job.state == "PENDING")
+        told = wait_until(
+            "the session is told why",
+            lambda: ada.session("GET", "portal/job-kernels").json()["kernels"].get(kernel.id),
+        )
+        assert told["state"] == "waiting" and f"Job {_job(demo).id}" in told["message"], told
+        give_back()
+        assert [kernel.wait(cell).printed for cell in cells] == ["0\n", "1\n", "2\n"]
+    kernel.shut_down()
+    wait_until("its job is over", lambda: _job(demo) is None)
+
+
+def test_a_wait_is_cancelled(demo: Any, ada: Person) -> None:
+    with no_free_t4(demo):
+        kernel = NotebookKernel.start(ada, SPEC)
+        cell = kernel.send("print(1)")
+        wait_until("its job waits", lambda: _job(demo))
+        kernel.ask("interrupt")
+        assert kernel.wait(cell, 20).status == "error"
+        kernel.shut_down()
+        wait_until("its job is gone", lambda: _job(demo) is None)
+
+
+def test_a_server_that_is_killed_leaves_it_to_the_next(
+    demo: Any, ada: Person, kernel: NotebookKernel
+) -> None:
+    assert kernel.run("x = 41").status == "ok"
+    kernel.send("import time\nfor i in range(8):\n    time.sleep(1); print(i, flush=True)\nx += 1")
+    job = _job(demo)
+    (session,) = [row for row in living_jobs(demo, "ada") if row.id != job.id]
+    kernel.leave()
+    script = (
+        "import os, signal, sys\n"
+        "for name in os.listdir('/proc'):\n"
+        "    if not name.isdigit(): continue\n"
+        "    try:\n"
+        "        if os.stat('/proc/' + name).st_uid != os.getuid(): continue\n"
+        "        env = open(f'/proc/{name}/environ').read().split('\\0')\n"
+        "        line = open(f'/proc/{name}/cmdline').read().split('\\0')\n"
+        "    except OSError: continue\n"
+        "    if f'SLURM_JOB_ID={sys.argv[1]}' in env and 'portal_session' in line:\n"
+        "        os.kill(int(name), signal.SIGKILL); print(name)\n"
+    )
+    killed = demo.run(["/usr/bin/python3", "-c", script, session.id], user=demo.user("ada"))
+    assert killed.stdout.strip()
+    wait_until("the session is over", lambda: not job_state(demo, session.id))
+    assert job_state(demo, job.id) == "RUNNING"
+    wait_until(
+        "the Hub has noticed",
+        lambda: "" not in ada.api("GET", "/users/ada").json()["servers"],
+    )
+    answer = ada.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
+    assert answer.status_code in (201, 202), answer.text
+    ada.wait_ready()
+    wait_until(
+        "the kernel is taken up",
+        lambda: ada.session("GET", f"api/kernels/{kernel.id}").status_code == 200,
+    )
+    taken = NotebookKernel(ada, kernel.id)
+    assert taken.run("print(x)").printed.splitlines()[-1] == "42"
+    assert _job(demo).id == job.id
+    taken.leave()

@@ -1,0 +1,107 @@
+"""Kernel of a notebook, used over the session's websocket as a page would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from typing import Any, NamedTuple
+
+from hub_client import Person
+
+
+class Ran(NamedTuple):
+    """Result of a cell: its reply's status, what it printed, and its error's sentence."""
+
+    status: str
+    printed: str
+    error: str
+
+
+class NotebookKernel:
+    """Kernel of a person's session. ``server``: its name; "" is the default one."""
+
+    def __init__(self, person: Person, id: str, server: str = "") -> None:
+        self.person, self.id, self.server = person, id, server
+        self._loop = asyncio.new_event_loop()
+        self._socket: Any = None
+
+    @classmethod
+    def start(
+        cls, person: Person, name: str = "", path: str = "", server: str = ""
+    ) -> NotebookKernel:
+        """Start the kernel of a kernelspec ("": the default one); with ``path``, a notebook's."""
+        if path:
+            body: dict[str, Any] = {"path": path, "name": path, "type": "notebook"}
+            answer = person.session(
+                "POST", "api/sessions", server, json={**body, "kernel": {"name": name}}
+            )
+        else:
+            wanted = {"name": name} if name else {}
+            answer = person.session("POST", "api/kernels", server, json=wanted)
+        assert answer.status_code == 201, answer.text
+        found = answer.json()
+        return cls(person, found["kernel"]["id"] if path else found["id"], server)
+
+    def ask(self, action: str) -> None:
+        """``interrupt`` or ``restart`` it."""
+        answer = self.person.session("POST", f"api/kernels/{self.id}/{action}", self.server)
+        assert answer.status_code in (200, 204), answer.text
+
+    def shut_down(self) -> None:
+        """Shut it down, as a page does."""
+        answer = self.person.session("DELETE", f"api/kernels/{self.id}", self.server)
+        assert answer.status_code == 204, answer.text
+
+    def send(self, code: str) -> str:
+        """Run a cell, and do not wait for it; return the message's id."""
+        return self._loop.run_until_complete(self._send(code))
+
+    def wait(self, id: str, seconds: float = 120) -> Ran:
+        """Wait until a cell has ended."""
+        return self._loop.run_until_complete(asyncio.wait_for(self._wait(id), seconds))
+
+    def run(self, code: str, seconds: float = 120) -> Ran:
+        """Run a cell and wait until it has ended."""
+        return self.wait(self.send(code), seconds)
+
+    def leave(self) -> None:
+        """Close the connection, as a page that is closed."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    async def _connected(self) -> Any:
+        if self._socket is None:
+            path = f"api/kernels/{self.id}/channels"
+            self._socket = await self.person.socket(path, self.server)
+        return self._socket
+
+    async def _send(self, code: str) -> str:
+        socket, id = await self._connected(), uuid.uuid4().hex
+        header = {"msg_id": id, "msg_type": "execute_request", "session": "s", "username": ""}
+        header |= {"version": "5.3", "date": "2026-01-01T00:00:00Z"}
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
+        await socket.write_message(json.dumps({**message, "buffers": [], "channel": "shell"}))
+        return id
+
+    async def _wait(self, id: str) -> Ran:
+        socket, printed, error, status = await self._connected(), "", "", ""
+        idle = False
+        while not (idle and status):
+            raw = await socket.read_message()
+            assert raw is not None, "the connection is closed"
+            message = json.loads(raw)
+            if message["parent_header"].get("msg_id") != id:
+                continue
+            kind, content = message["msg_type"], message["content"]
+            if kind == "stream":
+                printed += content["text"]
+            elif kind == "error":
+                error = content["evalue"]
+            elif kind == "execute_reply":
+                status = content["status"]
+            elif kind == "status":
+                idle = content["execution_state"] == "idle"
+        return Ran(status, printed, error)

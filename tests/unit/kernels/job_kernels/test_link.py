@@ -1,0 +1,138 @@
+"""Messages between relay and starter arrive in order and once, however often they are cut."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import Callable
+
+import pytest
+from portal_session.job_kernels import link as links
+from portal_session.job_kernels.keys import context, make_keys
+from portal_session.job_kernels.link import BadFrame, Link, pack, unpack
+
+
+async def _connected(
+    one: Link, other: Link, cut_after: Callable[[asyncio.StreamWriter], None] | None = None
+) -> list[asyncio.Task[None]]:
+    """Connect two links over TCP on loopback; return the tasks that carry."""
+    accepted: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+    accepted = asyncio.get_running_loop().create_future()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.set_result((reader, writer))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    mine = await asyncio.open_connection("127.0.0.1", port)
+    theirs = await accepted
+    server.close()
+    if cut_after is not None:
+        cut_after(mine[1])
+    return [
+        asyncio.ensure_future(one.carry(*mine, other.received)),
+        asyncio.ensure_future(other.carry(*theirs, one.received)),
+    ]
+
+
+async def test_both_ways_over_connections_that_are_cut_at_random() -> None:
+    chance = random.Random(7)
+    here: list[bytes] = []
+    there: list[bytes] = []
+    one, other = Link(here.append), Link(there.append)
+    sent = [b"%d" % number * chance.randint(0, 5000) for number in range(400)]
+    left = list(sent)
+    while left or one.waiting or other.waiting:
+        carrying = await _connected(one, other)
+        for message in left[:40]:
+            one.send(message)
+            other.send(message)
+        del left[:40]
+        if chance.random() < 0.7:
+            await asyncio.sleep(chance.random() * 0.01)
+            carrying[chance.randint(0, 1)].cancel()
+        else:
+            await one.flushed(5)
+            await other.flushed(5)
+            carrying[0].cancel()
+        await asyncio.gather(*carrying, return_exceptions=True)
+    assert (here, there) == (sent, sent)
+
+
+async def test_a_sender_waits_while_much_is_not_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "FULL", 1000)
+    one, other = Link(lambda _: None), Link(lambda _: None)
+    one.send(b"x" * 2000)
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(one.room(), 0.05)
+    carrying = await _connected(one, other)
+    await asyncio.wait_for(one.room(), 5)
+    carrying[0].cancel()
+    await asyncio.gather(*carrying, return_exceptions=True)
+
+
+async def test_a_silent_connection_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "PING", 0.02)
+    monkeypatch.setattr(links, "SILENCE", 0.1)
+    silent = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    await asyncio.wait_for(Link(lambda _: None).carry(reader, writer, 0), 5)
+    silent.close()
+
+
+async def test_a_message_that_is_missing_is_an_error() -> None:
+    one, other = Link(lambda _: None), Link(lambda _: None)
+    one.send(b"first")
+    one._unsent.clear()
+    one.send(b"second")
+    carrying = await _connected(one, other)
+    with pytest.raises(BadFrame, match="message 2 after 0"):
+        await asyncio.wait_for(carrying[1], 5)
+    carrying[0].cancel()
+
+
+@pytest.mark.parametrize("frames", [[], [b""], [b"a", b"", b"c" * 1000]])
+def test_frames_are_packed_and_unpacked(frames: list[bytes]) -> None:
+    assert unpack(b"s" + pack(frames), 1) == frames
+
+
+@pytest.mark.parametrize("message", [b"\0", b"\0\0\0\x05ab", b"\xff\xff\xff\xff"])
+def test_a_message_that_is_cut_is_an_error(message: bytes) -> None:
+    with pytest.raises(BadFrame):
+        unpack(message)
+
+
+async def _greeted(server: ssl.SSLContext, client: ssl.SSLContext) -> bytes:
+    """Return what a TLS client reads from a server that says hello."""
+
+    async def hello(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello")
+        writer.close()
+
+    listening = await asyncio.start_server(hello, "127.0.0.1", 0, ssl=server)
+    port = listening.sockets[0].getsockname()[1]
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
+        said = await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+        return said
+    finally:
+        listening.close()
+
+
+async def test_only_the_kernels_own_keys_open_a_connection() -> None:
+    own, other = make_keys(), make_keys()
+    server = context(*own, server=True)
+    assert await _greeted(server, context(*own, server=False)) == b"hello"
+    nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    nobody.check_hostname, nobody.verify_mode = False, ssl.CERT_NONE
+    for stranger in (context(*other, server=False), nobody):
+        try:
+            assert await _greeted(server, stranger) == b""
+        except (ssl.SSLError, ConnectionError):
+            continue
+    # And a server without the kernel's key is not spoken to.
+    with pytest.raises(ssl.SSLError):
+        await _greeted(context(*other, server=True), context(*own, server=False))
