@@ -39,13 +39,22 @@ _TRIES = 20
 
 class Relay:
     """Relay of one kernel. ``info``: content of its connection file; ``request``: what the service
-    is asked for; ``language``, ``spec``: of its kernelspec, which has the name ``spec``."""
+    is asked for; ``language``, ``spec``: of its kernelspec, which has the name ``spec``;
+    ``owner``: the process that started this one, and with which the job ends; 0 if that is a
+    session's server, whose successor takes the kernel up."""
 
     def __init__(
-        self, id: str, info: dict[str, Any], request: dict[str, Any], language: str, spec: str
+        self,
+        id: str,
+        info: dict[str, Any],
+        request: dict[str, Any],
+        language: str,
+        spec: str,
+        *,
+        owner: int = 0,
     ) -> None:
         self._id, self._info, self._request = id, info, request
-        self._language, self._spec = language, spec
+        self._language, self._spec, self._owner = language, spec, owner
         self._broker = Broker()
         self._link = Link(self._receive)
         self._ended = asyncio.Event()
@@ -147,12 +156,12 @@ class Relay:
             await self._stand_in.over(str(error))
 
     async def _watch_parent(self) -> None:
-        """End with the process that started this one. The job stays for a while: a session's
-        server that was killed takes its kernels up again when it is back."""
-        parent = os.getppid()
+        """End with the process that started this one. If that is a session's server, the job stays
+        for a while: one that was killed takes its kernels up again when it is back."""
+        parent = self._owner or os.getppid()
         while os.getppid() == parent:
             await asyncio.sleep(_PARENT)
-        self._shut_down(True)
+        self._shut_down(not self._owner)
 
     async def _submit(self) -> None:
         for _ in range(_TRIES):
@@ -275,9 +284,14 @@ def id_of(connection_file: Path) -> str:
 
 
 async def relay(
-    connection_file: Path, request: dict[str, Any], language: str, spec: str
+    connection_file: Path,
+    request: dict[str, Any],
+    language: str,
+    spec: str,
+    *,
+    owner: int = 0,
 ) -> None:
-    """Relay the kernel of ``connection_file``. Raises OSError, ValueError for one that cannot be
-    read."""
+    """Relay the kernel of ``connection_file``; see Relay. Raises OSError, ValueError for one that
+    cannot be read."""
     info = await asyncio.to_thread(connection_info, connection_file)
-    await Relay(id_of(connection_file), info, request, language, spec).run()
+    await Relay(id_of(connection_file), info, request, language, spec, owner=owner).run()
