@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import queue
 import re
 import signal
 import subprocess
@@ -191,7 +192,7 @@ class Notebook:
             assert time.monotonic() < deadline, (printed, error, shown)
             try:
                 message = self.client.get_iopub_msg(timeout=0.1)
-            except Exception:  # noqa: S112 - queue.Empty
+            except queue.Empty:
                 continue
             if message["parent_header"].get("msg_id") != id:
                 continue

@@ -136,5 +136,5 @@ def test_a_class_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(Refused, match=r"'x' cannot be received .* it needs .*only_here"):
         unpack(headers, buffers, THERE)
     monkeypatch.setitem(sys.modules, "only_here", types.ModuleType("only_here"))
-    with pytest.raises(Refused, match="AttributeError.*must be defined in both kernels"):
+    with pytest.raises(Refused, match=r"AttributeError.*must be defined in both kernels"):
         unpack(headers, buffers, THERE)
