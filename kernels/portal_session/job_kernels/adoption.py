@@ -1,15 +1,13 @@
 """Kernels of a session's former server, taken up by the next one.
 
-A server that was killed leaves the jobs of its kernels. The one that follows it, in a new job of the
-session, starts their relays again under the same ids, which find the jobs by their records. What a
-notebook's kernel printed meanwhile, and the cells that still run, are written into its file.
+A server that was killed leaves the jobs of its kernels. The one that follows it, in a new job of
+the session, starts their relays again under the same ids, which find the jobs by their records.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 from pathlib import Path
 from typing import Any

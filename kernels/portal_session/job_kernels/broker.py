@@ -6,8 +6,12 @@ terminals, without it; they reach the broker over a Unix socket in a folder of m
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
+import socket
+import stat
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +27,7 @@ from .record import is_id
 
 LARGEST = 16 * 1024  # bytes of a body
 PATH = "session/kernels"  # of the service
+PREFIX = "portal-kernels-"  # of the folder with the socket
 
 
 class Kernels:
@@ -88,9 +93,7 @@ class AboutHandler(_Handler):
         except ServiceError:
             address = ""
         listen = "" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
-        self.finish(
-            json.dumps({"listen": listen, "address": address or listen or "127.0.0.1"})
-        )
+        self.finish(json.dumps({"listen": listen, "address": address or listen or "127.0.0.1"}))
 
 
 class KernelsHandler(_Handler):
@@ -121,6 +124,21 @@ class KernelHandler(_Handler):
         if not is_id(self.path_args[0]):
             self.set_status(404)
             self.finish(json.dumps({"message": "There is no such kernel."}))
+
+
+def sweep(parent: Path) -> None:
+    """Remove the folders of this account's servers that were killed: nobody listens there."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = folder.lstat()
+            if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode):
+                continue
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(1)
+                try:
+                    client.connect(str(folder / "broker"))
+                except (ConnectionRefusedError, FileNotFoundError):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def serve(kernels: Kernels, folder: Path) -> HTTPServer:

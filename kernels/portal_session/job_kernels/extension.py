@@ -31,7 +31,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
     if address is None or os.environ.get("PORTAL_COURSE") or not _is_lab(os.environ):
         return
     kernels = broker.Kernels(Service(address, os.environ))
-    folder = Path(tempfile.mkdtemp(prefix="portal-kernels-"))  # mode 700
+    broker.sweep(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=broker.PREFIX))  # mode 700
     specs.set_folder(folder)
     server = broker.serve(kernels, folder)
     offer = Offer(kernels, folder, app)
@@ -140,7 +141,7 @@ def _checked(resources: dict[str, Any]) -> dict[str, Any]:
 
 
 class JobKernelsHandler(LocalHandler):
-    """``portal/job-kernels``: what is offered and how the kernels are; a kernelspec for a choice."""
+    """``portal/job-kernels``: what is offered, the kernels' states, a kernelspec for a choice."""
 
     def initialize(self, offer: Offer) -> None:
         self.offer = offer

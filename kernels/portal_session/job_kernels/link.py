@@ -8,10 +8,12 @@ the message.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 from collections import deque
-from typing import Callable, Iterable
+from collections.abc import Iterable
+from typing import Callable
 
 _HEAD = struct.Struct(">IBQ")
 _DATA, _RECEIVED, _PING = 0, 1, 2
@@ -42,6 +44,8 @@ class Link:
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
+        self._empty = asyncio.Event()
+        self._empty.set()
         self._heard = 0.0
         self.connected = False
 
@@ -60,6 +64,7 @@ class Link:
         self._last += 1
         self._unsent.append((self._last, message))
         self._size += len(message)
+        self._empty.clear()
         if self._size > FULL:
             self._room.clear()
         self._news.set()
@@ -74,6 +79,7 @@ class Link:
         self._unacknowledged.clear()
         self._last = self.received = self._acknowledged = self._size = 0
         self._room.set()
+        self._empty.set()
 
     def forget_received(self) -> None:
         """Count the other side's messages anew: its sender is a new process."""
@@ -110,10 +116,9 @@ class Link:
 
     async def flushed(self, seconds: float) -> bool:
         """Wait until the other side has received everything; False if it has not in time."""
-        deadline = asyncio.get_running_loop().time() + seconds
-        while self._size and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.02)
-        return not self._size
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._empty.wait(), seconds)
+        return self._empty.is_set()
 
     async def _write(self, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -171,6 +176,8 @@ class Link:
             self._size -= len(self._unacknowledged.popleft()[1])
         if self._size <= FULL:
             self._room.set()
+        if not self._unacknowledged and not self._unsent:
+            self._empty.set()
 
 
 def pack(frames: Iterable[bytes]) -> bytes:

@@ -106,7 +106,9 @@ class Signed:
         """Return a message for all clients; ``parent``: the header of what it belongs to."""
         return [kind.encode(), *self._serialized(kind, content, dict(parent or {}))]
 
-    def _serialized(self, kind: str, content: dict[str, Any], parent: dict[str, Any]) -> list[bytes]:
+    def _serialized(
+        self, kind: str, content: dict[str, Any], parent: dict[str, Any]
+    ) -> list[bytes]:
         message = self._session.msg(kind, content, parent={"header": parent} if parent else None)
         frames: list[bytes] = self._session.serialize(message)
         return frames[frames.index(DELIMITER) :]

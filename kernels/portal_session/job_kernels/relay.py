@@ -33,6 +33,7 @@ _GREETING = 10.0  # seconds that the other side may take for it
 _WAITING, _AWAY = 2.0, 2.0  # seconds between two questions, until the job runs; without connection
 _PARENT = 1.0  # seconds between two looks at the process that started this one
 _LAST = 2.0  # seconds for the last message to the job
+_UNKNOWN = 404  # the portal has no such kernel
 _BUSY = 409  # the kernel's former job still ends
 _TRIES = 20
 
@@ -105,16 +106,22 @@ class Relay:
 
     def _found(self) -> tuple[Record, bool]:
         """Return the record, and whether its job is submitted already."""
-        with contextlib.suppress(BadRecord, BrokerError):
+        with contextlib.suppress(BadRecord):
             record = records.read(self._id)
-            state = self._broker.ask("GET", f"/kernels/{self._id}").get("state")
-            if record.submitted and state in ("waiting", "running"):
+            if record.submitted and self._lives():
                 life = record.life if record.adopt else record.life + 1
                 return record.but(life=life, adopt=False), True
         certificate, private_key = make_keys()
         key = str(self._info.get("key", ""))  # the kernel's messages need no other signature then
         record = Record(self._id, self._request, key, certificate, private_key)
         return record.but(cwd=str(Path.cwd())), False
+
+    def _lives(self) -> bool:
+        """Return False if the job has surely ended: one that lives needs the keys it has."""
+        try:
+            return self._broker.ask("GET", f"/kernels/{self._id}").get("state") != "ended"
+        except BrokerError as error:
+            return error.status != _UNKNOWN
 
     async def _listen(self) -> asyncio.AbstractServer:
         """Listen for the job, and write where into the record. Raises BadRecord, OSError."""
@@ -146,7 +153,7 @@ class Relay:
                 try:
                     status = await self._asked("GET", f"/kernels/{self._id}")
                 except BrokerError as error:
-                    if error.status != 404:
+                    if error.status != _UNKNOWN:
                         continue  # the portal is away: the job goes on
                     status = {"state": "ended", "message": "The kernel's job has ended."}
                 if status.get("state") == "ended":
@@ -159,7 +166,7 @@ class Relay:
         """End with the process that started this one. If that is a session's server, the job stays
         for a while: one that was killed takes its kernels up again when it is back."""
         parent = self._owner or os.getppid()
-        while os.getppid() == parent:
+        while os.getppid() == parent:  # noqa: ASYNC110 - the system tells of it in no other way
             await asyncio.sleep(_PARENT)
         self._shut_down(not self._owner)
 
@@ -201,17 +208,22 @@ class Relay:
 
     # -- its connection ---------------------------------------------------------------------
 
-    async def _connected(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Greet whoever has the kernel's key; only the one starter that came first is let in."""
         try:
             line = await asyncio.wait_for(reader.readuntil(b"\n"), _GREETING)
             greeting = json.loads(line) if len(line) <= _LINE else {}
             secret, theirs = str(greeting["starter"]), int(greeting["received"])
             life, first = int(greeting["life"]), int(greeting["first"])
-        except (OSError, EOFError, ValueError, TypeError, KeyError, asyncio.TimeoutError,
-                asyncio.LimitOverrunError):
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            TypeError,
+            KeyError,
+            asyncio.TimeoutError,
+            asyncio.LimitOverrunError,
+        ):
             writer.transport.abort()
             return
         digest = hashlib.sha256(secret.encode()).hexdigest()

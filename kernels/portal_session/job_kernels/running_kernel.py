@@ -19,8 +19,9 @@ from jupyter_client.provisioning import KernelProvisionerFactory
 from ..kernels.command_line import PROVISIONER
 from ..kernels.kernels import SessionKernelSpecs
 from ..measurements.memory import job_memory
+from .kernel_activity import KernelActivity
 from .link import FULL, Link, pack, unpack
-from .sockets import ASKED, IOPUB, address
+from .sockets import ASKED, IOPUB, SHELL, address
 
 _EVERY = 0.5  # seconds between two looks at the process
 _STARTS = 180.0  # seconds that a kernel may take until it answers
@@ -53,6 +54,7 @@ class RunningKernel:
         self._early: list[bytes] = []  # came before the kernel was ready
         self._deaths: list[float] = []
         self.ready = False
+        self.activity = KernelActivity()
 
     async def start(self) -> None:
         """Start the kernel, in place of the one before, and wait until it answers. Raises
@@ -84,7 +86,8 @@ class RunningKernel:
                 client.kernel_info()
         finally:
             client.stop_channels()
-        self._clients = Clients(info, self._link)
+        self.activity.forget()
+        self._clients = Clients(info, self._link, self.activity)
         self._tasks = [
             asyncio.ensure_future(self._pump(iopub)),
             asyncio.ensure_future(self._watch()),
@@ -147,7 +150,7 @@ class RunningKernel:
     async def _watch(self) -> None:
         """Look after the kernel's process."""
         manager = self._manager
-        while await manager.is_alive():
+        while await manager.is_alive():  # noqa: ASYNC110 - jupyter_client tells of it so
             await asyncio.sleep(_EVERY)
         code = await manager.provisioner.poll() if manager.provisioner is not None else None
         now = time.monotonic()
@@ -161,8 +164,8 @@ class RunningKernel:
 class Clients:
     """Sockets to the kernel, one for each client and channel: replies go to whom they belong."""
 
-    def __init__(self, info: dict[str, Any], link: Link) -> None:
-        self._info, self._link = info, link
+    def __init__(self, info: dict[str, Any], link: Link, activity: KernelActivity) -> None:
+        self._info, self._link, self._activity = info, link, activity
         self._open: OrderedDict[bytes, dict[bytes, Any]] = OrderedDict()
         self._tasks: dict[bytes, list[asyncio.Task[None]]] = {}
 
@@ -171,6 +174,8 @@ class Clients:
         if identity not in self._open:
             self._connect(identity)
         self._open.move_to_end(identity)
+        if channel == SHELL:
+            self._activity.asked(frames)
         future = self._open[identity][channel].send_multipart(frames)
         if not future.done():
             future.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
@@ -197,6 +202,8 @@ class Clients:
     async def _replies(self, channel: bytes, identity: bytes, socket: Any) -> None:
         while True:
             frames = await socket.recv_multipart()
+            if channel == SHELL:
+                self._activity.answered(frames)
             self._link.send(channel + pack([identity, *frames]))
 
     def _forget(self, identity: bytes) -> None:

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..kernels.container import HERE
-from ..kernels.kernels import JOB_KERNELS
+from ..kernels.job_specs import FOLDER, METADATA
 
-METADATA = "portal_job_kernel"  # key of a kernelspec's metadata, with the request
 _MOST = 300
 _WORD = re.compile(r"[^a-z0-9._-]+")
 
@@ -70,7 +69,7 @@ def spec_of(
     if set(resources) - {"gpus", "gpu_type"} or count != 1:
         text = json.dumps(dict(resources), sort_keys=True)
         parts.append(f"{count}gpu-{hashlib.sha256(text.encode()).hexdigest()[:6]}")
-    gpus = f"{count} × {gpu_type.upper()}" if gpu_type else f"{count} GPU{'s' * (count != 1)}"
+    gpus = f"{count} \u00d7 {gpu_type.upper()}" if gpu_type else f"{count} GPU{'s' * (count != 1)}"
     words = [str(kernel["title"]), gpus if count else "CPUs", str(environment["title"])]
     if resources.get("time"):
         words.insert(2, f"{int(resources['time']) // 60} min")
@@ -88,7 +87,7 @@ def spec_of(
 
 def set_folder(folder: Path) -> None:
     """Make ``folder`` one in which Jupyter finds kernelspecs: here, in kernels and terminals."""
-    os.environ[JOB_KERNELS] = str(folder)
+    os.environ[FOLDER] = str(folder)
     others = [part for part in os.environ.get("JUPYTER_PATH", "").split(os.pathsep) if part]
     os.environ["JUPYTER_PATH"] = os.pathsep.join([*others, str(folder)])
 

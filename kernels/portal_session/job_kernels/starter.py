@@ -8,8 +8,8 @@ is kept and sent later.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
+import logging
 import os
 import secrets
 import signal
@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import places
 from ..kernels.shell import set_shell
+from ..measurements.telemetry import make_reporter
 from . import record as records
 from .keys import context
 from .link import READ_AHEAD, BadFrame, Link
@@ -60,6 +61,10 @@ class Starter:
                 Path(folder), self._name, record.key, self._link, record.cwd, self._told
             )
             self._do(self._begin())
+            reporter = make_reporter(os.environ, logging.getLogger("portal"))
+            if reporter is not None:
+                reporter.activity = self._kernel.activity.report
+                reporter.start()
             connecting = asyncio.ensure_future(self._stay_connected())
             done = asyncio.ensure_future(self._over.wait())
             await asyncio.wait({connecting, done}, return_when=asyncio.FIRST_COMPLETED)
@@ -101,8 +106,16 @@ class Starter:
             try:
                 if await self._connect():
                     away, tries, problem = time.monotonic(), 0, "the connection ended"
-            except (OSError, EOFError, ValueError, KeyError, TypeError, BadRecord, BadFrame,
-                    asyncio.TimeoutError) as error:
+            except (
+                OSError,
+                EOFError,
+                ValueError,
+                KeyError,
+                TypeError,
+                BadRecord,
+                BadFrame,
+                asyncio.TimeoutError,
+            ) as error:
                 problem = str(error) or type(error).__name__
             if problem != told:
                 print(f"Not connected to the session: {problem}.", flush=True)

@@ -23,6 +23,7 @@ from jupyter_client.provisioning import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from .container import HERE, Container
+from .job_specs import use_unix_sockets
 from .shell import shell_command
 
 JOB_ID = "PORTAL_JOB_ID"
@@ -74,6 +75,11 @@ class SessionProvisioner(LocalProvisioner):
         clean = for_commands(env)
         env.clear()
         env.update(clean)
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Prepare a launch as LocalProvisioner does."""
+        use_unix_sockets(self.parent, self.kernel_spec, self.kernel_id)
+        return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         """Launch a kernel as LocalProvisioner does; ``cmd`` is the kernelspec's argv."""

@@ -17,11 +17,11 @@ from typing import Any
 
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
 
+from . import job_specs
 from .command_line import for_commands
 from .container import HERE, Container
 
 VARIABLE = "PORTAL_KERNELS"  # a JSON list of {"name", "title", "language"}; empty: all are shown
-JOB_KERNELS = "PORTAL_KERNEL_SPECS"  # folder of Jupyter's path with the job kernels' kernelspecs
 BASH = "bash"
 _PATIENCE = 120  # seconds until a container has answered; a cold image takes some
 # The folder that a build adds, and those where Jupyter looks in most images.
@@ -49,18 +49,6 @@ def named(environ: Mapping[str, str]) -> dict[str, str]:
         return {str(kernel["name"]): str(kernel["title"]) for kernel in kernels}
     except (ValueError, KeyError, TypeError):
         return {}
-
-
-def job_kernels_folder(environ: Mapping[str, str]) -> Path | None:
-    """Return the folder of the kernelspecs of job kernels; None in a session without them."""
-    folder = environ.get(JOB_KERNELS, "")
-    return Path(folder) / "kernels" if folder else None
-
-
-def _in_folder(folder: Path | None) -> dict[str, str]:
-    """Return the folders of the kernelspecs in ``folder``, by name."""
-    found = sorted(folder.glob("*/kernel.json")) if folder is not None else []
-    return {path.parent.name.lower(): str(path.parent) for path in found}
 
 
 class SessionKernelSpecs(KernelSpecManager):
@@ -103,10 +91,10 @@ class SessionKernelSpecs(KernelSpecManager):
     def _all(self) -> dict[str, str]:
         if self._in_container is None:
             specs = {name: str(path) for name, path in super().find_kernel_specs().items()}
-            return {**specs, **_in_folder(job_kernels_folder(os.environ))}
+            return {**specs, **job_specs.in_folder(job_specs.folder())}
         there = {name: str(spec.resource_dir) for name, spec in self._in_container.specs().items()}
-        mine = _in_folder(Path(self.user_kernel_dir))
-        return {**mine, **there, **_in_folder(job_kernels_folder(os.environ))}
+        mine = job_specs.in_folder(Path(self.user_kernel_dir))
+        return {**mine, **there, **job_specs.in_folder(job_specs.folder())}
 
     def _shown(self, name: str, folder: str) -> bool:
         known = not self._titles or name in self._titles
@@ -114,7 +102,7 @@ class SessionKernelSpecs(KernelSpecManager):
 
     def _is_job_kernel(self, name: str, folder: str = "") -> bool:
         """Return True for a kernel in a job of its own, which the portal offers."""
-        offered = job_kernels_folder(os.environ)
+        offered = job_specs.folder()
         folder = folder or self._all().get(name, "")
         return offered is not None and Path(folder).parent == offered
 

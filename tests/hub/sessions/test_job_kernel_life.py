@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -62,7 +60,7 @@ def _records(demo: Any) -> list[str]:
 
 def test_they_are_ordinary_kernelspecs(ada: Person) -> None:
     spec = _specs(ada)[SPEC]["spec"]
-    assert "· 1 × T4 ·" in spec["display_name"], spec
+    assert "· 1 \u00d7 T4 ·" in spec["display_name"], spec
     assert spec["language"] == "python"
     assert spec["metadata"]["portal_job_kernel"]["gpu_type"] == "t4"
 
@@ -169,7 +167,10 @@ def test_a_server_that_is_killed_leaves_it_to_the_next(
     assert killed.stdout.strip()
     wait_until("the session is over", lambda: not job_state(demo, session.id))
     assert job_state(demo, job.id) == "RUNNING"
-    wait_until("the Hub has noticed", lambda: not ada.api("GET", "/users/ada").json()["servers"].get("", {}).get("ready"))
+    wait_until(
+        "the Hub has noticed",
+        lambda: "" not in ada.api("GET", "/users/ada").json()["servers"],
+    )
     answer = ada.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
     assert answer.status_code in (201, 202), answer.text
     ada.wait_ready()

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from .variables import LIMIT, MIB
 
-SPECS = "PORTAL_KERNEL_SPECS"  # folder of the kernelspecs (`kernels.JOB_KERNELS`)
+SPECS = "PORTAL_KERNEL_SPECS"  # folder of the kernelspecs (`job_specs.FOLDER`)
 BROKER = "PORTAL_KERNEL_BROKER"  # `broker_client.VARIABLE`
 IN_JOB = "PORTAL_KERNEL"  # set in a kernel that has a job of its own (`starter.VARIABLE`)
 OWN = "PORTAL_KERNEL_NAME"  # kernelspec of the notebook's kernel (`command_line`)
 IDLE = 60.0  # seconds
 LARGEST = 900  # MiB: below that of one message (`link.LARGEST`)
-_METADATA = "portal_job_kernel"  # `specs.METADATA`
+_METADATA = "portal_job_kernel"  # `job_specs.METADATA`
 _USUAL = {"environment", "kernel", "gpus", "gpu_type"}  # of a kernelspec that everybody is offered
 _PATIENCE = 20.0  # seconds until a new session knows what it is offered
 _USAGE = (

@@ -66,9 +66,7 @@ def test_what_is_no_id_names_no_file(tmp_path: Path, id: str) -> None:
         records.path_of(id, tmp_path)
 
 
-def test_a_full_disk_leaves_the_old_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records.write(RECORD, tmp_path)
 
     def full(*_: object) -> None:

@@ -1,0 +1,33 @@
+"""Kernelspecs of kernels in jobs of their own, as the session's server finds them.
+
+They are written by ``job_kernels.specs`` into a folder of Jupyter's path.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+FOLDER = "PORTAL_KERNEL_SPECS"  # environment variable: the folder, of mode 700
+METADATA = "portal_job_kernel"  # key of a kernelspec's metadata, with what the portal is asked for
+
+
+def folder() -> Path | None:
+    """Return the folder of the kernelspecs; None in a session without such kernels."""
+    path = os.environ.get(FOLDER, "")
+    return Path(path) / "kernels" if path else None
+
+
+def in_folder(place: Path | None) -> dict[str, str]:
+    """Return the folders of the kernelspecs in ``place``, by name."""
+    found = sorted(place.glob("*/kernel.json")) if place is not None else []
+    return {path.parent.name.lower(): str(path.parent) for path in found}
+
+
+def use_unix_sockets(manager: Any, spec: Any, kernel_id: str) -> None:
+    """Let a job kernel's relay listen on Unix sockets in the folder, which no other account can
+    enter: any user of the node could read what is published on a port of loopback."""
+    path = os.environ.get(FOLDER, "")
+    if manager is not None and path and METADATA in spec.metadata:
+        manager.transport, manager.ip = "ipc", f"{path}/{kernel_id[:13]}"
