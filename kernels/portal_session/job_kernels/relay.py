@@ -33,6 +33,7 @@ _GREETING = 10.0  # seconds that the other side may take for it
 _WAITING, _AWAY = 2.0, 2.0  # seconds between two questions, until the job runs; without connection
 _PARENT = 1.0  # seconds between two looks at the process that started this one
 _LAST = 2.0  # seconds for the last message to the job
+_SUBMITS = 60.0  # seconds that a request for the job may take, after which it is not awaited
 _UNKNOWN = 404  # the portal has no such kernel
 _BUSY = 409  # the kernel's former job still ends
 _TRIES = 20
@@ -61,6 +62,7 @@ class Relay:
         self._ended = asyncio.Event()
         self._restart = False  # ended for a restart: the job stays
         self._carrying: asyncio.Task[None] | None = None
+        self._submitting: asyncio.Future[Any] | None = None
         self._tasks: set[asyncio.Future[Any]] = set()
         self._fresh = True  # no connection was accepted yet
 
@@ -173,7 +175,9 @@ class Relay:
     async def _submit(self) -> None:
         for _ in range(_TRIES):
             try:
-                await self._asked("POST", "/kernels", {"id": self._id, **self._request})
+                asked = self._asked("POST", "/kernels", {"id": self._id, **self._request})
+                self._submitting = asyncio.ensure_future(asked)
+                await asyncio.shield(self._submitting)
                 break
             except BrokerError as error:
                 if error.status != _BUSY:
@@ -189,7 +193,9 @@ class Relay:
         await self._write(submitted=False)
 
     async def _end(self) -> None:
-        """End the job. What fails here is done by the session's server (`broker`)."""
+        """End the job. What fails here is done by the session's server (`adoption`)."""
+        if self._submitting is not None:  # a job that is not there yet cannot be ended
+            await asyncio.wait({self._submitting}, timeout=_SUBMITS)
         if self._link.connected:
             self._control(end=True)
             await self._link.flushed(_LAST)
