@@ -41,6 +41,7 @@ class Jobs(broker.Kernels):
         super().__init__(None)
         self._environ = environ
         self.held = False
+        self.slow = 0.0  # seconds that a submission takes
         self.asked: list[dict[str, Any]] = []
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.waiting: list[str] = []
@@ -52,6 +53,7 @@ class Jobs(broker.Kernels):
         if body["gpus"] > 2:
             raise ServiceError("You may use at most 2 GPUs.", 403)
         self.asked.append(body)
+        await asyncio.sleep(self.slow)
         self.waiting.append(body["id"])
         if not self.held:
             self.give()
@@ -428,6 +430,17 @@ def test_a_wait_is_cancelled(session: Session, notebook: Notebook) -> None:
     assert ran.error.startswith("KeyboardInterrupt")
     assert session.jobs.living == 0
     session.jobs.held = False
+
+
+def test_a_submission_is_cancelled(session: Session, notebook: Notebook) -> None:
+    asked, session.jobs.slow = len(session.jobs.asked), 2.0
+    id = notebook.send("%%gpu\nprint(1)")
+    _until("the job is asked for", lambda: len(session.jobs.asked) > asked)
+    notebook.manager.interrupt_kernel()
+    assert notebook.wait(id, seconds=20).error.startswith("KeyboardInterrupt")
+    _until("the relay is over", lambda: not _records(session))
+    assert session.jobs.living == 0 and not session.jobs.waiting
+    session.jobs.slow = 0.0
 
 
 def test_it_ends_with_the_notebook(session: Session) -> None:

@@ -65,7 +65,7 @@ class Magic:
         word = line.strip()
         if word == "stop":
             with self._held():
-                had = self._end("")
+                had = self._end("", wait=True)
             print("The GPU was given back." if had else "No GPU was held.")
         elif word == "status":
             print(self._state())
@@ -188,13 +188,13 @@ class Magic:
         why, self._given_back = self._given_back, ""
         return f" A new kernel without the variables of the one before: {why}." if why else ""
 
-    def _end(self, why: str) -> bool:
-        """End the warm kernel, if there is one."""
+    def _end(self, why: str, *, wait: bool = False) -> bool:
+        """End the warm kernel, if there is one. ``why``: for the next one's first cell."""
         warm, self._warm = self._warm, None
         if warm is None:
             return False
         self._given_back = why
-        warm.end()
+        warm.end(wait=wait)
         return True
 
     # -- idle time ------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class Magic:
     def _at_exit(self) -> None:
         warm = self._warm
         if warm is not None and os.getpid() == self._process:
-            warm.end(wait=False)  # the relay ends the job by itself
+            warm.end()
 
 
 def _setup() -> str:

@@ -29,7 +29,7 @@ from .request import GpuError, JobKernel
 _LOOK = 200  # ms between two looks at interrupts and at the relay
 _ASK = 2.0  # seconds between two questions for the job
 _BINDS = 30.0  # seconds that the relay may take to bind its sockets
-_ENDS = 15.0  # seconds that it may take to end the job
+_ENDS = 15.0  # seconds for which its end is awaited
 _LONGEST_PATH = 90  # of a Unix socket, which has 107 bytes in Linux (unix(7))
 _IN_TMP = "/tmp"  # noqa: S108 - a folder of mode 700 in it
 
@@ -124,8 +124,8 @@ class WarmKernel:
         with contextlib.suppress(BrokerError):
             self.status = Broker().ask("GET", f"/kernels/{self.id}")
 
-    def end(self, wait: bool = True) -> None:
-        """End the job, and wait until the portal has been told."""
+    def end(self, *, wait: bool = False) -> None:
+        """End the job, which the relay does by itself; or ``wait`` until it has."""
         if self._context.closed:
             return
         with contextlib.suppress(OSError):
@@ -134,11 +134,8 @@ class WarmKernel:
             socket.close(0)
         self._context.term()
         if wait:
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._relay.wait(_ENDS)
-            except subprocess.TimeoutExpired:
-                self._relay.kill()
-                self._relay.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def interrupt(self) -> None:
