@@ -95,6 +95,10 @@ class Signed:
         at = frames.index(DELIMITER) + 1
         return [*frames[:at], self._session.sign(frames[at + 1 : at + 5]), *frames[at + 1 :]]
 
+    def question(self, kind: str) -> list[bytes]:
+        """Return a request without content."""
+        return self._serialized(kind, {}, {})
+
     def reply(self, request: Request, content: dict[str, Any]) -> list[bytes]:
         """Return the reply to a request, addressed to its client."""
         kind = request.type.replace("_request", "_reply")

@@ -94,7 +94,7 @@ class Relay:
             ending.cancel()
             if not self._restart:
                 await self._end()
-        except (BadRecord, OSError, ValueError) as error:
+        except (BadRecord, BrokerError, OSError, ValueError) as error:
             await self._stand_in.over(f"{error}")
             await self._ended.wait()
         finally:

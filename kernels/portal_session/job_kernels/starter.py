@@ -93,8 +93,10 @@ class Starter:
         """Start the kernel, or start it anew, and tell the relay when it answers."""
         assert self._kernel is not None
         async with self._changing:
+            began = time.monotonic()
             await self._kernel.start()
             self._tell(ready=True)
+            print(f"The kernel answers after {time.monotonic() - began:.1f} s.", flush=True)
 
     # -- the connection ---------------------------------------------------------------------
 
