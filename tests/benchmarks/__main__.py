@@ -19,6 +19,7 @@ from . import (
     course_board,
     estimates,
     images,
+    job_kernels,
     lab,
     launch_page,
     line,
@@ -37,12 +38,13 @@ from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
 
 PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
-    "lab": lab.measure,  # these seven first: see _OWN_HUB
+    "lab": lab.measure,  # these eight first: see _OWN_HUB
     "paint": paint.measure,
     "line": line.measure,
     "launch": launch_page.measure,
     "images": images.measure,
     "builds": builds.measure,
+    "job-kernels": job_kernels.measure,
     "class-lab": class_lab.measure,
     "startup": startup.measure,
     "pending": pending.measure,
@@ -68,6 +70,7 @@ ORDER = (
     "launch",
     "images",
     "builds",
+    "job-kernels",
     "class",
     "class-lab",
     "patches",
@@ -76,7 +79,7 @@ ORDER = (
     *ALONE,
 )
 # These use the demo's Hub; the others measure separate Hubs.
-_OWN_HUB = ("lab", "paint", "line", "launch", "images", "builds", "class-lab")
+_OWN_HUB = ("lab", "paint", "line", "launch", "images", "builds", "job-kernels", "class-lab")
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
@@ -84,6 +87,7 @@ _ROWS = {
     "launch": (launch_page.WHAT,),
     "images": images.WHAT,
     "builds": (builds.WHAT,),
+    "job-kernels": (job_kernels.WHAT,),
     "startup": ("100 sessions", "Memory of the Hub"),
     "pending": ("60 pending",),
     "class": (class_start.WHAT,),

@@ -17,8 +17,22 @@ def main() -> None:
     parser.add_argument("--request", type=json.loads, required=True, help="JSON: kernel, resources")
     parser.add_argument("--language", default="python")
     parser.add_argument("--spec", default="", help="name of the kernelspec")
+    parser.add_argument(
+        "--owner",
+        type=int,
+        default=0,
+        help="the process that starts this one, if nothing takes the kernel up after its end",
+    )
     options = parser.parse_args()
-    asyncio.run(relay(options.connection_file, options.request, options.language, options.spec))
+    asyncio.run(
+        relay(
+            options.connection_file,
+            options.request,
+            options.language,
+            options.spec,
+            owner=options.owner,
+        )
+    )
 
 
 if __name__ == "__main__":

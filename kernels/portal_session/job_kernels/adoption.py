@@ -57,6 +57,11 @@ class Adoption:
         if state == "ended" or not record.submitted:
             await in_thread(records.remove, record.id)
             return
+        if not record.spec:  # a notebook's warm kernel: what used it ended with the server
+            with contextlib.suppress(ServiceError):
+                await self._kernels.stop(record.id)
+                await in_thread(records.remove, record.id)
+            return
         await in_thread(records.write, record.but(adopt=True))
         path = record.notebook
         try:

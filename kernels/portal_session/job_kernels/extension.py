@@ -50,15 +50,15 @@ def _load_jupyter_server_extension(app: Any) -> None:
             (url_path_join(base, "portal/job-kernels/estimate"), EstimateHandler, {"offer": offer}),
         ],
     )
-    ending = app.cleanup_extensions
+    ending = app.cleanup_kernels  # after the extensions (ServerApp._cleanup)
 
     async def end() -> None:
         offer.end()
-        await ending()
+        await ending()  # relays end their jobs through the broker
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
-    app.cleanup_extensions = end
+    app.cleanup_kernels = end
 
 
 def _is_lab(environ: Any) -> bool:

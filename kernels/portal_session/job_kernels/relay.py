@@ -33,6 +33,7 @@ _GREETING = 10.0  # seconds that the other side may take for it
 _WAITING, _AWAY = 2.0, 2.0  # seconds between two questions, until the job runs; without connection
 _PARENT = 1.0  # seconds between two looks at the process that started this one
 _LAST = 2.0  # seconds for the last message to the job
+_SUBMITS = 60.0  # seconds that a request for the job may take, after which it is not awaited
 _UNKNOWN = 404  # the portal has no such kernel
 _BUSY = 409  # the kernel's former job still ends
 _TRIES = 20
@@ -40,18 +41,28 @@ _TRIES = 20
 
 class Relay:
     """Relay of one kernel. ``info``: content of its connection file; ``request``: what the service
-    is asked for; ``language``, ``spec``: of its kernelspec, which has the name ``spec``."""
+    is asked for; ``language``, ``spec``: of its kernelspec, which has the name ``spec``;
+    ``owner``: the process that started this one, and with which the job ends; 0 if that is a
+    session's server, whose successor takes the kernel up."""
 
     def __init__(
-        self, id: str, info: dict[str, Any], request: dict[str, Any], language: str, spec: str
+        self,
+        id: str,
+        info: dict[str, Any],
+        request: dict[str, Any],
+        language: str,
+        spec: str,
+        *,
+        owner: int = 0,
     ) -> None:
         self._id, self._info, self._request = id, info, request
-        self._language, self._spec = language, spec
+        self._language, self._spec, self._owner = language, spec, owner
         self._broker = Broker()
         self._link = Link(self._receive)
         self._ended = asyncio.Event()
         self._restart = False  # ended for a restart: the job stays
         self._carrying: asyncio.Task[None] | None = None
+        self._submitting: asyncio.Future[Any] | None = None
         self._tasks: set[asyncio.Future[Any]] = set()
         self._fresh = True  # no connection was accepted yet
 
@@ -154,17 +165,19 @@ class Relay:
             await self._stand_in.over(str(error))
 
     async def _watch_parent(self) -> None:
-        """End with the process that started this one. The job stays for a while: a session's
-        server that was killed takes its kernels up again when it is back."""
-        parent = os.getppid()
+        """End with the process that started this one. If that is a session's server, the job stays
+        for a while: one that was killed takes its kernels up again when it is back."""
+        parent = self._owner or os.getppid()
         while os.getppid() == parent:  # noqa: ASYNC110 - the system tells of it in no other way
             await asyncio.sleep(_PARENT)
-        self._shut_down(True)
+        self._shut_down(not self._owner)
 
     async def _submit(self) -> None:
         for _ in range(_TRIES):
             try:
-                await self._asked("POST", "/kernels", {"id": self._id, **self._request})
+                asked = self._asked("POST", "/kernels", {"id": self._id, **self._request})
+                self._submitting = asyncio.ensure_future(asked)
+                await asyncio.shield(self._submitting)
                 break
             except BrokerError as error:
                 if error.status != _BUSY:
@@ -180,7 +193,9 @@ class Relay:
         await self._write(submitted=False)
 
     async def _end(self) -> None:
-        """End the job. What fails here is done by the session's server (`broker`)."""
+        """End the job. What fails here is done by the session's server (`adoption`)."""
+        if self._submitting is not None:  # a job that is not there yet cannot be ended
+            await asyncio.wait({self._submitting}, timeout=_SUBMITS)
         if self._link.connected:
             self._control(end=True)
             await self._link.flushed(_LAST)
@@ -286,8 +301,15 @@ def id_of(connection_file: Path) -> str:
     return named if records.is_id(named) else str(uuid.uuid4())
 
 
-async def relay(connection_file: Path, request: dict[str, Any], language: str, spec: str) -> None:
-    """Relay the kernel of ``connection_file``. Raises OSError, ValueError for one that cannot be
-    read."""
+async def relay(
+    connection_file: Path,
+    request: dict[str, Any],
+    language: str,
+    spec: str,
+    *,
+    owner: int = 0,
+) -> None:
+    """Relay the kernel of ``connection_file``; see Relay. Raises OSError, ValueError for one that
+    cannot be read."""
     info = await asyncio.to_thread(connection_info, connection_file)
-    await Relay(id_of(connection_file), info, request, language, spec).run()
+    await Relay(id_of(connection_file), info, request, language, spec, owner=owner).run()

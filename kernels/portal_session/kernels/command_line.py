@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,11 @@ from .shell import shell_command
 
 JOB_ID = "PORTAL_JOB_ID"
 PROVISIONER = "portal-provisioner"  # an entry point of this package
+NAME = "PORTAL_KERNEL_NAME"  # in a Python kernel: its kernelspec's name
 KEPT = "PORTAL_KEPT_VARIABLES"  # names that are kept nevertheless, separated by spaces
+
+# IPython's startup file, which registers the magic %%gpu.
+_STARTUP = Path(__file__).parents[1] / "job_kernels" / "magic" / "startup.py"
 
 # How Slurm's commands find the cluster and write times: the node's and the person's, not the job's.
 _OF_COMMANDS = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN"})
@@ -81,6 +85,8 @@ class SessionProvisioner(LocalProvisioner):
         """Launch a kernel as LocalProvisioner does; ``cmd`` is the kernelspec's argv."""
         container = Container.of(os.environ)
         spec = self.kernel_spec
+        if spec.language == "python" and container is None and not spec.metadata.get(HERE):
+            _add_startup(kwargs["env"], str(getattr(self.parent, "kernel_name", "")))
         if container is not None and not spec.metadata.get(HERE):
             cmd = container.command(cmd, str(kwargs.get("cwd") or ""))
             env = container.environment(kwargs["env"], tuple(spec.env))
@@ -102,6 +108,15 @@ class SessionProvisioner(LocalProvisioner):
             if number != self.process.pid:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(number, signum)
+
+
+def _add_startup(env: MutableMapping[str, str], name: str) -> None:
+    """Make IPython run the portal's startup file, and then the user's own (`magic.startup`)."""
+    own = env.get("PYTHONSTARTUP", "")
+    if own:
+        env["PORTAL_PYTHONSTARTUP"] = own
+    env["PYTHONSTARTUP"] = str(_STARTUP)
+    env[NAME] = name
 
 
 def _of_group(group: int) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import KernelManager
 from jupyter_client.provisioning import KernelProvisionerBase, KernelProvisionerFactory
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from jupyter_server_terminals.terminalmanager import TerminalManager
 from portal_session.kernels.command_line import (
     PROVISIONER,
@@ -18,6 +21,7 @@ from portal_session.kernels.command_line import (
     _load_jupyter_server_extension,
     for_commands,
 )
+from portal_session.kernels.container import HERE
 from portal_session.measurements.memory import job_memory
 from traitlets.config import Config
 
@@ -110,6 +114,41 @@ async def test_kernels_get_that(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["OF_THE_SPEC"] == "2 CPUs"
     assert found["PORTAL_JOB_ID"] == "42" and found["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert "SLURM_JOB_ID" not in found and "secret" not in found.values()
+
+
+@pytest.mark.parametrize(
+    ("language", "metadata", "beside", "is_set"),
+    [
+        ("python", {}, "", True),
+        ("R", {}, "", False),
+        ("python", {HERE: True}, "", False),  # the relay of a kernel in a job of its own
+        ("python", {}, json.dumps({"exec": ["a"], "image": "i", "roots": []}), False),
+    ],
+)
+async def test_python_kernels_get_a_startup_file(
+    language: str, metadata: dict[str, Any], beside: str, is_set: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    launched: dict[str, Any] = {}
+
+    async def launch(_: Any, cmd: list[str], **kwargs: Any) -> dict[str, Any]:
+        launched.update(kwargs["env"])
+        return {}
+
+    monkeypatch.setattr(LocalProvisioner, "launch_kernel", launch)
+    monkeypatch.setenv("PORTAL_CONTAINER", beside)
+    spec = KernelSpec(argv=["python3"], language=language, metadata=metadata)
+    provisioner = SessionProvisioner(kernel_id="k", kernel_spec=spec)
+    provisioner.parent = KernelManager(kernel_name="python3")
+    await provisioner.launch_kernel(["python3"], env={"PYTHONSTARTUP": "/home/ada/mine.py"})
+    if is_set:
+        startup = Path(launched["PYTHONSTARTUP"])
+        assert startup.name == "startup.py" and startup.is_file()
+        assert launched["PORTAL_PYTHONSTARTUP"] == "/home/ada/mine.py"
+        assert launched["PORTAL_KERNEL_NAME"] == "python3"
+    else:
+        assert launched["PYTHONSTARTUP"] == "/home/ada/mine.py"
+        assert "PORTAL_KERNEL_NAME" not in launched
 
 
 @pytest.mark.parametrize(
