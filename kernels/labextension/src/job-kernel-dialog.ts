@@ -8,9 +8,12 @@ import type { KernelEnvironment, Offer } from './job-kernel-states';
 import { type Answer, type Options, ResourcesForm } from './resources-form';
 import { situations } from './situations';
 
-/** Asks for a kernel; returns the name of its kernelspec, null if the dialog was cancelled. */
-export async function chooseJobKernel(offer: Offer): Promise<string | null> {
-  let body = new Body(offer);
+/**
+ * Asks for a kernel, beginning with `now`: a kernel's name, and the environment and resources if it
+ * is such a kernel. Returns the name of its kernelspec, null if the dialog was cancelled.
+ */
+export async function chooseJobKernel(offer: Offer, now: Options): Promise<string | null> {
+  let body = new Body(offer, now);
   for (;;) {
     const answer = await showDialog({
       title: 'Kernel with GPUs',
@@ -41,12 +44,13 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
   private readonly _choices: Choice[];
   private readonly _select = document.createElement('select');
   private readonly _resources = document.createElement('div');
+  private readonly _simulated = paragraph('The GPUs of this cluster are simulated.');
   private _form!: ResourcesForm;
   private _first = '{}'; // the form's values before the user changed them
 
   constructor(
     private readonly _offer: Offer,
-    chosen?: Options,
+    now: Options,
     problem = ''
   ) {
     super();
@@ -58,13 +62,16 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
         label: `${title} · ${environment.title}`
       }))
     );
-    const before = this._choices.findIndex(
-      choice => choice.environment.environment === chosen?.environment && choice.kernel === chosen?.kernel
-    );
+    const same = ({ environment, kernel }: Choice, name: unknown): boolean =>
+      kernel === now.kernel && environment.environment === name;
+    const known = this._choices.findIndex(choice => same(choice, now.environment));
+    const similar = this._choices.findIndex(choice => same(choice, choice.environment.environment));
     const top = document.createElement('div');
-    top.append(this._row(Math.max(0, before)));
-    this.node.append(...paragraphs(problem), top, this._resources, note(_offer.per_user));
-    this._show(chosen);
+    top.append(this._row(Math.max(0, known >= 0 ? known : similar)));
+    this.node.append(...paragraphs(problem), top, this._resources, this._simulated, note(_offer.per_user));
+    this._label();
+    situations.changed.connect(this._label, this); // a new page does not know it yet
+    this._show(known >= 0 ? now : undefined);
     this._select.addEventListener('change', () => {
       const value = this._form.value;
       this._show(JSON.stringify(value) === this._first ? undefined : value);
@@ -77,8 +84,13 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
   }
 
   dispose(): void {
+    situations.changed.disconnect(this._label, this);
     this._form.dispose();
     super.dispose();
+  }
+
+  private _label(): void {
+    this._simulated.hidden = !situations.situation?.simulated;
   }
 
   private get _choice(): Choice {
@@ -123,14 +135,12 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
 }
 
 function paragraphs(problem: string): HTMLElement[] {
-  const texts = situations.situation?.simulated ? ['The GPUs of this cluster are simulated.'] : [];
-  const made = texts.map(text => paragraph(text));
-  if (problem) {
-    const alert = paragraph(problem);
-    alert.setAttribute('role', 'alert');
-    made.unshift(alert);
+  if (!problem) {
+    return [];
   }
-  return made;
+  const alert = paragraph(problem);
+  alert.setAttribute('role', 'alert');
+  return [alert];
 }
 
 function note(perUser: number): HTMLElement {

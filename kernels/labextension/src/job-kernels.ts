@@ -16,6 +16,7 @@ import type { Widget } from '@lumino/widgets';
 import { told } from './commands';
 import { JobKernelItem } from './job-kernel-item';
 import { JobKernelStates } from './job-kernel-states';
+import type { Options } from './resources-form';
 
 const COMMAND = 'portal:job-kernel';
 const NEW_NOTEBOOK = 'notebook:create-new';
@@ -65,7 +66,7 @@ class JobKernels {
       return undefined;
     }
     const { chooseJobKernel } = await import('./job-kernel-dialog');
-    const kernelName = await chooseJobKernel(offer);
+    const kernelName = await chooseJobKernel(offer, this._now(context));
     if (!kernelName) {
       return undefined;
     }
@@ -74,6 +75,14 @@ class JobKernels {
       return context.changeKernel({ name: kernelName });
     }
     return this._app.commands.execute(NEW_NOTEBOOK, { cwd, kernelName });
+  }
+
+  /** The kernel of `context`, or JupyterLab's default: what the dialog begins with. */
+  private _now(context: ISessionContext | null): Options {
+    const { specs } = this._app.serviceManager.kernelspecs;
+    const kernel = context?.session?.kernel?.name ?? specs?.default ?? '';
+    const request = specs?.kernelspecs[kernel]?.metadata?.portal_job_kernel;
+    return { kernel, ...(request as Options | undefined) };
   }
 
   private _addItem(panel: KernelPanel): void {

@@ -20,10 +20,12 @@ expect = playwright.expect
 
 WHO = "student07"
 STARTS = 90_000  # milliseconds: a job starts, and a kernel in it
-USUAL = re.compile(r"^Python 3 \u00b7 1 \u00d7 V100 \u00b7 Python \(virtual environment\)$")
+OWN = re.compile(r"^Python 3 \(ipykernel\)$")
+USUAL = re.compile(r"^Python 3 \(ipykernel\) \u00b7 1 \u00d7 V100 \u00b7 JupyterLab$")
+TIME = "Time limit, counted from its start"
 CHOOSE = "Kernel with GPUs\u2026"
-WHERE = """import os, socket, json
-names = ("SLURM_JOB_ID", "SLURMD_NODENAME", "CUDA_VISIBLE_DEVICES")
+WHERE = """import json, os
+names = ("PORTAL_JOB_ID", "SLURMD_NODENAME", "CUDA_VISIBLE_DEVICES")
 print(json.dumps({name: os.environ.get(name) for name in names}), "done")
 """
 
@@ -131,7 +133,7 @@ def test_the_launcher_offers_them(demo: Any, lab: Any, job: str) -> None:
     )
     found = where(lab)
     (row,) = kernel_jobs(demo, job)
-    assert (found["SLURM_JOB_ID"], found["SLURMD_NODENAME"]) == (row.id, row.node)
+    assert (found["PORTAL_JOB_ID"], found["SLURMD_NODENAME"]) == (row.id, row.node)
     assert found["CUDA_VISIBLE_DEVICES"] in ("0", "1") and "v100" in row.gres
     for theme in themes(lab):
         look(lab, f"job-kernel-runs-{theme}", ".portal-JobKernel")
@@ -141,9 +143,12 @@ def test_the_dialog(demo: Any, lab: Any, job: str) -> None:
     card(lab, CHOOSE).click()
     dialog = lab.get_by_role("dialog")
     expect(dialog.get_by_label("Kernel", exact=True)).to_be_focused()
+    expect(dialog.get_by_label("Kernel", exact=True).locator("option:checked")).to_have_text(
+        "Python 3 (ipykernel) \u00b7 JupyterLab"
+    )
     expect(dialog.get_by_label("GPUs", exact=True)).to_have_value("1")
     simulated = dialog.get_by_text("The GPUs of this cluster are simulated.")
-    expect(simulated).to_have_count(int(demo.words["simulated_gpus"]))
+    expect(simulated).to_be_visible(visible=demo.words["simulated_gpus"])
     expect(dialog.get_by_role("status")).to_contain_text("Starts now.")
     expect(dialog).not_to_contain_text("variables are lost")
     look(lab, "job-kernel-dialog-light", ".jp-Dialog-content")
@@ -156,26 +161,28 @@ def test_the_dialog(demo: Any, lab: Any, job: str) -> None:
     choose(lab, GPUs="99")
     expect(dialog.get_by_role("alert")).to_contain_text("at most")
     expect(dialog.get_by_label("GPUs", exact=True)).to_have_value("99")
-    choose(lab, GPUs="2", GPU_type="v100", CPUs="1", Memory="1G")
+    choose(lab, GPUs="2", GPU_type="v100", CPUs="1", Memory="1G", **{TIME: "0:20:00"})
     expect(dialog).to_have_count(0)
-    expect(lab.locator(".jp-NotebookPanel-toolbar")).to_contain_text("2 \u00d7 V100, 1 CPU, 1G")
+    expect(lab.locator(".jp-NotebookPanel-toolbar")).to_contain_text(
+        "2 \u00d7 V100, 1 CPU, 1G, 0:20:00"
+    )
     found = where(lab)
     (row,) = kernel_jobs(demo, job)
-    assert found["SLURM_JOB_ID"] == row.id
+    assert found["PORTAL_JOB_ID"] == row.id
     assert found["CUDA_VISIBLE_DEVICES"] == "0,1"
 
 
 def test_a_notebook_gets_another_kernel(demo: Any, lab: Any, job: str) -> None:
     """From its toolbar; then back to the session's own, and no job is left."""
-    card(lab, re.compile("^Python 3")).first.click()
+    card(lab, OWN).click()
     expect(item(lab).get_by_role("status")).to_have_text("")
-    assert where(lab)["SLURM_JOB_ID"] == job
+    assert where(lab)["PORTAL_JOB_ID"] == job
     item(lab).get_by_role("button", name=CHOOSE).click()
     choose(lab, GPU_type="v100")
     expect(item(lab).get_by_role("status")).to_contain_text("On gpu", timeout=STARTS)
     lab.locator(".jp-NotebookPanel-toolbar .jp-KernelName").click()
     dialog = lab.get_by_role("dialog")
-    dialog.get_by_role("combobox").select_option(label="Python 3")
+    dialog.get_by_role("combobox").select_option(label="Python 3 (ipykernel)")
     dialog.get_by_role("button", name="Select").click()
     wait_until("its job has ended", lambda: kernel_jobs(demo, job) == [])
     expect(item(lab).get_by_role("status")).to_have_text("")
@@ -206,10 +213,10 @@ def test_a_kernel_that_waits_keeps_its_cells(demo: Any, lab: Any, job: str) -> N
         expect(output).to_contain_text("done", timeout=STARTS)
         expect(state).to_contain_text("On gpu")
         (row,) = kernel_jobs(demo, job)
-        assert f'"SLURM_JOB_ID": "{row.id}"' in output.inner_text() and "t4" in row.gres
+        assert f'"PORTAL_JOB_ID": "{row.id}"' in output.inner_text() and "t4" in row.gres
 
 
-def test_a_kernel_that_waits_is_cancelled(demo: Any, lab: Any, job: str) -> None:
+def test_a_kernel_that_waits_is_cancelled(demo: Any, owner: Person, lab: Any, job: str) -> None:
     """With the keyboard."""
     with no_free_t4(demo):
         card(lab, CHOOSE).click()
@@ -221,11 +228,7 @@ def test_a_kernel_that_waits_is_cancelled(demo: Any, lab: Any, job: str) -> None
         wait_until("no job is left", lambda: kernel_jobs(demo, job) == [])
         expect(item(lab).get_by_role("status")).to_have_text("")
         expect(lab.locator(".jp-NotebookPanel-toolbar .jp-KernelName")).to_have_text("No Kernel")
-        assert owner_kernels(lab, demo) == []
-
-
-def owner_kernels(page: Any, demo: Any) -> list[Any]:
-    return list(page.request.get(f"{demo.url}/user/{WHO}/api/kernels").json())
+        assert owner.session("GET", "api/kernels").json() == []
 
 
 def test_an_ended_kernel_says_why(demo: Any, lab: Any, job: str) -> None:
