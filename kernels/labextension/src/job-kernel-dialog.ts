@@ -6,7 +6,6 @@ import { Widget } from '@lumino/widgets';
 import { ask } from './api';
 import type { KernelEnvironment, Offer } from './job-kernel-states';
 import { type Answer, type Options, ResourcesForm } from './resources-form';
-import { situations } from './situations';
 
 /**
  * Asks for a kernel, beginning with `now`: a kernel's name, and the environment and resources if it
@@ -44,7 +43,6 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
   private readonly _choices: Choice[];
   private readonly _select = document.createElement('select');
   private readonly _resources = document.createElement('div');
-  private readonly _simulated = paragraph('The GPUs of this cluster are simulated.');
   private _form!: ResourcesForm;
   private _first = '{}'; // the form's values before the user changed them
 
@@ -68,9 +66,12 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
     const similar = this._choices.findIndex(choice => same(choice, choice.environment.environment));
     const top = document.createElement('div');
     top.append(this._row(Math.max(0, known >= 0 ? known : similar)));
-    this.node.append(...paragraphs(problem), top, this._resources, this._simulated, note(_offer.per_user));
-    this._label();
-    situations.changed.connect(this._label, this); // a new page does not know it yet
+    if (problem) {
+      const alert = paragraph(problem);
+      alert.setAttribute('role', 'alert');
+      this.node.append(alert);
+    }
+    this.node.append(top, this._resources, ...notes(_offer));
     this._show(known >= 0 ? now : undefined);
     this._select.addEventListener('change', () => {
       const value = this._form.value;
@@ -84,13 +85,8 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
   }
 
   dispose(): void {
-    situations.changed.disconnect(this._label, this);
     this._form.dispose();
     super.dispose();
-  }
-
-  private _label(): void {
-    this._simulated.hidden = !situations.situation?.simulated;
   }
 
   private get _choice(): Choice {
@@ -134,20 +130,14 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
   }
 }
 
-function paragraphs(problem: string): HTMLElement[] {
-  if (!problem) {
-    return [];
+function notes({ per_user, simulated }: Offer): HTMLElement[] {
+  const most = per_user ? ` You can have ${per_user} at once.` : '';
+  const kept = 'While the job waits, cells that you run are kept.';
+  const texts = [`The kernel runs in a Slurm job of its own. ${kept}${most}`];
+  if (simulated) {
+    texts.unshift('The GPUs of this cluster are simulated.');
   }
-  const alert = paragraph(problem);
-  alert.setAttribute('role', 'alert');
-  return [alert];
-}
-
-function note(perUser: number): HTMLElement {
-  const most = perUser ? ` You can have ${perUser} at once.` : '';
-  return paragraph(
-    `The kernel runs in a Slurm job of its own. While the job waits, cells that you run are kept.${most}`
-  );
+  return texts.map(paragraph);
 }
 
 function paragraph(text: string): HTMLElement {

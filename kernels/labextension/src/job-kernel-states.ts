@@ -43,6 +43,7 @@ export interface Offer {
   items: KernelEnvironment[];
   fields: Field[];
   per_user: number;
+  simulated: boolean;
 }
 
 type Answer = Partial<Offer> & { kernels: { [id: string]: JobKernelState } };
@@ -118,10 +119,10 @@ export class JobKernelStates {
   }
 
   private async _request(): Promise<void> {
-    const { items, fields, per_user, kernels } = await ask<Answer>('job-kernels');
+    const { items, fields, per_user, simulated, kernels } = await ask<Answer>('job-kernels');
     this._states = kernels;
     if (items && fields) {
-      this._offer = { items, fields, per_user: per_user ?? 0 };
+      this._offer = { items, fields, per_user: per_user ?? 0, simulated: !!simulated };
     }
     this._changed.emit();
   }
