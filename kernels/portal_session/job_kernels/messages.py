@@ -143,6 +143,15 @@ def knows_nothing(request: Request) -> dict[str, Any] | None:
     return {"status": "ok", **content}
 
 
+def says_starting(frames: Sequence[bytes]) -> bool:
+    """Return True for the status "starting" of a kernel's process. A page would show it until a
+    cell runs: JupyterLab ignores the status after requests that it does not track
+    (``untracked_message_types``), and `StandIn.runs` says when the kernel is there."""
+    content = frames.index(DELIMITER) + 5
+    named = b"status" in frames[0] and len(frames) > content
+    return named and b'"starting"' in frames[content]
+
+
 def failure(name: str, sentence: str) -> dict[str, Any]:
     """Return the content of an error, as a cell shows it."""
     return {

@@ -128,7 +128,7 @@ class StandIn:
     def deliver(self, message: bytes) -> None:
         """Pass a message of the kernel on to its clients. Raises BadFrame."""
         channel, frames = message[:1], unpack(message, 1)
-        if messages.DELIMITER not in frames:
+        if messages.DELIMITER not in frames or messages.says_starting(frames):
             return
         if channel == SHELL and self._open:
             self._close(frames)
