@@ -18,6 +18,7 @@ from . import (
     class_start,
     course_board,
     estimates,
+    gpu_cells,
     images,
     lab,
     launch_page,
@@ -37,13 +38,14 @@ from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
 
 PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
-    "lab": lab.measure,  # these seven first: see _OWN_HUB
+    "lab": lab.measure,  # these eight first: see _OWN_HUB
     "paint": paint.measure,
     "line": line.measure,
     "launch": launch_page.measure,
     "images": images.measure,
     "builds": builds.measure,
     "class-lab": class_lab.measure,
+    "gpu-cells": gpu_cells.measure,
     "startup": startup.measure,
     "pending": pending.measure,
     "class": class_start.measure,
@@ -70,13 +72,14 @@ ORDER = (
     "builds",
     "class",
     "class-lab",
+    "gpu-cells",
     "patches",
     "soak",
     "estimates",
     *ALONE,
 )
 # These use the demo's Hub; the others measure separate Hubs.
-_OWN_HUB = ("lab", "paint", "line", "launch", "images", "builds", "class-lab")
+_OWN_HUB = ("lab", "paint", "line", "launch", "images", "builds", "class-lab", "gpu-cells")
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
@@ -88,6 +91,7 @@ _ROWS = {
     "pending": ("60 pending",),
     "class": (class_start.WHAT,),
     "class-lab": class_lab.WHAT,
+    "gpu-cells": (gpu_cells.WHAT,),
     "patches": (patches.WHAT,),
     "soak": ("soak of",),
     "board": (course_board.WHAT,),
