@@ -37,7 +37,8 @@ class JobKernelState(Frozen):
     """State of a kernel in a job of its own. ``message``: why it waits, where it runs, or how it
     ended, as a sentence. ``log``: the end of its job's log if it ended badly. ``job_id`` and
     ``node`` are empty until they are known. ``ends_at``: the end of its time limit in Unix seconds,
-    while it runs."""
+    while it runs. ``position``: its place in the queue, from 1, and ``expected_start``, in Unix
+    seconds: while it waits, if Slurm knows them."""
 
     id: str
     state: JobKernelPhase
@@ -46,6 +47,8 @@ class JobKernelState(Frozen):
     log: str = ""
     node: str = ""
     ends_at: float | None = None
+    position: int | None = None
+    expected_start: float | None = None
 
 
 def submitting(kernel: str) -> JobKernelState:
@@ -72,6 +75,7 @@ def state_of(kernel: str, record: SessionRecord, job: JobItem | None, now: float
         message = f"Job {record.job_id} runs{f' on {nodes[0]}' if nodes else ''}."
     else:
         phase, message = JobKernelPhase.WAITING, _waits(record, job, now)
+    waits = job if phase is JobKernelPhase.WAITING else None
     badly = phase is JobKernelPhase.ENDED and record.ending_code not in _WANTED
     return JobKernelState(
         id=kernel,
@@ -81,6 +85,8 @@ def state_of(kernel: str, record: SessionRecord, job: JobItem | None, now: float
         log=record.log if badly else "",
         node=nodes[0] if nodes else "",
         ends_at=job.end_time if job and phase is JobKernelPhase.RUNNING else None,
+        position=waits.position if waits else None,
+        expected_start=waits.expected_start if waits else None,
     )
 
 

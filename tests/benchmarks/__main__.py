@@ -20,6 +20,7 @@ from . import (
     estimates,
     gpu_cells,
     images,
+    job_kernels,
     lab,
     launch_page,
     line,
@@ -38,12 +39,13 @@ from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
 
 PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
-    "lab": lab.measure,  # these eight first: see _OWN_HUB
+    "lab": lab.measure,  # those of _OWN_HUB come first
     "paint": paint.measure,
     "line": line.measure,
     "launch": launch_page.measure,
     "images": images.measure,
     "builds": builds.measure,
+    "job-kernels": job_kernels.measure,
     "class-lab": class_lab.measure,
     "gpu-cells": gpu_cells.measure,
     "startup": startup.measure,
@@ -70,6 +72,7 @@ ORDER = (
     "launch",
     "images",
     "builds",
+    "job-kernels",
     "class",
     "class-lab",
     "gpu-cells",
@@ -79,7 +82,19 @@ ORDER = (
     *ALONE,
 )
 # These use the demo's Hub; the others measure separate Hubs.
-_OWN_HUB = ("lab", "paint", "line", "launch", "images", "builds", "class-lab", "gpu-cells")
+_OWN_HUB = (
+    *(
+        "lab",
+        "paint",
+        "line",
+        "launch",
+        "images",
+        "builds",
+        "job-kernels",
+        "class-lab",
+        "gpu-cells",
+    ),
+)
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
@@ -87,6 +102,7 @@ _ROWS = {
     "launch": (launch_page.WHAT,),
     "images": images.WHAT,
     "builds": (builds.WHAT,),
+    "job-kernels": (job_kernels.WHAT,),
     "startup": ("100 sessions", "Memory of the Hub"),
     "pending": ("60 pending",),
     "class": (class_start.WHAT,),

@@ -6,14 +6,17 @@ terminals, without it; they reach the broker over a Unix socket in a folder of m
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import math
 import os
 import shutil
 import socket
 import stat
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
@@ -26,16 +29,25 @@ from .broker_client import VARIABLE
 from .record import is_id
 
 LARGEST = 16 * 1024  # bytes of a body
+AT_A_TIME = 4  # states of kernels that are asked for at once
+FRESH = 5.0  # seconds for which a state serves all pages
+PATIENCE = 3.0  # seconds that a page waits for new states; then it gets those of before
+_BUSY = 409  # the kernel's former job still ends: its relay asks again
 PATH = "session/kernels"  # of the service
 PREFIX = "portal-kernels-"  # of the folder with the socket
 
 
 class Kernels:
-    """Job kernels of this session, as the portal told of them."""
+    """Job kernels of this session, as the portal told of them. ``clock`` returns monotonic
+    seconds."""
 
-    def __init__(self, service: Service | None) -> None:
-        self._service = service
+    def __init__(
+        self, service: Service | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._service, self._clock = service, clock
         self.told: dict[str, dict[str, Any]] = {}  # the newest answer of the portal, by kernel
+        self._asked: dict[str, float] = {}  # when that was asked for
+        self._refreshing: asyncio.Task[None] | None = None
 
     async def offered(self) -> dict[str, Any]:
         """Return what the portal offers, and this node's address. Raises ServiceError."""
@@ -47,17 +59,67 @@ class Kernels:
 
     async def start(self, body: dict[str, Any]) -> dict[str, Any]:
         """Submit the job of a kernel. Raises ServiceError."""
-        return await self._ask("POST", PATH, body)
+        self._note(body.get("id"), "waiting", "The job is being submitted.")
+        try:
+            return await self._ask("POST", PATH, body)
+        except ServiceError as error:
+            if error.status != _BUSY:
+                self._note(body.get("id"), "ended", str(error))
+            raise
 
     async def status(self, id: str) -> dict[str, Any]:
         """Return the status of a kernel's job. Raises ServiceError."""
+        self._asked[id] = self._clock()
         self.told[id] = answer = await self._ask("GET", f"{PATH}/{id}")
         return answer
 
     async def stop(self, id: str) -> dict[str, Any]:
         """End the job of a kernel. Raises ServiceError."""
         self.told.pop(id, None)
+        self._asked.pop(id, None)
         return await self._ask("DELETE", f"{PATH}/{id}")
+
+    async def refresh(self) -> None:
+        """Ask for the states that are older than ``FRESH`` seconds, and wait ``PATIENCE`` seconds
+        for them. A relay asks only until its kernel runs."""
+        if self._refreshing is None and (ids := self._outdated()):
+            self._refreshing = asyncio.ensure_future(self._refresh(ids))
+        if self._refreshing is not None:
+            await asyncio.wait({self._refreshing}, timeout=PATIENCE)
+
+    def _outdated(self) -> list[str]:
+        """List the kernels to ask for, those first that were asked for the longest time ago."""
+        asked = {
+            id: self._asked.get(id, -math.inf)
+            for id, state in self.told.items()
+            if state.get("state") != "ended"
+        }
+        due = [id for id, at in asked.items() if self._clock() - at >= FRESH]
+        return sorted(due, key=lambda id: asked[id])[:AT_A_TIME]
+
+    async def _refresh(self, ids: list[str]) -> None:
+        try:
+            await asyncio.gather(*(self._look(id) for id in ids))
+        finally:
+            self._refreshing = None
+
+    async def _look(self, id: str) -> None:
+        """Ask for a state. One that cannot be had leaves the last one."""
+        self._asked[id] = self._clock()
+        try:
+            answer = await self._ask("GET", f"{PATH}/{id}")
+        except ServiceError as error:
+            if error.status != 404:
+                return
+            answer = _state(id, "ended", "The kernel's job has ended.")
+        if id in self.told:  # else it was stopped meanwhile
+            self.told[id] = answer
+
+    def _note(self, id: Any, state: str, message: str) -> None:
+        """Note a state that the portal was not asked for."""
+        if is_id(id):
+            self._asked[id] = self._clock()
+            self.told[id] = _state(id, state, message)
 
     async def _ask(
         self, method: str, path: str, body: dict[str, Any] | None = None
@@ -65,6 +127,10 @@ class Kernels:
         if self._service is None:
             raise ServiceError("The portal's address is not set in this session.", 503)
         return await in_thread(self._service.ask, method, path, body)
+
+
+def _state(id: str, state: str, message: str) -> dict[str, Any]:
+    return {"id": id, "state": state, "message": message}
 
 
 class _Handler(RequestHandler):

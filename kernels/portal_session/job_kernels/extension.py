@@ -18,11 +18,15 @@ from tornado.web import authenticated
 from ..local_api import LARGEST, LocalHandler, Refused, json_object
 from ..service import Address, Service, ServiceError
 from ..situation import in_thread
-from . import adoption, broker, specs
+from . import adoption, broker, choices, specs
 
 _SOON, _LATER = 5.0, 300.0  # seconds until the portal is asked again what it offers
 _TRIES = 12  # while a new session is not known to it yet
-_RESOURCES = frozenset({"gpus", "gpu_type", "cpus", "memory", "time", "partition", "qos"})
+# Of a kernelspec: the fields of the portal's dialog, and what a script may name in addition.
+_RESOURCES = frozenset(
+    {"gpus", "gpu_type", "cpus", "memory", "time", "constraint", "partition", "qos"}
+)
+_AT_A_TIME = 4  # estimates asked for at once; more wait
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
@@ -71,6 +75,7 @@ class Offer:
         self._answer: dict[str, Any] = {}
         self._task: asyncio.Task[None] | None = None
         self._adoption = adoption.Adoption(app, kernels)
+        self._free = asyncio.Semaphore(_AT_A_TIME)
 
     def begin(self) -> None:
         """Ask the portal once the event loop runs, and now and then."""
@@ -108,29 +113,62 @@ class Offer:
         """Ask the portal, and write the kernelspecs. Raises ServiceError, OSError."""
         self._answer = await self.kernels.offered()
         made = list(specs.offered(self._answer))
+        for request in await in_thread(choices.read):
+            with contextlib.suppress(Refused):  # it is no longer offered
+                made.append(self._spec(request))
         await in_thread(specs.write, self.folder, made)
         await in_thread(specs.keep_only, self.folder, {spec.name for spec in made})
         return self._answer
 
     async def chosen(self, body: dict[str, Any]) -> str:
-        """Write the kernelspec of what somebody chose; return its name. Raises Refused."""
+        """Write the kernelspec of what the user chose; return its name. Raises Refused, also with
+        the portal's reason for what could never start."""
+        spec = self._spec(body)
+        await self._check(spec.request)
+        if spec.name not in {usual.name for usual in specs.offered(self._answer)}:
+            await in_thread(choices.add, spec.request)
+            await in_thread(specs.write, self.folder, [spec])
+        return spec.name
+
+    def _spec(self, request: dict[str, Any]) -> specs.JobKernelSpec:
+        """Return the kernelspec for an environment, a kernel and resources. Raises Refused."""
         for environment in self._answer.get("items", ()):
             for kernel in environment["kernels"]:
-                asked = (body.get("environment"), body.get("kernel"))
+                asked = (request.get("environment"), request.get("kernel"))
                 if asked == (environment["environment"], kernel["name"]):
-                    resources = {key: body[key] for key in _RESOURCES if body.get(key) is not None}
-                    spec = specs.spec_of(environment, kernel, _checked(resources))
-                    await in_thread(specs.write, self.folder, [spec])
-                    return spec.name
+                    resources = {key: request.get(key) for key in sorted(_RESOURCES)}
+                    return specs.spec_of(environment, kernel, _checked(resources))
         raise Refused(404, "This environment offers no such kernel. Reload the page.")
 
-    def state(self) -> dict[str, Any]:
-        """Return what is offered, and the state of each kernel, as the portal told of it."""
+    async def _check(self, request: dict[str, Any]) -> None:
+        """Raise Refused if the portal would; while it does not answer, the launch decides."""
+        try:
+            answer = await self.estimate(request)
+        except ServiceError as error:
+            if error.status in (400, 403):
+                raise Refused(error.status, str(error)) from None
+            return
+        if answer.get("outlook") == "refused":
+            raise Refused(403, str(answer.get("words") or "The portal refuses this."))
+
+    async def estimate(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the portal's estimate. The kernel's name is not sent: it does not change the
+        start, and the service wants it with an id. Raises ServiceError."""
+        resources = {key: value for key, value in options.items() if key != "kernel"}
+        async with self._free:
+            return await self.kernels.estimate({"options": resources})
+
+    async def state(self) -> dict[str, Any]:
+        """Return what is offered, and the state of each kernel, a few seconds old at most while
+        the portal answers."""
+        await self.kernels.refresh()
         return {**self._answer, "kernels": self.kernels.told}
 
 
 def _checked(resources: dict[str, Any]) -> dict[str, Any]:
-    """Return resources that can be in a kernelspec; the portal judges them. Raises Refused."""
+    """Return the resources that are set and can be in a kernelspec; the portal judges them. Raises
+    Refused."""
+    resources = {key: value for key, value in resources.items() if value is not None}
     for key, value in resources.items():
         whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
         if not whole and not (isinstance(value, str) and value.isprintable() and len(value) < 100):
@@ -149,7 +187,7 @@ class JobKernelsHandler(LocalHandler):
     @authenticated
     @authorized
     async def get(self) -> None:
-        self.finish(json.dumps(self.offer.state()))
+        self.finish(json.dumps(await self.offer.state()))
 
     @authenticated
     @authorized
@@ -171,11 +209,15 @@ class EstimateHandler(LocalHandler):
     @authenticated
     @authorized
     async def post(self) -> None:
-        """Answer the portal's estimate for the body's options."""
+        """Answer the portal's estimate for the body's ``options``: as `JobKernelsHandler.post`
+        takes them."""
         if len(self.request.body) > LARGEST:
             raise Refused(413, f"The body is longer than {LARGEST} bytes.")
-        with contextlib.suppress(ServiceError):
-            answer = await self.offer.kernels.estimate(json_object(self.request.body))
-            self.finish(json.dumps(answer))
-            return
-        raise Refused(503, "The portal does not know now when the kernel would start.")
+        options = json_object(self.request.body).get("options")
+        if not isinstance(options, dict):
+            raise Refused(400, "'options' must be a JSON object.")
+        try:
+            answer = await self.offer.estimate(options)
+        except ServiceError as error:
+            raise Refused(error.status, str(error)) from None
+        self.finish(json.dumps(answer))

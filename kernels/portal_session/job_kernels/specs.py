@@ -20,6 +20,7 @@ from ..kernels.container import HERE
 from ..kernels.job_specs import FOLDER, METADATA
 
 _MOST = 300
+_AS_WRITTEN = ("memory", "time", "constraint", "partition", "qos")  # in a title
 _WORD = re.compile(r"[^a-z0-9._-]+")
 
 
@@ -70,9 +71,11 @@ def spec_of(
         text = json.dumps(dict(resources), sort_keys=True)
         parts.append(f"{count}gpu-{hashlib.sha256(text.encode()).hexdigest()[:6]}")
     gpus = f"{count} \u00d7 {gpu_type.upper()}" if gpu_type else f"{count} GPU{'s' * (count != 1)}"
-    words = [str(kernel["title"]), gpus if count else "CPUs", str(environment["title"])]
-    if resources.get("time"):
-        words.insert(2, f"{int(resources['time']) // 60} min")
+    cpus = resources.get("cpus")
+    amounts = [gpus if count else "", f"{cpus} CPU{'s' * (cpus != 1)}" if cpus else ""]
+    amounts += [str(resources.get(name) or "") for name in _AS_WRITTEN]
+    chosen = ", ".join(amount for amount in amounts if amount) or "CPUs"
+    words = [str(kernel["title"]), chosen, str(environment["title"])]
     return JobKernelSpec(
         name=_WORD.sub("-", "-".join(parts).lower())[:120],
         title=" · ".join(words),
@@ -106,7 +109,7 @@ def write(folder: Path, specs: Iterator[JobKernelSpec] | list[JobKernelSpec]) ->
 
 
 def keep_only(folder: Path, names: set[str]) -> None:
-    """Remove the kernelspecs that are no longer offered, except those with chosen resources."""
+    """Remove all other kernelspecs: they are no longer offered."""
     for place in (folder / "kernels").glob("job-*"):
-        if place.name not in names and not re.search(r"gpu-[0-9a-f]{6}$", place.name):
+        if place.name not in names:
             shutil.rmtree(place, ignore_errors=True)

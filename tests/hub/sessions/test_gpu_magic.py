@@ -50,7 +50,7 @@ def kernel(demo: Any, session: Person) -> Iterator[NotebookKernel]:
 
 
 def test_a_cell_runs_on_a_gpu(demo: Any, kernel: NotebookKernel) -> None:
-    ran = kernel.run("%%gpu t4\nimport os\nprint(os.environ['SLURMD_NODENAME'], "
+    ran = kernel.run("%%gpu t4 --time 30\nimport os\nprint(os.environ['SLURMD_NODENAME'], "
                      "os.environ['CUDA_VISIBLE_DEVICES'])")  # fmt: skip
     job = _job(demo)
     assert (ran.status, ran.error) == ("ok", "")

@@ -356,7 +356,7 @@ def test_other_resources_are_another_kernel(session: Session, notebook: Notebook
     assert ran.printed == "False\n"
     assert "A new kernel without the variables of the one before" in ran.shown[-1]["text/plain"]
     body = session.jobs.asked[-1]
-    assert (body["gpu_type"], body["gpus"], body["time"]) == ("v100", 2, 300)
+    assert (body["gpu_type"], body["gpus"], body["time"]) == ("v100", 2, "0:05:00")
     _until("one job is left", lambda: session.jobs.living == 1)
 
 

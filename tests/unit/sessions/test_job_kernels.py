@@ -45,6 +45,7 @@ def test_while_it_waits_it_says_why_and_until_when() -> None:
     assert state.state is JobKernelPhase.WAITING and (state.id, state.job_id) == (ID, "17")
     assert state.message == ("Job 17: waiting for resources: 3rd in the queue, expected 12:10.")
     assert (state.log, state.node) == ("", "")
+    assert (state.position, state.expected_start) == (3, NOON + 600)
     assert state_of(ID, waiting, job(), NOON).message == "Job 17: waiting for resources."
     tomorrow = state_of(ID, waiting, job(expected_start=NOON + 86_400), NOON).message
     assert tomorrow == "Job 17: waiting for resources: expected Sun 22 Nov 12:00."
@@ -60,10 +61,10 @@ def test_a_job_that_slurm_was_not_asked_for_yet() -> None:
 
 @pytest.mark.parametrize("of_record", [SessionState.PENDING, SessionState.RUNNING])
 def test_it_runs_when_its_job_does(of_record: SessionState) -> None:
-    running = job("RUNNING", nodes=("gpu01",), end_time=NOON + 3600)
+    running = job("RUNNING", nodes=("gpu01",), end_time=NOON + 3600, position=1)
     state = state_of(ID, kernel(of_record), running, NOON)
     assert (state.state, state.node) == (JobKernelPhase.RUNNING, "gpu01")
-    assert state.ends_at == NOON + 3600
+    assert (state.ends_at, state.position) == (NOON + 3600, None)
     assert state.message == "Job 17 runs on gpu01." and state.log == ""
 
 

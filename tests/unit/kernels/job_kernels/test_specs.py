@@ -33,18 +33,18 @@ def test_each_gpu_type_has_one(gpu_types: list[str], names: list[str], titles: l
 
 
 def test_what_is_written_is_a_kernelspec_of_jupyter(tmp_path: Path) -> None:
-    chosen: dict[str, Any] = {"gpus": 2, "gpu_type": "v100", "time": 7200}
+    chosen: dict[str, Any] = {"gpus": 2, "gpu_type": "v100", "time": "2:00:00"}
     spec = specs.spec_of(TORCH, KERNEL, chosen)
-    assert spec.title == f"Python 3 · 2 {TIMES} V100 · 120 min · PyTorch"
+    assert spec.title == f"Python 3 · 2 {TIMES} V100, 2:00:00 · PyTorch"
     (name,) = specs.write(tmp_path, [spec])
     read = KernelSpec.from_resource_dir(str(tmp_path / "kernels" / name))
     assert read.display_name == spec.title
     request = json.loads(read.argv[read.argv.index("--request") + 1])
     assert request == {"environment": "pytorch", "kernel": "python3", **chosen}
-    # Other resources are another kernelspec; what is no longer offered goes, what was chosen stays.
+    # Other resources are another kernelspec; what is no longer offered or chosen goes.
     assert specs.spec_of(TORCH, KERNEL, {**chosen, "gpus": 4}).name != name
     specs.write(tmp_path, list(specs.offered({"items": [{**TORCH, "gpu_types": ["t4"]}]})))
-    specs.keep_only(tmp_path, set())
+    specs.keep_only(tmp_path, {name})
     assert [path.name for path in (tmp_path / "kernels").iterdir()] == [name]
 
 

@@ -1,0 +1,45 @@
+"""Kernels with resources that the user chose: a file in the home, so that a notebook finds its
+kernelspec in the next session too."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from .record import BadRecord, folder
+
+NAME = "choices"  # in the folder of the records; no record has this name
+MOST = 6  # the newest; each is a card in JupyterLab's launcher
+_LARGEST = 16 * 1024  # bytes
+
+
+def read(home: Path | None = None) -> list[dict[str, Any]]:
+    """Return the requests, the newest first; none of a file that is missing or damaged. They are
+    as the home has them: check them like those of a page."""
+    try:
+        with (folder(home) / NAME).open("rb") as file:
+            content = json.loads(file.read(_LARGEST))
+    except (OSError, BadRecord, ValueError, RecursionError):
+        return []
+    listed = content if isinstance(content, list) else []
+    return [request for request in listed if isinstance(request, dict)][:MOST]
+
+
+def add(request: dict[str, Any], home: Path | None = None) -> None:
+    """Make ``request`` the newest. A home that cannot be written to leaves the file as it was."""
+    others = [former for former in read(home) if former != request]
+    text = json.dumps([request, *others][:MOST])
+    with suppress(OSError, BadRecord):
+        path = folder(home) / NAME
+        new = path.with_name(f".{NAME}-{secrets.token_hex(4)}")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)

@@ -1,0 +1,191 @@
+"""Kernels in jobs of their own, compared with the same kernel by ``srun`` and in the session."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import yaml
+from jupyter_client import BlockingKernelClient
+
+from portal.demo.daemons.ports import free_port
+from tests.support.demo.hub_client import Person
+from tests.support.demo.notebook_kernel import NotebookKernel
+
+from .cluster import Cluster, NotMeasured, wait_for
+from .lab import wait_for_none
+from .report import Row
+
+WHAT = "A kernel in a job of its own"
+WHO = "ada"
+ENVIRONMENT = "python-venv"
+SPEC = f"job-{ENVIRONMENT}-python3-t4"
+TIMES = 5
+CELLS = 200
+LINES = 100  # of a megabyte each
+_PRINT = f"for _ in range({LINES}): print('x' * 999_999)"
+PATIENCE = 60.0  # seconds
+
+
+@contextlib.contextmanager
+def _srun(cluster: Cluster) -> Iterator[BlockingKernelClient]:
+    """Start the kernel with ``srun``, and yield a client that is connected to it."""
+    definition = yaml.safe_load(
+        (Path(cluster.state["environments"]) / f"{ENVIRONMENT}.yaml").read_text()
+    )
+    python = f"{definition['path']}/bin/python3"
+    file = cluster.place / "kernel.json"
+    client = BlockingKernelClient()
+    ports = ("shell", "iopub", "stdin", "control", "hb")
+    info = {f"{name}_port": free_port() for name in ports}
+    info |= {"ip": "127.0.0.1", "transport": "tcp", "key": "by-hand"}
+    file.write_text(json.dumps({**info, "signature_scheme": "hmac-sha256"}))
+    file.chmod(0o644)
+    argv = ["srun", "--quiet", "--partition=gpu", "--gres=gpu:t4:1", "--mem=2G", "--time=10"]
+    argv += [python, "-m", "ipykernel_launcher", "-f", str(file)]
+    process = subprocess.Popen(
+        cluster.running.command(argv, WHO), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        client.load_connection_file(str(file))
+        client.start_channels()
+        yield client
+    finally:
+        client.stop_channels()
+        process.send_signal(signal.SIGTERM)
+        cluster.run("scancel", f"--user={WHO}", "--name=python3", check=False)
+        process.wait()
+
+
+def _by_hand(cluster: Cluster) -> float:
+    """Return the seconds from ``srun`` to the answer of the first cell."""
+    began = time.monotonic()
+    with _srun(cluster) as client:
+        client.wait_for_ready(timeout=PATIENCE)
+        client.execute_interactive("1", timeout=PATIENCE, output_hook=lambda message: None)
+        return time.monotonic() - began
+
+
+def _picked(person: Person) -> float:
+    """Return the seconds from the choice of the kernel to the answer of its first cell."""
+    began = time.monotonic()
+    kernel = NotebookKernel.start(person, SPEC)
+    try:
+        if kernel.run("1", PATIENCE).status != "ok":
+            raise NotMeasured("the kernel's first cell failed")
+        return time.monotonic() - began
+    finally:
+        kernel.leave()
+        kernel.shut_down()
+
+
+def _round_trip(kernel: NotebookKernel) -> float:
+    """Return the median time of an empty cell in milliseconds."""
+    kernel.run("1")
+    times = []
+    for _ in range(CELLS):
+        began = time.monotonic()
+        kernel.run("")
+        times.append(time.monotonic() - began)
+    return 1000 * statistics.median(times)
+
+
+def _rate(kernel: NotebookKernel) -> float:
+    """Return the megabytes of output that arrive in a second."""
+    rates = []
+    for _ in range(3):
+        began = time.monotonic()
+        ran = kernel.run(_PRINT)
+        if len(ran.printed) != LINES * 1_000_000:
+            raise NotMeasured(f"{len(ran.printed)} characters of the output arrived")
+        rates.append(LINES / (time.monotonic() - began))
+    return statistics.median(rates)
+
+
+def _restart(kernel: NotebookKernel) -> float:
+    began = time.monotonic()
+    kernel.ask("restart")
+    kernel.run("1")
+    return time.monotonic() - began
+
+
+def measure(cluster: Cluster) -> list[Row]:
+    """Return the rows: to the first answer, an empty cell, output, a restart."""
+    person = Person(str(cluster.state["url"]), WHO)
+    person.launch({"environment": ENVIRONMENT, "gpus": 0, "time": "1:00:00"})
+    person.wait_ready()
+    try:
+        wait_for("the kernels to be offered", lambda: SPEC in _specs(person), PATIENCE)
+        return _rows(cluster, person)
+    finally:
+        person.stop()
+        wait_for_none(cluster)
+
+
+def _specs(person: Person) -> dict[str, object]:
+    return dict(person.session("GET", "api/kernelspecs").json()["kernelspecs"])
+
+
+def _rows(cluster: Cluster, person: Person) -> list[Row]:
+    by_hand, picked = _in_turn(lambda: _by_hand(cluster), lambda: _picked(person))
+    local, remote = NotebookKernel.start(person), NotebookKernel.start(person, SPEC)
+    try:
+        trips, here = _round_trip(remote), _round_trip(local)
+        rate, local_rate = _rate(remote), _rate(local)
+        restarts = [_restart(remote) for _ in range(TIMES)]
+    finally:
+        for kernel in (local, remote):
+            kernel.leave()
+            kernel.shut_down()
+    peer = "a kernel in the session"
+    return [
+        Row(
+            f"{WHAT}: picked to first answer",
+            picked,
+            "s",
+            "srun by hand",
+            by_hand,
+            goal="at most peer + 0.7 s",
+            met=picked <= by_hand + 0.7,
+        ),
+        Row(
+            f"{WHAT}: an empty cell, median of {CELLS}",
+            trips,
+            "ms",
+            peer,
+            here,
+            goal="at most peer + 5 ms",
+            met=trips <= here + 5,
+        ),
+        Row(
+            f"{WHAT}: {LINES} MB of output",
+            rate,
+            "MB per s",
+            peer,
+            local_rate,
+            goal="at least 60 % of peer",
+            met=rate >= 0.6 * local_rate,
+        ),
+        Row(
+            f"{WHAT}: restart in the same job to first answer",
+            statistics.median(restarts),
+            "s",
+            goal="under 2",
+            met=statistics.median(restarts) < 2,
+        ),
+    ]
+
+
+def _in_turn(peer: Callable[[], float], ours: Callable[[], float]) -> tuple[float, float]:
+    """Return the medians of both, which take turns after one of each for the caches."""
+    peer()
+    ours()
+    pairs = [(peer(), ours()) for _ in range(TIMES)]
+    print("  by hand and portal: " + ", ".join(f"{a:.2f} {b:.2f}" for a, b in pairs), flush=True)
+    return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)

@@ -1,0 +1,174 @@
+"""States of job kernels, for which the session's server asks the portal for its pages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from portal_session.job_kernels import broker
+from portal_session.job_kernels.broker import AT_A_TIME, FRESH, Kernels
+from portal_session.service import ServiceError
+
+IDS = [f"0123456{number}" for number in range(8)]
+
+
+class Portal:
+    """The portal's service, played: ``asked`` has its requests, ``errors`` its refusals by path."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.errors: dict[str, ServiceError] = {}
+        self.at_once = self.most_at_once = 0
+
+    async def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        self.asked.append((method, path.removeprefix("session/kernels")))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        if error := self.errors.get(path.removeprefix("session/kernels")):
+            raise error
+        return {"id": path.rpartition("/")[2], "state": "running"}
+
+    def states(self) -> list[str]:
+        return [path[1:] for method, path in self.asked if method == "GET"]
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def portal() -> Portal:
+    return Portal()
+
+
+@pytest.fixture
+def kernels(portal: Portal, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Kernels:
+    made = Kernels(None, clock)
+    monkeypatch.setattr(made, "_ask", portal.ask)
+    return made
+
+
+async def start(kernels: Kernels, *ids: str) -> None:
+    for id in ids:
+        await kernels.start({"id": id, "kernel": "python3"})
+
+
+async def test_a_kernel_is_known_before_its_relay_asks(
+    kernels: Kernels, portal: Portal, clock: Clock
+) -> None:
+    await start(kernels, IDS[0])
+    assert kernels.told[IDS[0]]["state"] == "waiting"
+    await kernels.refresh()
+    assert portal.states() == []
+    clock.now += FRESH
+    await kernels.refresh()
+    assert kernels.told[IDS[0]]["state"] == "running"
+
+
+async def test_each_is_asked_for_once_in_a_while(
+    kernels: Kernels, portal: Portal, clock: Clock
+) -> None:
+    await start(kernels, *IDS)
+    for _ in range(int(4 * FRESH)):
+        clock.now += 1
+        await asyncio.gather(*(kernels.refresh() for _ in range(5)))  # as many pages
+    assert set(portal.states()) == set(IDS), "also those that others come before"
+    assert all(portal.states().count(id) <= 4 for id in IDS)
+    assert portal.most_at_once <= AT_A_TIME
+
+
+async def test_what_a_relay_asked_is_new_enough(
+    kernels: Kernels, portal: Portal, clock: Clock
+) -> None:
+    await start(kernels, IDS[0])
+    clock.now += FRESH
+    await kernels.status(IDS[0])
+    await kernels.refresh()
+    assert portal.states() == [IDS[0]]
+
+
+async def test_what_is_over_is_not_asked_for(
+    kernels: Kernels, portal: Portal, clock: Clock
+) -> None:
+    await start(kernels, IDS[0])
+    clock.now += FRESH
+    portal.errors[f"/{IDS[0]}"] = ServiceError("You have no such kernel.", 404)
+    for _ in range(3):
+        await kernels.refresh()
+        clock.now += FRESH
+    assert portal.states() == [IDS[0]]
+    assert kernels.told[IDS[0]]["message"] == "The kernel's job has ended."
+    portal.errors.clear()
+    await kernels.stop(IDS[0])
+    assert kernels.told == {}
+
+
+async def test_the_last_state_stays_while_the_portal_is_away(
+    kernels: Kernels, portal: Portal, clock: Clock
+) -> None:
+    await start(kernels, IDS[0])
+    portal.errors[f"/{IDS[0]}"] = ServiceError("The portal cannot be reached.", 503)
+    clock.now += FRESH
+    await kernels.refresh()
+    assert kernels.told[IDS[0]]["state"] == "waiting"
+
+
+async def test_a_page_does_not_wait_for_a_slow_portal(
+    kernels: Kernels, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(kernels, IDS[0])
+    clock.now += FRESH
+    asked: list[str] = []
+
+    async def never(*request: Any) -> dict[str, Any]:
+        asked.append(request[1])
+        await asyncio.Event().wait()
+        return {}
+
+    monkeypatch.setattr(broker, "PATIENCE", 0.01)
+    monkeypatch.setattr(kernels, "_ask", never)
+    for _ in range(3):
+        clock.now += FRESH
+        await asyncio.wait_for(kernels.refresh(), 5)
+    assert len(asked) == 1, "no more requests than one for each"
+
+
+@pytest.mark.parametrize(("status", "state"), [(403, "ended"), (429, "ended"), (409, "waiting")])
+async def test_a_refused_kernel_says_why(
+    kernels: Kernels, portal: Portal, status: int, state: str
+) -> None:
+    """With 409, its relay asks again."""
+    portal.errors[""] = ServiceError("The limit is 8.", status)
+    with pytest.raises(ServiceError):
+        await start(kernels, IDS[0])
+    assert kernels.told[IDS[0]]["state"] == state
+    assert (kernels.told[IDS[0]]["message"] == "The limit is 8.") == (state == "ended")
+
+
+@pytest.mark.parametrize("id", [None, 7, "", "../../x", ["01234567"]])
+async def test_what_is_no_id_is_not_noted(kernels: Kernels, id: Any) -> None:
+    await kernels.start({"id": id})
+    assert kernels.told == {}
+
+
+async def test_a_kernel_that_is_stopped_meanwhile_is_forgotten(
+    kernels: Kernels, portal: Portal, clock: Clock
+) -> None:
+    await start(kernels, IDS[0])
+    clock.now += FRESH
+    refreshing = asyncio.ensure_future(kernels.refresh())
+    await asyncio.sleep(0)
+    await kernels.stop(IDS[0])
+    await refreshing
+    assert kernels.told == {}
