@@ -25,7 +25,7 @@ def measure(cluster: Cluster) -> list[Row]:
     person = Person(str(cluster.state["url"]), WHO)
     if not person.logged_in:
         raise NotMeasured(f"{WHO} could not log in")
-    answer = person.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
+    answer = person.launch({"environment": "jupyterlab", "gpus": 0, "time": "1:00:00"})
     if answer.status_code not in (201, 202):
         raise NotMeasured(f"the launch was refused: {answer.text}")
     try:

@@ -14,13 +14,13 @@ from notebook_kernel import NotebookKernel
 CARD = "1 \N{MULTIPLICATION SIGN} T4"
 
 
-@pytest.fixture(scope="module", params=["python-venv", "jupyterlab"])
-def session(demo: Any, person: Callable[[str], Person], request: Any) -> Iterator[Person]:
-    """Ada, with a session without GPUs, in a virtual environment and in a container."""
+@pytest.fixture(scope="module")
+def session(demo: Any, person: Callable[[str], Person]) -> Iterator[Person]:
+    """Ada, with a session without GPUs, in a container."""
     ada = person("ada")
     ada.stop()
     nothing_left(demo, "ada")
-    answer = ada.launch({"environment": request.param, "gpus": 0, "time": "1:00:00"})
+    answer = ada.launch({"environment": "jupyterlab", "gpus": 0, "time": "1:00:00"})
     assert answer.status_code in (201, 202), answer.text
     ada.wait_ready()
     yield ada
