@@ -18,6 +18,7 @@ from . import (
     class_start,
     course_board,
     estimates,
+    gpu_cells,
     images,
     job_kernels,
     lab,
@@ -38,7 +39,7 @@ from .cluster import ROOT, Cluster, NotMeasured, started
 from .report import Row
 
 PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
-    "lab": lab.measure,  # these eight first: see _OWN_HUB
+    "lab": lab.measure,  # those of _OWN_HUB come first
     "paint": paint.measure,
     "line": line.measure,
     "launch": launch_page.measure,
@@ -46,6 +47,7 @@ PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
     "builds": builds.measure,
     "job-kernels": job_kernels.measure,
     "class-lab": class_lab.measure,
+    "gpu-cells": gpu_cells.measure,
     "startup": startup.measure,
     "pending": pending.measure,
     "class": class_start.measure,
@@ -73,13 +75,26 @@ ORDER = (
     "job-kernels",
     "class",
     "class-lab",
+    "gpu-cells",
     "patches",
     "soak",
     "estimates",
     *ALONE,
 )
 # These use the demo's Hub; the others measure separate Hubs.
-_OWN_HUB = ("lab", "paint", "line", "launch", "images", "builds", "job-kernels", "class-lab")
+_OWN_HUB = (
+    *(
+        "lab",
+        "paint",
+        "line",
+        "launch",
+        "images",
+        "builds",
+        "job-kernels",
+        "class-lab",
+        "gpu-cells",
+    ),
+)
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
@@ -92,6 +107,7 @@ _ROWS = {
     "pending": ("60 pending",),
     "class": (class_start.WHAT,),
     "class-lab": class_lab.WHAT,
+    "gpu-cells": (gpu_cells.WHAT,),
     "patches": (patches.WHAT,),
     "soak": ("soak of",),
     "board": (course_board.WHAT,),

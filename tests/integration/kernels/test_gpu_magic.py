@@ -34,6 +34,9 @@ OFFER = {
 }
 
 
+OF_A_JOB = {"SLURM_JOB_ID": "12", "SLURMD_NODENAME": "gpu01", "CUDA_VISIBLE_DEVICES": "7"}
+
+
 class Jobs(broker.Kernels):
     """The portal and Slurm: a job is a process of this machine. ``held``: jobs wait."""
 
@@ -66,7 +69,7 @@ class Jobs(broker.Kernels):
             named = json.dumps({"id": id, "name": "python3"})
             self.running[id] = subprocess.Popen(
                 [sys.executable, "-m", "portal_session.job_kernels.starter"],
-                env={**self._environ, "PORTAL_KERNEL": named, "CUDA_VISIBLE_DEVICES": "7"},
+                env={**self._environ, **OF_A_JOB, "PORTAL_KERNEL": named},
                 start_new_session=True,
             )
 
@@ -356,7 +359,7 @@ def test_other_resources_are_another_kernel(session: Session, notebook: Notebook
     assert ran.printed == "False\n"
     assert "A new kernel without the variables of the one before" in ran.shown[-1]["text/plain"]
     body = session.jobs.asked[-1]
-    assert (body["gpu_type"], body["gpus"], body["time"]) == ("v100", 2, 300)
+    assert (body["gpu_type"], body["gpus"], body["time"]) == ("v100", 2, "0:05:00")
     _until("one job is left", lambda: session.jobs.living == 1)
 
 

@@ -11,11 +11,13 @@ from hub_client import Person
 
 
 class Ran(NamedTuple):
-    """Result of a cell: its reply's status, what it printed, and its error's sentence."""
+    """Result of a cell: its reply's status, what it printed, its error's sentence, and the texts
+    that it displayed."""
 
     status: str
     printed: str
     error: str
+    shown: list[str]
 
 
 class NotebookKernel:
@@ -88,7 +90,7 @@ class NotebookKernel:
 
     async def _wait(self, id: str) -> Ran:
         socket, printed, error, status = await self._connected(), "", "", ""
-        idle = False
+        idle, shown = False, list[str]()
         while not (idle and status):
             raw = await socket.read_message()
             assert raw is not None, "the connection is closed"
@@ -100,8 +102,10 @@ class NotebookKernel:
                 printed += content["text"]
             elif kind == "error":
                 error = content["evalue"]
+            elif "data" in content and "text/plain" in content["data"]:
+                shown.append(content["data"]["text/plain"])
             elif kind == "execute_reply":
                 status = content["status"]
             elif kind == "status":
                 idle = content["execution_state"] == "idle"
-        return Ran(status, printed, error)
+        return Ran(status, printed, error, shown)

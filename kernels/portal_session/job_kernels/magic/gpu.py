@@ -6,6 +6,7 @@ cell, and before one with other resources starts.
 
 from __future__ import annotations
 
+import ast
 import atexit
 import contextlib
 import getpass
@@ -21,6 +22,10 @@ from .request import GpuError, JobKernel, Options, choose, parse
 from .warm_kernel import Ended, WarmKernel
 
 _HERE = "in this notebook"
+_PLACE = {  # of the kernel, by itself: the portal learns of its start a little later
+    "node": "__import__('os').environ.get('SLURMD_NODENAME', '')",
+    "job": "__import__('os').environ.get('PORTAL_JOB_ID', '')",
+}
 _ATTRIBUTE = "_portal_gpu_magic"  # of the shell: the one Magic
 
 
@@ -43,6 +48,7 @@ class Magic:
         self._idle: threading.Timer | None = None
         self._until = 0.0  # monotonic seconds, at which the GPU is given back
         self._given_back = ""  # why the one before was
+        self._place: dict[str, str] = {}  # node and job of the kernel
         self._process = os.getpid()
         atexit.register(self._at_exit)
 
@@ -149,7 +155,7 @@ class Magic:
         try:
             self._warm = warm = WarmKernel(kernel)
             warm.connect()
-            reply = warm.execute(_setup(), look=lambda: self._tell(warm, line))
+            reply = warm.execute(_setup(), look=lambda: self._tell(warm, line), expressions=_PLACE)
         except (Ended, OSError) as error:
             self._end("")
             line.show(f"No {kernel.title}.")
@@ -164,8 +170,7 @@ class Magic:
             if reply.get("ename") == "KeyboardInterrupt":
                 raise KeyboardInterrupt
             raise error_of(reply)
-        if not warm.status.get("node"):
-            warm.ask_now()
+        self._place = _texts(reply)
         line.show(self._where(warm) + self._new())
         return warm
 
@@ -178,9 +183,8 @@ class Magic:
         elif message and warm.status.get("state") == "waiting":
             line.show(f"Waiting for {warm.kernel.title}. {message}")
 
-    @staticmethod
-    def _where(warm: WarmKernel) -> str:
-        node, job = warm.status.get("node"), warm.status.get("job_id")
+    def _where(self, warm: WarmKernel) -> str:
+        node, job = (self._place.get(key) for key in ("node", "job"))
         return f"{warm.kernel.title} on {node or 'a node'}{f', job {job}' if job else ''}."
 
     def _new(self) -> str:
@@ -227,6 +231,15 @@ class Magic:
         warm = self._warm
         if warm is not None and os.getpid() == self._process:
             warm.end()
+
+
+def _texts(reply: dict[str, Any]) -> dict[str, str]:
+    """Return the texts that are values of a reply's expressions."""
+    values = {}
+    for name, value in reply.get("user_expressions", {}).items():
+        with contextlib.suppress(ValueError, SyntaxError, KeyError):
+            values[name] = str(ast.literal_eval(value["data"]["text/plain"]))
+    return values
 
 
 def _setup() -> str:

@@ -73,7 +73,7 @@ def _parser() -> _Parser:
     parser = _Parser(prog="%%gpu", add_help=False, allow_abbrev=False)
     parser.add_argument("gpu_type", nargs="?", default="")
     parser.add_argument("--gpus", type=_whole(1, 1024), default=1)
-    parser.add_argument("--time", dest="minutes", type=_whole(1, 100_000), default=0)
+    parser.add_argument("--time", dest="minutes", type=_whole(1, 999 * 60), default=0)
     parser.add_argument("--in", dest="sent", type=_names, default=())
     parser.add_argument("--out", dest="wanted", type=_names, default=())
     parser.add_argument("--idle", type=_whole(0, 86_400), default=int(IDLE))
@@ -135,7 +135,8 @@ def choose(options: Options, environ: Mapping[str, str], patience: float = _PATI
     spec = specs[types.index(wanted)] if wanted else specs[0]
     request = {**spec["request"], "gpus": options.gpus}
     if options.minutes:
-        request["time"] = options.minutes * 60
+        hours, minutes = divmod(options.minutes, 60)
+        request["time"] = f"{hours}:{minutes:02}:00"
     return JobKernel(_relay(spec["argv"], request), request)
 
 

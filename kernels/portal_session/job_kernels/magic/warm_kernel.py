@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Callable
 
@@ -160,8 +160,9 @@ class WarmKernel:
         look: Callable[[], None] = lambda: None,
         answer: Callable[[dict[str, Any]], str] | None = None,
         silent: bool = True,
+        expressions: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Run code; return the content of its reply.
+        """Run code; return the content of its reply, with the values of ``expressions``.
 
         ``heard`` is called with each broadcast message of it, ``look`` several times a second,
         ``answer`` with a request for input. An interrupt is passed on; a second one raises
@@ -171,7 +172,7 @@ class WarmKernel:
             "code": code,
             "silent": silent,
             "store_history": not silent,
-            "user_expressions": {},
+            "user_expressions": dict(expressions or {}),
             "allow_stdin": answer is not None,
             "stop_on_error": True,
         }

@@ -54,7 +54,7 @@ def test_all_options() -> None:
     [
         ("--gpus 0", "a whole number from 1 to 1024 is needed"),
         ("--gpus x", "a whole number from 1 to 1024 is needed"),
-        ("--time -5", "Argument --time: a whole number from 1 to 100000 is needed"),
+        ("--time -5", "Argument --time: a whole number from 1 to 59940 is needed"),
         ("--time", "Argument --time: expected one argument"),
         ("--in a.b", "'a.b' is not the name of a variable"),
         ("--limit 5000", "a whole number from 1 to 900 is needed"),
@@ -91,8 +91,8 @@ def test_a_kernel_of_the_users_own_gets_the_first_of_the_environment(
 
 
 def test_other_resources(environ: dict[str, str]) -> None:
-    request, _, title = _chosen("V100 --gpus 2 --time 30", environ)
-    assert (request["gpu_type"], request["gpus"], request["time"]) == ("v100", 2, 1800)
+    request, _, title = _chosen("V100 --gpus 2 --time 90", environ)
+    assert (request["gpu_type"], request["gpus"], request["time"]) == ("v100", 2, "1:30:00")
     assert title == "2 \N{MULTIPLICATION SIGN} V100"
 
 

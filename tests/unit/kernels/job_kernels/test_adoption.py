@@ -1,0 +1,61 @@
+"""What a session's new server does with the kernels of a former one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from portal_session.job_kernels import record as records
+from portal_session.job_kernels.adoption import Adoption
+from portal_session.job_kernels.record import Record
+
+NOTEBOOKS, WARM = "11111111-aaaa", "22222222-bbbb"
+
+
+class Manager:
+    """The kernels of the new server."""
+
+    def __init__(self) -> None:
+        self.started: dict[str, str] = {}
+
+    def __contains__(self, id: str) -> bool:
+        return id in self.started
+
+    async def start_kernel(self, kernel_name: str, kernel_id: str, path: str | None) -> None:
+        self.started[kernel_id] = kernel_name
+
+
+class Kernels:
+    """The portal: both jobs run."""
+
+    def __init__(self) -> None:
+        self.stopped: list[str] = []
+
+    async def status(self, id: str) -> dict[str, Any]:
+        return {"state": "running"}
+
+    async def stop(self, id: str) -> dict[str, Any]:
+        self.stopped.append(id)
+        return {}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with the records of a notebook's kernel and of a warm one of ``%%gpu``."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/user/ada/")
+    for id, spec in ((NOTEBOOKS, "job-venv-python3"), (WARM, "")):
+        record = Record(id, {}, "key", "certificate", "private key", spec=spec, submitted=True)
+        records.write(record.but(session="/user/ada/", relay="7:1"))
+    return tmp_path
+
+
+async def test_a_warm_kernel_is_not_taken_up(home: Path) -> None:
+    manager, kernels = Manager(), Kernels()
+    adoption = Adoption(SimpleNamespace(kernel_manager=manager), kernels)  # type: ignore[arg-type]
+    await adoption._adopt()
+    assert manager.started == {NOTEBOOKS: "job-venv-python3"}
+    assert kernels.stopped == [WARM]
+    assert records.ids() == [NOTEBOOKS]
