@@ -22,7 +22,7 @@ from typing import Any
 from . import record as records
 from .broker_client import Broker, BrokerError
 from .keys import context, make_keys
-from .link import READ_AHEAD, BadFrame, Link
+from .link import READ_AHEAD, BadFrame, Link, Message
 from .messages import Signed
 from .record import BadRecord, Record
 from .sockets import KernelSockets, connection_info
@@ -261,11 +261,11 @@ class Relay:
         with contextlib.suppress(BadFrame, asyncio.CancelledError):
             await self._carrying
 
-    def _receive(self, message: bytes) -> None:
+    def _receive(self, message: Message) -> None:
         if message[:1] != b"{":
             self._stand_in.deliver(message)
             return
-        told = json.loads(message)
+        told = json.loads(bytes(message))
         if "ready" in told:
             self._do(self._stand_in.runs())
         elif "died" in told:

@@ -20,7 +20,7 @@ from ..kernels.command_line import PROVISIONER
 from ..kernels.kernels import SessionKernelSpecs
 from ..measurements.memory import job_memory
 from .kernel_activity import KernelActivity
-from .link import FULL, Link, pack, unpack
+from .link import FULL, Link, Message, pack, unpack
 from .messages import Signed
 from .sockets import ASKED, IOPUB, SHELL, address
 
@@ -53,7 +53,7 @@ class RunningKernel:
         self._manager: Any = None
         self._clients: Clients | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._early: list[bytes] = []  # came before the kernel was ready
+        self._early: list[Message] = []  # came before the kernel was ready
         self._deaths: list[float] = []
         self.ready = False
         self.activity = KernelActivity()
@@ -120,12 +120,12 @@ class RunningKernel:
         self.ready = False
         self._early.clear()
 
-    def deliver(self, message: bytes) -> None:
+    def deliver(self, message: Message) -> None:
         """Pass a client's message on to the kernel, once it is ready. Raises BadFrame."""
         if not self.ready or self._clients is None:
             self._early.append(message)
             return
-        channel, frames = message[:1], unpack(message, 1)
+        channel, frames = bytes(message[:1]), unpack(message, 1)
         if channel in ASKED and len(frames) > 1:
             self._clients.send(channel, frames[0], frames[1:])
 

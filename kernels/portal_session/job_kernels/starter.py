@@ -24,7 +24,7 @@ from ..kernels.shell import set_shell
 from ..measurements.telemetry import make_reporter
 from . import record as records
 from .keys import context
-from .link import READ_AHEAD, BadFrame, Link
+from .link import READ_AHEAD, BadFrame, Link, Message
 from .record import BadRecord, Record
 from .running_kernel import RunningKernel
 
@@ -161,12 +161,12 @@ class Starter:
         await self._link.carry(reader, writer, theirs)
         return True
 
-    def _receive(self, message: bytes) -> None:
+    def _receive(self, message: Message) -> None:
         if message[:1] != b"{":
             if self._kernel is not None:
                 self._kernel.deliver(message)
             return
-        words = json.loads(message)
+        words = json.loads(bytes(message))
         if words.get("end"):
             self._over.set()
         elif words.get("interrupt") and self._kernel is not None:
