@@ -21,12 +21,12 @@ from typing import Any
 
 from . import record as records
 from .broker_client import Broker, BrokerError
-from .keys import context, make_keys
-from .link import READ_AHEAD, BadFrame, Link, Message
-from .messages import Signed
 from .record import BadRecord, Record
-from .sockets import KernelSockets, connection_info
 from .stand_in import StandIn, State
+from .wire.keys import context, make_keys
+from .wire.link import READ_AHEAD, BadFrame, Link, Message
+from .wire.messages import Signed
+from .wire.sockets import KernelSockets, connection_info
 
 _LINE = 8192  # bytes of a greeting
 _GREETING = 10.0  # seconds that the other side may take for it

@@ -20,9 +20,9 @@ from ..kernels.command_line import PROVISIONER
 from ..kernels.kernels import SessionKernelSpecs
 from ..measurements.memory import job_memory
 from .kernel_activity import KernelActivity
-from .link import FULL, Link, Message, pack, unpack
-from .messages import Signed
-from .sockets import ASKED, IOPUB, SHELL, address
+from .wire.link import FULL, Link, Message, pack, unpack
+from .wire.messages import Signed
+from .wire.sockets import ASKED, IOPUB, SHELL, address
 
 _EVERY = 0.5  # seconds between two looks at the process
 _STARTS = 180.0  # seconds that a kernel may take until it answers

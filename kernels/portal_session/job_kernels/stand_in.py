@@ -11,10 +11,10 @@ import asyncio
 import enum
 from typing import Any, Callable
 
-from . import messages
-from .link import Link, Message, pack, unpack
-from .messages import Request, Signed
-from .sockets import IOPUB, SHELL, KernelSockets
+from .wire import messages
+from .wire.link import Link, Message, pack, unpack
+from .wire.messages import Request, Signed
+from .wire.sockets import IOPUB, SHELL, KernelSockets
 
 
 class State(enum.Enum):

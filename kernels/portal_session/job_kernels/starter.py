@@ -23,10 +23,10 @@ from .. import places
 from ..kernels.shell import set_shell
 from ..measurements.telemetry import make_reporter
 from . import record as records
-from .keys import context
-from .link import READ_AHEAD, BadFrame, Link, Message
 from .record import BadRecord, Record
 from .running_kernel import RunningKernel
+from .wire.keys import context
+from .wire.link import READ_AHEAD, BadFrame, Link, Message
 
 VARIABLE = "PORTAL_KERNEL"  # JSON: "id", and "name", the kernelspec's
 PATIENCE = "PORTAL_KERNEL_PATIENCE"  # seconds without the session, after which the job ends

@@ -51,8 +51,8 @@ class KernelChoices(Frozen):
     """Environments for kernels in jobs of their own, in the order of the launch page; none where a
     site does not offer such kernels. ``fields``: those of the dialog for their resources;
     ``per_user``: the maximum number of a user's kernels at once. ``address``: that of the session's
-    node, as other nodes reach it; empty while it is not known. ``simulated``: the cluster's GPUs are
-    simulated, for a demo."""
+    node, as other nodes reach it; empty while it is not known. ``simulated``: the GPUs of the
+    cluster are simulated, for a demo."""
 
     items: tuple[KernelEnvironment, ...]
     fields: tuple[DialogField, ...]

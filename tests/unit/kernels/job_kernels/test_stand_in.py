@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from portal_session.job_kernels.link import Link, pack, unpack
-from portal_session.job_kernels.messages import DELIMITER, Signed
-from portal_session.job_kernels.sockets import CONTROL, IOPUB, SHELL, STDIN
 from portal_session.job_kernels.stand_in import StandIn
+from portal_session.job_kernels.wire.link import Link, pack, unpack
+from portal_session.job_kernels.wire.messages import DELIMITER, Signed
+from portal_session.job_kernels.wire.sockets import CONTROL, IOPUB, SHELL, STDIN
 
 CLIENT, KERNEL = Signed("clients"), Signed("kernels")
 PAGE = b"page"
