@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 
 def count(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: "1 GPU", "2 GPUs"."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def clock(moment: float, now: float) -> str:
+    """Return Unix seconds as the server's local time, "10:42", with the day if not today."""
+    then = time.localtime(moment)
+    if then[:3] == time.localtime(now)[:3]:
+        return time.strftime("%H:%M", then)
+    return time.strftime("%a %d %b %H:%M", then)
 
 
 def ordinal(number: int) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from enum import StrEnum
 
 from portal.models import Frozen
 from portal.models.cluster.cluster import JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.words import ordinal
+from portal.models.words import clock, ordinal
 
 from .ending import words_for
 
@@ -104,13 +103,6 @@ def _waits(record: SessionRecord, job: JobItem | None, now: float) -> str:
     if job.position:
         details.append(f"{ordinal(job.position)} in the queue")
     if job.expected_start and job.expected_start > now:
-        details.append(f"expected {_clock(job.expected_start, now)}")
+        details.append(f"expected {clock(job.expected_start, now)}")
     why = f"Job {job.id}: {job.words}"
     return f"{why}: {', '.join(details)}." if details else f"{why}."
-
-
-def _clock(at: float, now: float) -> str:
-    """Return the site's time, "10:42", with the day if it is not today's."""
-    then = time.localtime(at)
-    today = then[:3] == time.localtime(now)[:3]
-    return time.strftime("%H:%M" if today else "%a %d %b %H:%M", then)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from portal.errors import PortalError
+from portal.models import words
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.session.resources import memory_mib, time_seconds
 from portal.models.words import count, duration, ordinal
@@ -43,11 +44,7 @@ def time_limit(text: str) -> str:
 
 def clock(moment: float, now: float | None = None) -> str:
     """Return Unix seconds as the server's local time, "10:42", with the day if not today."""
-    then = time.localtime(moment)
-    today = time.localtime(time.time() if now is None else now)
-    if then[:3] == today[:3]:
-        return time.strftime("%H:%M", then)
-    return time.strftime("%a %d %b %H:%M", then)
+    return words.clock(moment, time.time() if now is None else now)
 
 
 def gpus(number: int, gpu_type: str | None = None) -> str:

@@ -113,6 +113,7 @@ READS: dict[str, dict[str, int]] = {
     "starts that Slurm names, and when an answer was made": {"portal/estimates/estimator.py": 7},
     "compared with the starts and ends that Slurm names": {
         "portal/estimates/judging.py": 1,
+        "portal/handlers/sessions/job_kernels.py": 1,
         "portal/estimates/questions.py": 1,
         "portal/slurm/jobs/end.py": 1,
     },
