@@ -251,3 +251,10 @@ def test_an_ended_kernel_says_why(demo: Any, lab: Any, job: str) -> None:
     expect(state).to_have_text(re.compile(r"^Ended: .*\.$"), timeout=STARTS)
     for theme in themes(lab):
         look(lab, f"job-kernel-ended-{theme}", ".portal-JobKernel")
+
+
+def test_a_console_says_it_too(lab: Any) -> None:
+    cards = lab.locator(".jp-LauncherCard[data-category='Console']")
+    cards.filter(has=lab.locator(".jp-LauncherCard-label", has_text=USUAL)).click()
+    expect(item(lab).get_by_role("status")).to_contain_text("On gpu", timeout=STARTS)
+    expect(item(lab).get_by_role("status")).to_be_visible()
