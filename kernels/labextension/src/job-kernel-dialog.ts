@@ -42,7 +42,7 @@ interface Choice {
 class Body extends Widget implements Dialog.IBodyWidget<Options> {
   private readonly _choices: Choice[];
   private readonly _select = document.createElement('select');
-  private readonly _resources = document.createElement('div');
+  private _shown: HTMLElement = document.createElement('div'); // the form's node
   private _form!: ResourcesForm;
   private _first = '{}'; // the form's values before the user changed them
 
@@ -71,12 +71,12 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
       alert.setAttribute('role', 'alert');
       this.node.append(alert);
     }
-    this.node.append(top, this._resources, ...notes(_offer));
+    this.node.append(top, this._shown, ...notes(_offer));
     this._show(known >= 0 ? now : undefined);
     this._select.addEventListener('change', () => {
       const value = this._form.value;
       this._show(JSON.stringify(value) === this._first ? undefined : value);
-      Styling.styleNode(this._resources);
+      Styling.styleNode(this._form.node);
     });
   }
 
@@ -113,7 +113,7 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
       field.name === 'gpu_type' ? { ...field, values: environment.gpu_types } : field
     );
     const known = !chosen?.gpu_type || environment.gpu_types.includes(String(chosen.gpu_type));
-    const values = chosen && !known ? { ...chosen, gpu_type: '' } : chosen;
+    const values = { ...options, ...chosen, ...(known ? {} : { gpu_type: '' }) };
     const estimate = (asked: Options) =>
       ask<Answer>('job-kernels/estimate', { options: this._options(asked) });
     this._form?.dispose();
@@ -121,7 +121,8 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
     if (!chosen) {
       this._first = JSON.stringify(this._form.value);
     }
-    this._resources.replaceChildren(this._form.node);
+    this._shown.replaceWith(this._form.node);
+    this._shown = this._form.node;
   }
 
   private _options(resources: Options): Options {

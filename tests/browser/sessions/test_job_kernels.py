@@ -147,6 +147,11 @@ def test_the_dialog(demo: Any, lab: Any, job: str) -> None:
         "Python 3 (ipykernel) \u00b7 JupyterLab"
     )
     expect(dialog.get_by_label("GPUs", exact=True)).to_have_value("1")
+    left = {
+        field: dialog.locator(field).bounding_box()["x"]
+        for field in ("#portal-job-kernel", "#move-gpus", "#move-time")
+    }
+    assert max(left.values()) - min(left.values()) < 4, "the fields are in one column"
     simulated = dialog.get_by_text("The GPUs of this cluster are simulated.")
     expect(simulated).to_be_visible(visible=demo.words["simulated_gpus"])
     expect(dialog.get_by_role("status")).to_contain_text("Starts now.")
@@ -223,7 +228,13 @@ def test_a_kernel_that_waits_is_cancelled(demo: Any, owner: Person, lab: Any, jo
         choose(lab, GPU_type="t4")
         expect(item(lab).get_by_role("status")).to_contain_text("Waiting: ")
         wait_until("its job waits", lambda: kernel_jobs(demo, job))
-        item(lab).get_by_role("button", name="Cancel").focus()
+        cancel = item(lab).get_by_role("button", name="Cancel")
+        lab.locator(".jp-NotebookPanel-toolbar jp-button").first.focus()
+        for _ in range(20):  # a toolbar is one stop of the Tab key, with arrows between its items
+            if cancel.evaluate("button => button === document.activeElement"):
+                break
+            lab.keyboard.press("ArrowRight")
+        expect(cancel).to_be_focused()
         lab.keyboard.press("Enter")
         wait_until("no job is left", lambda: kernel_jobs(demo, job) == [])
         expect(item(lab).get_by_role("status")).to_have_text("")
@@ -240,3 +251,10 @@ def test_an_ended_kernel_says_why(demo: Any, lab: Any, job: str) -> None:
     expect(state).to_have_text(re.compile(r"^Ended: .*\.$"), timeout=STARTS)
     for theme in themes(lab):
         look(lab, f"job-kernel-ended-{theme}", ".portal-JobKernel")
+
+
+def test_a_console_says_it_too(lab: Any) -> None:
+    cards = lab.locator(".jp-LauncherCard[data-category='Console']")
+    cards.filter(has=lab.locator(".jp-LauncherCard-label", has_text=USUAL)).click()
+    expect(item(lab).get_by_role("status")).to_contain_text("On gpu", timeout=STARTS)
+    expect(item(lab).get_by_role("status")).to_be_visible()
