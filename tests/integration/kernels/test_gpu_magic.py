@@ -402,6 +402,7 @@ def test_a_job_that_is_over_is_replaced(session: Session, notebook: Notebook) ->
     (job,) = [job for job in session.jobs.running.values() if job.poll() is None]
     job.kill()
     time.sleep(6)
+    assert "No GPU is held. The kernel's job was" in notebook.good("%gpu status").printed
     ran = notebook.good("%%gpu\nprint('x' in globals())")
     assert ran.printed == "False\n"
     assert "its job had ended" in ran.shown[-1]["text/plain"]
