@@ -2,6 +2,7 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import course from './course';
+import jobKernels from './job-kernels';
 import launcher from './launcher';
 import move from './move';
 import outputs from './outputs';
@@ -14,7 +15,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   ...move,
   ...outputs,
   ...course,
-  ...launcher
+  ...launcher,
+  ...jobKernels
 ];
 
 export default plugins;

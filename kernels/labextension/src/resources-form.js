@@ -1,4 +1,4 @@
-// The form of a running session's resources, as the portal's pages and JupyterLab both show it:
+// The form of resources, of a running session or a kernel, as the portal's pages and JupyterLab show it:
 // static/js/resources-form.js is a link to this file. It imports nothing, so that both can use it.
 
 /**
@@ -20,14 +20,16 @@ const COMPUTING = "Running code now, and stopped by the change if not finished b
 
 export class ResourcesForm {
   /**
-   * Fields with the current values (or `chosen`), the estimated start, and what a move ends.
+   * Fields with the current values (or `chosen`), the estimated start, and what a move ends, unless
+   * `warnings` is false.
    *
    * @param {Before} before
    * @param {(options: Options) => Promise<Answer>} estimate asks when these options would start
    * @param {Classes} classes CSS classes of the page
    * @param {Options} chosen
+   * @param {boolean} warnings
    */
-  constructor(before, estimate, classes = {}, chosen = before.options) {
+  constructor(before, estimate, classes = {}, chosen = before.options, warnings = true) {
     this._before = before;
     this._estimate = estimate;
     this._classes = classes;
@@ -40,7 +42,8 @@ export class ResourcesForm {
     this.node = element("div");
     // Fields without choices are omitted.
     const fields = before.fields.filter(({ values }) => !values || values.length);
-    this.node.append(...fields.map((field) => this._row(field, chosen[field.name])), this._when, ...this._warnings());
+    this.node.append(...fields.map((field) => this._row(field, chosen[field.name])), this._when);
+    if (warnings) this.node.append(...this._warnings());
     this._changed();
   }
 

@@ -130,7 +130,9 @@ class Kernels:
 
 
 def _state(id: str, state: str, message: str) -> dict[str, Any]:
-    return {"id": id, "state": state, "message": message}
+    """Return a state as the portal has it (portal/sessions/job_kernels.py)."""
+    unknown: dict[str, Any] = dict.fromkeys(("ends_at", "position", "expected_start"))
+    return {"id": id, "state": state, "message": message, "node": "", **unknown}
 
 
 class _Handler(RequestHandler):

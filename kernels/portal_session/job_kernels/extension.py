@@ -134,10 +134,17 @@ class Offer:
         """Return the kernelspec for an environment, a kernel and resources. Raises Refused."""
         for environment in self._answer.get("items", ()):
             for kernel in environment["kernels"]:
-                asked = (request.get("environment"), request.get("kernel"))
-                if asked == (environment["environment"], kernel["name"]):
-                    resources = {key: request.get(key) for key in sorted(_RESOURCES)}
-                    return specs.spec_of(environment, kernel, _checked(resources))
+                named = (request.get("environment"), request.get("kernel"))
+                if named == (environment["environment"], kernel["name"]):
+                    asked = _checked({key: request.get(key) for key in sorted(_RESOURCES)})
+                    # What the environment has anyway is neither in its name nor in its title.
+                    usual = environment.get("default") or {}
+                    resources = {
+                        key: value
+                        for key, value in asked.items()
+                        if key in ("gpus", "gpu_type") or value != usual.get(key)
+                    }
+                    return specs.spec_of(environment, kernel, resources)
         raise Refused(404, "This environment offers no such kernel. Reload the page.")
 
     async def _check(self, request: dict[str, Any]) -> None:

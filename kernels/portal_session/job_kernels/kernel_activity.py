@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .messages import DELIMITER
+from .wire.messages import DELIMITER
 
 
 class KernelActivity:

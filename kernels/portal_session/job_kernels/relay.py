@@ -21,12 +21,12 @@ from typing import Any
 
 from . import record as records
 from .broker_client import Broker, BrokerError
-from .keys import context, make_keys
-from .link import READ_AHEAD, BadFrame, Link
-from .messages import Signed
 from .record import BadRecord, Record
-from .sockets import KernelSockets, connection_info
 from .stand_in import StandIn, State
+from .wire.keys import context, make_keys
+from .wire.link import READ_AHEAD, BadFrame, Link, Message
+from .wire.messages import Signed
+from .wire.sockets import KernelSockets, connection_info
 
 _LINE = 8192  # bytes of a greeting
 _GREETING = 10.0  # seconds that the other side may take for it
@@ -94,7 +94,7 @@ class Relay:
             ending.cancel()
             if not self._restart:
                 await self._end()
-        except (BadRecord, OSError, ValueError) as error:
+        except (BadRecord, BrokerError, OSError, ValueError) as error:
             await self._stand_in.over(f"{error}")
             await self._ended.wait()
         finally:
@@ -261,11 +261,11 @@ class Relay:
         with contextlib.suppress(BadFrame, asyncio.CancelledError):
             await self._carrying
 
-    def _receive(self, message: bytes) -> None:
+    def _receive(self, message: Message) -> None:
         if message[:1] != b"{":
             self._stand_in.deliver(message)
             return
-        told = json.loads(message)
+        told = json.loads(bytes(message))
         if "ready" in told:
             self._do(self._stand_in.runs())
         elif "died" in told:

@@ -20,11 +20,13 @@ from ..kernels.command_line import PROVISIONER
 from ..kernels.kernels import SessionKernelSpecs
 from ..measurements.memory import job_memory
 from .kernel_activity import KernelActivity
-from .link import FULL, Link, pack, unpack
-from .sockets import ASKED, IOPUB, SHELL, address
+from .wire.link import FULL, Link, Message, pack, unpack
+from .wire.messages import Signed
+from .wire.sockets import ASKED, IOPUB, SHELL, address
 
 _EVERY = 0.5  # seconds between two looks at the process
 _STARTS = 180.0  # seconds that a kernel may take until it answers
+_LOOK = 200  # milliseconds between two looks while it starts
 _SOON = 60.0  # a kernel that dies again within this time
 _TIMES = 3  # so often is not started again
 _CLIENTS = 300  # whose sockets stay open; the one unused for longest is closed first
@@ -51,7 +53,7 @@ class RunningKernel:
         self._manager: Any = None
         self._clients: Clients | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._early: list[bytes] = []  # came before the kernel was ready
+        self._early: list[Message] = []  # came before the kernel was ready
         self._deaths: list[float] = []
         self.ready = False
         self.activity = KernelActivity()
@@ -78,14 +80,7 @@ class RunningKernel:
         iopub.rcvhwm = 0
         iopub.subscribe(b"")
         iopub.connect(address(info, "iopub"))
-        client = manager.client()
-        client.start_channels()
-        try:
-            await client.wait_for_ready(timeout=_STARTS)
-            while not await iopub.poll(1000):  # the subscription is there once something came
-                client.kernel_info()
-        finally:
-            client.stop_channels()
+        await self._answers(info, iopub)
         self.activity.forget()
         self._clients = Clients(info, self._link, self.activity)
         self._tasks = [
@@ -97,17 +92,40 @@ class RunningKernel:
         for message in early:
             self.deliver(message)
 
+    async def _answers(self, info: dict[str, Any], iopub: Any) -> None:
+        """Wait until the kernel answers and its broadcast is heard: what it says before a
+        subscription is there is lost. jupyter_client's own wait takes a second longer, for the
+        heartbeat. Raises RuntimeError."""
+        signed, deadline = Signed(self._key), time.monotonic() + _STARTS
+        shell = zmq.asyncio.Context.instance().socket(zmq.DEALER)
+        shell.linger = 0
+        shell.connect(address(info, "shell"))
+        try:
+            await shell.send_multipart(signed.question("kernel_info_request"))
+            while True:
+                if await shell.poll(_LOOK):
+                    await shell.recv_multipart()
+                    if await iopub.poll(_LOOK):
+                        return
+                    await shell.send_multipart(signed.question("kernel_info_request"))
+                if not await self._manager.is_alive():
+                    raise RuntimeError("its program ended; the job's log says more")
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"it did not answer within {_STARTS:.0f} seconds")
+        finally:
+            shell.close()
+
     def forget(self) -> None:
         """Drop what clients sent to the kernel before: it is to be started anew."""
         self.ready = False
         self._early.clear()
 
-    def deliver(self, message: bytes) -> None:
+    def deliver(self, message: Message) -> None:
         """Pass a client's message on to the kernel, once it is ready. Raises BadFrame."""
         if not self.ready or self._clients is None:
             self._early.append(message)
             return
-        channel, frames = message[:1], unpack(message, 1)
+        channel, frames = bytes(message[:1]), unpack(message, 1)
         if channel in ASKED and len(frames) > 1:
             self._clients.send(channel, frames[0], frames[1:])
 

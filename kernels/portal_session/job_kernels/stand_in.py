@@ -11,10 +11,10 @@ import asyncio
 import enum
 from typing import Any, Callable
 
-from . import messages
-from .link import Link, pack, unpack
-from .messages import Request, Signed
-from .sockets import IOPUB, SHELL, KernelSockets
+from .wire import messages
+from .wire.link import Link, Message, pack, unpack
+from .wire.messages import Request, Signed
+from .wire.sockets import IOPUB, SHELL, KernelSockets
 
 
 class State(enum.Enum):
@@ -125,10 +125,10 @@ class StandIn:
 
     # -- from the kernel ------------------------------------------------------------------
 
-    def deliver(self, message: bytes) -> None:
+    def deliver(self, message: Message) -> None:
         """Pass a message of the kernel on to its clients. Raises BadFrame."""
-        channel, frames = message[:1], unpack(message, 1)
-        if messages.DELIMITER not in frames:
+        channel, frames = bytes(message[:1]), unpack(message, 1)
+        if messages.DELIMITER not in frames or messages.says_starting(frames):
             return
         if channel == SHELL and self._open:
             self._close(frames)

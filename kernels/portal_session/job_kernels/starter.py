@@ -23,10 +23,10 @@ from .. import places
 from ..kernels.shell import set_shell
 from ..measurements.telemetry import make_reporter
 from . import record as records
-from .keys import context
-from .link import READ_AHEAD, BadFrame, Link
 from .record import BadRecord, Record
 from .running_kernel import RunningKernel
+from .wire.keys import context
+from .wire.link import READ_AHEAD, BadFrame, Link, Message
 
 VARIABLE = "PORTAL_KERNEL"  # JSON: "id", and "name", the kernelspec's
 PATIENCE = "PORTAL_KERNEL_PATIENCE"  # seconds without the session, after which the job ends
@@ -93,8 +93,10 @@ class Starter:
         """Start the kernel, or start it anew, and tell the relay when it answers."""
         assert self._kernel is not None
         async with self._changing:
+            began = time.monotonic()
             await self._kernel.start()
             self._tell(ready=True)
+            print(f"The kernel answers after {time.monotonic() - began:.1f} s.", flush=True)
 
     # -- the connection ---------------------------------------------------------------------
 
@@ -159,12 +161,12 @@ class Starter:
         await self._link.carry(reader, writer, theirs)
         return True
 
-    def _receive(self, message: bytes) -> None:
+    def _receive(self, message: Message) -> None:
         if message[:1] != b"{":
             if self._kernel is not None:
                 self._kernel.deliver(message)
             return
-        words = json.loads(message)
+        words = json.loads(bytes(message))
         if words.get("end"):
             self._over.set()
         elif words.get("interrupt") and self._kernel is not None:

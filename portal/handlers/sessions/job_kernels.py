@@ -51,12 +51,14 @@ class KernelChoices(Frozen):
     """Environments for kernels in jobs of their own, in the order of the launch page; none where a
     site does not offer such kernels. ``fields``: those of the dialog for their resources;
     ``per_user``: the maximum number of a user's kernels at once. ``address``: that of the session's
-    node, as other nodes reach it; empty while it is not known."""
+    node, as other nodes reach it; empty while it is not known. ``simulated``: the GPUs of the
+    cluster are simulated, for a demo."""
 
     items: tuple[KernelEnvironment, ...]
     fields: tuple[DialogField, ...]
     per_user: int
     address: str
+    simulated: bool = False
 
 
 class NewJobKernel(Resources):
@@ -140,6 +142,7 @@ class JobKernels(JobKernelAction):
             fields=fields_of_move(nodes),
             per_user=parts.job_kernels.per_user,
             address=self._address(record),
+            simulated=parts.telemetry.simulated,
         )
 
     def _address(self, record: SessionRecord) -> str:

@@ -12,7 +12,7 @@ from jobs import job_state, living_jobs, no_free_t4, nothing_left
 from notebook_kernel import NotebookKernel
 
 WHERE = "import os; print(os.environ.get('SLURMD_NODENAME'), os.environ['CUDA_VISIBLE_DEVICES'])"
-SPEC = "job-python-venv-python3-t4"
+SPEC = "job-jupyterlab-python3-t4"
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +41,27 @@ def _job(demo: Any) -> Any:
 
 
 @pytest.fixture
-def kernel(demo: Any, ada: Person) -> Iterator[NotebookKernel]:
-    """A kernel with a t4 GPU. After the test no job with GPUs is left."""
-    kernel = NotebookKernel.start(ada, SPEC)
+def start(demo: Any, ada: Person) -> Iterator[Callable[[], NotebookKernel]]:
+    """``start()``: a kernel with a t4 GPU. After the test no job with GPUs is left."""
+    started: list[NotebookKernel] = []
+
+    def kernel() -> NotebookKernel:
+        started.append(NotebookKernel.start(ada, SPEC))
+        return started[-1]
+
     yield kernel
-    kernel.leave()
-    if ada.session("GET", f"api/kernels/{kernel.id}").status_code == 200:
-        kernel.shut_down()
+    for one in started:
+        one.leave()
+        if ada.session("GET", f"api/kernels/{one.id}").status_code == 200:
+            one.shut_down()
     wait_until("its job is over", lambda: _job(demo) is None)
     wait_until("its record is gone", lambda: not _records(demo))
+
+
+@pytest.fixture
+def kernel(start: Callable[[], NotebookKernel]) -> NotebookKernel:
+    """A kernel with a t4 GPU."""
+    return start()
 
 
 def _records(demo: Any) -> list[str]:
@@ -116,27 +128,35 @@ def test_a_job_that_is_cancelled_is_named(demo: Any, kernel: NotebookKernel) -> 
     assert _job(demo).id != job.id
 
 
-def test_it_waits_while_the_gpus_are_held_and_runs_what_was_asked(demo: Any, ada: Person) -> None:
+def test_it_waits_while_the_gpus_are_held_and_runs_what_was_asked(
+    demo: Any, start: Callable[[], NotebookKernel]
+) -> None:
     with no_free_t4(demo) as give_back:
-        kernel = NotebookKernel.start(ada, SPEC)
+        kernel = start()
         cells = [kernel.send(f"print({number})") for number in range(3)]
         wait_until("its job waits", lambda: (job := _job(demo)) and job.state == "PENDING")
-        told = wait_until(
-            "the session is told why",
-            lambda: ada.session("GET", "portal/job-kernels").json()["kernels"].get(kernel.id),
-        )
-        assert told["state"] == "waiting" and f"Job {_job(demo).id}" in told["message"], told
+        _told_why(demo, kernel)
         give_back()
         assert [kernel.wait(cell).printed for cell in cells] == ["0\n", "1\n", "2\n"]
-    kernel.shut_down()
-    wait_until("its job is over", lambda: _job(demo) is None)
 
 
-def test_a_wait_is_cancelled(demo: Any, ada: Person) -> None:
+def _told_why(demo: Any, kernel: NotebookKernel) -> None:
+    """Wait until the session knows why the kernel waits."""
+
+    def told() -> bool:
+        states = kernel.person.session("GET", "portal/job-kernels").json()["kernels"]
+        state = states.get(kernel.id, {})
+        return state.get("state") == "waiting" and f"Job {_job(demo).id}" in state["message"]
+
+    wait_until("the session is told why", told)
+
+
+def test_a_wait_is_cancelled(demo: Any, start: Callable[[], NotebookKernel]) -> None:
     with no_free_t4(demo):
-        kernel = NotebookKernel.start(ada, SPEC)
+        kernel = start()
         cell = kernel.send("print(1)")
         wait_until("its job waits", lambda: _job(demo))
+        _told_why(demo, kernel)
         kernel.ask("interrupt")
         assert kernel.wait(cell, 20).status == "error"
         kernel.shut_down()

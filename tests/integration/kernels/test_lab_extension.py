@@ -15,9 +15,12 @@ import pytest
 from pydantic import BaseModel
 from test_session_package import KERNELS, installed  # noqa: F401  a fixture
 
+from portal.handlers.sessions.job_kernels import KernelEnvironment
 from portal.models import situation
+from portal.models.catalog.environment import Kernel
 from portal.models.course import live
 from portal.models.session import idle, move
+from portal.sessions.job_kernels import JobKernelState
 
 NAME = "@data-scientist-portal/session"
 SOURCE = KERNELS / "labextension"
@@ -117,11 +120,13 @@ def test_one_version() -> None:
     [
         *(situation.Situation, situation.ExtendOffer, situation.GpuNow, situation.Message),
         *(idle.IdleState, move.Move, live.CourseSituation, live.CourseMessage, live.Help),
+        *(Kernel, KernelEnvironment, JobKernelState),
     ],
 )
 def test_what_it_reads_is_what_the_service_says(model: type[BaseModel]) -> None:
     name = model.__name__
-    text = (SOURCE / "src/situations.ts").read_text()
+    modules = ("situations.ts", "job-kernel-states.ts")
+    text = "".join((SOURCE / "src" / module).read_text() for module in modules)
     found = re.search(rf"export interface {name} \{{(.*?)\n\}}", text, re.DOTALL)
     assert found
     fields = dict(re.findall(r"^  (\w+): (.*);$", found[1], re.MULTILINE))

@@ -177,7 +177,8 @@ async def site(store: Store) -> AsyncIterator[Site]:
         if not environment.groups or set(environment.groups) & set(someone.groups)
     ]
     catalog.offering = SimpleNamespace(tested=lambda known: verdicts[known.fingerprint])
-    parts = parts_on(store, dashboard=Cluster(), hub=Hub(), catalog=catalog)
+    telemetry = SimpleNamespace(simulated=True)
+    parts = parts_on(store, dashboard=Cluster(), hub=Hub(), catalog=catalog, telemetry=telemetry)
     async with served(job_kernels.ENDPOINTS, parts, TOKENS.get) as client:
         yield Site(client, parts)
 
@@ -200,6 +201,7 @@ async def test_the_environments_whose_tests_passed_on_gpus_that_are_here(site: S
     fields = {field["name"]: field for field in answer.json()["fields"]}
     assert fields["gpu_type"]["values"] == ["t4", "v100"] and "partition" not in fields
     assert (answer.json()["per_user"], answer.json()["address"]) == (8, "cpu01")
+    assert answer.json()["simulated"] is True
 
 
 async def test_kernels_that_only_a_test_has_found(site: Site) -> None:
@@ -345,7 +347,7 @@ async def test_from_the_submission_to_the_end(site: Site) -> None:
     site.hub.states[SERVER] = "starting"
     assert await state(site) == {
         "id": ID, "state": "waiting", "job_id": "", "log": "", "node": "",
-        "ends_at": None,
+        "ends_at": None, "position": None, "expected_start": None,
         "message": "The job is being submitted.",
     }  # fmt: skip
     site.hub.states[SERVER] = "ready"
@@ -358,12 +360,13 @@ async def test_from_the_submission_to_the_end(site: Site) -> None:
     found = await state(site)
     assert (found["state"], found["job_id"]) == ("waiting", "19")
     assert found["message"] == "Job 19: waiting for resources: 2nd in the queue."
+    assert found["position"] == 2
     site.cluster.see(a_kernel(SessionState.PENDING))
     assert (await state(site))["state"] == "running"
     site.cluster.see(a_kernel(SessionState.RUNNING))
     assert await state(site) == {
         "id": ID, "state": "running", "job_id": "19", "log": "", "node": "gpu01",
-        "ends_at": None,
+        "ends_at": None, "position": None, "expected_start": None,
         "message": "Job 19 runs on gpu01.",
     }  # fmt: skip
     site.hub.states.clear()

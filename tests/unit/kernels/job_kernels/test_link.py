@@ -8,9 +8,9 @@ import ssl
 from collections.abc import Callable
 
 import pytest
-from portal_session.job_kernels import link as links
-from portal_session.job_kernels.keys import context, make_keys
-from portal_session.job_kernels.link import BadFrame, Link, pack, unpack
+from portal_session.job_kernels.wire import link as links
+from portal_session.job_kernels.wire.keys import context, make_keys
+from portal_session.job_kernels.wire.link import BadFrame, Link, pack, unpack
 
 
 async def _connected(

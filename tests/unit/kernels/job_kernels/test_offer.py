@@ -20,6 +20,7 @@ ITEM = {
     "title": "PyTorch",
     "kernels": [{"name": "python3", "title": "Python 3", "language": "python"}],
     "gpu_types": ["v100"],
+    "default": {"gpus": 1, "cpus": 2, "memory": "8G", "time": "1:00:00", "partition": None},
 }
 USUAL = {"environment": "torch", "kernel": "python3", "gpus": 1, "gpu_type": "v100"}
 
@@ -65,6 +66,8 @@ def names(offer: Offer) -> set[str]:
 
 async def test_the_usual_choice_is_the_kernelspec_that_is_there(offer: Offer) -> None:
     assert await offer.chosen(USUAL) == "job-torch-python3-v100"
+    defaults = {"cpus": 2, "memory": "8G", "time": "1:00:00"}  # as the dialog begins
+    assert await offer.chosen({**USUAL, **defaults}) == "job-torch-python3-v100"
     assert names(offer) == {"job-torch-python3-v100"}
     assert (
         spec(offer, "job-torch-python3-v100")["display_name"]

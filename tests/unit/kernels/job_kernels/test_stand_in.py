@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from portal_session.job_kernels.link import Link, pack, unpack
-from portal_session.job_kernels.messages import DELIMITER, Signed
-from portal_session.job_kernels.sockets import CONTROL, IOPUB, SHELL, STDIN
 from portal_session.job_kernels.stand_in import StandIn
+from portal_session.job_kernels.wire.link import Link, pack, unpack
+from portal_session.job_kernels.wire.messages import DELIMITER, Signed
+from portal_session.job_kernels.wire.sockets import CONTROL, IOPUB, SHELL, STDIN
 
 CLIENT, KERNEL = Signed("clients"), Signed("kernels")
 PAGE = b"page"
@@ -200,3 +200,19 @@ async def test_the_kernels_broadcast_is_signed_for_the_clients(site: Site) -> No
     site.stand_in.deliver(IOPUB + pack(frames))
     site.stand_in.deliver(IOPUB + pack([b"no message"]))
     assert site.published() == [("stream", {"name": "stdout", "text": "x"})]
+
+
+@pytest.mark.parametrize("state", ["starting", "busy", "idle"])
+async def test_a_kernel_that_is_there_does_not_say_that_it_starts(site: Site, state: str) -> None:
+    """JupyterLab showed that until a cell was run."""
+    await site.stand_in.runs()
+    frames = KERNEL.broadcast("status", {"execution_state": state})
+    site.stand_in.deliver(IOPUB + pack([b"kernel.7.status", *frames[1:]]))
+    states = [content["execution_state"] for _, content in site.published()]
+    assert states == (["idle"] if state == "starting" else ["idle", state])
+
+
+async def test_only_a_status_can_say_that_it_starts(site: Site) -> None:
+    text = {"name": "stdout", "text": '"starting"'}
+    site.stand_in.deliver(IOPUB + pack(KERNEL.broadcast("stream", text)))
+    assert site.published() == [("stream", text)]

@@ -13,7 +13,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Iterable
-from typing import Callable
+from typing import Any, Callable, Union
 
 _HEAD = struct.Struct(">IBQ")
 _DATA, _RECEIVED, _PING = 0, 1, 2
@@ -26,6 +26,9 @@ READ_AHEAD = 4 * 1024 * 1024  # bytes of a connection that its reader may keep
 _PART = 256 * 1024  # bytes that are read at once
 
 
+Message = Union[bytes, memoryview]
+
+
 class BadFrame(Exception):
     """Bytes that are no message of the other side."""
 
@@ -33,7 +36,7 @@ class BadFrame(Exception):
 class Link:
     """Messages to and from the other side. ``receive`` is called with each new one, in order."""
 
-    def __init__(self, receive: Callable[[bytes], None]) -> None:
+    def __init__(self, receive: Callable[[Message], None]) -> None:
         self._receive = receive
         self._unsent: deque[tuple[int, bytes]] = deque()
         self._unacknowledged: deque[tuple[int, bytes]] = deque()
@@ -158,7 +161,7 @@ class Link:
             elif kind == _DATA and number > self.received:
                 raise BadFrame(f"message {number} after {self.received}")
 
-    async def _exactly(self, reader: asyncio.StreamReader, length: int) -> bytes:
+    async def _exactly(self, reader: asyncio.StreamReader, length: int) -> Message:
         """Read ``length`` bytes in parts, each of which is a sign of life."""
         now = asyncio.get_running_loop().time
         if length <= _PART:
@@ -169,7 +172,7 @@ class Link:
         while len(whole) < length:
             whole += await reader.readexactly(min(_PART, length - len(whole)))
             self._heard = now()
-        return bytes(whole)
+        return memoryview(whole).toreadonly()
 
     def _drop(self, theirs: int) -> None:
         while self._unacknowledged and self._unacknowledged[0][0] <= theirs:
@@ -188,9 +191,11 @@ def pack(frames: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def unpack(message: bytes, start: int = 0) -> list[bytes]:
-    """Return what ``pack`` got, from ``start`` on. Raises BadFrame."""
-    frames, at = [], start
+def unpack(message: Message, start: int = 0) -> list[Any]:
+    """Return what ``pack`` got, from ``start`` on: bytes, large frames as views without a copy.
+    Raises BadFrame."""
+    frames: list[Any] = []
+    view, at = memoryview(message), start
     while at < len(message):
         if at + _COUNT.size > len(message):
             raise BadFrame("a message that is cut")
@@ -198,6 +203,7 @@ def unpack(message: bytes, start: int = 0) -> list[bytes]:
         at += _COUNT.size
         if at + length > len(message):
             raise BadFrame("a message that is cut")
-        frames.append(message[at : at + length])
+        frame = view[at : at + length]
+        frames.append(frame if length > _PART else bytes(frame))
         at += length
     return frames

@@ -95,6 +95,10 @@ class Signed:
         at = frames.index(DELIMITER) + 1
         return [*frames[:at], self._session.sign(frames[at + 1 : at + 5]), *frames[at + 1 :]]
 
+    def question(self, kind: str) -> list[bytes]:
+        """Return a request without content."""
+        return self._serialized(kind, {}, {})
+
     def reply(self, request: Request, content: dict[str, Any]) -> list[bytes]:
         """Return the reply to a request, addressed to its client."""
         kind = request.type.replace("_request", "_reply")
@@ -137,6 +141,15 @@ def knows_nothing(request: Request) -> dict[str, Any] | None:
         at = request.content.get("cursor_pos", 0)
         content = {**content, "cursor_start": at, "cursor_end": at}
     return {"status": "ok", **content}
+
+
+def says_starting(frames: Sequence[bytes]) -> bool:
+    """Return True for the status "starting" of a kernel's process. A page would show it until a
+    cell runs: JupyterLab ignores the status after requests that it does not track
+    (``untracked_message_types``), and `StandIn.runs` says when the kernel is there."""
+    content = frames.index(DELIMITER) + 5
+    named = b"status" in frames[0] and len(frames) > content
+    return named and b'"starting"' in frames[content]
 
 
 def failure(name: str, sentence: str) -> dict[str, Any]:
