@@ -335,6 +335,9 @@ def test_rich_outputs(notebook: Notebook) -> None:
 def test_input_is_asked_for_in_the_notebook(notebook: Notebook) -> None:
     id = notebook.send("%%gpu\nprint('Hello', input('Name? '))")
     assert notebook.wait(id, answer="Ada").printed == "Hello Ada\n"
+    id = str(notebook.client.execute("%%gpu\ninput('Name? ')", allow_stdin=False))
+    assert "GpuError: The cell asks for input, and nobody can answer" in notebook.wait(id).error
+    assert notebook.good("%%gpu\nprint(1)").printed == "1\n"
 
 
 def test_an_interrupt_reaches_the_cell(session: Session, notebook: Notebook) -> None:
