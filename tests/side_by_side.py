@@ -1,11 +1,12 @@
 """``make test`` without ARGS: the whole suite, in stages.
 
 First the tests that start no process (tests/unit, as `make unit`) and, in parallel, a demo from
-which all others begin; then, in parallel, the tests that wait for Slurm and for browsers, the
-others, and ruff and mypy; last, Slurm and the Hub on newer versions of Slurm. Each process has a
-demo of its own; slow builds are shared (PORTAL_CACHE). Output goes to build/test-*.log, and to the
-terminal when a stage is done; the slowest tests of all parts are listed at the end. A signal ends
-the parts first.
+which all others begin. Then all other parts, a few at a time, the longest first: the tests that
+wait for Slurm and for browsers, the others, ruff and mypy, the demo's frameworks, and Slurm and the
+Hub on newer versions of Slurm. More at a time would only wait for the processor, and time out. Each
+process has a demo of its own; slow builds are shared (PORTAL_CACHE). Output goes to
+build/test-*.log, and to the terminal when a part is done; the slowest tests of all parts are listed
+at the end. A signal ends the parts first.
 """
 
 from __future__ import annotations
@@ -36,19 +37,21 @@ def _pytest(*arguments: str) -> list[str]:
 
 
 FIRST = {"unit": _pytest("tests/unit", "-n", "2"), "prepared": _pytest(_PREPARED)}
-PARTS = {
-    "hub": _pytest("tests/hub", *_TWICE),
-    "browser": _pytest("tests/browser", *_TWICE),
-    "rest": _pytest("tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
-    "showcase": _pytest(_SHOWCASE),
-    "lint": _pytest("tests/project/test_lint.py"),
-}
 _LIVE_LIMIT = 1800  # seconds, with the making of a root
 LIVE = {
     f"slurm-{name}": ["timeout", str(_LIVE_LIMIT), sys.executable, "-m", "tests.live_slurm", name]
     for name in live_slurm.SUITES
 }
-STAGES = (FIRST, PARTS, LIVE)
+PARTS = {
+    "hub": _pytest("tests/hub", *_TWICE),
+    "rest": _pytest("tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
+    "browser": _pytest("tests/browser", *_TWICE),
+    "lint": _pytest("tests/project/test_lint.py"),
+    "showcase": _pytest(_SHOWCASE),
+    **LIVE,
+}
+STAGES = (FIRST, PARTS)
+_AT_A_TIME = 3  # parts
 _EVERY = 60.0  # seconds between two lines of progress
 _DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(\S.*)$", re.MULTILINE)
 
@@ -67,39 +70,42 @@ def main() -> int:
 
 
 def _run(parts: dict[str, list[str]]) -> int:
-    """Run the commands in parallel; return 1 if a command has failed."""
-    running: dict[str, subprocess.Popen[bytes]] = {}
+    """Run the commands, some at a time, in their order; return 1 if a command has failed."""
+    began = reported = time.monotonic()
+    waiting, running, failed = list(parts), dict[str, subprocess.Popen[bytes]](), 0
     try:
-        for name, command in parts.items():
-            with _log(name).open("wb") as log:
-                running[name] = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,  # Ctrl-C reaches it through this process alone
-                    preexec_fn=runs.ends_with_parent,
-                )
-        _wait(running)
+        while waiting or running:
+            while waiting and len(running) < _AT_A_TIME:
+                name = waiting.pop(0)
+                running[name] = _started(name, parts[name])
+            time.sleep(0.5)
+            for name in [name for name in running if running[name].poll() is not None]:
+                failed |= bool(running.pop(name).returncode)
+                text = _log(name).read_text(errors="replace")
+                print(f"\n---- {name}: {' '.join(parts[name])}\n{text}")
+                print(f"{name}: ended after {time.monotonic() - began:.0f} s", flush=True)
+            if time.monotonic() - reported > _EVERY:
+                reported = time.monotonic()
+                shares = [f"{name} {_share(name)}" for name in running]
+                print(f"{(reported - began) / 60:.0f} min: {', '.join(shares)}", flush=True)
     finally:
         for process in running.values():
-            if process.poll() is None:
-                process.terminate()
+            process.terminate()
         for process in running.values():
             process.wait()
-    for name, command in parts.items():
-        print(f"\n---- {name}: {' '.join(command)}\n{_log(name).read_text(errors='replace')}")
-    return int(any(process.returncode for process in running.values()))
+    return int(failed)
 
 
-def _wait(running: dict[str, subprocess.Popen[bytes]]) -> None:
-    began = reported = time.monotonic()
-    while any(process.poll() is None for process in running.values()):
-        time.sleep(0.5)
-        if time.monotonic() - reported > _EVERY:
-            reported = time.monotonic()
-            lines = [f"{name} {_share(name)}" for name in running]
-            print(f"{(reported - began) / 60:.0f} min: {', '.join(lines)}", flush=True)
+def _started(name: str, command: list[str]) -> subprocess.Popen[bytes]:
+    with _log(name).open("wb") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C reaches it through this process alone
+            preexec_fn=runs.ends_with_parent,
+        )
 
 
 def _share(name: str) -> str:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 from jupyter_client import BlockingKernelClient
 
 from portal.demo.daemons.ports import free_port
@@ -19,8 +20,9 @@ from portal.launch.container import session_command
 from portal.models.session.resources import Resources
 from tests.support.demo.hub_client import Person
 from tests.support.demo.notebook_kernel import NotebookKernel
+from tests.support.demo.terminal import session_token
 
-from .cluster import Cluster, NotMeasured, wait_for
+from .cluster import PARTITION, PEOPLE, Cluster, NotMeasured, wait_for
 from .lab import shipped, wait_for_none
 from .report import Row
 
@@ -32,6 +34,8 @@ CELLS = 200
 LINES = 100  # of a megabyte each
 _PRINT = f"for _ in range({LINES}): print('x' * 999_999)"
 PATIENCE = 60.0  # seconds
+WAITING, EACH = 50, 8  # kernels that wait, of one person
+SETTLE, WATCHED = 10.0, 60.0  # seconds
 
 
 @contextlib.contextmanager
@@ -143,10 +147,62 @@ def measure(cluster: Cluster) -> list[Row]:
     person.wait_ready()
     try:
         wait_for("the kernels to be offered", lambda: SPEC in _specs(person), PATIENCE)
-        return _rows(cluster, person)
+        rows = _rows(cluster, person)
     finally:
         person.stop()
         wait_for_none(cluster)
+    return [*rows, _waiting(cluster)]
+
+
+def _waiting(cluster: Cluster) -> Row:
+    """Return the row of fifty kernels that wait for GPUs: requests of the Hub's account."""
+    url = str(cluster.state["url"])
+    people = [Person(url, f"student{number:02}") for number in range(1, 1 + -(-WAITING // EACH))]
+    try:
+        for person in people:
+            person.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
+        for person in people:
+            person.wait_ready()
+        block = ["sbatch", f"--partition={PARTITION}", "--nodelist=gpu[01-06]", "--exclusive"]
+        cluster.running.run([*block, "--output=/dev/null", "--wrap=sleep 600"], PEOPLE[-1])
+        wait_for("the job that takes the GPUs", lambda: cluster.jobs("R") == 1, 30)
+        tokens = [session_token(person) for person in people]
+        for number in range(WAITING):
+            _ask_for_kernel(url, tokens[number // EACH], f"{number:012x}")
+        wait_for("the kernels to wait", lambda: _pending(cluster) == WAITING, PATIENCE)
+        time.sleep(SETTLE)
+        began, before = time.monotonic(), cluster.requests_of("portal")
+        time.sleep(WATCHED)
+        rate = (cluster.requests_of("portal") - before) / (time.monotonic() - began)
+    finally:
+        for person in people:
+            for server in person.api("GET", f"/users/{person.name}").json()["servers"]:
+                person.stop(server)
+        cluster.clear()
+    name = f"{WHAT}: {WAITING} that wait, requests to slurmctld"
+    return Row(name, rate, "per s", goal="at most 1", met=round(rate, 2) <= 1)
+
+
+def _ask_for_kernel(url: str, token: str, id: str) -> None:
+    """Ask for a kernel as the session's server does."""
+    body = {"id": id, "kernel": "python3", "environment": "jupyterlab", "gpus": 1}
+
+    def asked() -> bool:
+        answer = httpx.post(
+            f"{url}/services/portal/api/v1/session/kernels",
+            headers={"Authorization": f"token {token}"},
+            json={**body, "gpu_type": "t4"},
+            timeout=60,
+        )
+        if answer.status_code not in (202, 429, 503):
+            raise NotMeasured(f"a kernel was refused: {answer.status_code} {answer.text}")
+        return answer.status_code == 202
+
+    wait_for("a kernel to be accepted", asked, PATIENCE)
+
+
+def _pending(cluster: Cluster) -> int:
+    return len(cluster.run("squeue", "-h", "-tPD", "-o", "%i").split())
 
 
 def _specs(person: Person) -> dict[str, object]:

@@ -56,6 +56,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/demo/course.py": 2,
         "portal/handlers/admin/announcements.py": 3,
         "portal/handlers/cluster/history.py": 2,
+        "portal/handlers/sessions/job_kernels.py": 1,
         "portal/handlers/cluster/usage.py": 4,
         "portal/handlers/courses/courses.py": 2,
         "portal/handlers/courses/lifecycle.py": 1,
@@ -105,7 +106,10 @@ READS: dict[str, dict[str, int]] = {
     },
     "a commit of git's": {"portal/courses/files/tree.py": 1},
     "the history's and the meter's, which sees steps itself": {"portal/dashboard/dashboard.py": 2},
-    "a certificate's validity": {"portal/demo/daemons/certificates.py": 2},
+    "a certificate's validity": {
+        "kernels/portal_session/job_kernels/wire/keys.py": 1,
+        "portal/demo/daemons/certificates.py": 2,
+    },
     "starts that Slurm names, and when an answer was made": {"portal/estimates/estimator.py": 7},
     "compared with the starts and ends that Slurm names": {
         "portal/estimates/judging.py": 1,

@@ -75,22 +75,24 @@ function wordsOf(kernel: JobKernelState): string {
     return `Ended: ${kernel.message}`;
   }
   if (kernel.state === 'running') {
-    const until = kernel.ends_at ? ` until ${clock(ahead(kernel.ends_at))}` : '';
+    const left = ahead(kernel.ends_at);
+    const until = left === null ? '' : ` until ${clock(left)}`;
     return kernel.node ? `On ${kernel.node}${until}` : kernel.message;
   }
   const details: string[] = [];
   if (kernel.position) {
     details.push(`${ordinal(kernel.position)} in the queue`);
   }
-  if (kernel.expected_start && ahead(kernel.expected_start) > 0) {
-    details.push(`expected ${clock(ahead(kernel.expected_start))}`);
+  const wait = ahead(kernel.expected_start);
+  if (wait !== null && wait > 0) {
+    details.push(`expected ${clock(wait)}`);
   }
   return `Waiting: ${details.length ? details.join(', ') : kernel.message}`;
 }
 
-/** Seconds from now, by the portal's clock if it is known. */
-function ahead(time: number): number {
-  return time - (situations.now ?? Date.now() / 1000);
+/** Seconds from now, by the portal's clock; null if either is unknown. */
+function ahead(time: number | null | undefined): number | null {
+  return time && situations.now !== null ? time - situations.now : null;
 }
 
 /** As portal/models/words.py has it. */

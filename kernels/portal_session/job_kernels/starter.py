@@ -85,9 +85,9 @@ class Starter:
                 problem = BadRecord("The session did not say where it listens.")
             except BadRecord as error:
                 problem = error
-            if time.monotonic() > deadline:
+            if self._over.is_set() or time.monotonic() > deadline:
                 raise problem
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.1)
 
     async def _begin(self) -> None:
         """Start the kernel, or start it anew, and tell the relay when it answers."""

@@ -124,11 +124,11 @@ def kernel(demo: Any, session: Session) -> Iterator[dict[str, Any]]:
 def test_the_session_learns_what_there_is(session: Session) -> None:
     found = session.ask("GET").json()
     items = {item["environment"]: item for item in found["items"]}
-    venv = items["python-venv"]
-    assert venv["title"] == "Python (virtual environment)"
-    assert "python3" in {kernel["name"] for kernel in venv["kernels"]}
+    tested = items["jupyterlab"]
+    assert tested["title"] == "JupyterLab"
+    assert "python3" in {kernel["name"] for kernel in tested["kernels"]}
     types = next(field["values"] for field in found["fields"] if field["name"] == "gpu_type")
-    assert venv["gpu_types"] and set(venv["gpu_types"]) <= set(types)
+    assert tested["gpu_types"] and set(tested["gpu_types"]) <= set(types)
     assert found["per_user"] == 8 and found["address"]
 
 

@@ -54,8 +54,12 @@ def job_state(demo: Any, job_id: str) -> str:
 
 def nothing_left(demo: Any, user: str) -> None:
     """Wait until no job of a person is pending, running or completing: until then it has GPUs and
-    processes."""
-    wait_until(f"no job of {user} is left", lambda: not squeue(demo, f"--user={user}"))
+    processes. Fail with the jobs that are left."""
+    try:
+        wait_until(f"no job of {user} is left", lambda: not squeue(demo, f"--user={user}"))
+    except AssertionError as error:
+        left = squeue(demo, f"--user={user}", "--format=%i %j %T %r %M of %l, %k")
+        raise AssertionError(f"{error}\n{left}") from None
 
 
 def jobs_ever(demo: Any) -> int:
