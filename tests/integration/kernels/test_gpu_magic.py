@@ -335,6 +335,9 @@ def test_rich_outputs(notebook: Notebook) -> None:
 def test_input_is_asked_for_in_the_notebook(notebook: Notebook) -> None:
     id = notebook.send("%%gpu\nprint('Hello', input('Name? '))")
     assert notebook.wait(id, answer="Ada").printed == "Hello Ada\n"
+    id = str(notebook.client.execute("%%gpu\ninput('Name? ')", allow_stdin=False))
+    assert "GpuError: The cell asks for input, and nobody can answer" in notebook.wait(id).error
+    assert notebook.good("%%gpu\nprint(1)").printed == "1\n"
 
 
 def test_an_interrupt_reaches_the_cell(session: Session, notebook: Notebook) -> None:
@@ -402,6 +405,7 @@ def test_a_job_that_is_over_is_replaced(session: Session, notebook: Notebook) ->
     (job,) = [job for job in session.jobs.running.values() if job.poll() is None]
     job.kill()
     time.sleep(6)
+    assert "No GPU is held. The kernel's job was" in notebook.good("%gpu status").printed
     ran = notebook.good("%%gpu\nprint('x' in globals())")
     assert ran.printed == "False\n"
     assert "its job had ended" in ran.shown[-1]["text/plain"]

@@ -27,6 +27,7 @@ class NotebookKernel:
         self.person, self.id, self.server = person, id, server
         self._loop = asyncio.new_event_loop()
         self._socket: Any = None
+        self._others: list[dict[str, Any]] = []  # messages of cells that nobody waits for yet
 
     @classmethod
     def start(
@@ -89,14 +90,10 @@ class NotebookKernel:
         return id
 
     async def _wait(self, id: str) -> Ran:
-        socket, printed, error, status = await self._connected(), "", "", ""
+        printed, error, status = "", "", ""
         idle, shown = False, list[str]()
         while not (idle and status):
-            raw = await socket.read_message()
-            assert raw is not None, "the connection is closed"
-            message = json.loads(raw)
-            if message["parent_header"].get("msg_id") != id:
-                continue
+            message = await self._next(id)
             kind, content = message["msg_type"], message["content"]
             if kind == "stream":
                 printed += content["text"]
@@ -109,3 +106,17 @@ class NotebookKernel:
             elif kind == "status":
                 idle = content["execution_state"] == "idle"
         return Ran(status, printed, error, shown)
+
+    async def _next(self, id: str) -> dict[str, Any]:
+        """Return the next message of a cell; the reply of one may come after output of the next."""
+        for place, message in enumerate(self._others):
+            if message["parent_header"].get("msg_id") == id:
+                return self._others.pop(place)
+        socket = await self._connected()
+        while True:
+            raw = await socket.read_message()
+            assert raw is not None, "the connection is closed"
+            message = json.loads(raw)
+            if message["parent_header"].get("msg_id") == id:
+                return dict(message)
+            self._others.append(message)

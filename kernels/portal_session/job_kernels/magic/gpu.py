@@ -224,6 +224,9 @@ class Magic:
         warm = self._warm
         if warm is None or not warm.alive:
             return "No GPU is held."
+        warm.ask_now()
+        if warm.status.get("state") == "ended":
+            return f"No GPU is held. {warm.status.get('message', '')}"
         left = max(0.0, self._until - time.monotonic())
         return f"{self._where(warm)} It is given back in {left:.0f} s, unless a cell uses it."
 

@@ -211,7 +211,7 @@ class WarmKernel:
     ) -> dict[str, Any]:
         """Return the content of the reply to these messages, once all broadcast came."""
         reply: dict[str, Any] = {}
-        idle = False
+        idle, problem = False, ""
         with _interrupts() as count:
             passed = 0
             while not (reply and idle):
@@ -238,7 +238,9 @@ class WarmKernel:
                     elif ours and kind == "execute_reply":
                         reply = content
                     elif ours and kind == "input_request" and answer is not None:
-                        self._input(answer, content)
+                        problem = self._input(answer, content) or problem
+        if problem:
+            raise GpuError(problem)
         if reply.get("ename") == "KernelEnded":
             raise Ended(str(reply.get("evalue")))
         self.ready = self.ready or reply.get("status") == "ok"
@@ -249,17 +251,19 @@ class WarmKernel:
         message: dict[str, Any] = self._session.deserialize(frames)
         return message
 
-    def _input(self, answer: Callable[[dict[str, Any]], str], content: dict[str, Any]) -> None:
+    def _input(self, answer: Callable[[dict[str, Any]], str], content: dict[str, Any]) -> str:
+        """Send what the user enters. If that fails, interrupt the cell and return why."""
         try:
             with _raised():
                 value = answer(content)
         except KeyboardInterrupt:
             self.interrupt()
-            return
         except Exception as error:  # no page that could ask
             self.interrupt()
-            raise GpuError(f"The cell asks for input, and nobody can answer: {error}") from None
-        self._session.send(self._stdin, "input_reply", {"value": value})
+            return f"The cell asks for input, and nobody can answer: {error}"
+        else:
+            self._session.send(self._stdin, "input_reply", {"value": value})
+        return ""
 
 
 _CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
