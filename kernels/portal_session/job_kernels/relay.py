@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import json
 import os
+import shutil
 import signal
 import socket
 import uuid
@@ -309,7 +310,9 @@ async def relay(
     *,
     owner: int = 0,
 ) -> None:
-    """Relay the kernel of ``connection_file``; see Relay. Raises OSError, ValueError for one that
-    cannot be read."""
+    """Relay the kernel of ``connection_file``; see Relay. The file's folder is removed if the
+    ``owner`` was killed. Raises OSError, ValueError for a file that cannot be read."""
     info = await asyncio.to_thread(connection_info, connection_file)
     await Relay(id_of(connection_file), info, request, language, spec, owner=owner).run()
+    if owner and os.getppid() != owner:  # killed, so that its folder is left to this process
+        await asyncio.to_thread(shutil.rmtree, connection_file.parent, ignore_errors=True)

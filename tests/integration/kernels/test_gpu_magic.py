@@ -7,9 +7,11 @@ import json
 import os
 import queue
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -109,6 +111,11 @@ class Session(NamedTuple):
     jobs: Jobs
     environ: dict[str, str]
 
+    @property
+    def temporary(self) -> Path:
+        """Folder for temporary files of kernels."""
+        return Path(self.environ["TMPDIR"])
+
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
@@ -123,8 +130,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "[jupyter_client.kernel_provisioners]\n"
         f"{command_line.PROVISIONER} = portal_session.kernels.command_line:SessionProvisioner\n"
     )
+    temporary = Path(tempfile.mkdtemp(prefix="t"))  # a short path, for sockets
     environ = {
         "PATH": os.environ["PATH"],
+        "TMPDIR": str(temporary),
         "HOME": str(home),
         "PYTHONUSERBASE": str(home / ".portal/venv"),
         "PYTHONPATH": f"{package}:{installed}",
@@ -159,6 +168,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     loop.call_soon_threadsafe(servers[0].stop)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
+    shutil.rmtree(temporary)
 
 
 class Ran(NamedTuple):
@@ -462,6 +472,7 @@ def test_it_ends_with_the_notebook(session: Session) -> None:
             notebook.close()
         _until(f"no job is left after {ending}", lambda: session.jobs.living == 0)
         _until("its record is gone", lambda: not _records(session))
+        _until("its folder is gone", lambda: not list(session.temporary.glob("portal-gpu-*")))
 
 
 def _records(session: Session) -> list[str]:
