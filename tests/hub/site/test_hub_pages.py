@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from hub_client import Person, wait_until
+from jobs import no_free_t4
 from machine_clock import awake
 from other_hub import other_hub
 from remembered import announced, lock
@@ -138,13 +139,10 @@ def test_a_page_does_not_wait_for_the_database(demo: Any, person: Callable[[str]
 
 
 def test_the_progress_page_connects_to_the_sessions_host_ahead(demo: Any, ada: Person) -> None:
-    user = demo.user("ada")
-    all_t4 = ["sbatch", "--nodes=2", "--gpus-per-node=t4:2", "--output=/dev/null"]
-    demo.run([*all_t4, "--wrap=sleep 300"], user=user)
-    wait_until("all t4 are held", lambda: demo.run(["squeue", "-h", "-t", "R"], user=user).stdout)
-    options = {"environment": "python-venv", "gpus": 1, "gpu_type": "t4"}
-    assert ada.launch(options).status_code == 202
-    page = ada.http.get("/hub/spawn-pending/ada").text
+    with no_free_t4(demo):
+        options = {"environment": "python-venv", "gpus": 1, "gpu_type": "t4"}
+        assert ada.launch(options).status_code == 202
+        page = ada.http.get("/hub/spawn-pending/ada").text
     assert "Your session is starting" in page
     (address,) = re.findall(r'<link rel="preconnect" href="([^"]+)"', page)
     assert address.partition("//")[2] == ada.session_url().partition("//")[2]
