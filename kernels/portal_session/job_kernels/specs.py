@@ -6,6 +6,7 @@ and any other Jupyter client can start them by name.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,6 +16,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from jupyter_core.paths import jupyter_path
 
 from ..kernels.container import HERE
 from ..kernels.job_specs import FOLDER, METADATA
@@ -103,9 +106,20 @@ def write(folder: Path, specs: Iterator[JobKernelSpec] | list[JobKernelSpec]) ->
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = place / "kernel.json.new"
         new.write_text(json.dumps(spec.content()))
+        for logo in _logos(str(spec.request["kernel"])):
+            with contextlib.suppress(OSError):
+                shutil.copyfile(logo, place / logo.name)
         new.replace(place / "kernel.json")
         names.append(spec.name)
     return names
+
+
+def _logos(kernel: str) -> list[Path]:
+    """Return the images by which the session's own kernel of this name is known."""
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", kernel):
+        return []
+    found = (sorted(Path(path, kernel).glob("logo-*")) for path in jupyter_path("kernels"))
+    return next((logos for logos in found if logos), [])
 
 
 def keep_only(folder: Path, names: set[str]) -> None:

@@ -53,3 +53,12 @@ def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
     (name,) = specs.write(tmp_path, [specs.spec_of(TORCH, kernel, {"gpus": 1})])
     assert "/" not in name
     assert (tmp_path / "kernels" / name / "kernel.json").exists()
+
+
+def test_a_kernel_is_known_by_its_logo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own/kernels/python3"
+    own.mkdir(parents=True)
+    (own / "logo-64x64.png").write_bytes(b"logo")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "own"))
+    (name,) = specs.write(tmp_path, [specs.spec_of(TORCH, KERNEL, {"gpus": 1})])
+    assert (tmp_path / "kernels" / name / "logo-64x64.png").read_bytes() == b"logo"
