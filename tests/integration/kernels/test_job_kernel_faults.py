@@ -1,0 +1,151 @@
+"""Faults between a relay and its kernel's job: strangers, cuts, starters that never come."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from job_kernel_site import Notebook, Session, job_kernel_session
+from portal_session.job_kernels import record as records
+from portal_session.job_kernels.wire import link as links
+from portal_session.job_kernels.wire.keys import context, make_keys
+
+SPEC = "job-venv-python3-t4"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session without GPUs."""
+    yield from job_kernel_session(tmp_path_factory)
+
+
+@pytest.fixture
+def kernel(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+    """A kernel that runs. After the test neither its job nor its record is left."""
+    monkeypatch.setenv("JUPYTER_PATH", session.environ["PORTAL_KERNEL_SPECS"])
+    kernel = Notebook(session.environ, SPEC)
+    yield kernel
+    kernel.client.stop_channels()
+    kernel.manager.shutdown_kernel()
+    deadline = time.monotonic() + 20
+    while session.jobs.living or records.ids(_home(session)):
+        assert time.monotonic() < deadline, "a job or a record is left"
+        time.sleep(0.1)
+
+
+def _home(session: Session) -> Path:
+    return Path(session.environ["HOME"])
+
+
+def _record(session: Session) -> records.Record:
+    (id,) = records.ids(_home(session))
+    return records.read(id, _home(session))
+
+
+async def _greeted(record: records.Record, keys: tuple[str, str], words: bytes) -> bytes:
+    """Connect to the relay with ``keys`` and send ``words``; return the first line of the answer,
+    empty if the connection is cut."""
+    tls = context(*keys, server=False)
+    try:
+        reader, writer = await asyncio.open_connection(record.host, record.port, ssl=tls)
+        writer.write(words)
+        return await asyncio.wait_for(reader.readline(), 15)
+    except OSError:
+        return b""
+
+
+def _greeting(**more: Any) -> bytes:
+    greeting = {"starter": "0" * 64, "life": 1, "received": 0, "first": 1, **more}
+    return json.dumps(greeting).encode() + b"\n"
+
+
+def test_a_stolen_record_lets_nobody_in_beside_the_starter(
+    session: Session,
+    kernel: Notebook,
+) -> None:
+    kernel.good("x = 41")
+    record = _record(session)
+    assert len(record.starter) == 64, "the secret itself is in the starter's memory only"
+    own = (record.certificate, record.private_key)
+    for secret in ("0" * 64, record.starter, ""):
+        answer = asyncio.run(_greeted(record, own, _greeting(starter=secret)))
+        assert json.loads(answer) == {"refused": "This kernel has another starter."}
+    assert kernel.good("print(x + 1)").printed == "42\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b"{}\n", b"\xff" * 100 + b"\n", _greeting(life="x")],
+    ids=["http", "list", "empty", "bytes", "types"],
+)
+def test_whoever_says_something_else_is_cut(
+    session: Session,
+    kernel: Notebook,
+    words: bytes,
+) -> None:
+    kernel.good("x = 41")
+    record = _record(session)
+    own = (record.certificate, record.private_key)
+    assert asyncio.run(_greeted(record, own, words)) == b""
+    assert asyncio.run(_greeted(record, make_keys(), _greeting())) == b"", "other keys"
+    assert kernel.good("print(x + 1)").printed == "42\n"
+
+
+def test_a_cut_loses_nothing(session: Session, kernel: Notebook) -> None:
+    """The relay stands still for longer than its job takes for a cut."""
+    seconds = int(links.SILENCE) + 8
+    last = seconds + 5
+    code = f"import time\nfor number in range({last}):\n    print(number)\n    time.sleep(1)"
+    running = kernel.send(code)
+    time.sleep(3)
+    relay = int(_record(session).relay.partition(":")[2])
+    os.kill(relay, signal.SIGSTOP)
+    time.sleep(seconds)
+    os.kill(relay, signal.SIGCONT)
+    ran = kernel.wait(running, seconds=60)
+    assert ran.printed.split() == [str(number) for number in range(last)]
+    assert kernel.good("print('on')").printed == "on\n"
+
+
+def test_a_starter_that_never_comes_is_waited_for_and_can_be_cancelled(
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JUPYTER_PATH", session.environ["PORTAL_KERNEL_SPECS"])
+    session.jobs.held = True
+    kernel = Notebook(session.environ, SPEC)
+    running = kernel.send("print(1)")
+    time.sleep(1)
+    kernel.manager.interrupt_kernel()
+    ran = kernel.wait(running)
+    assert (ran.status, ran.error) == (
+        "error",
+        "KeyboardInterrupt: Cancelled while the kernel waited.",
+    )
+    kernel.client.stop_channels()
+    kernel.manager.shutdown_kernel()
+    assert not session.jobs.living and not records.ids(_home(session))
+    session.jobs.held = False
+
+
+def test_a_job_that_ends_is_told_in_the_cell_and_is_not_submitted_again(
+    session: Session,
+    kernel: Notebook,
+) -> None:
+    submitted = len(session.jobs.asked)
+    running = kernel.send("import time; time.sleep(60)")
+    time.sleep(2)
+    for job in session.jobs.running.values():
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+    ran = kernel.wait(running)
+    assert "The kernel's job was cancelled. Restart the kernel" in ran.error
+    time.sleep(5)
+    assert len(session.jobs.asked) == submitted
