@@ -28,6 +28,7 @@ from ..situation import in_thread
 from .broker_client import VARIABLE
 from .record import is_id
 
+LOOKS, PAUSE = 16, 0.5  # questions for the node's address, and seconds between them
 LARGEST = 16 * 1024  # bytes of a body
 AT_A_TIME = 4  # states of kernels that are asked for at once
 FRESH = 5.0  # seconds for which a state serves all pages
@@ -52,6 +53,16 @@ class Kernels:
     async def offered(self) -> dict[str, Any]:
         """Return what the portal offers, and this node's address. Raises ServiceError."""
         return await self._ask("GET", PATH)
+
+    async def address(self) -> str:
+        """Return this node's address, as other nodes reach it; "" if the portal does not say it in
+        time. It knows the node of a new session after some seconds."""
+        for _ in range(LOOKS):
+            with contextlib.suppress(ServiceError):
+                if address := str((await self.offered()).get("address") or ""):
+                    return address
+            await asyncio.sleep(PAUSE)
+        return ""
 
     async def estimate(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return when a kernel with these options would start. Raises ServiceError."""
@@ -156,12 +167,11 @@ class AboutHandler(_Handler):
 
     async def get(self) -> None:
         host = urlsplit(os.environ.get("JUPYTERHUB_SERVICE_URL", "")).hostname or ""
-        try:
-            address = str((await self.kernels.offered()).get("address") or "")
-        except ServiceError:
-            address = ""
         listen = "" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
-        self.finish(json.dumps({"listen": listen, "address": address or listen or "127.0.0.1"}))
+        # At most sites a node's name is an address, too.
+        name = os.environ.get("SLURMD_NODENAME", "")
+        address = await self.kernels.address() or listen or name or "127.0.0.1"
+        self.finish(json.dumps({"listen": listen, "address": address}))
 
 
 class KernelsHandler(_Handler):

@@ -21,10 +21,11 @@ import pytest
 from api_client import Caller
 from chromium import SOON
 from clicks import Clicks
-from hub_client import Person
+from hub_client import Person, wait_until
 from images import broken
 from lab_page import log_in, run_cell
 from looks import PICTURES
+from notebook_kernel import NotebookKernel
 from registry import Registry, registry
 from tools_image import tools
 
@@ -211,7 +212,8 @@ def test_a_member_of_the_group_runs_every_kernel(demo: Any, visitor: Callable[[s
             labels = ada.locator(
                 ".jp-LauncherCard[data-category='Notebook'] .jp-LauncherCard-label"
             )
-            labels.filter(has_text=re.compile(rf"^\s*{title}\b")).click()
+            own = labels.filter(has_not_text="·")  # those in jobs of their own name their GPUs
+            own.filter(has_text=re.compile(rf"^\s*{title}\b")).click()
             toolbar = ada.locator(".jp-NotebookPanel-toolbar")
             expect(toolbar).to_contain_text(title)
             assert answer in run_cell(ada, code)
@@ -221,6 +223,33 @@ def test_a_member_of_the_group_runs_every_kernel(demo: Any, visitor: Callable[[s
         said = run_cell(ada, "echo image=$APPTAINER_CONTAINER told", "told")
         assert f"image={demo.words['node_cache']}/" in said  # unpacked, not the SIF
         ada.goto("about:blank")
+    finally:
+        person.stop()
+
+
+def test_each_kernel_runs_in_a_job_of_its_own_too(demo: Any) -> None:
+    """From a session in another environment, without GPUs."""
+    person = Person(demo.url, MEMBER)
+    person.stop()
+    try:
+        answer = person.launch({"environment": "python-venv", "gpus": 0})
+        assert answer.status_code in (201, 202), answer.text
+        person.wait_ready()
+
+        def offered() -> list[dict[str, str]]:
+            items = person.session("GET", "portal/job-kernels").json().get("items", [])
+            return next((item["kernels"] for item in items if item["environment"] == NAME), [])
+
+        kernels = wait_until("its kernels are offered", offered)
+        assert len(kernels) == len(KERNELS), kernels
+        for kernel in kernels:
+            title = next(title for title in KERNELS if kernel["title"].startswith(title))
+            code, said = KERNELS[title]
+            running = NotebookKernel.start(person, f"job-{NAME}-{kernel['name']}-t4".lower())
+            ran = running.run(code)
+            assert (ran.status, ran.printed.strip()) == ("ok", said), (kernel, ran)
+            running.leave()
+            running.shut_down()
     finally:
         person.stop()
 

@@ -129,7 +129,8 @@ def test_the_session_learns_what_there_is(session: Session) -> None:
     assert "python3" in {kernel["name"] for kernel in lab["kernels"]}
     types = next(field["values"] for field in found["fields"] if field["name"] == "gpu_type")
     assert lab["gpu_types"] and set(lab["gpu_types"]) <= set(types)
-    assert found["per_user"] == 8 and found["address"]
+    assert found["per_user"] == 8
+    wait_until("its node is known", lambda: session.ask("GET").json()["address"])
 
 
 def test_a_kernel_is_a_job_of_its_own(demo: Any, session: Session, kernel: dict[str, Any]) -> None:

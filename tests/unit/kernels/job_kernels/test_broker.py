@@ -172,3 +172,20 @@ async def test_a_kernel_that_is_stopped_meanwhile_is_forgotten(
     await kernels.stop(IDS[0])
     await refreshing
     assert kernels.told == {}
+
+
+async def test_the_nodes_address_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The portal does not know the node of a session that has just begun."""
+    monkeypatch.setattr(broker, "PAUSE", 0.0)
+    answers: list[Any] = [{"address": ""}, ServiceError("Not yet.", 503), {"address": "10.0.0.7"}]
+
+    class New(Kernels):
+        async def offered(self) -> dict[str, Any]:
+            answer = answers.pop(0) if len(answers) > 1 else answers[0]
+            if isinstance(answer, ServiceError):
+                raise answer
+            return dict(answer)
+
+    assert await New(None).address() == "10.0.0.7"
+    answers[:] = [{"address": ""}]
+    assert await New(None).address() == ""
