@@ -192,7 +192,8 @@ class JobKernels(JobKernelAction):
         record = await self.own_record()
         asked: dict[str, Any] = self.body.model_dump(exclude_unset=True)
         id_, name = asked.pop("id"), asked.pop("kernel")
-        server, options = server_for(id_), {**asked, OPTION: {"id": id_, "name": name}}
+        options = {**_kept(record), **asked, OPTION: {"id": id_, "name": name}}
+        server = server_for(id_)
         what = f"Kernel {name} of {asked['environment']}, {server}."
         async with self.audited("start-kernel", f"session {record.id}", record.user, what):
             self.check(record)
@@ -214,8 +215,7 @@ class KernelEstimates(JobKernelAction, EstimatesBase):
     async def on_post(self) -> StartAnswer:
         """Return the outlook "refused" and the reason for what may not be asked for."""
         record = await self.asker()
-        kept = {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
-        return await self.answered(_owner(record), {**kept, **self.body.options})
+        return await self.answered(_owner(record), {**_kept(record), **self.body.options})
 
 
 class OneJobKernel(JobKernelAction):
@@ -256,6 +256,12 @@ class OneJobKernel(JobKernelAction):
                 if await self.kernel(kernel) is None:
                     raise NotFound(_NO_SUCH) from None
         return self.done("The kernel is being stopped.")
+
+
+def _kept(record: SessionRecord) -> dict[str, Any]:
+    """Return what a kernel has of its session unless something else is asked for: the account that
+    pays, for one."""
+    return {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
 
 
 def _owner(record: SessionRecord) -> Person:

@@ -244,6 +244,7 @@ async def test_a_session_starts_one(site: Site, token: str) -> None:
     assert answer.status_code == 202, answer.text
     assert answer.json() == {"id": ID, "server": SERVER}
     options = {
+        **({"account": "physics"} if token == "session" else {}),  # as the session's is charged
         "environment": "torch",
         "gpus": 1,
         "memory": "8G",
