@@ -70,9 +70,9 @@ class NotebookKernel:
 
     def leave(self) -> None:
         """Close the connection, as a page that is closed."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            self._loop.run_until_complete(_closed(socket))
 
     async def _connected(self) -> Any:
         if self._socket is None:
@@ -120,3 +120,8 @@ class NotebookKernel:
             if message["parent_header"].get("msg_id") == id:
                 return dict(message)
             self._others.append(message)
+
+
+async def _closed(socket: Any) -> None:
+    """Close a websocket, which tornado does in an event loop only."""
+    socket.close()
