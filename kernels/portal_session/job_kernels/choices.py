@@ -4,13 +4,11 @@ kernelspec in the next session too."""
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .record import BadRecord, folder
+from .record import BadRecord, folder, write_file
 
 NAME = "choices"  # in the folder of the records; no record has this name
 MOST = 6  # the newest; each is a card in JupyterLab's launcher
@@ -33,13 +31,5 @@ def add(request: dict[str, Any], home: Path | None = None) -> None:
     """Make ``request`` the newest. A home that cannot be written to leaves the file as it was."""
     others = [former for former in read(home) if former != request]
     text = json.dumps([request, *others][:MOST])
-    with suppress(OSError, BadRecord):
-        path = folder(home) / NAME
-        new = path.with_name(f".{NAME}-{secrets.token_hex(4)}")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(text)
-            new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
+    with suppress(BadRecord):
+        write_file(folder(home) / NAME, text)

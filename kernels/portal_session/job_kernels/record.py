@@ -116,16 +116,17 @@ def read(id: str, home: Path | None = None) -> Record:
 
 def write(record: Record, home: Path | None = None) -> None:
     """Write a record, whole or not at all. Raises BadRecord with the reason."""
-    _write(path_of(record.id, home), json.dumps(asdict(record)))
+    write_file(path_of(record.id, home), json.dumps(asdict(record)))
 
 
 def note(id: str, notebook: str, home: Path | None = None) -> None:
     """Write the path of a kernel's notebook, which the session's server knows and its relay does
     not. Raises BadRecord."""
-    _write(path_of(id, home).with_suffix(".notebook"), notebook)
+    write_file(path_of(id, home).with_suffix(".notebook"), notebook)
 
 
-def _write(path: Path, text: str) -> None:
+def write_file(path: Path, text: str) -> None:
+    """Write a file in the folder, of mode 600, whole or not at all. Raises BadRecord."""
     new = path.with_name(f".{path.stem}-{secrets.token_hex(4)}")
     try:
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -159,10 +159,6 @@ class StandIn:
         if not kept:
             await self.publish("status", {"execution_state": "idle"})
 
-    async def waits(self) -> None:
-        """Keep requests from now on: the kernel is about to be started again."""
-        self.state = State.WAITS
-
     async def forget(self, name: str, sentence: str) -> None:
         """Fail what waits or runs: its kernel is gone, or its owner wants it no longer."""
         kept, self._queue = self._queue, []

@@ -7,26 +7,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hub_client import Person, wait_until
+from hub_client import Person, wait_until, with_session
 from jobs import job_state, living_jobs, no_free_t4, nothing_left
 from notebook_kernel import NotebookKernel
 
 WHERE = "import os; print(os.environ.get('SLURMD_NODENAME'), os.environ['CUDA_VISIBLE_DEVICES'])"
 SPEC = "job-jupyterlab-python3-t4"
+CPUS = {"environment": "python-venv", "gpus": 0, "time": "1:00:00"}
 
 
 @pytest.fixture(scope="module")
 def ada(demo: Any, person: Callable[[str], Person]) -> Iterator[Person]:
     """Ada, with a session without GPUs, for all tests here."""
-    ada = person("ada")
-    ada.stop()
     nothing_left(demo, "ada")
-    answer = ada.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
-    assert answer.status_code in (201, 202), answer.text
-    ada.wait_ready()
-    wait_until("the kernels are offered", lambda: SPEC in _specs(ada))
-    yield ada
-    ada.stop()
+    for ada in with_session(person("ada"), CPUS):
+        wait_until("the kernels are offered", lambda ada=ada: SPEC in _specs(ada))
+        yield ada
 
 
 def _specs(person: Person) -> dict[str, Any]:
@@ -191,7 +187,7 @@ def test_a_server_that_is_killed_leaves_it_to_the_next(
         "the Hub has noticed",
         lambda: "" not in ada.api("GET", "/users/ada").json()["servers"],
     )
-    answer = ada.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
+    answer = ada.launch(CPUS)
     assert answer.status_code in (201, 202), answer.text
     ada.wait_ready()
     wait_until(

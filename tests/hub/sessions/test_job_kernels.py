@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
-import yaml
-from hub_client import Person, wait_until
+from hub_client import Person, wait_until, with_session
 from jobs import living_jobs, nothing_left, squeue
 from processes import variables_of
 from terminal import session_token
@@ -28,14 +26,6 @@ BODY = {
     "time": "0:20:00",
 }
 COURSE = "course-dl101"
-# In place of a starter that is not installed: it runs until it is stopped.
-STAND_IN = """
-import signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-print("The starter's stand-in runs.", flush=True)
-while True:
-    time.sleep(1)
-"""
 
 
 class Session(NamedTuple):
@@ -71,41 +61,16 @@ def said(answer: httpx.Response) -> str:
     return str(found["error"]["message"] if "error" in found else found["message"])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def starter(demo: Any) -> Iterator[None]:
-    """What the job runs."""
-    venv = Path(yaml.safe_load((demo.environments / "python-venv.yaml").read_text())["path"])
-    (package,) = venv.glob("lib/python3*/site-packages/portal_session")
-    folder = package / "job_kernels"
-    if (folder / "starter.py").exists():
-        yield
-        return
-    folder.mkdir()
-    try:
-        (folder / "__init__.py").touch()
-        (folder / "starter.py").write_text(STAND_IN)
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            for path in sorted(folder.rglob("*"), reverse=True):
-                path.rmdir() if path.is_dir() else path.unlink()
-            folder.rmdir()
-
-
 @pytest.fixture(scope="module")
 def session(demo: Any, person: Callable[[str], Person]) -> Iterator[Session]:
     """Ada's, for all tests here."""
-    ada = person("ada")
-    ada.stop()
     nothing_left(demo, "ada")
-    answer = ada.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
-    assert answer.status_code in (201, 202), answer.text
-    ada.wait_ready()
-    found = Session(ada, session_token(ada))
-    wait_until("the portal knows it", lambda: found.ask("GET").status_code == 200)
-    yield found
-    for server in ("", SERVER):
-        ada.stop(server)
+    options = {"environment": "python-venv", "gpus": 0, "time": "1:00:00"}
+    for ada in with_session(person("ada"), options):
+        found = Session(ada, session_token(ada))
+        wait_until("the portal knows it", lambda found=found: found.ask("GET").status_code == 200)
+        yield found
+    ada.stop(SERVER)
 
 
 @pytest.fixture

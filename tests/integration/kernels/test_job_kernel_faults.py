@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import socket
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +19,6 @@ from typing import Any
 import pytest
 from job_kernel_site import Notebook, Session, job_kernel_session
 from portal_session.job_kernels import record as records
-from portal_session.job_kernels.wire import link as links
 from portal_session.job_kernels.wire.keys import context, make_keys
 
 SPEC = "job-venv-python3-t4"
@@ -98,20 +102,95 @@ def test_whoever_says_something_else_is_cut(
     assert kernel.good("print(x + 1)").printed == "42\n"
 
 
-def test_a_cut_loses_nothing(session: Session, kernel: Notebook) -> None:
-    """The relay stands still for longer than its job takes for a cut."""
-    seconds = int(links.SILENCE) + 8
-    last = seconds + 5
-    code = f"import time\nfor number in range({last}):\n    print(number)\n    time.sleep(1)"
-    running = kernel.send(code)
+class Line:
+    """Line to a port of this machine, on ``port``, until it is cut."""
+
+    def __init__(self, to: int) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self._ends: list[socket.socket] = []
+        threading.Thread(target=self._accept, args=(to,), daemon=True).start()
+
+    def _accept(self, to: int) -> None:
+        near, _ = self._listening.accept()
+        far = socket.create_connection(("127.0.0.1", to))
+        self._ends = [near, far]
+        for source, target in ((near, far), (far, near)):
+            threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def _carry(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while part := source.recv(65536):
+                target.sendall(part)
+
+    def cut(self) -> int:
+        """Cut the line; return the number of connections that it had."""
+        self._listening.close()
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        return len(self._ends) // 2
+
+
+def test_a_cut_loses_nothing(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_PATH", session.environ["PORTAL_KERNEL_SPECS"])
+    session.jobs.held = True
+    kernel = Notebook(session.environ, SPEC)
+    deadline = time.monotonic() + 20
+    while not (session.jobs.waiting and _record(session).submitted):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    line = Line(_record(session).port)
+    records.write(_record(session).but(port=line.port), _home(session))
+    session.jobs.give()
+    running = kernel.send(
+        "import time\nfor number in range(60):\n    print(number)\n    time.sleep(0.1)"
+    )
     time.sleep(3)
-    relay = int(_record(session).relay.partition(":")[2])
-    os.kill(relay, signal.SIGSTOP)
-    time.sleep(seconds)
-    os.kill(relay, signal.SIGCONT)
+    assert line.cut() == 1
     ran = kernel.wait(running, seconds=60)
-    assert ran.printed.split() == [str(number) for number in range(last)]
+    assert ran.printed.split() == [str(number) for number in range(60)]
     assert kernel.good("print('on')").printed == "on\n"
+    kernel.client.stop_channels()
+    kernel.manager.shutdown_kernel()
+
+
+def test_a_job_whose_session_stays_away_ends(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_PATH", session.environ["PORTAL_KERNEL_SPECS"])
+    monkeypatch.setitem(session.jobs._environ, "PORTAL_KERNEL_PATIENCE", "4")
+    kernel = Notebook(session.environ, SPEC)
+    kernel.good("x = 1")
+    relay = int(_record(session).relay.partition(":")[2])
+    os.kill(relay, signal.SIGKILL)
+    time.sleep(2)
+    assert session.jobs.living == 1, "it waits for the session"
+    deadline = time.monotonic() + 20
+    while session.jobs.living:
+        assert time.monotonic() < deadline, "the job goes on"
+        time.sleep(0.2)
+    kernel.client.stop_channels()
+    kernel.manager.shutdown_kernel(now=True)
+    for id in records.ids(_home(session)):
+        records.remove(id, _home(session))
+
+
+def test_any_client_of_jupyter_runs_a_notebook_in_a_job(session: Session, tmp_path: Path) -> None:
+    code = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
+    cell = {"cell_type": "code", "metadata": {}, "source": code, "outputs": []}
+    notebook = {"cells": [{**cell, "execution_count": None}], "metadata": {}}
+    path = tmp_path / "train.ipynb"
+    path.write_text(json.dumps({**notebook, "nbformat": 4, "nbformat_minor": 4}))
+    environ = {**session.environ, "JUPYTER_PATH": session.environ["PORTAL_KERNEL_SPECS"]}
+    argv = [sys.executable, "-m", "jupyter", "execute", "--inplace", f"--kernel_name={SPEC}"]
+    done = subprocess.run([*argv, str(path)], env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (output,) = json.loads(path.read_text())["cells"][0]["outputs"]
+    assert output["text"] == ["7\n"]  # the job's
+    assert not session.jobs.living
 
 
 def test_a_starter_that_never_comes_is_waited_for_and_can_be_cancelled(
