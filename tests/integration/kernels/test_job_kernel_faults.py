@@ -103,12 +103,14 @@ def test_whoever_says_something_else_is_cut(
 
 
 class Line:
-    """Line to a port of this machine, on ``port``, until it is cut."""
+    """Line to a port of this machine, on ``port``, until it is cut. While it ``loses``, nothing
+    arrives at either end, and neither sees that."""
 
     def __init__(self, to: int) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
         self._ends: list[socket.socket] = []
+        self.loses = False
         threading.Thread(target=self._accept, args=(to,), daemon=True).start()
 
     def _accept(self, to: int) -> None:
@@ -118,11 +120,11 @@ class Line:
         for source, target in ((near, far), (far, near)):
             threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
 
-    @staticmethod
-    def _carry(source: socket.socket, target: socket.socket) -> None:
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while part := source.recv(65536):
-                target.sendall(part)
+                if not self.loses:
+                    target.sendall(part)
 
     def cut(self) -> int:
         """Cut the line; return the number of connections that it had."""
@@ -148,7 +150,9 @@ def test_a_cut_loses_nothing(session: Session, monkeypatch: pytest.MonkeyPatch) 
     running = kernel.send(
         "import time\nfor number in range(60):\n    print(number)\n    time.sleep(0.1)"
     )
-    time.sleep(3)
+    time.sleep(2)
+    line.loses = True
+    time.sleep(1.5)
     assert line.cut() == 1
     ran = kernel.wait(running, seconds=60)
     assert ran.printed.split() == [str(number) for number in range(60)]
