@@ -38,6 +38,10 @@ def kernel(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
     yield kernel
     kernel.client.stop_channels()
     kernel.manager.shutdown_kernel()
+    _wait_until_nothing_is_left(session)
+
+
+def _wait_until_nothing_is_left(session: Session) -> None:
     deadline = time.monotonic() + 20
     while session.jobs.living or records.ids(_home(session)):
         assert time.monotonic() < deadline, "a job or a record is left"
@@ -194,7 +198,7 @@ def test_any_client_of_jupyter_runs_a_notebook_in_a_job(session: Session, tmp_pa
     assert done.returncode == 0, done.stderr
     (output,) = json.loads(path.read_text())["cells"][0]["outputs"]
     assert output["text"] == ["7\n"]  # the job's
-    assert not session.jobs.living
+    _wait_until_nothing_is_left(session)
 
 
 def test_a_starter_that_never_comes_is_waited_for_and_can_be_cancelled(
@@ -214,7 +218,7 @@ def test_a_starter_that_never_comes_is_waited_for_and_can_be_cancelled(
     )
     kernel.client.stop_channels()
     kernel.manager.shutdown_kernel()
-    assert not session.jobs.living and not records.ids(_home(session))
+    _wait_until_nothing_is_left(session)
     session.jobs.held = False
 
 

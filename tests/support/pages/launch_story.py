@@ -44,6 +44,7 @@ def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> Non
     page.get_by_role("button", name="Start", exact=True).click()
 
     page.wait_for_url(re.compile(r"/user/ada/lab"), timeout=120_000)
+    page.wait_for_load_state("networkidle")  # Firefox reports scripts that a navigation cut off
     (job,) = living_jobs(demo, "ada")
     assert job.state == "RUNNING"
     assert job.name == "portal-jupyterlab"
