@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import pytest
 from hub_client import Person, wait_until, with_session
 from jobs import living_jobs, no_free_t4, nothing_left, only_job
-from lab_page import command, palette, run_cell
+from kernel_page import CHOOSE, WHERE, card, choose, item, where
+from lab_page import command, palette
 from looks import PICTURES, STILL, violations
 from sign_in import sign_in
 
@@ -23,11 +23,6 @@ STARTS = 90_000  # milliseconds: a job starts, and a kernel in it
 OWN = re.compile(r"^Python 3 \(ipykernel\)$")
 USUAL = re.compile(r"^Python 3 \(ipykernel\) \u00b7 1 \u00d7 V100 \u00b7 JupyterLab$")
 TIME = "Time limit, counted from its start"
-CHOOSE = "Kernel with GPUs\u2026"
-WHERE = """import json, os
-names = ("PORTAL_JOB_ID", "SLURMD_NODENAME", "CUDA_VISIBLE_DEVICES")
-print(json.dumps({name: os.environ.get(name) for name in names}), "done")
-"""
 
 
 @pytest.fixture(scope="module")
@@ -77,29 +72,6 @@ def kernel_jobs(demo: Any, session: str) -> list[Any]:
     return [row for row in living_jobs(demo, WHO) if row.id != session]
 
 
-def card(page: Any, title: str | re.Pattern[str]) -> Any:
-    """The launcher's card for a new notebook."""
-    cards = page.locator(".jp-LauncherCard[data-category='Notebook']")
-    return cards.filter(has=page.locator(".jp-LauncherCard-label", has_text=title))
-
-
-def item(page: Any) -> Any:
-    """The item in the toolbar of the only notebook."""
-    return page.locator(".portal-JobKernel")
-
-
-def choose(page: Any, **resources: str) -> None:
-    """Fill in the dialog and start the kernel."""
-    dialog = page.get_by_role("dialog")
-    for label, value in resources.items():
-        field = dialog.get_by_label(label.replace("_", " "), exact=True)
-        if field.evaluate("field => field.tagName") == "SELECT":
-            field.select_option(value)
-        else:
-            field.fill(value)
-    dialog.get_by_role("button", name="Start kernel").click()
-
-
 def themes(page: Any) -> Iterator[str]:
     """Show the page in each theme of JupyterLab, the light one last."""
     for theme in ("Dark", "Light"):
@@ -117,11 +89,6 @@ def look(page: Any, name: str, place: str = "") -> None:
     page.screenshot(path=PICTURES / f"{name}.png")
     findings = violations(page, place) if place else []
     assert not findings, "\n".join(findings)
-
-
-def where(page: Any) -> dict[str, str]:
-    """The answer of a cell that says where it runs."""
-    return dict(json.loads(run_cell(page, WHERE).rpartition(" done")[0]))
 
 
 def test_the_launcher_offers_them(demo: Any, lab: Any, job: str) -> None:

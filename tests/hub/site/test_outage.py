@@ -5,23 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 from hub_client import Person, wait_until
 from jobs import job_state, living_jobs, only_job
+from outages import without
 from terminal import terminal
-
-
-@contextlib.contextmanager
-def without(demo: Any, piece: str) -> Iterator[None]:
-    """The demo with one piece stopped."""
-    demo.tell("stop", piece)
-    try:
-        yield
-    finally:
-        demo.tell("start", piece)
 
 
 def fill_the_cpu_nodes(demo: Any) -> list[str]:

@@ -1,0 +1,158 @@
+"""Slurm, the service and the clock against a kernel in a job of its own, on the real demo. After
+all of it nothing is left: no job, no record, no process."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hub_client import Person, wait_until, with_session
+from jobs import job_state, living_jobs, nothing_left
+from notebook_kernel import NotebookKernel
+from outages import without
+
+WHO = "student11"
+SPEC = "job-jupyterlab-python3-t4"
+CPUS = {"environment": "python-venv", "gpus": 0, "time": "1:00:00"}
+CHOSEN = {"environment": "jupyterlab", "kernel": "python3", "gpus": 1, "gpu_type": "v100"}
+SLEEPING = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
+_RELAYS = """
+import os
+for name in os.listdir("/proc"):
+    try:
+        if os.stat("/proc/" + name).st_uid == os.getuid():
+            with open(f"/proc/{name}/cmdline") as line:
+                if "job_kernels" in line.read(): print(name)
+    except OSError: pass
+"""
+
+
+@pytest.fixture(scope="module")
+def owner(demo: Any) -> Iterator[Person]:
+    """Student11 with a session without GPUs, for all tests here; then nothing of hers is left."""
+    nothing_left(demo, WHO)
+    student = Person(demo.url, WHO)
+    for _ in with_session(student, CPUS):
+        wait_until("the kernels are offered", lambda: SPEC in _specs(student))
+        yield student
+        wait_until("no kernel is left", lambda: len(living_jobs(demo, WHO)) == 1)
+        wait_until("no record is left", lambda: not _output(demo, "ls ~/.portal/.kernels"))
+    nothing_left(demo, WHO)
+    relays = demo.run(["/usr/bin/python3", "-c", _RELAYS], user=demo.user(WHO)).stdout
+    assert relays == "", "processes are left"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def brief(owner: Person) -> tuple[NotebookKernel, str]:
+    """A kernel of a minute, Slurm's shortest time limit, that runs out while other tests run, and
+    the cell that it runs."""
+    answer = owner.session("POST", "portal/job-kernels", json={**CHOSEN, "time": "0:01:00"})
+    assert answer.status_code == 200, answer.text
+    kernel = NotebookKernel.start(owner, answer.json()["name"])
+    return kernel, kernel.send(SLEEPING)
+
+
+@pytest.fixture
+def kernel(demo: Any, owner: Person) -> Iterator[NotebookKernel]:
+    """A kernel with a t4 GPU that runs. After the test its job is over."""
+    kernel = NotebookKernel.start(owner, SPEC)
+    assert kernel.run("x = 41").status == "ok"
+    yield kernel
+    kernel.leave()
+    if owner.session("GET", f"api/kernels/{kernel.id}").status_code == 200:
+        kernel.shut_down()
+    wait_until("its job is over", lambda: _job(demo) is None)
+
+
+def _specs(person: Person) -> dict[str, Any]:
+    return dict(person.session("GET", "api/kernelspecs").json()["kernelspecs"])
+
+
+def _output(demo: Any, command: str) -> str:
+    done = demo.run(["sh", "-c", command], user=demo.user(WHO), check=False)
+    return str(done.stdout).strip()
+
+
+def _job(demo: Any) -> Any:
+    """The job with a t4; None without one."""
+    found = [job for job in living_jobs(demo, WHO) if "t4" in job.gres]
+    assert len(found) <= 1, found
+    return found[0] if found else None
+
+
+def test_two_pages_share_it(demo: Any, owner: Person, kernel: NotebookKernel) -> None:
+    """Each has its own answers; the other's leaving and interrupting change nothing else."""
+    other = NotebookKernel(owner, kernel.id)
+    assert other.run("x += 1\nprint(x)").printed == "42\n"
+    cells = [page.send(f"print('{name}')") for page, name in ((kernel, "first"), (other, "second"))]
+    assert kernel.wait(cells[0]).printed == "first\n"
+    assert other.wait(cells[1]).printed == "second\n"
+    running = kernel.send(SLEEPING)
+    time.sleep(1)
+    other.ask("interrupt")
+    assert kernel.wait(running, 20).status == "error"
+    other.leave()
+    assert kernel.run("print(x)").printed == "42\n"
+    assert _job(demo)
+
+
+def test_slurmctld_away(demo: Any, owner: Person, kernel: NotebookKernel) -> None:
+    """What runs goes on and is restarted; what cannot start says so; what is shut down ends."""
+    job = _job(demo)
+    with without(demo, "slurmctld"):
+        assert kernel.run("print(x)").printed == "41\n"
+        kernel.ask("restart")
+        assert kernel.run("print('x' in globals())").printed == "False\n"
+        answer = owner.session("POST", "portal/job-kernels", json={**CHOSEN, "time": "0:10:00"})
+        assert answer.status_code == 200, answer.text
+        late = NotebookKernel.start(owner, answer.json()["name"])
+        ran = late.run("print(1)", 180)
+        assert ran.status == "error" and "Slurm" in ran.error, ran
+        kernel.leave()
+        kernel.shut_down()
+    wait_until("the job is over", lambda: job_state(demo, job.id) in ("", "COMPLETED", "CANCELLED"))
+    # Asked for again, it starts.
+    late.ask("restart")
+    assert late.run("print(1)").printed == "1\n"
+    late.leave()
+    late.shut_down()
+
+
+def test_the_hub_and_the_service_away(demo: Any, kernel: NotebookKernel) -> None:
+    """A relay asks them while it has no connection only."""
+    with without(demo, "hub"):
+        assert kernel.run("print(x)").printed == "41\n"
+        kernel.ask("restart")
+        assert kernel.run("x = 1\nprint(x)").printed == "1\n"
+    assert kernel.run("print(x)").printed == "1\n"
+
+
+def test_a_node_that_fails_is_named_in_the_cell(demo: Any, kernel: NotebookKernel) -> None:
+    job = _job(demo)
+    running = kernel.send(SLEEPING)
+    time.sleep(1)
+    demo.run(["scontrol", "update", f"NodeName={job.node}", "State=DOWN", "Reason=test"])
+    try:
+        ran = kernel.wait(running, 90)
+        assert ran.status == "error" and ran.printed == "begun\n"
+        assert re.search("node failed.* Restart the kernel", ran.error), ran.error
+        wait_until("the job is over", lambda: _job(demo) is None)
+    finally:
+        # slurmd has brought it back by itself where it was quick (ReturnToService).
+        demo.run(["scontrol", "update", f"NodeName={job.node}", "State=RESUME"], check=False)
+    kernel.ask("restart")
+    assert kernel.run("print('x' in globals())").printed == "False\n"
+
+
+def test_walltime(brief: tuple[NotebookKernel, str]) -> None:
+    kernel, running = brief
+    ran = kernel.wait(running, 180)
+    assert ran.status == "error" and ran.printed == "begun\n"
+    assert "reached its time limit of 0:01:00. Restart the kernel" in ran.error, ran.error
+    again = kernel.run("print(1)")
+    assert "Restart the kernel" in again.error, "a new job is asked for by nobody else"
+    kernel.leave()
+    kernel.shut_down()
