@@ -21,6 +21,7 @@ _WORDS = (
     ("the server", "the program"),
     ("The session", "The kernel"),
     ("the session", "the kernel"),
+    ("To continue, launch with a longer time limit.", "Choose a longer time limit next time."),
 )
 
 

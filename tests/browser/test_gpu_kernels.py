@@ -147,7 +147,7 @@ def _is_interrupted_and_restarted_in_place(demo: Any, page: Any) -> None:
     command(page, "Interrupt Kernel")
     expect(page.locator(".jp-OutputArea-output pre").last).to_contain_text("KeyboardInterrupt")
     command(page, "Restart Kernel\u2026")
-    page.get_by_role("dialog").get_by_role("button", name="Restart").click()
+    page.get_by_role("dialog").get_by_role("button", name="Confirm Kernel Restart").click()
     code = "x = 41; import os; print(os.environ['PORTAL_JOB_ID'], 'again')"
     assert run_cell(page, code, "again").split()[0] == job.id
 
@@ -178,7 +178,8 @@ def _gets_two_gpus_and_gives_all_back(demo: Any, page: Any) -> None:
     expect(item(page).get_by_role("status")).to_contain_text("On gpu", timeout=STARTS)
     assert where(page)["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert _kernel_job(demo).gres.endswith(":2")
-    command(page, "Shut Down Kernel")
+    page.get_by_role("menuitem", name="Kernel", exact=True).click()
+    page.get_by_role("menuitem", name="Shut Down Kernel").click()
     wait_until("all GPUs are given back", lambda: _kernel_job(demo) is None)
 
 

@@ -151,7 +151,9 @@ def test_walltime(brief: tuple[NotebookKernel, str]) -> None:
     kernel, running = brief
     ran = kernel.wait(running, 180)
     assert ran.status == "error" and ran.printed == "begun\n"
-    assert "reached its time limit of 0:01:00. Restart the kernel" in ran.error, ran.error
+    ended = "The kernel reached its time limit of 0:01:00. Choose a longer time limit next time. "
+    assert ran.error.startswith(ended + "Restart the kernel to ask for a new job."), ran.error
+    assert "DUE TO TIME LIMIT" in ran.error, "with the end of its log"
     again = kernel.run("print(1)")
     assert "Restart the kernel" in again.error, "a new job is asked for by nobody else"
     kernel.leave()
