@@ -25,7 +25,7 @@ for name in os.listdir("/proc"):
     try:
         if os.stat("/proc/" + name).st_uid == os.getuid():
             with open(f"/proc/{name}/cmdline") as line:
-                if "job_kernels" in line.read(): print(name)
+                if "portal_session.job" + "_kernels" in line.read(): print(name)
     except OSError: pass
 """
 
@@ -39,20 +39,23 @@ def owner(demo: Any) -> Iterator[Person]:
         wait_until("the kernels are offered", lambda: SPEC in _specs(student))
         yield student
         wait_until("no kernel is left", lambda: len(living_jobs(demo, WHO)) == 1)
-        wait_until("no record is left", lambda: not _output(demo, "ls ~/.portal/.kernels"))
+        files = "ls ~/.portal/.kernels"
+        wait_until("no record is left", lambda: _output(demo, files) == "choices")
     nothing_left(demo, WHO)
     relays = demo.run(["/usr/bin/python3", "-c", _RELAYS], user=demo.user(WHO)).stdout
     assert relays == "", "processes are left"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def brief(owner: Person) -> tuple[NotebookKernel, str]:
+def brief(owner: Person) -> Iterator[tuple[NotebookKernel, str]]:
     """A kernel of a minute, Slurm's shortest time limit, that runs out while other tests run, and
     the cell that it runs."""
     answer = owner.session("POST", "portal/job-kernels", json={**CHOSEN, "time": "0:01:00"})
     assert answer.status_code == 200, answer.text
     kernel = NotebookKernel.start(owner, answer.json()["name"])
-    return kernel, kernel.send(SLEEPING)
+    yield kernel, kernel.send(SLEEPING)
+    kernel.leave()
+    kernel.shut_down()
 
 
 @pytest.fixture
@@ -155,6 +158,4 @@ def test_walltime(brief: tuple[NotebookKernel, str]) -> None:
     assert ran.error.startswith(ended + "Restart the kernel to ask for a new job."), ran.error
     assert "DUE TO TIME LIMIT" in ran.error, "with the end of its log"
     again = kernel.run("print(1)")
-    assert "Restart the kernel" in again.error, "a new job is asked for by nobody else"
-    kernel.leave()
-    kernel.shut_down()
+    assert "Restart the kernel" in again.error, "nobody else asks for a new job"
