@@ -72,8 +72,10 @@ async def environment_now(
     """Return the course's environment for a kernel that starts now: during a meeting, in its
     reservation. Raises NotAllowed."""
     environment = await course_environment(parts, kept)
-    now, reservations = time.time(), snapshot.reservations
-    return at_the_meeting(kept.name, environment, reservations, person, associations, now)
+    now = time.time()
+    return at_the_meeting(
+        kept.name, environment, snapshot, person, associations, now, needs_gpus=True
+    )
 
 
 async def _choice(

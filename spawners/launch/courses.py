@@ -62,9 +62,14 @@ async def course_offer(
         raise NotAllowed(spent)
     offered = kind.narrowed(environment, kept.course, gpus=not spent)
     snapshot = await _with_reservation(spawner, kept.course, facts.snapshot)
-    reservations, associations = snapshot.reservations, facts.associations
     offered = at_the_meeting(
-        course, offered, reservations, spawner.person, associations, time.time()
+        course,
+        offered,
+        snapshot,
+        spawner.person,
+        facts.associations,
+        time.time(),
+        needs_gpus=kind.needs_gpus,
     )
     exchange = ""
     if kept.course.grades and kind.graded:

@@ -120,7 +120,16 @@ def kernel_environment(
     environment: Environment, course: Course, *, gpus: bool = True
 ) -> Environment:
     """Return ``environment`` as the course allows it to kernels: as to its sessions, with one GPU
-    on one node by default. ``gpus`` False: none at all, the budget is used up."""
+    on one node by default. ``gpus`` False: none at all, the budget is used up.
+
+    Where sessions have no GPUs by default, their partition and node features are not those of the
+    kernels, which have the ones of the course's maximum, or what the launch finds.
+    """
     offered = narrowed(environment, course, gpus=gpus)
-    usual = offered.default.model_copy(update={"gpus": 1, "nodes": 1})
-    return offered.model_copy(update={"default": usual})
+    usual: dict[str, Any] = {"gpus": 1, "nodes": 1}
+    for name in ("partition", "constraint"):
+        own, largest = getattr(course.default, name), getattr(course.largest, name)
+        if largest or (own and not course.default.gpus):
+            usual[name] = largest
+    default = offered.default.model_copy(update=usual)
+    return offered.model_copy(update={"default": default})

@@ -156,6 +156,24 @@ async def test_it_has_the_course_s_account_and_limits() -> None:
             decided(**more)
 
 
+@pytest.mark.parametrize(
+    ("default", "largest", "partition"),
+    [
+        ({}, {"gpus": 1}, None),
+        ({"partition": "cpu"}, {"gpus": 1}, None),
+        ({"partition": "cpu"}, {"gpus": 1, "partition": "gpu"}, "gpu"),
+        ({"gpus": 1, "partition": "gpu"}, {"gpus": 1}, "gpu"),
+        ({"gpus": 1, "partition": "gpu"}, {"gpus": 1, "partition": "big"}, "big"),
+    ],
+)
+def test_it_needs_a_partition_with_gpus(
+    default: dict[str, Any], largest: dict[str, Any], partition: str | None
+) -> None:
+    values = {"default": Resources(**default), "largest": Resources(**largest)}
+    environment = kernel_environment(LAB, COURSE.model_copy(update=values))
+    assert environment.default.partition == partition
+
+
 async def test_it_has_a_gpu() -> None:
     with pytest.raises(NotAllowed, match="at least one GPU"):
         await placed({"gpus": 0, "kernel": KERNEL})
@@ -177,11 +195,21 @@ def test_during_a_meeting_it_runs_in_the_reservation_and_ends_with_it() -> None:
         name=name, start_time=now - 600, end_time=now + 1800, users=(ADA.name,), nodes=("gpu01",)
     )
     environment = kernel_environment(LAB, COURSE)
-    inside = at_the_meeting("deep", environment, {name: reservation}, ADA, None, now)
+
+    def meeting(gpus: bool = True, **changes: Any) -> Environment:
+        reserved = {name: reservation.model_copy(update=changes)}
+        cluster = snapshot(gpu_node("gpu01", "v100", 4), gpu_node("cpu01"))
+        cluster = cluster.model_copy(update={"reservations": reserved})
+        return at_the_meeting("deep", environment, cluster, ADA, None, now, needs_gpus=gpus)
+
+    inside = meeting()
     assert inside.default.reservation == name and inside.default.gpus == 1
     assert inside.max_time is not None and inside.max_time <= 1800
-    strangers = {name: reservation.model_copy(update={"users": ("grace",)})}
-    assert at_the_meeting("deep", environment, strangers, ADA, None, now) == environment
+    assert meeting(users=("grace",)) == environment
+    # The sessions are on the reserved CPUs; their kernels with GPUs could not start there.
+    beside = meeting(nodes=("cpu01",))
+    assert beside.default.reservation is None and beside.max_time == inside.max_time
+    assert meeting(gpus=False, nodes=("cpu01",)).default.reservation == name
 
 
 def test_the_gpus_of_a_member_are_those_of_session_and_kernels() -> None:
