@@ -248,7 +248,7 @@ class OneJobKernel(JobKernelAction):
         view = self.view
         known = view.sessions.get(record.job_id)
         job = view.jobs.get(record.job_id) if known and known.id == record.id else None
-        return state_of(kernel, record, job, time.time())
+        return state_of(kernel, record, job, time.time(), self.parts.idle.state_of(record.id))
 
     @Operation("Stop a kernel in a job of its own.", errors=(409,))
     async def on_delete(self, kernel: str) -> Done:

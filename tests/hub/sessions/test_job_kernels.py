@@ -249,7 +249,7 @@ def test_other_tokens_are_refused(
     assert session.kernel()["state"] == "running"
 
 
-def test_a_session_of_a_course_has_none(demo: Any, session: Session) -> None:
+def test_a_session_of_a_course_without_them_has_none(demo: Any, session: Session) -> None:
     student = Person(demo.url, "student06")
     student.api("GET", "/user")
     student.stop(COURSE)
@@ -265,6 +265,6 @@ def test_a_session_of_a_course_has_none(demo: Any, session: Session) -> None:
         for method, body in (("GET", None), ("POST", BODY)):
             answer = session.ask(method, "", body, token)
             assert answer.status_code == 403, answer.text
-            assert "not offered in a session of a course" in said(answer)
+            assert "does not allow kernels in jobs of their own" in said(answer)
     finally:
         student.stop(COURSE)

@@ -17,8 +17,11 @@ from sqlalchemy.orm import Session
 
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
+from portal.launch.job_kernels import JobKernels
 from portal.launch.kinds.course_kernel import CourseKernel
 from portal.launch.kinds.job_kernel import JobKernel
+from portal.launch.kinds.jupyterlab import JupyterLab
+from portal.launch.kinds.room import Room
 from portal.launch.request import LaunchRequest
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
@@ -53,8 +56,9 @@ async def submitted(kind: Any, /, **about: Any) -> tuple[list[str], dict[str, st
         return "/home/ada"
 
     shared = SimpleNamespace(
-        gpus=Gpus(), images=Images(beside="/opt/beside"), cluster=SimpleNamespace(submit=take)
-    )
+        gpus=Gpus(), images=Images(beside="/opt/beside"), cluster=SimpleNamespace(submit=take),
+        job_kernels=JobKernels(ports="40000-40999"),
+    )  # fmt: skip
     spawner: Any = SimpleNamespace(
         shared=shared, user=SimpleNamespace(name="ada"), account="ada", name=SERVER, home=home,
         apptainer="/bin/apptainer", container_binds=tuple, binds=[], tensorboard_roots=[],
@@ -83,6 +87,14 @@ async def test_its_job_runs_the_starter_without_the_servers_arguments() -> None:
     assert env["PORTAL_KIND"] == "beside"
     argv, _ = await submitted(KERNEL, kind="venv", image=None, path="/opt/v")
     assert argv[-4:-1] == ["/opt/v/bin/python3", "-I", "-m"]
+
+
+async def test_sessions_that_may_have_them_learn_the_ports() -> None:
+    _, env = await submitted(JupyterLab())
+    assert env["APPTAINERENV_PORTAL_KERNEL_PORTS"] == "40000-40999"
+    for kind in (KERNEL, Room(course="dl101", role=Role.INSTRUCTOR)):
+        _, env = await submitted(kind)
+        assert "APPTAINERENV_PORTAL_KERNEL_PORTS" not in env
 
 
 async def test_in_a_course_it_sees_the_course_s_folder_and_nothing_else() -> None:
