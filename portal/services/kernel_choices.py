@@ -81,8 +81,7 @@ async def environment_now(
 async def _choice(
     parts: CoreServices, environment: Environment, there: Collection[str]
 ) -> KernelEnvironment | None:
-    tested = parts.catalog.offering.tested(environment)
-    types = [name for name in sorted(there) if name in tested and tested[name].passed]
+    types = parts.catalog.offering.gpu_types(environment, there)
     if environment.gpu_types:
         types = [name for name in types if name in environment.gpu_types]
     if not types or environment.max_gpus == 0:

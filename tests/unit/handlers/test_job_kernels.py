@@ -225,9 +225,12 @@ async def site(store: Store) -> AsyncIterator[Site]:
         for environment in catalog.environments.values()
         if not environment.groups or set(environment.groups) & set(someone.groups)
     ]
-    catalog.offering = SimpleNamespace(
-        tested=lambda known: verdicts[known.fingerprint], of=passed_on_v100
-    )
+
+    def passed(known: Environment, there: Any) -> list[str]:
+        tests = verdicts[known.fingerprint]
+        return [name for name in sorted(there) if name in tests and tests[name].passed]
+
+    catalog.offering = SimpleNamespace(gpu_types=passed, of=passed_on_v100)
     telemetry = SimpleNamespace(simulated=True)
     parts = parts_on(store, dashboard=Cluster(), hub=Hub(), catalog=catalog, telemetry=telemetry)
     async with served(job_kernels.ENDPOINTS, parts, TOKENS.get) as client:
