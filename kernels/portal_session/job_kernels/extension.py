@@ -116,10 +116,12 @@ class Offer:
         course's instructor can allow them, and forbid them again. Raises ServiceError, OSError."""
         try:
             self._answer, self._refusal = await self.kernels.offered(), ""
+            await in_thread(specs.note_refusal, self.folder, "")
         except ServiceError as error:
             if error.status == 403:
                 self._answer, self._refusal = {}, str(error)
                 await in_thread(specs.keep_only, self.folder, set())
+                await in_thread(specs.note_refusal, self.folder, self._refusal)
             raise
         made = list(specs.offered(self._answer))
         for request in await in_thread(choices.read):

@@ -11,7 +11,7 @@ import pytest
 from portal_session.job_kernels import choices
 from portal_session.job_kernels.broker import Kernels
 from portal_session.job_kernels.extension import Offer, _may_have_kernels
-from portal_session.job_kernels.specs import METADATA
+from portal_session.job_kernels.specs import METADATA, REFUSAL
 from portal_session.local_api import Refused
 from portal_session.service import ServiceError
 
@@ -219,6 +219,7 @@ async def test_a_course_that_allows_none_is_told_with_its_sentence(
     with pytest.raises(ServiceError):
         await offer.refresh()
     assert names(offer) == set()
+    assert (offer.folder / REFUSAL).read_text() == "The course 'X' does not allow kernels."
     for asked in (offer.state(), offer.chosen(USUAL)):
         with pytest.raises(Refused) as refused:
             await asked
@@ -228,6 +229,7 @@ async def test_a_course_that_allows_none_is_told_with_its_sentence(
     assert (await offer.state())["kernels"] == portal.told, "one from before is shown"
     portal.refusal = None
     await offer.refresh()
+    assert not (offer.folder / REFUSAL).exists()
     assert await offer.chosen(USUAL) in names(offer)
     assert (await offer.state())["items"] == [ITEM]
 
