@@ -123,12 +123,14 @@ def test_refusals(
 
 def test_the_portal_s_own_reason(environ: dict[str, str], tmp_path: Path) -> None:
     """At once, not after the time that a new session may take."""
-    note_refusal(tmp_path, "The course 'X' does not allow kernels.")
+    (folder := tmp_path / "empty").mkdir()
+    environ["PORTAL_KERNEL_SPECS"] = str(folder)
+    note_refusal(folder, "The course 'X' does not allow kernels.")
     with pytest.raises(GpuError, match="The course 'X' does not allow kernels"):
-        choose(parse(""), {**environ, "PORTAL_KERNEL_SPECS": str(tmp_path)}, patience=600)
-    note_refusal(tmp_path, "")
+        choose(parse(""), environ, patience=600)
+    note_refusal(folder, "")
     with pytest.raises(GpuError, match="The portal offers this session no kernels"):
-        choose(parse(""), {**environ, "PORTAL_KERNEL_SPECS": str(tmp_path)}, patience=0)
+        choose(parse(""), environ, patience=0)
 
 
 def test_a_relay_that_is_not_here(environ: dict[str, str]) -> None:
