@@ -257,13 +257,13 @@ class OneJobKernel(JobKernelAction):
         user, server = record.user, server_for(kernel)
         async with self.audited("stop-kernel", f"session {record.id}", user, server):
             self.check(record)
-            known = await self.kernel(kernel, record.course)
-            if known is None and record.course:
-                raise NotFound(_NO_SUCH)  # it may be a kernel of another session of the owner
+            # In a course, first: it may be a kernel of another session of the owner.
+            if record.course and await self.kernel(kernel, record.course) is None:
+                raise NotFound(_NO_SUCH)
             try:
                 await self.parts.hub.stop_server(user, server, on_behalf_of=user)
             except NotFound:
-                if known is None:
+                if await self.kernel(kernel, record.course) is None:
                     raise NotFound(_NO_SUCH) from None
         return self.done("The kernel is being stopped.")
 
