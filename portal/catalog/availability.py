@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -182,6 +182,16 @@ class Offering:
     def tested(self, environment: Environment) -> dict[str, Verdict]:
         """Return the known verdicts of its tests, by GPU type."""
         return (self.verdicts or {}).get(environment.fingerprint, {})
+
+    def gpu_types(self, environment: Environment, there: Collection[str]) -> list[str]:
+        """Return the GPU types among ``there``, a cluster's, on which its test passed, sorted; all
+        of them if everything is offered, whatever tests say."""
+        tested = self.tested(environment)
+        return [
+            name
+            for name in sorted(there)
+            if self._untested or (name in tested and tested[name].passed)
+        ]
 
     def mark_of(self, environment: Environment) -> Mark | None:
         """Return the mark of its image file, as last read."""

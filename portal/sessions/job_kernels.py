@@ -7,6 +7,7 @@ from enum import StrEnum
 from portal.models import Frozen
 from portal.models.cluster.cluster import JobState
 from portal.models.cluster.dashboard import JobItem
+from portal.models.session.idle import IdleState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.words import clock, ordinal
 
@@ -37,7 +38,8 @@ class JobKernelState(Frozen):
     """State of a kernel in a job of its own. ``message``: why it waits, where it runs, or how it
     ended, as a sentence. ``log``: the end of its job's log if it ended badly. ``job_id`` and
     ``node`` are empty until they are known. ``ends_at``: the end of its time limit in Unix seconds,
-    while it runs. ``position``: its place in the queue, from 1, and ``expected_start``, in Unix
+    while it runs, or the earlier time at which its idle GPUs are given back, once its owner is
+    warned of that. ``position``: its place in the queue, from 1, and ``expected_start``, in Unix
     seconds: while it waits, if Slurm knows them."""
 
     id: str
@@ -63,9 +65,15 @@ def unrecorded(kernel: str) -> JobKernelState:
     return JobKernelState(id=kernel, state=JobKernelPhase.RUNNING, message="The job runs.")
 
 
-def state_of(kernel: str, record: SessionRecord, job: JobItem | None, now: float) -> JobKernelState:
+def state_of(
+    kernel: str,
+    record: SessionRecord,
+    job: JobItem | None,
+    now: float,
+    idle: IdleState | None = None,
+) -> JobKernelState:
     """Return the state of the kernel with the session ``record``. ``job``: as Slurm has it; None
-    if Slurm was last asked before. ``now``: Unix seconds."""
+    if Slurm was last asked before. ``now``: Unix seconds. ``idle``: whether its GPUs are used."""
     nodes = record.nodes or (job.nodes if job else ())
     runs = job is not None and job.state in JobState.__members__ and JobState(job.state).running
     if record.state is SessionState.ENDED:
@@ -73,6 +81,8 @@ def state_of(kernel: str, record: SessionRecord, job: JobItem | None, now: float
     elif runs or record.state is not SessionState.PENDING:
         phase = JobKernelPhase.RUNNING
         message = f"Job {record.job_id} runs{f' on {nodes[0]}' if nodes else ''}."
+        if idle is not None and idle.warned:
+            message = f"{message} {_warning(idle, now)}"
     else:
         phase, message = JobKernelPhase.WAITING, _waits(record, job, now)
     waits = job if phase is JobKernelPhase.WAITING else None
@@ -84,10 +94,22 @@ def state_of(kernel: str, record: SessionRecord, job: JobItem | None, now: float
         message=message,
         log=record.log if badly else "",
         node=nodes[0] if nodes else "",
-        ends_at=job.end_time if job and phase is JobKernelPhase.RUNNING else None,
+        ends_at=_ends_at(job, idle) if phase is JobKernelPhase.RUNNING else None,
         position=waits.position if waits else None,
         expected_start=waits.expected_start if waits else None,
     )
+
+
+def _ends_at(job: JobItem | None, idle: IdleState | None) -> float | None:
+    stops_at = idle.stops_at if idle is not None and idle.warned else None
+    times = [at for at in (job.end_time if job else None, stops_at) if at is not None]
+    return min(times, default=None)
+
+
+def _warning(idle: IdleState, now: float) -> str:
+    if idle.stops_at is None:
+        return "Its GPUs are idle. Shut it down if you do not need them."
+    return f"Its GPUs are idle: it is stopped at {clock(idle.stops_at, now)}, unless a cell runs."
 
 
 def _ending(record: SessionRecord) -> str:

@@ -9,28 +9,23 @@ from typing import TYPE_CHECKING
 from jupyterhub import orm
 
 from portal.courses.definition.calendar import meetings
+from portal.courses.definition.pinned import usable_environment
 from portal.courses.definition.sources import root_of
 from portal.courses.schedule.next_meeting import next_meeting
 from portal.errors import NotAllowed, PortalError
-from portal.launch.course import (
-    ServerOf,
-    bound,
-    check_asked,
-    meeting,
-    narrowed,
-    unfit,
-    until,
-)
+from portal.launch.course import ServerOf, check_asked, meeting
+from portal.launch.course_meeting import at_the_meeting
 from portal.launch.kinds import of_server
 from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.kind import AskedFor, LaunchFacts, Place
-from portal.launch.policy import usable_reservation
+from portal.launch.kinds.member_gpus import held_gpus, too_many
 from portal.models.catalog.environment import Bind, Environment
-from portal.models.cluster.cluster import Association, ClusterSnapshot
+from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.course.course import STAFF, Course, KeptCourse, Role
 
 from ..lifecycle.stop_reason import SERVICE
 from ..session import SessionSpawner
+from .job_kernels import other_launches
 from .nbgrader_exchange import exchange_of
 
 if TYPE_CHECKING:
@@ -58,27 +53,39 @@ async def course_offer(
         raise NotAllowed(reason)
     if not facts.runs:
         _may_start(spawner, kind, role)
-    environment = await _environment(spawner, kept)
+    catalog = spawner.shared.catalog
+    await catalog.load()
+    environment = await usable_environment(catalog.offering, kept)
     check_asked(asked.said(), environment)
     spent = await spawner.shared.budgets.spent(kept.course)
-    if spent and asked.resources.gpus:
+    if spent and (asked.resources.gpus or kind.needs_gpus):
         raise NotAllowed(spent)
-    offered = narrowed(environment, kept.course, gpus=not spent)
+    offered = kind.narrowed(environment, kept.course, gpus=not spent)
     snapshot = await _with_reservation(spawner, kept.course, facts.snapshot)
-    offered = _at_the_meeting(spawner, course, offered, snapshot, facts.associations)
+    offered = at_the_meeting(
+        course,
+        offered,
+        snapshot,
+        spawner.person,
+        facts.associations,
+        time.time(),
+        needs_gpus=kind.needs_gpus,
+    )
     exchange = ""
     if kept.course.grades and kind.graded:
         place = spawner.shared.courses.exchange_directory
         exchange = await exchange_of(place, course, spawner.account)
-    session = type(kind)(
-        course=course,
-        course_title=kept.course.title,
-        role=role,
-        data=kept.course.data,
-        data_root=root_of(kept.course.data or "", spawner.shared.courses.data_roots),
-        exchange=exchange or None,
-    )
+    own = {
+        "course_title": kept.course.title,
+        "role": role,
+        "data": kept.course.data,
+        "data_root": root_of(kept.course.data or "", spawner.shared.courses.data_roots),
+        "exchange": exchange or None,
+    }
+    session = type(kind).model_validate({**kind.model_dump(), **own})
     offered = with_data(offered, kept.course)
+    # Nothing is awaited after this, or launches at the same moment would not see each other.
+    _check_gpus(spawner, kind, kept.course, offered, asked)
     return Place({offered.name: offered}, snapshot, session)
 
 
@@ -127,22 +134,22 @@ def _may_start(spawner: SessionSpawner, kind: CourseSession, role: Role) -> None
         )
 
 
-async def _environment(spawner: SessionSpawner, kept: KeptCourse) -> Environment:
-    """Return the pinned environment, on the GPUs where it passed its tests. Raises NotAllowed."""
-    pinned = kept.pinned
-    assert pinned is not None  # checked by CourseSession.closed
-    reason = unfit(pinned)
-    if reason:
+def _check_gpus(
+    spawner: SessionSpawner,
+    kind: CourseSession,
+    course: Course,
+    offered: Environment,
+    asked: AskedFor,
+) -> None:
+    """Raise NotAllowed if the owner would have more GPUs in the course than it allows, in the
+    session and its kernels together. Rooms, rehearsals and previews do not count."""
+    kernel = kind.needs_gpus
+    if not (kernel or kind.job_kernels):
+        return
+    wanted = asked.said().get("gpus", offered.default.gpus) * offered.default.nodes
+    held = held_gpus(course, other_launches(spawner))
+    if (held.kernels or kernel) and (reason := too_many(course, wanted, held, kernel=kernel)):
         raise NotAllowed(reason)
-    catalog = spawner.shared.catalog
-    await catalog.load()
-    offer = await catalog.offering.of(pinned)
-    if offer.environment is None:
-        raise NotAllowed(
-            f"The environment of the course '{kept.course.title}' cannot be used now. "
-            f"{offer.reason} Its instructor can choose another one."
-        )
-    return offer.environment
 
 
 async def _with_reservation(
@@ -157,24 +164,6 @@ async def _with_reservation(
         return snapshot
     fresh = await spawner.shared.cluster.reservations(time.monotonic() - _RESERVED)
     return snapshot.model_copy(update={"reservations": fresh})
-
-
-def _at_the_meeting(
-    spawner: SessionSpawner,
-    course: str,
-    environment: Environment,
-    snapshot: ClusterSnapshot,
-    associations: Sequence[Association] | None,
-) -> Environment:
-    """Return ``environment`` in the reservation of a meeting that is on, and not longer than that
-    if Slurm would end its jobs."""
-    now = time.time()
-    for reservation in meeting(course, snapshot.reservations, now):
-        if usable_reservation(reservation, spawner.person, associations):
-            usual = environment.default.model_copy(update={"reservation": reservation.name})
-            inside = environment.model_copy(update={"default": usual})
-            return until(inside, reservation.end_time - now) if bound(reservation) else inside
-    return environment
 
 
 def with_data(environment: Environment, course: Course) -> Environment:

@@ -13,11 +13,26 @@ from ..session import SessionSpawner
 def job_kernels(spawner: SessionSpawner) -> list[str]:
     """Return the servers of the owner's other kernels that wait or run. A launch counts from its
     validation on, so that of many at the same moment not all are refused."""
+    return [name for name, _ in other_launches(spawner) if is_kernel(name)]
+
+
+def other_launches(spawner: SessionSpawner) -> list[tuple[str, dict[str, Any]]]:
+    """Return the servers of the owner's other sessions that wait or run, with their options."""
     return [
-        name
+        (name, _options(other))
         for name, other in spawner.user.spawners.items()
-        if other is not spawner and is_kernel(name) and other.active and other.last_options
+        if other is not spawner and other.active and other.last_options
     ]
+
+
+def _options(spawner: Any) -> dict[str, Any]:
+    """Return a session's options; those it is about to get, if they have more GPUs."""
+    own: dict[str, Any] = spawner.last_options
+    moving = getattr(spawner, "moving", None)
+    if moving is None or not moving.live:
+        return own
+    later: dict[str, Any] = moving.current.options
+    return later if (later.get("gpus") or 0) > (own.get("gpus") or 0) else own
 
 
 def forget_ended(user: Any) -> None:

@@ -158,6 +158,8 @@ def job_environment(spawner: SessionSpawner, request: LaunchRequest, home: str) 
     session |= request.kind.variables()
     if request.kind.welcomes and spawner.welcome_notebook:
         session["PORTAL_WELCOME"] = spawner.welcome_notebook
+    if request.kind.job_kernels and spawner.shared.job_kernels.ports:
+        session["PORTAL_KERNEL_PORTS"] = spawner.shared.job_kernels.ports
     session |= report_environment(spawner)
     session |= tensorboard_environment(spawner, environment, alone=request.kind.isolated)
     if spawner.kept_variables:

@@ -73,6 +73,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/notices/notices.py": 1,
         "portal/services/course_boards.py": 2,
         "portal/services/course_status.py": 2,
+        "portal/services/kernel_choices.py": 1,
         "portal/services/session_status.py": 3,
         "spawners/form/announcements.py": 2,
         "spawners/form/form.py": 1,

@@ -49,8 +49,9 @@ export class JobKernelItem extends Widget {
     }
     const text = state ? wordsOf(state) : '';
     if (this._text.textContent !== text) {
-      this._text.textContent = this._text.title = text;
+      this._text.textContent = text;
     }
+    this._text.title = state?.message || text; // also why it ends before its time limit
     this._cancel.hidden = state?.state !== 'waiting';
     this._cancel.disabled = !!kernel && this._cancelled === kernel.id;
     this._choose.hidden = !this._states.offer;

@@ -81,8 +81,8 @@ export class JobKernelStates {
       try {
         await this._ask();
       } catch (error) {
-        if (error instanceof PortalError && error.status === 404) {
-          return tries; // a session without such kernels
+        if (error instanceof PortalError && [403, 404].includes(error.status)) {
+          return tries; // a session without such kernels, or a course that does not allow them
         }
       }
       if (this._offer) {

@@ -30,9 +30,9 @@ _AT_A_TIME = 4  # estimates asked for at once; more wait
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Load this server extension, unless the session is one that others may enter."""
+    """Load this server extension in sessions that may have such kernels."""
     address = Address.of(os.environ)
-    if address is None or os.environ.get("PORTAL_COURSE") or not _is_lab(os.environ):
+    if address is None or not _may_have_kernels(os.environ):
         return
     kernels = broker.Kernels(Service(address, os.environ))
     broker.sweep(Path(tempfile.gettempdir()))
@@ -61,9 +61,12 @@ def _load_jupyter_server_extension(app: Any) -> None:
     app.cleanup_kernels = end
 
 
-def _is_lab(environ: Any) -> bool:
-    """Return True for a session with JupyterLab: other programs have no kernels."""
-    return not (environ.get("PORTAL_TENSORBOARD") or environ.get("PORTAL_PROGRAM"))
+def _may_have_kernels(environ: Any) -> bool:
+    """Return True for a session with JupyterLab: other programs have no kernels. Of a course, only
+    members' own sessions may have them, if the portal says so."""
+    if environ.get("PORTAL_TENSORBOARD") or environ.get("PORTAL_PROGRAM"):
+        return False
+    return not environ.get("PORTAL_COURSE") or environ.get("PORTAL_COURSE_KIND") == "course"
 
 
 class Offer:
@@ -73,6 +76,7 @@ class Offer:
         self.kernels, self.folder = kernels, folder
         self._app = app
         self._answer: dict[str, Any] = {}
+        self._refusal = ""  # why the portal offers none
         self._task: asyncio.Task[None] | None = None
         self._adoption = adoption.Adoption(app, kernels)
         self._free = asyncio.Semaphore(_AT_A_TIME)
@@ -99,19 +103,26 @@ class Offer:
                 await self.refresh()
                 await self._adoption.begin()
                 pause = _LATER
-            except ServiceError as error:
-                if error.status == 403:
-                    return  # not offered in this session
+            except ServiceError:
                 tries += 1
-                pause = _SOON if tries < _TRIES else _LATER
+                pause = _SOON if tries < _TRIES and not self._refusal else _LATER
             except OSError as error:
                 self._app.log.warning("Kernelspecs of job kernels: %s", error)
                 pause = _LATER
             await asyncio.sleep(pause)
 
     async def refresh(self) -> dict[str, Any]:
-        """Ask the portal, and write the kernelspecs. Raises ServiceError, OSError."""
-        self._answer = await self.kernels.offered()
+        """Ask the portal, and write the kernelspecs; remove them if it offers none any more: a
+        course's instructor can allow them, and forbid them again. Raises ServiceError, OSError."""
+        try:
+            self._answer, self._refusal = await self.kernels.offered(), ""
+            await in_thread(specs.note_refusal, self.folder, "")
+        except ServiceError as error:
+            if error.status == 403:
+                self._answer, self._refusal = {}, str(error)
+                await in_thread(specs.keep_only, self.folder, set())
+                await in_thread(specs.note_refusal, self.folder, self._refusal)
+            raise
         made = list(specs.offered(self._answer))
         for request in await in_thread(choices.read):
             with contextlib.suppress(Refused):  # it is no longer offered
@@ -145,6 +156,8 @@ class Offer:
                         if key in ("gpus", "gpu_type") or value != usual.get(key)
                     }
                     return specs.spec_of(environment, kernel, resources)
+        if self._refusal:
+            raise Refused(403, self._refusal)
         raise Refused(404, "This environment offers no such kernel. Reload the page.")
 
     async def _check(self, request: dict[str, Any]) -> None:
@@ -167,7 +180,9 @@ class Offer:
 
     async def state(self) -> dict[str, Any]:
         """Return what is offered, and the state of each kernel, a few seconds old at most while
-        the portal answers."""
+        the portal answers. Raises Refused if none is offered, and none is left from before."""
+        if self._refusal and not self.kernels.told:
+            raise Refused(403, self._refusal)
         await self.kernels.refresh()
         return {**self._answer, "kernels": self.kernels.told}
 

@@ -26,6 +26,7 @@ from .record import BadRecord, Record
 from .stand_in import StandIn, State
 from .wire.keys import context, make_keys
 from .wire.link import READ_AHEAD, BadFrame, Link, Message
+from .wire.listener import PORTS, listening
 from .wire.messages import Signed
 from .wire.sockets import KernelSockets, connection_info
 
@@ -127,13 +128,14 @@ class Relay:
             return error.status != _UNKNOWN
 
     async def _listen(self) -> asyncio.AbstractServer:
-        """Listen for the job, and write where into the record. Raises BadRecord, OSError."""
+        """Listen for the job, and write where into the record. Raises BadRecord, OSError,
+        ValueError."""
         tls = context(self._record.certificate, self._record.private_key, server=True)
         about = await self._asked("GET", "/about")
         listen, host = str(about.get("listen") or ""), str(about.get("address") or "127.0.0.1")
         # One socket: for no address at all, asyncio takes another port for each family.
         family = socket.AF_INET6 if ":" in (listen or host) else socket.AF_INET
-        bound = socket.create_server((listen, 0), family=family)
+        bound = listening(listen, family, os.environ.get(PORTS, ""))
         server = await asyncio.start_server(self._connected, sock=bound, ssl=tls, limit=READ_AHEAD)
         await self._write(
             host=host,

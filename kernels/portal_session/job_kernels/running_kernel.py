@@ -19,6 +19,7 @@ from jupyter_client.provisioning import KernelProvisionerFactory
 from ..kernels.command_line import PROVISIONER
 from ..kernels.kernels import SessionKernelSpecs
 from ..measurements.memory import job_memory
+from ..measurements.processes import Processes
 from .kernel_activity import KernelActivity
 from .wire.link import FULL, Link, Message, pack, unpack
 from .wire.messages import Signed
@@ -56,7 +57,8 @@ class RunningKernel:
         self._early: list[Message] = []  # came before the kernel was ready
         self._deaths: list[float] = []
         self.ready = False
-        self.activity = KernelActivity()
+        names = ("SLURM_JOB_ID", "PORTAL_SERVICE_URL")
+        self.activity = KernelActivity(Processes(*(os.environ.get(name, "") for name in names)))
 
     async def start(self) -> None:
         """Start the kernel, in place of the one before, and wait until it answers. Raises
@@ -82,6 +84,7 @@ class RunningKernel:
         iopub.connect(address(info, "iopub"))
         await self._answers(info, iopub)
         self.activity.forget()
+        self.activity.pid = getattr(manager.provisioner, "pid", None) or 0
         self._clients = Clients(info, self._link, self.activity)
         self._tasks = [
             asyncio.ensure_future(self._pump(iopub)),

@@ -22,6 +22,7 @@ from jupyter_core.paths import jupyter_path
 from ..kernels.container import HERE
 from ..kernels.job_specs import FOLDER, METADATA
 
+REFUSAL = "refusal"  # in the folder of the kernelspecs
 _MOST = 300
 _AS_WRITTEN = ("memory", "time", "constraint", "partition", "qos")  # in a title
 _WORD = re.compile(r"[^a-z0-9._-]+")
@@ -120,6 +121,17 @@ def _logos(kernel: str) -> list[Path]:
         return []
     found = (sorted(Path(path, kernel).glob("logo-*")) for path in jupyter_path("kernels"))
     return next((logos for logos in found if logos), [])
+
+
+def note_refusal(folder: Path, sentence: str) -> None:
+    """Write why none is offered, for the magic ``%%gpu`` in the session's kernels; "": remove it.
+    Raises OSError."""
+    path = folder / REFUSAL
+    if sentence:
+        path.write_text(sentence)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
 
 
 def keep_only(folder: Path, names: set[str]) -> None:

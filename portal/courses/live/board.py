@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from portal.launch.kinds.job_kernel import is_kernel
 from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.course.board import Tile, TileState
 from portal.models.course.course import CourseMember, KeptCourse, Role
@@ -59,7 +60,8 @@ class Seen:
 
 def tiles(kept: KeptCourse, rows: Rows, seen: Seen) -> list[Tile]:
     """Return a tile for each student, by name."""
-    newest = newest_sessions(kept, [*rows.sessions, *seen.sessions.values()])
+    records = [*rows.sessions, *seen.sessions.values()]
+    newest, kernels = newest_sessions(kept, records), living_kernels(kept, records)
     presences = {row.person: row for row in rows.presences}
     helps = {row.student: row for row in rows.helps if row.state in _HELPED}
     seats = {row.person: row for row in rows.seats}
@@ -71,6 +73,7 @@ def tiles(kept: KeptCourse, rows: Rows, seen: Seen) -> list[Tile]:
             presences.get(row.person),
             helps.get(row.person),
             seats.get(row.person),
+            kernels.get(row.person, ()),
             absent=not_joined(kept.course, row),
         )
         for row in sorted(rows.members, key=lambda member: member.person)
@@ -81,20 +84,26 @@ def tiles(kept: KeptCourse, rows: Rows, seen: Seen) -> list[Tile]:
 def newest_sessions(kept: KeptCourse, records: Iterable[SessionRecord]) -> dict[str, SessionRecord]:
     """Return each person's last session in the course's own server, by name; other servers do not
     count. A living one is the last, whatever the clock showed when others were submitted."""
-    rows: dict[str, SessionRecord] = {}
-    for record in records:
-        # Of two rows of one session, memory and database, the one that has ended is the newer.
-        previous = rows.get(record.id)
-        if previous is None or previous.state is not SessionState.ENDED:
-            rows[record.id] = record
     newest: dict[str, SessionRecord] = {}
-    for record in rows.values():
+    for record in _rows(records):
         if (record.course, record.server) != (kept.name, kept.course.server):
             continue
         previous = newest.get(record.user)
         if previous is None or _rank(record) >= _rank(previous):
             newest[record.user] = record
     return newest
+
+
+def living_kernels(
+    kept: KeptCourse, records: Iterable[SessionRecord]
+) -> dict[str, list[SessionRecord]]:
+    """Return the course's kernels in jobs of their own that wait or run, by person."""
+    kernels: dict[str, list[SessionRecord]] = {}
+    for record in _rows(records):
+        own = record.course == kept.name and is_kernel(record.server)
+        if own and record.state is not SessionState.ENDED:
+            kernels.setdefault(record.user, []).append(record)
+    return kernels
 
 
 def bare(tile: Tile) -> Tile:
@@ -111,6 +120,17 @@ def bare(tile: Tile) -> Tile:
     )
 
 
+def _rows(records: Iterable[SessionRecord]) -> Iterable[SessionRecord]:
+    """Return one row of each session: of two, from memory and database, the one that has ended is
+    the newer."""
+    rows: dict[str, SessionRecord] = {}
+    for record in records:
+        previous = rows.get(record.id)
+        if previous is None or previous.state is not SessionState.ENDED:
+            rows[record.id] = record
+    return rows.values()
+
+
 def _rank(record: SessionRecord) -> tuple[bool, float]:
     return record.state is not SessionState.ENDED, record.submitted_at
 
@@ -122,11 +142,12 @@ def _tile(
     presence: Presence | None,
     help_: Help | None,
     seat: Seat | None,
+    kernels: Sequence[SessionRecord] = (),
     *,
     absent: bool = False,
 ) -> Tile:
     if record is None or record.state is SessionState.ENDED:
-        tile = _absent(person, record, seat, seen)
+        tile = _absent(person, record, seat, seen).model_copy(update={"kernels": len(kernels)})
         if absent and tile.state not in (TileState.WAITING, TileState.FAILED):
             return tile.model_copy(update={"words": NOT_JOINED})
         return tile
@@ -142,6 +163,7 @@ def _tile(
         cpus=job.cpus if job else 0,
         memory=job.memory if job else None,
         help=help_,
+        kernels=len(kernels),
     )
     if record.state is not SessionState.RUNNING:
         words = _STARTING[record.state]
@@ -154,7 +176,9 @@ def _tile(
             words = _AWAY
         since = record.submitted_at
         return tile.model_copy(update={"state": TileState.WAITING, "words": words, "since": since})
-    more = {"state": TileState.RUNNING, "since": record.ready_at, **_gpu_use(job, seen)}
+    jobs = [job, *(seen.jobs.get(kernel.job_id) for kernel in kernels)]
+    more = {"state": TileState.RUNNING, "since": record.ready_at, **_gpu_use(jobs, seen)}
+    more["kernel_gpus"] = sum(sum(map(len, of.gpu_indexes.values())) for of in jobs[1:] if of)
     if presence is not None and presence.session_id == record.id:
         more |= presence.model_dump(exclude={"course", "person", "session_id"})
     return tile.model_copy(update=more)
@@ -201,11 +225,11 @@ def _last(record: SessionRecord) -> str:
     return ended.get(record.ending_code, "The last session has ended.")
 
 
-def _gpu_use(job: JobItem | None, seen: Seen) -> dict[str, float | int | None]:
-    """Return the GPUs' mean use in percent and the sum of their memory, as telemetry has them."""
-    keys = (
-        f"{node}/{i}" for node, indexes in (job.gpu_indexes if job else {}).items() for i in indexes
-    )
+def _gpu_use(jobs: Iterable[JobItem | None], seen: Seen) -> dict[str, float | int | None]:
+    """Return the mean use of the jobs' GPUs in percent and the sum of their memory, as telemetry
+    has them."""
+    held = (item for job in jobs if job for item in job.gpu_indexes.items())
+    keys = (f"{node}/{i}" for node, indexes in held for i in indexes)
     gpus = [seen.gpus[key] for key in keys if key in seen.gpus]
     used = [gpu.utilization for gpu in gpus if gpu.utilization is not None]
     memory = [gpu.memory_used for gpu in gpus if gpu.memory_used is not None]

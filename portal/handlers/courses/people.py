@@ -1,7 +1,7 @@
 """Actions of a course's staff on students' sessions, one or all: start, stop, restart, extend.
 
-Only servers ``course-NAME`` of the course's members are ever reached, whatever else of theirs
-runs.
+Only servers ``course-NAME`` of the course's members are ever reached, and their kernels in jobs of
+their own, whatever else of theirs runs.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from portal.courses.live.board import newest_sessions
+from portal.courses.live.board import living_kernels, newest_sessions
 from portal.courses.roster.joining import not_joined, refusal
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
 from portal.launch.extending import clock, extended
@@ -38,6 +38,7 @@ class CoursePersonAction(CourseAction, SessionAction):
     """Base class of actions on the sessions of a course's members."""
 
     roles = STAFF
+    kernels: Mapping[str, Sequence[SessionRecord]] = {}  # as ``living`` saw them, by person
 
     async def member(self, person: str) -> CourseMember:
         """Return the member; for others raise NotAllowed, with an entry in the audit log."""
@@ -48,11 +49,11 @@ class CoursePersonAction(CourseAction, SessionAction):
         await self.deny(self.target, error, person, f"{person} is not a member.")
 
     async def living(self) -> dict[str, SessionRecord]:
-        """Return the course's sessions that have not ended, by person."""
+        """Return the course's sessions that have not ended, by person; note their kernels."""
         store, name = self.parts.store, self.kept.name
-        newest = newest_sessions(
-            self.kept, await store.sessions.of_course(name, time.time() - _DAY)
-        )
+        records = await store.sessions.of_course(name, time.time() - _DAY)
+        self.kernels = living_kernels(self.kept, records)
+        newest = newest_sessions(self.kept, records)
         return {
             person: session
             for person, session in newest.items()
@@ -90,10 +91,14 @@ class CoursePersonAction(CourseAction, SessionAction):
             )
 
     async def stop_one(self, record: SessionRecord) -> None:
-        """Stop a session, in the name of the requester."""
+        """Stop a session and its kernels in jobs of their own, in the name of the requester."""
         detail = f"In the course '{self.kept.name}'."
         async with self.audited("stop-session", f"session {record.id}", record.user, detail):
             await self.stop(record)
+        for kernel in self.kernels.get(record.user, ()):
+            if kernel.id != record.id:
+                with contextlib.suppress(Conflict, NotFound):  # it may have ended with its session
+                    await self.stop(kernel)
 
     @property
     def target(self) -> str:
@@ -308,9 +313,17 @@ class StopAll(AllAction):
     path = "courses/{course}/stop-all"
     verb = "are stopping"
 
+    async def living(self) -> dict[str, SessionRecord]:
+        """Return what is to be stopped, by person; of those without a session, a kernel."""
+        sessions = await super().living()
+        return {**{name: kernels[0] for name, kernels in self.kernels.items()}, **sessions}
+
     @Operation("Stop the course sessions of all students, or of some.", body=People)
     async def on_post(self, course: str) -> Results:
-        """Write a line in the audit log for each; the answer says for whom it failed, and why."""
+        """Stop their kernels in jobs of their own, too.
+
+        Write a line in the audit log for each; the answer says for whom it failed, and why.
+        """
 
         async def stop(record: SessionRecord) -> str:
             await self.stop_one(record)

@@ -7,6 +7,7 @@ these endpoints are for programs, and for sessions before they change their reso
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
@@ -17,6 +18,8 @@ from portal.launch.fields import KEPT, document
 from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models import Frozen
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.person import Person
 from portal.models.scope import USAGE_READ
 from portal.models.session.estimate import EstimateError, StartAnswer
@@ -60,9 +63,6 @@ class EstimatesBase(Endpoint):
         parts.estimates.admit(person.name)
         choice = Asked.parse(options)
         await parts.catalog.load()
-        environments = {
-            environment.name: environment for environment in parts.catalog.visible_to(person)
-        }
         moment = time.monotonic() - _JOBS_MAY_BE_OLD
         snapshot = await parts.cluster.snapshot(moment, jobs_only=False, qos=True)
         try:
@@ -70,12 +70,24 @@ class EstimatesBase(Endpoint):
         except SlurmUnavailable:
             associations = None
         try:
+            environments = await self.environments(person, choice, snapshot, associations)
             request = decide(
                 choice, person, environments, snapshot, associations, parts.default_resources
             )
         except NotAllowed as error:
             return parts.estimates.refusal(error.message)
         return await parts.estimates.answer(request, person, snapshot, associations)
+
+    async def environments(
+        self,
+        person: Person,
+        asked: Asked,
+        snapshot: ClusterSnapshot,
+        associations: Sequence[Association] | None,
+    ) -> dict[str, Environment]:
+        """Return the environments that ``person`` may use, by name, once the catalog is loaded.
+        Raises InvalidRequest, NotAllowed for what such a session may not ask for."""
+        return {known.name: known for known in self.parts.catalog.visible_to(person)}
 
 
 class Estimates(EstimatesBase):

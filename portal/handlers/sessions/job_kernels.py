@@ -5,25 +5,30 @@ The session requests the job; its program then connects to the session (portal_s
 
 from __future__ import annotations
 
-import asyncio
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from portal.catalog.availability import UNTYPED
-from portal.errors import NotAllowed, NotFound, StoreUnavailable
-from portal.launch.fields import KEPT, DialogField, fields_of_move
-from portal.launch.kinds import kind_of
+from portal.errors import NotAllowed, NotFound
+from portal.launch.course import check_asked
+from portal.launch.fields import IN_COURSES, KEPT, DialogField, fields_of_move
+from portal.launch.kinds import kind_of, of_server
+from portal.launch.kinds.course_kernel import check_chosen, not_offered
 from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, server_for
+from portal.launch.kinds.member_gpus import held_gpus, too_many
+from portal.launch.request import Asked
 from portal.models import Frozen
-from portal.models.catalog.environment import Environment, Kernel
+from portal.models.catalog.environment import Environment
 from portal.models.catalog.environment import Name as EnvironmentName
-from portal.models.catalog.image_job import TestResult
+from portal.models.cluster.cluster import Association, ClusterSnapshot
+from portal.models.course.course import KeptCourse
 from portal.models.person import Person
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
+from portal.services.kernel_choices import KernelEnvironment, environment_now, kernel_choices
 from portal.sessions.job_kernels import JobKernelState, state_of, submitting, unrecorded
 
 from ..base.action import Done
@@ -34,25 +39,12 @@ from .estimates import EstimateBody, EstimatesBase
 _NO_SUCH = "You have no such kernel."
 
 
-class KernelEnvironment(Frozen):
-    """Environment with kernels for jobs of their own. ``gpu_types``: those of the cluster on which
-    its test passed; empty on a cluster that names no types. ``max_gpus``: null for no limit.
-    ``default``: its default resources."""
-
-    environment: str
-    title: str
-    kernels: tuple[Kernel, ...]
-    gpu_types: tuple[str, ...]
-    max_gpus: int | None
-    default: Resources
-
-
 class KernelChoices(Frozen):
     """Environments for kernels in jobs of their own, in the order of the launch page; none where a
-    site does not offer such kernels. ``fields``: those of the dialog for their resources;
-    ``per_user``: the maximum number of a user's kernels at once. ``address``: that of the session's
-    node, as other nodes reach it; empty while it is not known. ``simulated``: the GPUs of the
-    cluster are simulated, for a demo."""
+    site does not offer such kernels; in a course's session, the course's. ``fields``: those of the
+    dialog for their resources; ``per_user``: the maximum number of a user's kernels at once.
+    ``address``: that of the session's node, as other nodes reach it; empty while it is not known.
+    ``simulated``: the GPUs of the cluster are simulated, for a demo."""
 
     items: tuple[KernelEnvironment, ...]
     fields: tuple[DialogField, ...]
@@ -85,9 +77,8 @@ class JobKernelAction(OwnSession):
     """Base class: the session that asks, and its user's kernels."""
 
     def check(self, record: SessionRecord) -> None:
-        """Raise NotAllowed unless the session that asks may have such kernels: others are let into
-        sessions of courses, and may not act for their owner there."""
-        kind = kind_of(record.options)
+        """Raise NotAllowed unless sessions of this kind may have such kernels."""
+        kind = of_server(record.server) or kind_of(record.options)
         if not kind.job_kernels:
             raise NotAllowed(f"Kernels in jobs of their own are not offered in {kind.title}.")
 
@@ -97,8 +88,20 @@ class JobKernelAction(OwnSession):
         self.check(record)
         return record
 
-    async def kernel(self, id_: str) -> SessionRecord | None:
-        """Return the newest session of this kernel of the user; None without one.
+    async def course(self, record: SessionRecord) -> KeptCourse | None:
+        """Return the course of the session that asks; None for one of no course. Raises NotAllowed
+        if the course does not allow such kernels."""
+        if not record.course:
+            return None
+        kept = await self.parts.memberships.course(record.course)
+        if reason := not_offered(kept.course):
+            raise NotAllowed(reason)
+        return kept
+
+    async def kernel(self, id_: str, course: str) -> SessionRecord | None:
+        """Return the newest session of this kernel of the user; None without one. ``course``: of
+        the session that asks. Helpers are let into that, and must not reach other kernels of its
+        owner.
 
         The view has it without a query, unless it is younger or has ended.
         """
@@ -114,7 +117,7 @@ class JobKernelAction(OwnSession):
             record = records[0] if records else None
         # Of another id, the name of the server can be the same.
         own = record is not None and record.options.get(OPTION, {}).get("id") == id_
-        return record if own else None
+        return record if record is not None and own and record.course == course else None
 
 
 class JobKernels(JobKernelAction):
@@ -124,22 +127,24 @@ class JobKernels(JobKernelAction):
 
     @Operation("List environments for kernels in jobs of their own.")
     async def on_get(self) -> KernelChoices:
-        """Use the session's own token only; refused in sessions of courses and the like.
+        """Use the session's own token only; refused in sessions of courses that do not allow it,
+        in rooms, and the like.
 
         An environment is listed if its test passed on a GPU type of the cluster, and its kernels
         are known: its definition or its test names them.
         """
         record = await self.asker()
+        kept = await self.course(record)
         parts, nodes = self.parts, list(self.view.snapshot.nodes.values())
         types = {pool.type for node in nodes for pool in node.gpus}
-        items: list[KernelEnvironment | None] = []
+        items: tuple[KernelEnvironment, ...] = ()
         if parts.job_kernels.per_user:
-            await parts.catalog.load()
-            visible = parts.catalog.visible_to(_owner(record))
-            items += await asyncio.gather(*(self._item(chosen, types) for chosen in visible))
+            items = await kernel_choices(parts, _owner(record), kept, types)
         return KernelChoices(
-            items=tuple(item for item in items if item is not None),
-            fields=fields_of_move(nodes),
+            items=items,
+            fields=tuple(
+                field for field in fields_of_move(nodes) if kept is None or field.name in IN_COURSES
+            ),
             per_user=parts.job_kernels.per_user,
             address=self._address(record),
             simulated=parts.telemetry.simulated,
@@ -149,54 +154,29 @@ class JobKernels(JobKernelAction):
         node = self.view.snapshot.nodes.get(record.nodes[0]) if record.nodes else None
         return node.address if node else ""
 
-    async def _item(self, environment: Environment, there: set[str]) -> KernelEnvironment | None:
-        tested = self.parts.catalog.offering.tested(environment)
-        types = [name for name in sorted(there) if name in tested and tested[name].passed]
-        if environment.gpu_types:
-            types = [name for name in types if name in environment.gpu_types]
-        if not types or environment.max_gpus == 0:
-            return None
-        kernels = environment.kernels or await self._tested_kernels(environment)
-        if not kernels:
-            return None
-        return KernelEnvironment(
-            environment=environment.name,
-            title=environment.title,
-            kernels=kernels,
-            gpu_types=tuple(name for name in types if name != UNTYPED),
-            max_gpus=environment.max_gpus,
-            default=environment.default,
-        )
-
-    async def _tested_kernels(self, environment: Environment) -> tuple[Kernel, ...]:
-        """Return the kernels that its newest test found and that passed."""
-        try:
-            tests = (await self.parts.store.tests.newest(environment.fingerprint)).values()
-        except StoreUnavailable:
-            return ()
-        for test in sorted(tests, key=lambda test: test.id, reverse=True):
-            if test.result:
-                results = TestResult.model_validate(test.result).kernels
-                return tuple(result.kernel for result in results if result.passed)
-        return ()
-
     @Operation(
         "Start a kernel in a job of its own.", body=NewJobKernel, status=202, errors=(409, 429)
     )
     async def on_post(self) -> StartedKernel:
-        """Use the session's own token only; refused in sessions of courses and the like.
+        """Use the session's own token only; refused in sessions of courses that do not allow it,
+        in rooms, and the like.
 
-        The job is checked like a launch of the session's owner. The answer comes once Slurm has
-        the job, which may wait then.
+        The job is checked like a launch of the session's owner; in a course's session, by the
+        rules of the course, in its account. The answer comes once Slurm has the job, which may
+        wait then.
         """
         record = await self.own_record()
         asked: dict[str, Any] = self.body.model_dump(exclude_unset=True)
         id_, name = asked.pop("id"), asked.pop("kernel")
-        options = {**_kept(record), **asked, OPTION: {"id": id_, "name": name}}
+        kernel = {"id": id_, "name": name}
+        if record.course:
+            kernel["course"] = record.course
+        options = {**_kept(record), **asked, OPTION: kernel}
         server = server_for(id_)
         what = f"Kernel {name} of {asked['environment']}, {server}."
         async with self.audited("start-kernel", f"session {record.id}", record.user, what):
             self.check(record)
+            await self.course(record)
             await self.parts.hub.begin_server(record.user, server, options)
         self.done("")
         return StartedKernel(id=id_, server=server)
@@ -206,6 +186,7 @@ class KernelEstimates(JobKernelAction, EstimatesBase):
     """Estimated start of a kernel, before it is started."""
 
     path = "session/kernels/estimates"
+    kept: KeptCourse | None = None  # the course of the session that asks
 
     @Operation(
         "Estimate when a kernel in a job of its own would start. Needs the session's own token.",
@@ -215,7 +196,33 @@ class KernelEstimates(JobKernelAction, EstimatesBase):
     async def on_post(self) -> StartAnswer:
         """Return the outlook "refused" and the reason for what may not be asked for."""
         record = await self.asker()
+        self.kept = await self.course(record)
         return await self.answered(_owner(record), {**_kept(record), **self.body.options})
+
+    async def environments(
+        self,
+        person: Person,
+        asked: Asked,
+        snapshot: ClusterSnapshot,
+        associations: Sequence[Association] | None,
+    ) -> dict[str, Environment]:
+        """Return the environments that the kernel may have; of a course, its own as it is now."""
+        kept = self.kept
+        if kept is None:
+            return await super().environments(person, asked, snapshot, associations)
+        chosen = await environment_now(self.parts, kept, person, snapshot, associations)
+        check_asked(asked.said(), chosen)
+        check_chosen(asked)
+        living = (
+            (session.server, session.options)
+            for session in self.view.sessions.values()
+            if session.user == person.name and session.state is not SessionState.ENDED
+        )
+        wanted = asked.said().get("gpus", chosen.default.gpus)
+        held = held_gpus(kept.course, living)
+        if reason := too_many(kept.course, wanted, held, kernel=True):
+            raise NotAllowed(reason)
+        return {chosen.name: chosen}
 
 
 class OneJobKernel(JobKernelAction):
@@ -227,8 +234,8 @@ class OneJobKernel(JobKernelAction):
     @Operation("State of a kernel in a job of its own.")
     async def on_get(self, kernel: str) -> JobKernelState:
         """Use the session's own token only. Slurm is not queried for it."""
-        await self.asker()
-        record = await self.kernel(kernel)
+        asker = await self.asker()
+        record = await self.kernel(kernel, asker.course)
         if record is None or record.state is SessionState.ENDED:
             # The Hub knows a new one before the database does.
             state = await self.parts.hub.server_state(self.person.name, server_for(kernel))
@@ -241,7 +248,7 @@ class OneJobKernel(JobKernelAction):
         view = self.view
         known = view.sessions.get(record.job_id)
         job = view.jobs.get(record.job_id) if known and known.id == record.id else None
-        return state_of(kernel, record, job, time.time())
+        return state_of(kernel, record, job, time.time(), self.parts.idle.state_of(record.id))
 
     @Operation("Stop a kernel in a job of its own.", errors=(409,))
     async def on_delete(self, kernel: str) -> Done:
@@ -250,17 +257,22 @@ class OneJobKernel(JobKernelAction):
         user, server = record.user, server_for(kernel)
         async with self.audited("stop-kernel", f"session {record.id}", user, server):
             self.check(record)
+            # In a course, first: it may be a kernel of another session of the owner.
+            if record.course and await self.kernel(kernel, record.course) is None:
+                raise NotFound(_NO_SUCH)
             try:
                 await self.parts.hub.stop_server(user, server, on_behalf_of=user)
             except NotFound:
-                if await self.kernel(kernel) is None:
+                if await self.kernel(kernel, record.course) is None:
                     raise NotFound(_NO_SUCH) from None
         return self.done("The kernel is being stopped.")
 
 
 def _kept(record: SessionRecord) -> dict[str, Any]:
     """Return what a kernel has of its session unless something else is asked for: the account that
-    pays, for one."""
+    pays, for one. A course sets that itself."""
+    if record.course:
+        return {}
     return {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
 
 

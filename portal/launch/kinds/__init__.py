@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import InvalidRequest
 from .course import CourseSession
+from .course_kernel import CourseKernel
 from .job_kernel import JobKernel
 from .jupyterlab import JupyterLab
 from .kind import Kind
@@ -25,6 +26,7 @@ KINDS: tuple[type[Kind], ...] = (
     TensorBoard,
     Marimo,
     JobKernel,
+    CourseKernel,
 )
 USUAL = KINDS[0]
 OFFERED = {kind.name: kind for kind in KINDS if kind.offered}

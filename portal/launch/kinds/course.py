@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Self
 from zoneinfo import ZoneInfo
 
 from ...errors import InvalidRequest
-from ...models.catalog.environment import AbsolutePath
-from ...models.course.course import STAFF, CourseState, KeptCourse, Role
-from ..course import OPTION, course_named, day, server_for, server_of
+from ...models.catalog.environment import AbsolutePath, Environment
+from ...models.course.course import STAFF, Course, CourseState, KeptCourse, Role
+from ..course import OPTION, course_named, day, narrowed, server_for, server_of
 from ..fields import IN_COURSES
 from .kind import AskedFor, Hub, Kind, LaunchFacts, Place
 
@@ -41,6 +41,7 @@ class CourseSession(Kind):
     estimated = False  # its button does not say when it would start
     isolated = True
     bounded = True
+    job_kernels = True  # where the course allows them
     about: ClassVar[str] = (
         "Your session of the course. Your work stays in the course's folder in your home."
     )
@@ -48,6 +49,7 @@ class CourseSession(Kind):
     early: ClassVar[bool] = False
     graded: ClassVar[bool] = True  # has the course's exchange, where that has grades
     starters: ClassVar[str] = "members"  # "service": what the service starts; "": nobody else
+    needs_gpus: ClassVar[bool] = False  # it does not start once the course's budget is used up
 
     course: str
     course_title: str = ""
@@ -119,6 +121,12 @@ class CourseSession(Kind):
         if today < course.begins and not (role in STAFF or cls.early):
             return f"{title} begins on {day(course.begins)}."
         return ""
+
+    @classmethod
+    def narrowed(cls, environment: Environment, course: Course, *, gpus: bool) -> Environment:
+        """Return ``environment`` as the course allows it to such sessions; see ``narrowed`` of
+        portal/launch/course.py."""
+        return narrowed(environment, course, gpus=gpus)
 
     def options(self, environment: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
         # Account, partition and reservation are the course's, and others at the next meeting.

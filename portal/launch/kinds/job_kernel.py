@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from ...errors import InvalidRequest, NotAllowed
 from ...models.catalog.environment import Environment
+from ..course import OPTION as COURSE
+from ..course import course_named
 from .kind import AskedFor, Hub, Kind, LaunchFacts, Place, environment_of
 
 OPTION = "kernel"  # the key of ``user_options`` with the id and the kernelspec's name
@@ -24,6 +26,15 @@ NAME = r"[A-Za-z0-9._-]{1,100}"
 _DIGITS = 20
 _SERVER = re.compile(rf"kernel-[0-9a-f]{{8,{_DIGITS}}}")
 _KEYS = {"id", "name"}
+PROGRAM = "portal_session.job_kernels.starter"
+
+
+class AskedKernel(NamedTuple):
+    """Kernel as it is asked for. ``course``: that of the session that asks; "" for none."""
+
+    id: str
+    name: str
+    course: str = ""
 
 
 class JobKernel(Kind):
@@ -33,7 +44,7 @@ class JobKernel(Kind):
     title = "a kernel in a job of its own"
     option = OPTION
     prefix = "kernel"
-    module = "portal_session.job_kernels.starter"
+    module = PROGRAM
     serves = False
 
     id: str
@@ -41,64 +52,93 @@ class JobKernel(Kind):
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
-        value = options.get(OPTION)
-        if value is None or value == "":
-            return None
-        if not isinstance(value, Mapping) or set(value) != _KEYS:
-            raise InvalidRequest(
-                f"'{OPTION}' must be an object with the 'id' and the 'name' of a kernel.", OPTION
-            )
-        if not _is(ID, value["id"]) or len(value["id"]) > LONGEST_ID:
-            raise InvalidRequest(
-                "The id of a kernel has 8 to 40 characters: 8 or more digits and letters from a to "
-                "f, and single dashes between them.",
-                OPTION,
-            )
-        if not _is(NAME, value["name"]):
-            raise InvalidRequest(
-                "The name of a kernel has 1 to 100 characters: letters, digits, dots, underscores, "
-                "dashes.",
-                OPTION,
-            )
-        return cls(id=value["id"], kernel=value["name"])
+        kernel = asked_kernel(options)
+        return None if kernel is None or kernel.course else cls(id=kernel.id, kernel=kernel.name)
 
     @classmethod
     def owns(cls, server: str) -> bool:
         return is_kernel(server)
 
     def at(self, server: str, owner: type[Kind] | None) -> Kind:
-        if server != server_for(self.id):
-            raise InvalidRequest(
-                f"This kernel must have the name '{server_for(self.id)}', not '{server[:60]}'.",
-                OPTION,
-            )
+        check_server(self.id, server)
         return self
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
         place = await super().place(asked, hub, facts)
-        environment = environment_of(asked.environment, place.environments)
-        names = [kernel.name for kernel in environment.kernels]  # none: not known
-        if names and self.kernel not in names:
-            raise NotAllowed(
-                f"'{environment.title}' has no kernel '{self.kernel}'. Its kernels: "
-                f"{', '.join(names)}."
-            )
+        check_kernel(self.kernel, environment_of(asked.environment, place.environments))
         # Nothing is awaited after this, or launches at the same moment would not see each other.
-        if not hub.most_job_kernels:
-            raise NotAllowed("Kernels in jobs of their own are not offered on this site.")
-        if len(hub.job_kernels) >= hub.most_job_kernels:
-            raise NotAllowed(
-                f"You have {len(hub.job_kernels)} kernels in jobs of their own; the limit is "
-                f"{hub.most_job_kernels}. Shut one down first."
-            )
-        titled = {name: _titled(chosen) for name, chosen in place.environments.items()}
-        return place._replace(environments=titled)
+        check_number(hub)
+        environments = {name: titled(chosen) for name, chosen in place.environments.items()}
+        return place._replace(environments=environments)
 
     def own(self) -> dict[str, Any]:
         return {OPTION: {"id": self.id, "name": self.kernel}}
 
     def variables(self) -> dict[str, str]:
-        return {"PORTAL_KERNEL": json.dumps({"id": self.id, "name": self.kernel})}
+        return variables_of(self.id, self.kernel)
+
+
+def asked_kernel(options: Mapping[str, Any]) -> AskedKernel | None:
+    """Parse the kernel in ``user_options``; None without one. Raises InvalidRequest."""
+    value = options.get(OPTION)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, Mapping) or set(value) - {COURSE} != _KEYS:
+        raise InvalidRequest(
+            f"'{OPTION}' must be an object with the 'id' and the 'name' of a kernel, and the "
+            f"'{COURSE}' of one in a course's session.",
+            OPTION,
+        )
+    if not _is(ID, value["id"]) or len(value["id"]) > LONGEST_ID:
+        raise InvalidRequest(
+            "The id of a kernel has 8 to 40 characters: 8 or more digits and letters from a to "
+            "f, and single dashes between them.",
+            OPTION,
+        )
+    if not _is(NAME, value["name"]):
+        raise InvalidRequest(
+            "The name of a kernel has 1 to 100 characters: letters, digits, dots, underscores, "
+            "dashes.",
+            OPTION,
+        )
+    try:
+        course = course_named(value.get(COURSE))
+    except InvalidRequest as error:
+        raise InvalidRequest(error.message, OPTION) from None
+    return AskedKernel(value["id"], value["name"], course)
+
+
+def check_server(id_: str, server: str) -> None:
+    """Raise InvalidRequest unless ``server`` is the name of this kernel's."""
+    if server != server_for(id_):
+        raise InvalidRequest(
+            f"This kernel must have the name '{server_for(id_)}', not '{server[:60]}'.", OPTION
+        )
+
+
+def check_kernel(name: str, environment: Environment) -> None:
+    """Raise NotAllowed if it is known that the environment has no kernelspec of this name."""
+    names = [kernel.name for kernel in environment.kernels]  # none: not known
+    if names and name not in names:
+        raise NotAllowed(
+            f"'{environment.title}' has no kernel '{name}'. Its kernels: {', '.join(names)}."
+        )
+
+
+def check_number(hub: Hub) -> None:
+    """Raise NotAllowed if the user may have no further kernel."""
+    if not hub.most_job_kernels:
+        raise NotAllowed("Kernels in jobs of their own are not offered on this site.")
+    if len(hub.job_kernels) >= hub.most_job_kernels:
+        raise NotAllowed(
+            f"You have {len(hub.job_kernels)} kernels in jobs of their own; the limit is "
+            f"{hub.most_job_kernels}. Shut one down first."
+        )
+
+
+def variables_of(id_: str, name: str) -> dict[str, str]:
+    """Return the variables of the job's program."""
+    return {"PORTAL_KERNEL": json.dumps({"id": id_, "name": name})}
 
 
 def server_for(id_: str) -> str:
@@ -115,6 +155,6 @@ def _is(pattern: str, value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
-def _titled(environment: Environment) -> Environment:
+def titled(environment: Environment) -> Environment:
     """Return the environment with the title by which pages name the kernel."""
     return environment.model_copy(update={"title": f"Kernel of {environment.title}"[:120]})

@@ -9,9 +9,11 @@ class Rehearsal(CourseSession):
     """Rehearsal, started by the service for everyone, from the course's page."""
 
     name = "rehearsal"
+    title = "a rehearsal of a course"
     prefix = "rehearsal"
     about = "A rehearsal: files that you create in it are deleted."
     throwaway = True
     early = True
     graded = False
+    job_kernels = False
     starters = "service"

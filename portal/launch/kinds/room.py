@@ -10,9 +10,11 @@ class Room(CourseSession):
     """Room of a course, run by somebody of its staff."""
 
     name = "room"
+    title = "a course's room"
     prefix = "room"
     about = "The course's room, which its members share."
     graded = False
+    job_kernels = False
     starters = ""
 
     @property

@@ -91,7 +91,8 @@ class Course(Frozen):
 
     ``environment`` is a name in the catalog and ``version`` the pinned version, whose content is
     stored with the course (KeptCourse.pinned). ``budget``: GPU-hours, None: no limit. ``help``:
-    whether a student must let staff into the session.
+    whether a student must let staff into the session. ``job_kernels``: whether notebooks in its
+    members' sessions may have kernels in jobs of their own.
     """
 
     name: CourseName
@@ -117,6 +118,7 @@ class Course(Frozen):
     help: Literal["ask", "always", "off"] = "ask"
     together: bool = False  # a room with shared notebooks
     grades: bool = False  # nbgrader
+    job_kernels: bool = False
 
     @field_validator("timezone")
     @classmethod

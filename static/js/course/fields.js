@@ -60,7 +60,14 @@ export function courseGroups(editing) {
       ],
     },
     { legend: "Default resources", folded: true, fields: resources("default", "2:00:00") },
-    { legend: "Maximum resources", folded: true, fields: resources("largest", "4:00:00") },
+    {
+      legend: "Maximum resources",
+      folded: true,
+      fields: [
+        ...resources("largest", "4:00:00"),
+        { name: "job_kernels", label: "Kernels in jobs of their own", kind: "check", help: "A notebook in a session on CPUs can have a kernel with GPUs. A session and its kernels together have at most the maximum number of GPUs.", usual: false },
+      ],
+    },
     {
       legend: "Account and budget",
       folded: true,

@@ -34,6 +34,13 @@ export function gpuWords(tile) {
   return tile.gpu_use === undefined ? held : `${held} ${percent(tile.gpu_use)}`;
 }
 
+// The kernels in jobs of their own, in words; "" for none.
+export function kernelWords({ kernels, kernel_gpus: gpus }) {
+  if (!kernels) return "";
+  const named = `${kernels} kernel${kernels === 1 ? "" : "s"}`;
+  return gpus ? `${named} with ${gpus} GPU${gpus === 1 ? "" : "s"}` : `${named}, waiting`;
+}
+
 // Returns the tile's element. `chosen`: whether it is selected; `onOpen` and `onChoose(checked)` are
 // called on clicks; `quick`: its buttons.
 export function seat(tile, { chosen, onOpen, onChoose, quick }) {
@@ -58,6 +65,7 @@ export function seat(tile, { chosen, onOpen, onChoose, quick }) {
       ? [
           ...doing(tile).map(([sign, text]) => el("p.seat-line", {}, icon(sign), " ", text)),
           gpuWords(tile) ? el("p.seat-line", {}, icon("microchip"), " ", gpuWords(tile)) : null,
+          kernelWords(tile) ? el("p.seat-line", {}, icon("microchip"), " ", kernelWords(tile)) : null,
           tile.gpu_use === undefined ? null : level(tile.gpu_use),
         ]
       : null,

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from cells import run_cell
 from hub_client import Person, wait_until
+from notebook_kernel import NotebookKernel
 from other_hub import other_hub
 
 from portal.demo.daemons.ports import free_port
@@ -51,7 +52,8 @@ def url(demo: Any) -> Iterator[str]:
     template = (demo.environments / "python-venv.yaml").read_text()
     template = template.replace("name: python-venv", f"name: {ENVIRONMENT}")
     added = demo.environments / f"{ENVIRONMENT}.yaml"
-    added.write_text(template.replace("title: Python", "title: Idle Python"))
+    kernels = "kernels: [{name: python3, title: Python 3, language: python}]\n"
+    added.write_text(template.replace("title: Python", "title: Idle Python") + kernels)
     settings = SETTINGS.format(port=free_port(), idle=IDLE, warn=WARN, snooze=SNOOZE, cull=CULL)
     try:
         with other_hub(demo, settings) as (address, _):
@@ -171,6 +173,34 @@ def test_idle_gpus_are_warned_of_snoozed_and_given_back(url: str, owners: Any) -
     assert "The session was idle for a long time" in culled["ending"]["words"]
     assert culled["ending"]["stopped_by"] == "idle-culler"
     assert culled["ended_at"] - culled["ready_at"] >= CULL - 5
+
+
+def test_an_idle_kernel_is_warned_of_and_given_back(url: str, owners: Any) -> None:
+    """A kernel in a job of its own; its session has no GPUs, and stays."""
+    (student,) = owners("student13", gpus=0)
+    spec = f"job-{ENVIRONMENT}-python3-t4"
+
+    def offered() -> bool:
+        return spec in student.session("GET", "api/kernelspecs").json()["kernelspecs"]
+
+    def state() -> dict[str, Any]:
+        return dict(student.session("GET", "portal/job-kernels").json()["kernels"][kernel.id])
+
+    wait_until("the kernels are offered", offered)
+    kernel = NotebookKernel.start(student, spec)
+    assert kernel.run("print(1)").printed == "1\n"
+    began = time.monotonic()
+    told = wait_until("it is warned", lambda: "idle" in (one := state())["message"] and one)
+    assert told["message"].endswith("unless a cell runs.") and told["ends_at"] < time.time() + WARN
+    (item,) = [one for one in ask(student, "sessions").json()["items"] if not one["has_page"]]
+    assert item["idle"]["warned"] and item["idle"]["snoozes_left"] == 1, "as on its page"
+    over = wait_until("it has ended", lambda: (one := state())["state"] == "ended" and one)
+    assert time.monotonic() - began > IDLE
+    assert over["message"].startswith("The kernel's GPUs were idle for ")
+    ran = kernel.run("1")
+    assert ran.status == "error" and "GPUs were idle for" in ran.error, ran
+    assert student.server()["ready"], "its session stays"
+    kernel.leave()
 
 
 def test_what_goes_through_the_proxy_is_no_activity_and_a_cell_is(owners: Any) -> None:

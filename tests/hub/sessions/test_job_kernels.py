@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from api_client import Caller
 from hub_client import Person, wait_until, with_session
 from jobs import living_jobs, nothing_left, squeue
 from processes import variables_of
@@ -131,6 +132,43 @@ def test_a_kernel_is_a_job_of_its_own(demo: Any, session: Session, kernel: dict[
     assert again.status_code == 409, again.text
 
 
+def test_the_pages_of_admins_have_it(demo: Any, session: Session, kernel: dict[str, Any]) -> None:
+    """The cluster page's job and GPU, and the audit log."""
+    job_id, node = kernel["job_id"], kernel["node"]
+    with Caller(demo.url, "grace") as grace:
+
+        def job() -> dict[str, Any]:
+            return dict(grace.get(f"jobs/{job_id}").json())
+
+        seen = wait_until("the job holds its GPU", lambda: job().get("gpu_indexes") and job())
+        assert (seen["portal"], seen["user"], seen["environment"]) == (True, "ada", "python-venv")
+        (index,) = seen["gpu_indexes"][node]
+
+        def gpu() -> Any:
+            gpus = {(item["node"], item["index"]): item for item in grace.items("gpus")}
+            return gpus[node, index]["source"] and gpus[node, index]
+
+        reading = wait_until("telemetry has read its GPU", gpu)
+        assert (reading["user"], reading["job_id"]) == ("ada", job_id)
+        assert reading["source"] == "simulated"
+        (record,) = [
+            item for item in grace.items("sessions", user="ada") if item["job_id"] == job_id
+        ]
+        assert (record["id"], record["user"]) == (seen["session_id"], "ada")
+        lines = grace.get("audit?action=start-kernel").json()["items"]
+        line = next(item for item in lines if item["outcome"] == "done")
+        assert (line["actor"], line["owner"]) == ("ada", "ada")
+        assert line["target"].startswith("session ")
+        assert line["detail"] == f"Kernel python3 of python-venv, {SERVER}."
+        # An admin can end it, as any session.
+        assert grace.post(f"jobs/{job_id}/cancel", json={}).status_code == 200
+        ended = session.wait_for("ended")
+        assert ended["message"] == "An administrator (grace) stopped the kernel.", ended
+        lines = grace.get("audit?action=stop-session").json()["items"]
+        assert (lines[0]["actor"], lines[0]["owner"]) == ("grace", "ada")
+        assert lines[0]["target"] == f"session {record['id']}"
+
+
 def test_a_kernel_is_stopped(demo: Any, session: Session, kernel: dict[str, Any]) -> None:
     assert session.ask("DELETE", f"/{ID}").status_code == 200
     over = session.wait_for("ended")
@@ -249,7 +287,7 @@ def test_other_tokens_are_refused(
     assert session.kernel()["state"] == "running"
 
 
-def test_a_session_of_a_course_has_none(demo: Any, session: Session) -> None:
+def test_a_session_of_a_course_without_them_has_none(demo: Any, session: Session) -> None:
     student = Person(demo.url, "student06")
     student.api("GET", "/user")
     student.stop(COURSE)
@@ -265,6 +303,20 @@ def test_a_session_of_a_course_has_none(demo: Any, session: Session) -> None:
         for method, body in (("GET", None), ("POST", BODY)):
             answer = session.ask(method, "", body, token)
             assert answer.status_code == 403, answer.text
-            assert "not offered in a session of a course" in said(answer)
+            assert "does not allow kernels in jobs of their own" in said(answer)
     finally:
         student.stop(COURSE)
+
+
+def test_its_gpu_time_is_its_owner_s(session: Session) -> None:
+    """The service writes it once a minute; kernels of the tests before have ended since then."""
+    ada = session.owner
+    headers = {"Authorization": f"token {ada.token}"}
+
+    def accounted() -> list[float]:
+        address = f"{ada.url}{API}sessions?ended=true"
+        items = httpx.get(address, headers=headers, timeout=60).json()["items"]
+        kernels = [item["efficiency"] for item in items if not item["has_page"]]
+        return [hours for kernel in kernels if (hours := kernel["gpu_hours_held"])]
+
+    wait_until("a kernel has held a GPU", accounted)

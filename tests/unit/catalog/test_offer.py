@@ -241,6 +241,8 @@ async def test_without_a_store_or_where_the_site_says_so_all_is_offered(
     for catalog in (catalog_of(files, None), catalog_of(files, store, offer_untested=True)):
         await catalog.load()
         assert names(catalog, ADA) == ["torch"]
+        torch = catalog.environments["torch"]
+        assert catalog.offering.gpu_types(torch, {"v100", "t4"}) == ["t4", "v100"]
 
 
 async def test_what_was_known_stays_while_the_database_is_away(

@@ -157,6 +157,35 @@ def test_a_running_session_says_what_it_does() -> None:
     assert (plain.state, plain.gpu_use) == (TileState.RUNNING, 40.0)
 
 
+def test_kernels_in_jobs_of_their_own_are_told_of() -> None:
+    """They are no sessions of the course: the tile stays the session's."""
+    kernel = {"id": "K-1", "server": "kernel-01234567", "job_id": "2001"}
+    records = [
+        session("student001"),
+        session("student001", **kernel),
+        session("student001", SessionState.PENDING, **{**kernel, "id": "K-2", "job_id": "2002"}),
+        session("student001", **{**kernel, "id": "K-3", "job_id": "2003", "course": "ml"}),
+        session("student001", SessionState.ENDED, **{**kernel, "id": "K-4"}),
+    ]
+    held = {"gpu01": (0, 1)}
+    jobs = {
+        "1000": JobItem(id="1000", state="RUNNING", words="", cpus=2),
+        "2001": JobItem(id="2001", state="RUNNING", words="", gpu_indexes=held),
+        "2002": JobItem(id="2002", state="PENDING", words="", gpus=1),
+    }
+    gpus = {
+        f"gpu01/{index}": GpuItem(
+            node="gpu01", index=index, type="v100", state=GpuState.BUSY, utilization=percent
+        )
+        for index, percent in enumerate((20.0, 60.0))
+    }
+    tile = one(rows(sessions=records), Seen(jobs=jobs, gpus=gpus))
+    assert (tile.session_id, tile.gpus, tile.cpus) == ("S-student001", 0, 2)
+    assert (tile.kernels, tile.kernel_gpus, tile.gpu_use) == (2, 2, 40.0)
+    tile = one(rows(sessions=records[1:2]))
+    assert (tile.state, tile.kernels) == (TileState.NONE, 1)
+
+
 def test_what_another_session_told_is_not_this_ones() -> None:
     presence = Presence(
         course="dl", person="student001", session_id="S-old", seen_at=NOW, hand="?", hand_at=NOW
@@ -625,6 +654,31 @@ async def test_some_are_stopped_and_strangers_stop_nothing(site: Site) -> None:
     assert refused.status_code == 403
     assert len(site.hub.asked) == 1
     assert (await site.audit())[0][:3] == ("barbara", "denied", "course dl")
+
+
+async def test_their_kernels_end_with_them(site: Site) -> None:
+    kernel = {"server": "kernel-01234567", "job_id": "2001"}
+    others = {"server": "kernel-76543210", "job_id": "2002", "course": ""}
+    records = (
+        session("student001", id="K-1", **kernel),
+        session("student300", id="K-2", **{**kernel, "job_id": "2003"}),  # left by its session
+        session("student001", id="K-3", **others),  # the student's own
+    )
+    await site.parts.store.sessions.save(*records)
+    site.hub.running |= {(record.user, record.server) for record in records}
+    assert (await site.post("alan", "people/student001/stop")).status_code == 200
+    assert site.hub.asked == [
+        ("stop", "student001", "course-dl"),
+        ("stop", "student001", "kernel-01234567"),
+    ]
+    site.hub.asked.clear()
+    answer = await site.post("barbara", "stop-all", {"people": ["student002", "student300"]})
+    assert answer.json()["done"] == 2, answer.text
+    assert sorted(site.hub.asked) == [
+        ("stop", "student002", "course-dl"),
+        ("stop", "student300", "kernel-01234567"),
+    ]
+    assert ("student001", "kernel-76543210") in site.hub.running
 
 
 async def test_all_are_extended_by_one_look_at_slurm(site: Site) -> None:

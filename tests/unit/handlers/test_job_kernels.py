@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
+from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from clusters import gpu_node, snapshot
 from session_endpoints import catalog_of, of_server, parts_on, person, said, served
 
+from portal.catalog.availability import Offer
 from portal.errors import Conflict, NotAllowed, NotFound
 from portal.handlers.sessions import job_kernels
 from portal.handlers.sessions.job_kernels import NewJobKernel
@@ -21,8 +23,16 @@ from portal.launch.job_kernels import JobKernels
 from portal.models.catalog.catalog import Verdict
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import WorkState
-from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.cluster.cluster import (
+    Association,
+    ClusterSnapshot,
+    Job,
+    JobState,
+    Partition,
+)
 from portal.models.cluster.dashboard import JobItem
+from portal.models.course.course import Course, CourseState, KeptCourse
+from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.session import SessionRecord, SessionState
 from portal.services.services import Services
 from portal.store import Store
@@ -41,11 +51,31 @@ TORCH = Environment(
     groups=("research",),
 )
 RLANG = Environment(name="r", title="R", kind="venv", path="/opt/r")
+TEACHING = Environment(
+    name="teaching",
+    title="Teaching",
+    kind="container",
+    image="/i/teaching.sif",
+    kernels=(PYTHON,),
+)
+DEEP = Course(
+    name="deep",
+    title="Deep Learning",
+    environment="teaching",
+    default={"cpus": 1, "time": "1:00:00"},
+    largest={"gpus": 1, "memory": "8G"},
+    account="dl101",
+    begins=date(2020, 1, 1),
+    ends=date(2021, 1, 1),
+)
 CPUS = Environment(name="cpus", title="CPUs", kind="venv", path="/opt/cpus", kernels=(PYTHON,))
 TOKENS = {
     "session": of_server("ada"),
     "second": of_server("ada", "second"),
     "course": of_server("ada", "course-deep"),
+    "room": of_server("ada", "room-deep"),
+    "rehearsal": of_server("ada", "rehearsal-deep"),
+    "preview": of_server("ada", "preview-deep"),
     "tensorboard": of_server("ada", "tensorboard"),
     "marimo": of_server("ada", "marimo"),
     "kernel": of_server("ada", SERVER),
@@ -73,6 +103,10 @@ RECORDS = (
     a_record("4", "tensorboard", options={"tensorboard": ["/runs"]}),
     a_record("5", "marimo", options={"kind": "marimo"}),
     a_record("6", user="barbara"),
+    *(
+        a_record(f"{number}", f"{kind}-deep", options={"course": "deep"}, course="deep")
+        for number, kind in enumerate(("room", "rehearsal", "preview"), 20)
+    ),
 )
 
 
@@ -150,6 +184,20 @@ class Site:
         return [(e.actor, e.action, e.target, str(e.outcome)) for e in entries]
 
 
+async def passed_on_v100(environment: Environment) -> Offer:
+    return Offer(environment.model_copy(update={"gpu_types": ("v100",)}))
+
+
+async def teach(site: Site, **changes: Any) -> None:
+    """Add the course, as its instructor and an admin have made it."""
+    course = DEEP.model_copy(update={"job_kernels": True, **changes})
+    state, pinned = CourseState.APPROVED, TEACHING
+    about = {"created_by": "barbara", "created_at": 0, "changed_at": 0}
+    await site.parts.store.courses.add(
+        KeptCourse(course=course, state=state, pinned=pinned, **about)
+    )
+
+
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
     await store.sessions.save(*RECORDS)
@@ -168,6 +216,7 @@ async def site(store: Store) -> AsyncIterator[Site]:
             (TORCH, {"": True, "v100": True, "t4": False, "a100": True}),
             (RLANG, {"": True, "t4": True}),
             (CPUS, {"": True}),
+            (TEACHING, {"": True, "v100": True, "t4": True}),
         )
     }
     catalog = catalog_of(TORCH, RLANG, CPUS)
@@ -176,7 +225,12 @@ async def site(store: Store) -> AsyncIterator[Site]:
         for environment in catalog.environments.values()
         if not environment.groups or set(environment.groups) & set(someone.groups)
     ]
-    catalog.offering = SimpleNamespace(tested=lambda known: verdicts[known.fingerprint])
+
+    def passed(known: Environment, there: Any) -> list[str]:
+        tests = verdicts[known.fingerprint]
+        return [name for name in sorted(there) if name in tests and tests[name].passed]
+
+    catalog.offering = SimpleNamespace(gpu_types=passed, of=passed_on_v100)
     telemetry = SimpleNamespace(simulated=True)
     parts = parts_on(store, dashboard=Cluster(), hub=Hub(), catalog=catalog, telemetry=telemetry)
     async with served(job_kernels.ENDPOINTS, parts, TOKENS.get) as client:
@@ -255,8 +309,11 @@ async def test_a_session_starts_one(site: Site, token: str) -> None:
     assert await site.audit() == [("ada", "start-kernel", session, "done")]
 
 
-@pytest.mark.parametrize("token", ["course", "tensorboard", "marimo", "kernel"])
+@pytest.mark.parametrize(
+    "token", ["room", "rehearsal", "preview", "tensorboard", "marimo", "kernel"]
+)
 async def test_sessions_of_other_kinds_may_not(site: Site, token: str) -> None:
+    await teach(site)
     options = {"kernel": {"id": ID, "name": "python3"}}
     site.cluster.see(a_record("7", SERVER, options=options))
     for method, path, body in (
@@ -272,8 +329,108 @@ async def test_sessions_of_other_kinds_may_not(site: Site, token: str) -> None:
     assert site.hub.begun == [] and site.hub.stopped == []
     outcomes = {(action, outcome) for _, action, _, outcome in await site.audit()}
     assert outcomes == {("start-kernel", "refused"), ("stop-kernel", "refused")}
-    answer = await site.ask("GET", "", None, "course")
-    assert said(answer).endswith("in a session of a course.")
+    answer = await site.ask("GET", "", None, "room")
+    assert said(answer).endswith("in a course's room.")
+
+
+# -- in courses ------------------------------------------------------------------------------------
+
+
+IN_COURSE = {"id": ID, "kernel": "python3", "environment": "teaching", "gpus": 1}
+
+
+async def test_a_course_s_session_has_the_course_s_environment(site: Site) -> None:
+    await teach(site)
+    found = (await site.ask("GET", "", None, "course")).json()
+    (item,) = found["items"]
+    assert (item["environment"], item["gpu_types"], item["max_gpus"]) == ("teaching", ["v100"], 1)
+    assert item["default"]["gpus"] == 1 and item["default"]["account"] == "dl101"
+    fields = {field["name"] for field in found["fields"]}
+    assert fields == {"gpus", "gpu_type", "cpus", "memory", "time"}, "the course sets the rest"
+
+
+async def test_it_starts_by_the_course_s_rules_alone(site: Site) -> None:
+    """Nothing of the session's own account travels with it: the Hub takes the course's."""
+    await teach(site)
+    answer = await site.ask("POST", "", IN_COURSE, "course")
+    assert answer.status_code == 202, answer.text
+    kernel = {"id": ID, "name": "python3", "course": "deep"}
+    options = {"environment": "teaching", "gpus": 1, "kernel": kernel}
+    assert site.hub.begun == [("ada", SERVER, options)]
+
+
+async def test_a_course_that_does_not_allow_them(site: Site) -> None:
+    await teach(site, job_kernels=False)
+    for method, path, body in (
+        ("GET", "", None),
+        ("POST", "", IN_COURSE),
+        ("POST", "/estimates", {}),
+    ):
+        answer = await site.ask(method, path, body, "course")
+        assert answer.status_code == 403, (method, path)
+        assert said(answer) == (
+            "The course 'Deep Learning' does not allow kernels in jobs of their own. Its "
+            "instructor can allow them in the course's settings."
+        )
+    assert site.hub.begun == []
+    assert await site.audit() == [("ada", "start-kernel", "session 3", "refused")]
+
+
+async def test_one_from_before_it_was_forbidden_can_be_stopped(site: Site) -> None:
+    await teach(site, job_kernels=False)
+    site.cluster.see(a_kernel(SessionState.RUNNING, course="deep"))
+    assert (await state(site, "course"))["state"] == "running"
+    assert (await site.ask("DELETE", f"/{ID}", None, "course")).status_code == 200
+    assert site.hub.stopped == [("ada", SERVER, "ada")]
+
+
+async def test_a_course_s_session_reaches_no_kernel_of_another(site: Site) -> None:
+    """Helpers are let into it, and can read its token."""
+    await teach(site)
+    site.cluster.see(a_kernel(SessionState.RUNNING))
+    for method in ("GET", "DELETE"):
+        assert (await site.ask(method, f"/{ID}", None, "course")).status_code == 404
+    site.cluster.see(a_kernel(SessionState.RUNNING, course="other"))
+    assert (await site.ask("DELETE", f"/{ID}", None, "course")).status_code == 404
+    assert (await site.ask("GET", f"/{ID}")).status_code == 404, "nor the other way round"
+    assert site.hub.stopped == []
+
+
+async def test_an_estimate_is_of_the_course_s_account_and_limits(site: Site) -> None:
+    await teach(site)
+    asked: list[Any] = []
+
+    async def associations(_: str) -> Any:
+        return (Association(account="dl101", user="ada"),)
+
+    async def cluster(*_: Any, **__: Any) -> ClusterSnapshot:
+        partition = Partition(name="gpu", default=True, nodes=("gpu01",))
+        return site.cluster.view.snapshot.model_copy(update={"partitions": {"gpu": partition}})
+
+    async def answer(request: Any, *_: Any) -> StartAnswer:
+        asked.append(request)
+        return StartAnswer(outlook=Outlook.NOW, words="Now.", made_at=0.0)
+
+    site.parts.cluster = SimpleNamespace(snapshot=cluster, associations=associations)  # type: ignore[assignment]
+    site.parts.estimates.answer = answer  # type: ignore[method-assign]
+
+    async def estimate(**options: Any) -> httpx.Response:
+        return await site.ask("POST", "/estimates", {"options": options}, "course")
+
+    found = await estimate(environment="teaching")
+    assert found.json()["outlook"] == "now", found.text
+    (request,) = asked
+    assert (request.resources.account, request.resources.gpus) == ("dl101", 1)
+    for options, words in (
+        ({"gpus": 2}, "allows each member 1 GPU at once, not 2."),
+        ({"gpus": 0}, "at least one GPU"),
+        ({"environment": "torch"}, "This course uses 'Deep Learning: Teaching'"),
+    ):
+        found = await estimate(**options)
+        assert found.json()["outlook"] == "refused" and words in found.json()["words"], found.text
+    assert (await estimate(account="physics")).status_code == 400
+    site.cluster.see(a_record("30", "course-deep", options={"gpus": 1}, course="deep"))
+    assert "your session has 1" in (await estimate()).json()["words"]
 
 
 @pytest.mark.parametrize("token", ["ada", "unknown"])

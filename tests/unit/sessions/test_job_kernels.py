@@ -10,6 +10,7 @@ from clusters import record
 
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.dashboard import JobItem
+from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.item import Surroundings, session_item
 from portal.sessions.job_kernels import JobKernelPhase, state_of, submitting, unrecorded
@@ -50,6 +51,22 @@ def test_while_it_waits_it_says_why_and_until_when() -> None:
     tomorrow = state_of(ID, waiting, job(expected_start=NOON + 86_400), NOON).message
     assert tomorrow == "Job 17: waiting for resources: expected Sun 22 Nov 12:00."
     assert state_of(ID, waiting, job(expected_start=NOON - 5), NOON).message.endswith("resources.")
+
+
+def test_its_notebook_is_warned_of_idle_gpus() -> None:
+    running, now = kernel(SessionState.RUNNING, nodes=("gpu01",)), NOON
+    on = job("RUNNING", end_time=NOON + 7200)
+    idle = IdleState(mode=IdleMode.ON, idle_since=NOON - 60, stops_at=NOON + 900)
+    assert state_of(ID, running, on, now, idle) == state_of(ID, running, on, now)
+    state = state_of(ID, running, on, now, idle.model_copy(update={"warned": True}))
+    assert state.message == (
+        "Job 17 runs on gpu01. Its GPUs are idle: it is stopped at 12:15, unless a cell runs."
+    )
+    assert state.ends_at == NOON + 900
+    warned = IdleState(mode=IdleMode.WARN, idle_since=NOON - 60, warned=True)
+    state = state_of(ID, running, on, now, warned)
+    assert state.message.endswith("Its GPUs are idle. Shut it down if you do not need them.")
+    assert state.ends_at == NOON + 7200
 
 
 def test_a_job_that_slurm_was_not_asked_for_yet() -> None:

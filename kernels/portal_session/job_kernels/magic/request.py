@@ -114,8 +114,10 @@ def choose(options: Options, environ: Mapping[str, str], patience: float = _PATI
         raise GpuError("This kernel has a job of its own. Run the cell without %%gpu.")
     if not environ.get(BROKER) or not environ.get(SPECS):
         raise GpuError("GPUs for single cells are not offered in this session.")
-    deadline = time.monotonic() + patience
-    while not (offered := _offered(Path(environ[SPECS]) / "kernels")):
+    folder, deadline = Path(environ[SPECS]), time.monotonic() + patience
+    while not (offered := _offered(folder / "kernels")):
+        if reason := _refusal(folder):
+            raise GpuError(reason)
         if time.monotonic() > deadline:
             raise GpuError("The portal offers this session no kernels with GPUs.")
         time.sleep(0.5)
@@ -138,6 +140,14 @@ def choose(options: Options, environ: Mapping[str, str], patience: float = _PATI
         hours, minutes = divmod(options.minutes, 60)
         request["time"] = f"{hours}:{minutes:02}:00"
     return JobKernel(_relay(spec["argv"], request), request)
+
+
+def _refusal(folder: Path) -> str:
+    """Return why the portal offers none, "" if that is not known (`specs.note_refusal`)."""
+    try:
+        return (folder / "refusal").read_text()
+    except OSError:
+        return ""
 
 
 def _of_one_kernel(specs: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from portal_session.job_kernels.magic.request import GpuError, choose, parse
-from portal_session.job_kernels.specs import offered, write
+from portal_session.job_kernels.specs import note_refusal, offered, write
 
 OFFER = {
     "items": [
@@ -119,6 +119,18 @@ def test_refusals(
 ) -> None:
     with pytest.raises(GpuError, match=sentence.replace(".", r"\.")):
         _chosen(line, {**environ, **changes})
+
+
+def test_the_portal_s_own_reason(environ: dict[str, str], tmp_path: Path) -> None:
+    """At once, not after the time that a new session may take."""
+    (folder := tmp_path / "empty").mkdir()
+    environ["PORTAL_KERNEL_SPECS"] = str(folder)
+    note_refusal(folder, "The course 'X' does not allow kernels.")
+    with pytest.raises(GpuError, match="The course 'X' does not allow kernels"):
+        choose(parse(""), environ, patience=600)
+    note_refusal(folder, "")
+    with pytest.raises(GpuError, match="The portal offers this session no kernels"):
+        choose(parse(""), environ, patience=0)
 
 
 def test_a_relay_that_is_not_here(environ: dict[str, str]) -> None:

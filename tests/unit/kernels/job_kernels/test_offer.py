@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from portal_session.job_kernels import choices
 from portal_session.job_kernels.broker import Kernels
-from portal_session.job_kernels.extension import Offer
-from portal_session.job_kernels.specs import METADATA
+from portal_session.job_kernels.extension import Offer, _may_have_kernels
+from portal_session.job_kernels.specs import METADATA, REFUSAL
 from portal_session.local_api import Refused
 from portal_session.service import ServiceError
 
@@ -31,9 +31,12 @@ class Portal(Kernels):
     def __init__(self) -> None:
         super().__init__(None)
         self.estimated: list[Any] = []
+        self.refusal: ServiceError | None = None
         self.answer: dict[str, Any] | ServiceError = {"outlook": "now", "words": "Starts now."}
 
     async def offered(self) -> dict[str, Any]:
+        if self.refusal is not None:
+            raise self.refusal
         return {"items": [ITEM], "fields": [], "per_user": 8, "address": "cpu01"}
 
     async def estimate(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -206,3 +209,44 @@ async def test_the_state_is_what_is_offered_and_how_the_kernels_are(
     portal.told["01234567"] = {"id": "01234567", "state": "ended"}
     state = await offer.state()
     assert state["items"] == [ITEM] and state["kernels"] == portal.told
+
+
+async def test_a_course_that_allows_none_is_told_with_its_sentence(
+    offer: Offer, portal: Portal
+) -> None:
+    """An instructor can forbid them while a session runs, and allow them again."""
+    portal.refusal = ServiceError("The course 'X' does not allow kernels.", 403)
+    with pytest.raises(ServiceError):
+        await offer.refresh()
+    assert names(offer) == set()
+    assert (offer.folder / REFUSAL).read_text() == "The course 'X' does not allow kernels."
+    for asked in (offer.state(), offer.chosen(USUAL)):
+        with pytest.raises(Refused) as refused:
+            await asked
+        assert refused.value.status_code == 403
+        assert refused.value.sentence == "The course 'X' does not allow kernels."
+    portal.told["01234567"] = {"id": "01234567", "state": "ended"}
+    assert (await offer.state())["kernels"] == portal.told, "one from before is shown"
+    portal.refusal = None
+    await offer.refresh()
+    assert not (offer.folder / REFUSAL).exists()
+    assert await offer.chosen(USUAL) in names(offer)
+    assert (await offer.state())["items"] == [ITEM]
+
+
+@pytest.mark.parametrize(
+    ("environ", "may"),
+    [
+        ({}, True),
+        ({"PORTAL_COURSE": "dl101", "PORTAL_COURSE_KIND": "course"}, True),
+        ({"PORTAL_COURSE": "dl101", "PORTAL_COURSE_KIND": "room"}, False),
+        ({"PORTAL_COURSE": "dl101", "PORTAL_COURSE_KIND": "rehearsal"}, False),
+        ({"PORTAL_COURSE": "dl101", "PORTAL_COURSE_KIND": "preview"}, False),
+        ({"PORTAL_COURSE": "dl101"}, False),
+        ({"PORTAL_TENSORBOARD": "[]"}, False),
+        ({"PORTAL_PROGRAM": "marimo"}, False),
+    ],
+    ids=str,
+)
+def test_the_sessions_that_may_have_them(environ: dict[str, str], may: bool) -> None:
+    assert _may_have_kernels(environ) is may

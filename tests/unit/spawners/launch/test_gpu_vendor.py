@@ -10,6 +10,7 @@ import pytest
 
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
+from portal.launch.job_kernels import JobKernels
 from portal.launch.request import LaunchRequest
 from portal.models.catalog.environment import Environment
 from portal.models.session.resources import Resources
@@ -35,6 +36,7 @@ async def submitted(
         gpus=BOTH,
         images=Images(beside="/opt/portal-session"),
         cluster=SimpleNamespace(submit=take),
+        job_kernels=JobKernels(),
     )
     spawner: Any = SimpleNamespace(
         shared=shared, user=SimpleNamespace(name="ada"), account="ada", name="", home=home,

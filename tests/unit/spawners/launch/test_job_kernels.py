@@ -17,14 +17,19 @@ from sqlalchemy.orm import Session
 
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
+from portal.launch.job_kernels import JobKernels
+from portal.launch.kinds.course_kernel import CourseKernel
 from portal.launch.kinds.job_kernel import JobKernel
+from portal.launch.kinds.jupyterlab import JupyterLab
+from portal.launch.kinds.room import Room
 from portal.launch.request import LaunchRequest
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
+from portal.models.course.course import Role
 from portal.models.session.resources import Resources
 from spawners.config.named_servers import NamedServers
 from spawners.form.my_courses import FOR_PAGES
-from spawners.launch.job_kernels import forget_ended, job_kernels
+from spawners.launch.job_kernels import forget_ended, job_kernels, other_launches
 from spawners.launch.submit import submit
 from spawners.lifecycle.job_watch import JobWatch
 from spawners.lifecycle.progress import Progress
@@ -51,8 +56,9 @@ async def submitted(kind: Any, /, **about: Any) -> tuple[list[str], dict[str, st
         return "/home/ada"
 
     shared = SimpleNamespace(
-        gpus=Gpus(), images=Images(beside="/opt/beside"), cluster=SimpleNamespace(submit=take)
-    )
+        gpus=Gpus(), images=Images(beside="/opt/beside"), cluster=SimpleNamespace(submit=take),
+        job_kernels=JobKernels(ports="40000-40999"),
+    )  # fmt: skip
     spawner: Any = SimpleNamespace(
         shared=shared, user=SimpleNamespace(name="ada"), account="ada", name=SERVER, home=home,
         apptainer="/bin/apptainer", container_binds=tuple, binds=[], tensorboard_roots=[],
@@ -81,6 +87,24 @@ async def test_its_job_runs_the_starter_without_the_servers_arguments() -> None:
     assert env["PORTAL_KIND"] == "beside"
     argv, _ = await submitted(KERNEL, kind="venv", image=None, path="/opt/v")
     assert argv[-4:-1] == ["/opt/v/bin/python3", "-I", "-m"]
+
+
+async def test_sessions_that_may_have_them_learn_the_ports() -> None:
+    _, env = await submitted(JupyterLab())
+    assert env["APPTAINERENV_PORTAL_KERNEL_PORTS"] == "40000-40999"
+    for kind in (KERNEL, Room(course="dl101", role=Role.INSTRUCTOR)):
+        _, env = await submitted(kind)
+        assert "APPTAINERENV_PORTAL_KERNEL_PORTS" not in env
+
+
+async def test_in_a_course_it_sees_the_course_s_folder_and_nothing_else() -> None:
+    kernel = CourseKernel(**KERNEL.model_dump(), course="dl101", role=Role.STUDENT)
+    argv, env = await submitted(kernel)
+    assert "--containall" in argv and argv[-1] == "portal_session.job_kernels.starter"
+    assert env["PORTAL_COURSE_FOLDER"] == "/home/ada/courses/dl101"
+    assert env["PORTAL_COURSE_HOME"] == "/home/ada"
+    assert env["APPTAINERENV_PORTAL_COURSE"] == "dl101"
+    assert json.loads(env["APPTAINERENV_PORTAL_KERNEL"])["id"] == KERNEL.id
 
 
 # -- its start -------------------------------------------------------------------------------------
@@ -253,6 +277,17 @@ def test_kernels_that_count(db: Session) -> None:
     )
     mine.user, mine.last_options = user, checked
     assert job_kernels(mine) == ["kernel-00000001"]
+
+
+def test_a_session_that_moves_counts_with_the_larger_resources(db: Session) -> None:
+    few, many = {"environment": "lab", "gpus": 0}, {"environment": "lab", "gpus": 2}
+    mine, session = a_spawner(), a_spawner(options=few)
+    mine.user = User(db, course_deep=session, kernel_00000001=a_spawner(options=many), me=mine)
+    assert dict(other_launches(mine)) == {"course-deep": few, "kernel-00000001": many}
+    for live, expected in ((True, many), (False, few)):
+        successor = SimpleNamespace(options=many)
+        session.moving = SimpleNamespace(live=live, current=successor)
+        assert dict(other_launches(mine))["course-deep"] == expected
 
 
 def test_they_are_no_named_servers() -> None:

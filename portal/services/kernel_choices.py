@@ -1,0 +1,112 @@
+"""Environments whose kernels a session's notebooks may have in jobs of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from portal.catalog.availability import UNTYPED
+from portal.courses.definition.pinned import usable_environment
+from portal.errors import NotAllowed, StoreUnavailable
+from portal.launch.course_meeting import at_the_meeting
+from portal.launch.kinds.course_kernel import kernel_environment
+from portal.models import Frozen
+from portal.models.catalog.environment import Environment, Kernel
+from portal.models.catalog.image_job import TestResult
+from portal.models.person import Person
+from portal.models.session.resources import Resources
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from portal.models.cluster.cluster import Association, ClusterSnapshot
+    from portal.models.course.course import KeptCourse
+
+    from .core import CoreServices
+
+
+class KernelEnvironment(Frozen):
+    """Environment with kernels for jobs of their own. ``gpu_types``: those of the cluster on which
+    its test passed; empty on a cluster that names no types. ``max_gpus``: null for no limit.
+    ``default``: its default resources."""
+
+    environment: str
+    title: str
+    kernels: tuple[Kernel, ...]
+    gpu_types: tuple[str, ...]
+    max_gpus: int | None
+    default: Resources
+
+
+async def kernel_choices(
+    parts: CoreServices, person: Person, kept: KeptCourse | None, types: Collection[str]
+) -> tuple[KernelEnvironment, ...]:
+    """Return what sessions of ``person`` are offered, in the order of the launch page; of a
+    session of the course ``kept``, the course's environment. ``types``: GPU types of the cluster.
+    """
+    await parts.catalog.load()
+    environments = parts.catalog.visible_to(person)
+    if kept is not None:
+        try:
+            environments = [await course_environment(parts, kept)]
+        except NotAllowed:  # it cannot be used now: a launch says why
+            environments = []
+    choices = await asyncio.gather(*(_choice(parts, known, types) for known in environments))
+    return tuple(choice for choice in choices if choice is not None)
+
+
+async def course_environment(parts: CoreServices, kept: KeptCourse) -> Environment:
+    """Return the course's environment as it allows it to kernels. Raises NotAllowed."""
+    pinned = await usable_environment(parts.catalog.offering, kept)
+    return kernel_environment(pinned, kept.course)
+
+
+async def environment_now(
+    parts: CoreServices,
+    kept: KeptCourse,
+    person: Person,
+    snapshot: ClusterSnapshot,
+    associations: Sequence[Association] | None,
+) -> Environment:
+    """Return the course's environment for a kernel that starts now: during a meeting, in its
+    reservation. Raises NotAllowed."""
+    environment = await course_environment(parts, kept)
+    now = time.time()
+    return at_the_meeting(
+        kept.name, environment, snapshot, person, associations, now, needs_gpus=True
+    )
+
+
+async def _choice(
+    parts: CoreServices, environment: Environment, there: Collection[str]
+) -> KernelEnvironment | None:
+    types = parts.catalog.offering.gpu_types(environment, there)
+    if environment.gpu_types:
+        types = [name for name in types if name in environment.gpu_types]
+    if not types or environment.max_gpus == 0:
+        return None
+    kernels = environment.kernels or await _tested_kernels(parts, environment)
+    if not kernels:
+        return None
+    return KernelEnvironment(
+        environment=environment.name,
+        title=environment.title,
+        kernels=kernels,
+        gpu_types=tuple(name for name in types if name != UNTYPED),
+        max_gpus=environment.max_gpus,
+        default=environment.default,
+    )
+
+
+async def _tested_kernels(parts: CoreServices, environment: Environment) -> tuple[Kernel, ...]:
+    """Return the kernels that its newest test found and that passed."""
+    try:
+        tests = (await parts.store.tests.newest(environment.fingerprint)).values()
+    except StoreUnavailable:
+        return ()
+    for test in sorted(tests, key=lambda test: test.id, reverse=True):
+        if test.result:
+            results = TestResult.model_validate(test.result).kernels
+            return tuple(result.kernel for result in results if result.passed)
+    return ()
