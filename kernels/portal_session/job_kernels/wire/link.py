@@ -50,6 +50,7 @@ class Link:
         self._empty = asyncio.Event()
         self._empty.set()
         self._heard = 0.0
+        self._ping = False  # a sign of life is due
         self.connected = False
 
     @property
@@ -127,22 +128,43 @@ class Link:
         while True:
             await self._news.wait()
             self._news.clear()
-            if self._acknowledged != self.received:
-                self._acknowledged = self.received
-                writer.write(_HEAD.pack(0, _RECEIVED, self.received))
-            while self._unsent:
+            while True:
+                self._write_signs(writer)
+                if not self._unsent:
+                    break
                 number, message = self._unsent.popleft()
                 self._unacknowledged.append((number, message))
                 writer.write(_HEAD.pack(len(message), _DATA, number))
-                writer.write(message)
-                await writer.drain()
+                await self._write_parts(writer, message)
             await writer.drain()
+
+    async def _write_parts(self, writer: asyncio.StreamWriter, message: bytes) -> None:
+        """Write a message in parts: the other side reads and decrypts one while this side encrypts
+        the next."""
+        if len(message) <= _PART:
+            writer.write(message)
+        else:
+            view = memoryview(message)
+            for at in range(0, len(message), _PART):
+                writer.write(view[at : at + _PART])
+                await writer.drain()
+        await writer.drain()
+
+    def _write_signs(self, writer: asyncio.StreamWriter) -> None:
+        """Write what is due between two messages: the acknowledgement, a sign of life."""
+        if self._acknowledged != self.received:
+            self._acknowledged = self.received
+            writer.write(_HEAD.pack(0, _RECEIVED, self.received))
+        if self._ping:
+            self._ping = False
+            writer.write(_HEAD.pack(0, _PING, 0))
 
     async def _beat(self, writer: asyncio.StreamWriter) -> None:
         """Send signs of life; cut a connection without any of the other side's, as TCP alone
         would only after minutes."""
         while asyncio.get_running_loop().time() - self._heard < SILENCE:
-            writer.write(_HEAD.pack(0, _PING, 0))
+            self._ping = True
+            self._news.set()
             await asyncio.sleep(PING)
         writer.transport.abort()
 

@@ -60,6 +60,25 @@ async def test_both_ways_over_connections_that_are_cut_at_random() -> None:
     assert (here, there) == (sent, sent)
 
 
+async def test_signs_of_life_and_acknowledgements_come_between_long_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(links, "PING", 0.001)
+    monkeypatch.setattr(links, "_PART", 4096)
+    here: list[bytes] = []
+    there: list[bytes] = []
+    one, other = Link(here.append), Link(there.append)
+    sent = [bytes([number]) * 3_000_000 for number in range(8)]
+    for message in sent:
+        one.send(message)
+        other.send(message)
+    carrying = await _connected(one, other)
+    assert await one.flushed(30) and await other.flushed(30)
+    assert (here, there) == (sent, sent)
+    carrying[0].cancel()
+    await asyncio.gather(*carrying, return_exceptions=True)
+
+
 async def test_a_sender_waits_while_much_is_not_received(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "FULL", 1000)
     one, other = Link(lambda _: None), Link(lambda _: None)
