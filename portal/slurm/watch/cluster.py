@@ -53,7 +53,7 @@ class Cluster(LoggingConfigurable):
         "c.Cluster.nodes_ttl = 10",
     )
     quiet_nodes_ttl = setting(
-        Float(15.0),
+        Float(20.0, min=0),
         """Seconds after which the cluster page queries the nodes again if no job has started or
         ended meanwhile. So long may pass until the page shows that a node was drained or is down,
         unless the portal drained it. 0: the nodes are queried together with the jobs.""",

@@ -205,17 +205,17 @@ class Link:
             self._empty.set()
 
 
-def pack(frames: Iterable[bytes]) -> bytes:
-    """Return the frames of a ZeroMQ message as one message of the link."""
-    parts: list[bytes] = []
+def pack(frames: Iterable[bytes], channel: bytes = b"") -> bytes:
+    """Return the frames of a ZeroMQ message, after its channel, as one message of the link."""
+    parts: list[bytes] = [channel]
     for frame in frames:
         parts += (_COUNT.pack(len(frame)), bytes(frame))
     return b"".join(parts)
 
 
 def unpack(message: Message, start: int = 0) -> list[Any]:
-    """Return what ``pack`` got, from ``start`` on: bytes, large frames as views without a copy.
-    Raises BadFrame."""
+    """Return the frames that ``pack`` got, from ``start`` on: bytes, large ones as views without a
+    copy. Raises BadFrame."""
     frames: list[Any] = []
     view, at = memoryview(message), start
     while at < len(message):

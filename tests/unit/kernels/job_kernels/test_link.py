@@ -114,7 +114,7 @@ async def test_a_message_that_is_missing_is_an_error() -> None:
 
 @pytest.mark.parametrize("frames", [[], [b""], [b"a", b"", b"c" * 1000]])
 def test_frames_are_packed_and_unpacked(frames: list[bytes]) -> None:
-    assert unpack(b"s" + pack(frames), 1) == frames
+    assert unpack(pack(frames, b"s"), 1) == frames
 
 
 @pytest.mark.parametrize("message", [b"\0", b"\0\0\0\x05ab", b"\xff\xff\xff\xff"])
