@@ -8,6 +8,7 @@ from jupyterhub.app import JupyterHub
 from traitlets.config import Application
 
 from portal.models import scope
+from portal.slurm.watch import exchange
 from spawners.web.domains import SERVICE, host_of
 
 c = get_config()  # noqa: F821
@@ -16,6 +17,8 @@ c = get_config()  # noqa: F821
 app = Application.instance() if Application.initialized() else None
 if isinstance(app, JupyterHub):
     config_file = Path(app.config_file).resolve()
+    # For this process and the service: each takes the other's answers of Slurm.
+    os.environ[exchange.VARIABLE] = exchange.new_folder()
 else:  # read by the service itself or by `portal doctor`
     config_file = Path(__file__).resolve().parents[1] / "jupyterhub_config.py"
 

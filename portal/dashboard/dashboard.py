@@ -44,8 +44,9 @@ class Dashboard(LoggingConfigurable):
 
     refresh_interval = setting(
         Float(5.0, min=1.0),
-        """Seconds between queries of the cluster. Each costs Slurm four requests, whatever the
-        number of viewers; Cluster.rpcs_per_second must allow them.""",
+        """Seconds between queries of the jobs. Each costs Slurm two requests, whatever the number
+        of viewers, and two for the nodes if jobs have started or ended, or after
+        Cluster.quiet_nodes_ttl; Cluster.rpcs_per_second must allow them.""",
         "c.Dashboard.refresh_interval = 10",
     )
 
@@ -79,6 +80,7 @@ class Dashboard(LoggingConfigurable):
         self._ring = Ring(_RING)
         self._broadcaster = Broadcaster()
         self._refreshes = SharedAnswer[None](ttl=0.0, keep=False)
+        self._urgent = False  # somebody waits for the next refresh, perhaps after a change
         self._incomplete = False  # a step was lost: the next one cannot be sent as a step
         self._sessions = LivingSessions(self.store, self.log)
         self._history = self._meter = None
@@ -98,7 +100,7 @@ class Dashboard(LoggingConfigurable):
                 while True:
                     began = time.monotonic()
                     try:
-                        await self._refreshed(time.monotonic(), urgent=False)
+                        await self._refreshed(time.monotonic())
                     except Exception:
                         self.log.exception("The dashboard could not be refreshed")
                     pauses.tidy()
@@ -124,13 +126,14 @@ class Dashboard(LoggingConfigurable):
         telemetry: ``view.error`` says what failed.
         """
         if newer or self.view is None:
-            await self._refreshed(time.monotonic(), urgent=True)
+            self._urgent = True
+            await self._refreshed(time.monotonic())
 
-    async def _refreshed(self, moment: float, urgent: bool) -> None:
-        await self._refreshes.get(lambda: self._refresh_once(urgent), newer_than=moment)
+    async def _refreshed(self, moment: float) -> None:
+        await self._refreshes.get(self._refresh_once, newer_than=moment)
 
-    async def _refresh_once(self, urgent: bool) -> None:
-        began = time.monotonic()
+    async def _refresh_once(self) -> None:
+        began, urgent, self._urgent = time.monotonic(), self._urgent, False
         await self._refresh(began, urgent)
         self.refresh_seconds = time.monotonic() - began
 

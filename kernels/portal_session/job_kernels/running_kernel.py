@@ -164,7 +164,7 @@ class RunningKernel:
                         await self._link.room()
                     elif any(kind in frames[0] for kind in _SPARED):
                         continue
-                self._link.send(IOPUB + pack(frames))
+                self._link.send(pack(frames, IOPUB))
         finally:
             iopub.close(0)
 
@@ -225,7 +225,7 @@ class Clients:
             frames = await socket.recv_multipart()
             if channel == SHELL:
                 self._activity.answered(frames)
-            self._link.send(channel + pack([identity, *frames]))
+            self._link.send(pack([identity, *frames], channel))
 
     def _forget(self, identity: bytes) -> None:
         for task in self._tasks.pop(identity):

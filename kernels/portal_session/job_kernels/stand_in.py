@@ -94,7 +94,7 @@ class StandIn:
     def _forward(self, channel: bytes, request: Request) -> None:
         if request.type == "execute_request":
             self._open[request.id] = request
-        self._link.send(channel + pack(self._theirs.sign(request.frames, self._signed)))
+        self._link.send(pack(self._theirs.sign(request.frames, self._signed), channel))
 
     async def _busy_with(self, channel: bytes, request: Request, content: dict[str, Any]) -> None:
         await self.publish("status", {"execution_state": "busy"}, request.header)

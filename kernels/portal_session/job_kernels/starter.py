@@ -17,11 +17,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from .. import places
 from ..kernels.shell import set_shell
-from ..measurements.telemetry import make_reporter
 from . import record as records
 from .record import BadRecord, Record
 from .running_kernel import RunningKernel
@@ -61,16 +60,14 @@ class Starter:
                 Path(folder), self._name, record.key, self._link, record.cwd, self._told
             )
             self._do(self._begin())
-            reporter = make_reporter(os.environ, logging.getLogger("portal"))
-            if reporter is not None:
-                reporter.activity = self._kernel.activity.report
-                reporter.start()
+            reporting = asyncio.ensure_future(self._report(self._kernel.activity.report))
             connecting = asyncio.ensure_future(self._stay_connected())
             done = asyncio.ensure_future(self._over.wait())
             await asyncio.wait({connecting, done}, return_when=asyncio.FIRST_COMPLETED)
             await self._link.flushed(_LAST if self._link.connected else 0.0)
             connecting.cancel()
-            await asyncio.gather(connecting, return_exceptions=True)
+            reporting.cancel()
+            await asyncio.gather(connecting, reporting, return_exceptions=True)
             await self._kernel.end()
         return 0
 
@@ -97,6 +94,15 @@ class Starter:
             await self._kernel.start()
             self._tell(ready=True)
             print(f"The kernel answers after {time.monotonic() - began:.1f} s.", flush=True)
+
+    async def _report(self, activity: Callable[[], dict[str, Any]]) -> None:
+        """Report the use of the job's GPUs, once the kernel answers: the modules for that take as
+        long to load as a third of its start."""
+        async with self._changing:
+            reporter = await asyncio.to_thread(_reporter)
+        if reporter is not None:
+            reporter.activity = activity
+            reporter.start()
 
     # -- the connection ---------------------------------------------------------------------
 
@@ -194,6 +200,12 @@ class Starter:
             print(f"The kernel could not be started: {task.exception()}", flush=True)
             self._tell(died=f"The kernel could not be started: {task.exception()}")
             self._over.set()
+
+
+def _reporter() -> Any:
+    from ..measurements.telemetry import make_reporter
+
+    return make_reporter(os.environ, logging.getLogger("portal"))
 
 
 def main() -> None:

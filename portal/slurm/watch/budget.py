@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import time
 
+_BEHIND = 0.25  # requests
+
 
 class QueryBudget:
     """Token bucket that fills with ``rate`` requests a second, up to ``burst``."""
@@ -42,6 +44,12 @@ class QueryBudget:
             return False
         self._level -= cost
         return True
+
+    def follow(self, cost: float) -> None:
+        """Count ``cost`` requests of another process whose answer is used. The next turn comes a
+        little after the next one of that process, which may have an answer again by then."""
+        self._fill()
+        self._level = max(self._level - cost, -_BEHIND)
 
     def owe(self, cost: float) -> None:
         """Spend a ``cost`` that is known only afterwards; the level may become negative."""

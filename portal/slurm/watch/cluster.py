@@ -8,12 +8,13 @@ is never an empty list.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from traitlets import Float, Instance, Integer
+from traitlets import Float, Instance, Integer, Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import SlurmUnavailable
@@ -28,9 +29,12 @@ from ..jobs.job_id import check_job_id
 from ..jobs.submission import Submissions
 from .accounts import Accounts
 from .budget import QueryBudget
+from .exchange import VARIABLE, Exchange, SharedOutput
 from .gpu_holders import GpuHolders
 from .query_cache import QueryCache
 from .queue import positions
+
+T = TypeVar("T")
 
 
 class Cluster(LoggingConfigurable):
@@ -48,6 +52,13 @@ class Cluster(LoggingConfigurable):
         "Seconds for which nodes are cached.",
         "c.Cluster.nodes_ttl = 10",
     )
+    quiet_nodes_ttl = setting(
+        Float(20.0, min=0),
+        """Seconds after which the cluster page queries the nodes again if no job has started or
+        ended meanwhile. So long may pass until the page shows that a node was drained or is down,
+        unless the portal drained it. 0: the nodes are queried together with the jobs.""",
+        "c.Cluster.quiet_nodes_ttl = 60",
+    )
     partitions_ttl = setting(
         Float(60.0),
         "Seconds for which partitions and reservations are cached.",
@@ -60,9 +71,10 @@ class Cluster(LoggingConfigurable):
     )
     rpcs_per_second = setting(
         Float(0.8, min=0.05),
-        """Average requests per second that this process sends to slurmctld for waiting sessions,
-        however many there are. One query of the jobs costs two (squeue queries partitions too), so
-        at 0.8 jobs are queried every 2.5 seconds.""",
+        """Average requests per second that the Hub sends to slurmctld for waiting sessions, however
+        many there are. One query of the jobs costs two (squeue queries partitions too), so at 0.8
+        jobs are queried every 2.5 seconds. The service has as many for its pages; each of the two
+        takes the other's answers in place of its own queries.""",
         "c.Cluster.rpcs_per_second = 0.5",
     )
     burst = setting(
@@ -85,17 +97,29 @@ class Cluster(LoggingConfigurable):
         "c.Cluster.patience = 1",
     )
 
+    exchange = setting(
+        Unicode(),
+        """Folder in which the Hub and the service exchange Slurm's answers, so that both together
+        query Slurm as often as one; with mode 700. Empty: each queries Slurm for itself. Default: a
+        new folder in /dev/shm.""",
+        'c.Cluster.exchange = ""',
+    )
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._exchange = Exchange(self.exchange)
         self._budget = QueryBudget(self.rpcs_per_second, self.burst, self.urgent_interval)
-        self._separator = parse.new_separator()
+        self._separator = self._exchange.separator()
         self._records: dict[str, Job] = {}
         self._node_records: dict[str, Node] = {}
         self._jobs = QueryCache[dict[str, Job]](
             "jobs",
             lambda hurry: self._budget.take(2, hurry=hurry),
-            self._ask_jobs,
+            lambda: self._ask(
+                "jobs", queries.JOBS, self._read_jobs, queries.jobs_environment(self._separator)
+            ),
             lambda: self.patience,
+            self._other("jobs", self._read_jobs, lambda: self._budget.follow(2)),
         )
         self._nodes = self._watch("nodes", queries.NODES, self._read_nodes, 2)
         self._partitions = self._watch("partitions", queries.PARTITIONS, parse.partitions, 1)
@@ -112,11 +136,16 @@ class Cluster(LoggingConfigurable):
         self._accounts = Accounts(self.runner, lambda: self.associations_ttl)
         self._holders = GpuHolders(self.runner, self._budget, self.log)
         self._jobs_known_at = float("-inf")
+        self._placed: dict[str, Job] = {}  # jobs that hold nodes
+        self._placed_before: dict[str, Job] = {}  # when the nodes were queried the last time
         self._made: tuple[tuple[Any, ...], ClusterSnapshot] | None = None
         self._ranks: OrderedDict[int, tuple[Mapping[str, Job], dict[str, int]]] = OrderedDict()
 
     def _runner_default(self) -> SlurmRunner:
         return SlurmRunner(parent=self)
+
+    def _exchange_default(self) -> str:
+        return os.environ.get(VARIABLE, "")
 
     async def snapshot(
         self,
@@ -135,7 +164,8 @@ class Cluster(LoggingConfigurable):
         wait share one query. ``jobs_only`` (default: whether ``newer_than`` is given) leaves
         nodes, partitions and reservations as they were last known. ``urgent`` does not wait for
         rpcs_per_second. ``gpu_indexes`` also fills Job.gpu_indexes, as far as they are known, and
-        queries the nodes after the jobs (portal/slurm/watch/gpu_holders.py). ``qos`` also fills
+        queries the nodes after the jobs (portal/slurm/watch/gpu_holders.py): at once if ``urgent``
+        or if jobs have started or ended, else after ``quiet_nodes_ttl``. ``qos`` also fills
         ClusterSnapshot.qos, as far as accounting answers. ``fresh_reservations`` queries the
         reservations at ``newer_than`` too. ``late``: seconds to wait for a late answer beyond
         ``patience``, for callers that would be refused otherwise; not for a failed one. Jobs that
@@ -167,7 +197,10 @@ class Cluster(LoggingConfigurable):
             *([self._reservations.newer_than(newer_than)] if fresh_reservations else []),
         )
         if gpu_indexes:
-            await self._nodes.newer_than(self._jobs_known_at)
+            if urgent or self._nodes_may_differ():
+                placed = self._placed
+                await self._nodes.newer_than(self._jobs_known_at)
+                self._placed_before = placed
         elif self._strangers():
             await self._nodes.newer_than(now - self.nodes_ttl)
         made = self._snapshot()
@@ -314,6 +347,14 @@ class Cluster(LoggingConfigurable):
             )
         return self._made[1]
 
+    def _nodes_may_differ(self) -> bool:
+        """Return True if the nodes may have changed since the last query: jobs have started or
+        ended, or it was long ago. Jobs with unknown GPU indexes need a new one, too."""
+        nodes, old = self._nodes, self._placed_before
+        if nodes.value is None or nodes.error or self._holders.unsettled or self._placed != old:
+            return True
+        return time.monotonic() - nodes.asked_at >= self.quiet_nodes_ttl
+
     def _strangers(self) -> bool:
         """Return True if a job runs on an unknown node. Checks each answer only once."""
         jobs, known = self._jobs.value, self._nodes.value
@@ -324,15 +365,12 @@ class Cluster(LoggingConfigurable):
             name not in known for job in jobs.values() if job.state.running for name in job.nodes
         )
 
-    async def _ask_jobs(self) -> dict[str, Job]:
-        output = await self.runner.run(queries.JOBS, env=queries.jobs_environment(self._separator))
-        jobs = await asyncio.to_thread(self._read_jobs, output.stdout)
-        self._jobs_known_at = time.monotonic()
-        return jobs
-
     def _read_jobs(self, text: str) -> dict[str, Job]:
         self._records = parse.jobs_by_record(text, self._separator, self._records)
-        return {job.id: job for job in self._records.values()}
+        jobs = {job.id: job for job in self._records.values()}
+        self._placed = {id_: job for id_, job in jobs.items() if job.nodes and not job.state.ended}
+        self._jobs_known_at = time.monotonic()
+        return jobs
 
     def _read_nodes(self, text: str) -> dict[str, Node]:
         self._node_records = parse.nodes_by_record(text, self._node_records)
@@ -341,9 +379,35 @@ class Cluster(LoggingConfigurable):
     def _watch(
         self, name: str, argv: Sequence[str], read: Callable[[str], dict[str, Any]], cost: int
     ) -> QueryCache[dict[str, Any]]:
-        async def ask() -> dict[str, Any]:
-            output = await self.runner.run(argv)
-            return await asyncio.to_thread(read, output.stdout)
-
         # A person waits for these: they are charged at once, and later queries of jobs wait.
-        return QueryCache(name, lambda _: self._budget.take(cost), ask, lambda: self.patience)
+        return QueryCache(
+            name,
+            lambda _: self._budget.take(cost),
+            lambda: self._ask(name, argv, read),
+            lambda: self.patience,
+            self._other(name, read),
+        )
+
+    async def _ask(
+        self,
+        name: str,
+        argv: Sequence[str],
+        read: Callable[[str], T],
+        env: Mapping[str, str] | None = None,
+    ) -> T:
+        asked_at = time.monotonic()
+        output = await self.runner.run(argv, env=env)
+
+        def understand() -> T:
+            answer = read(output.stdout)
+            self._exchange.put(name, output.stdout, asked_at)
+            return answer
+
+        return await asyncio.to_thread(understand)
+
+    def _other(
+        self, name: str, read: Callable[[str], T], taken: Callable[[], None] = lambda: None
+    ) -> SharedOutput[T] | None:
+        if not self._exchange.active:
+            return None
+        return SharedOutput(self._exchange, name, read, taken)

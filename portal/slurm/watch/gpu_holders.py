@@ -48,6 +48,7 @@ class GpuHolders:
         self._asked_all = float("-inf")
         self._asking: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
+        self.unsettled = False  # the last look left jobs whose indexes are not known
 
     async def fill(self, snapshot: ClusterSnapshot, nodes_after_jobs: bool) -> ClusterSnapshot:
         """Return the snapshot with Job.gpu_indexes, as far as they are known; {} for other jobs.
@@ -62,6 +63,7 @@ class GpuHolders:
             holding, unknown = await asyncio.to_thread(self._look, snapshot, nodes_after_jobs)
             if unknown and not snapshot.error:
                 await self._ask(unknown, holding)
+            self.unsettled = not self._known.keys() >= set(unknown)
             jobs = await asyncio.to_thread(self._with_indexes, snapshot.jobs, holding)
         return snapshot.altered(jobs=jobs)
 

@@ -6,15 +6,36 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from portal.cache import SharedAnswer
 from portal.errors import PortalError, SlurmUnavailable
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 # After a failed query, this many seconds are enough to see that Slurm is back.
 _HOPE = 0.3
+_LOOK = 0.25  # seconds between two looks for the other process's answer, while a turn is awaited
+_UNDER_WAY = 1.0  # seconds that an own query waits for the other process's, which is under way
+_SOON = 0.05  # seconds between two looks meanwhile
+
+
+class OtherProcess(Protocol[T_co]):
+    """Another process that sends the same query."""
+
+    async def newer_than(self, moment: float) -> tuple[T_co, float] | None:
+        """Return its newest answer and when it was sent, unless that was before ``moment`` (both
+        time.monotonic())."""
+
+    def taken(self) -> None:
+        """Note that its answer is used in place of an own one."""
+
+    def begin(self) -> bool:
+        """Announce an own query; return False while the other process's is under way."""
+
+    def end(self) -> None:
+        """Note that the own query has ended."""
 
 
 class QueryCache(Generic[T]):
@@ -24,7 +45,7 @@ class QueryCache(Generic[T]):
     set (somebody cannot wait). ``ask`` sends the query. ``error`` is the last query's error as a
     sentence, "" if it was answered. ``patience`` returns the seconds that callers wait for an
     answer if there is an older one: Slurm's commands retry for ten seconds and more when slurmctld
-    is away.
+    is away. ``other``: an answer from there that is new enough is taken instead of an own query.
     """
 
     def __init__(
@@ -33,13 +54,15 @@ class QueryCache(Generic[T]):
         take_turn: Callable[[asyncio.Event], Awaitable[None]],
         ask: Callable[[], Awaitable[T]],
         patience: Callable[[], float] = lambda: 3.0,
+        other: OtherProcess[T] | None = None,
     ) -> None:
         self.name = name
         self.taken_at = 0.0  # time of the last answer's query (Unix seconds), to be shown
         self.error = ""
         self._take_turn, self._ask, self._patience = take_turn, ask, patience
+        self._other = other
         self._answer = SharedAnswer(self._asked, ttl=0.0, keep=False)
-        self._turn = SharedAnswer(self._turned, ttl=0.0, keep=False)
+        self._turn = SharedAnswer[None](ttl=0.0, keep=False)
         self._hurry = asyncio.Event()
         self._sent_at = float("-inf")  # time of the newest query
         self._tried_at = float("-inf")  # time of the newest query that has ended
@@ -66,7 +89,7 @@ class QueryCache(Generic[T]):
             if not self._answer.under_way:
                 if urgent:
                     self._hurry.set()
-                await self._turn.get()
+                await self._turn.get(lambda: self._turned(moment))
                 continue
             seconds = min(_HOPE, self._patience()) if self.error else self._patience()
             try:
@@ -86,11 +109,50 @@ class QueryCache(Generic[T]):
                 async with asyncio.timeout(seconds):
                     await self._answer.get()
 
-    async def _turned(self) -> None:
-        await self._take_turn(self._hurry)
+    async def _turned(self, moment: float) -> None:
+        """Send the query when its turn has come, unless the other process has an answer of
+        ``moment`` or later before that."""
+        if not await self._taken_over(moment):
+            turn = asyncio.ensure_future(self._take_turn(self._hurry))
+            try:
+                while not turn.done():
+                    await asyncio.wait({turn}, timeout=None if self._other is None else _LOOK)
+                    if await self._taken_over(moment):
+                        return
+            finally:
+                turn.cancel()
+            turn.result()
+            if self._other is not None and await self._waited_for_other(self._other, moment):
+                return
+            self._sent_at = time.monotonic()
+            self._answer.expect()  # before anybody else can take a turn
         self._hurry.clear()
-        self._sent_at = time.monotonic()
-        self._answer.expect()  # before anybody else can take a turn
+
+    async def _waited_for_other(self, other: OtherProcess[T], moment: float) -> bool:
+        """Announce the query to the other process; return True if that one was asking already, and
+        its answer will do."""
+        deadline = time.monotonic() + _UNDER_WAY
+        while not (begun := other.begin()):
+            if self._hurry.is_set() or time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(_SOON)
+            if await self._taken_over(moment):
+                return True
+        if begun and await self._taken_over(moment):
+            other.end()
+            return True
+        return False
+
+    async def _taken_over(self, moment: float) -> bool:
+        theirs = None if self._other is None else await self._other.newer_than(moment)
+        if self._other is None or theirs is None:
+            return False
+        answer, asked_at = theirs
+        self._other.taken()
+        self._answer.put(answer, asked_at)
+        self._sent_at = self._tried_at = asked_at
+        self._succeeded(asked_at)
+        return True
 
     async def _asked(self) -> T:
         sent = self._sent_at
@@ -104,5 +166,10 @@ class QueryCache(Generic[T]):
             raise SlurmUnavailable(self.error) from error
         finally:
             self._tried_at, self._late = sent, False
-        self.error, self.taken_at = "", time.time() - (time.monotonic() - sent)
+            if self._other is not None:
+                self._other.end()
+        self._succeeded(sent)
         return answer
+
+    def _succeeded(self, sent: float) -> None:
+        self.error, self.taken_at = "", time.time() - (time.monotonic() - sent)

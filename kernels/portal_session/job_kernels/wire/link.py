@@ -1,8 +1,7 @@
 """Link of relay and starter: messages arrive in order and once, over any number of connections.
 
 Each message has a number; a side keeps what it sent until the other has acknowledged it, and sends
-it again over the next connection. A frame is its length, its kind and a number (big-endian), then
-the message.
+it again over the next connection.
 """
 
 from __future__ import annotations
@@ -13,24 +12,15 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Callable, Union
+from typing import Any, Callable
 
-_HEAD = struct.Struct(">IBQ")
-_DATA, _RECEIVED, _PING = 0, 1, 2
-LARGEST = 1024 * 1024 * 1024  # bytes of one message
+from .frames import DATA, HEAD, PART, PING_FRAME, RECEIVED, BadFrame, Frames, Message
+
 FULL = 64 * 1024 * 1024  # bytes that wait for the other side, after which senders should wait
 PING = 5.0  # seconds between two signs of life
 SILENCE = 20.0  # seconds without one, after which a connection counts as cut
 _COUNT = struct.Struct(">I")
 READ_AHEAD = 4 * 1024 * 1024  # bytes of a connection that its reader may keep
-_PART = 256 * 1024  # bytes that are read at once
-
-
-Message = Union[bytes, memoryview]
-
-
-class BadFrame(Exception):
-    """Bytes that are no message of the other side."""
 
 
 class Link:
@@ -50,6 +40,7 @@ class Link:
         self._empty = asyncio.Event()
         self._empty.set()
         self._heard = 0.0
+        self._ping = False  # a sign of life is due
         self.connected = False
 
     @property
@@ -102,14 +93,15 @@ class Link:
         self._news.set()
         self.connected = True
         self._heard = asyncio.get_running_loop().time()
-        tasks = [
-            asyncio.ensure_future(self._write(writer)),
-            asyncio.ensure_future(self._beat(writer)),
-        ]
+        frames = Frames(self._take, self._hear)
+        tasks: list[asyncio.Future[None]] = []
         try:
-            await self._read(reader)
-        except (OSError, EOFError):
-            pass  # cut: the next connection goes on
+            await frames.begin(reader, writer)
+            tasks += [
+                asyncio.ensure_future(self._write(writer, frames)),
+                asyncio.ensure_future(self._beat(frames)),
+            ]
+            await frames.ended
         finally:
             self.connected = False
             for task in tasks:
@@ -123,56 +115,54 @@ class Link:
             await asyncio.wait_for(self._empty.wait(), seconds)
         return self._empty.is_set()
 
-    async def _write(self, writer: asyncio.StreamWriter) -> None:
+    async def _write(self, writer: asyncio.StreamWriter, frames: Frames) -> None:
         while True:
             await self._news.wait()
             self._news.clear()
-            if self._acknowledged != self.received:
-                self._acknowledged = self.received
-                writer.write(_HEAD.pack(0, _RECEIVED, self.received))
-            while self._unsent:
+            while True:
+                self._write_signs(writer)
+                if not self._unsent:
+                    break
                 number, message = self._unsent.popleft()
                 self._unacknowledged.append((number, message))
-                writer.write(_HEAD.pack(len(message), _DATA, number))
-                writer.write(message)
-                await writer.drain()
-            await writer.drain()
+                writer.write(HEAD.pack(len(message), DATA, number))
+                # In parts: the other side decrypts one while this side encrypts the next.
+                view = memoryview(message)
+                for at in range(0, len(message), PART):
+                    writer.write(view[at : at + PART])
+                    await frames.drain()
 
-    async def _beat(self, writer: asyncio.StreamWriter) -> None:
-        """Send signs of life; cut a connection without any of the other side's, as TCP alone
-        would only after minutes."""
+    def _write_signs(self, writer: asyncio.StreamWriter) -> None:
+        """Write what is due between two messages: the acknowledgement, a sign of life."""
+        if self._acknowledged != self.received:
+            self._acknowledged = self.received
+            writer.write(HEAD.pack(0, RECEIVED, self.received))
+        if self._ping:
+            self._ping = False
+            writer.write(PING_FRAME)
+
+    async def _beat(self, frames: Frames) -> None:
+        """Send signs of life; end a connection without any of the other side's, which TCP alone
+        would keep for minutes."""
         while asyncio.get_running_loop().time() - self._heard < SILENCE:
-            writer.write(_HEAD.pack(0, _PING, 0))
+            self._ping = True
+            self._news.set()
             await asyncio.sleep(PING)
-        writer.transport.abort()
+        frames.end()
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        while True:
-            length, kind, number = _HEAD.unpack(await self._exactly(reader, _HEAD.size))
-            if length > LARGEST or kind not in (_DATA, _RECEIVED, _PING):
-                raise BadFrame("a frame that is none of ours")
-            message = await self._exactly(reader, length) if length else b""
-            if kind == _RECEIVED:
-                self._drop(number)
-            elif kind == _DATA and number == self.received + 1:
-                self.received = number
-                self._news.set()  # acknowledge it
-                self._receive(message)
-            elif kind == _DATA and number > self.received:
-                raise BadFrame(f"message {number} after {self.received}")
+    def _hear(self) -> None:
+        self._heard = asyncio.get_running_loop().time()
 
-    async def _exactly(self, reader: asyncio.StreamReader, length: int) -> Message:
-        """Read ``length`` bytes in parts, each of which is a sign of life."""
-        now = asyncio.get_running_loop().time
-        if length <= _PART:
-            part = await reader.readexactly(length)
-            self._heard = now()
-            return part
-        whole = bytearray()
-        while len(whole) < length:
-            whole += await reader.readexactly(min(_PART, length - len(whole)))
-            self._heard = now()
-        return memoryview(whole).toreadonly()
+    def _take(self, kind: int, number: int, message: Message) -> None:
+        """Take a frame of the other side. Raises BadFrame."""
+        if kind == RECEIVED:
+            self._drop(number)
+        elif kind == DATA and number == self.received + 1:
+            self.received = number
+            self._news.set()  # acknowledge it
+            self._receive(message)
+        elif kind == DATA and number > self.received:
+            raise BadFrame(f"message {number} after {self.received}")
 
     def _drop(self, theirs: int) -> None:
         while self._unacknowledged and self._unacknowledged[0][0] <= theirs:
@@ -183,17 +173,17 @@ class Link:
             self._empty.set()
 
 
-def pack(frames: Iterable[bytes]) -> bytes:
-    """Return the frames of a ZeroMQ message as one message of the link."""
-    parts: list[bytes] = []
+def pack(frames: Iterable[bytes], channel: bytes = b"") -> bytes:
+    """Return the frames of a ZeroMQ message, after its channel, as one message of the link."""
+    parts: list[bytes] = [channel]
     for frame in frames:
         parts += (_COUNT.pack(len(frame)), bytes(frame))
     return b"".join(parts)
 
 
 def unpack(message: Message, start: int = 0) -> list[Any]:
-    """Return what ``pack`` got, from ``start`` on: bytes, large frames as views without a copy.
-    Raises BadFrame."""
+    """Return the frames that ``pack`` got, from ``start`` on: bytes, large ones as views without a
+    copy. Raises BadFrame."""
     frames: list[Any] = []
     view, at = memoryview(message), start
     while at < len(message):
@@ -204,6 +194,6 @@ def unpack(message: Message, start: int = 0) -> list[Any]:
         if at + length > len(message):
             raise BadFrame("a message that is cut")
         frame = view[at : at + length]
-        frames.append(frame if length > _PART else bytes(frame))
+        frames.append(frame if length > PART else bytes(frame))
         at += length
     return frames
