@@ -68,6 +68,9 @@ class Adoption:
             await self._app.kernel_manager.start_kernel(
                 kernel_name=record.spec, kernel_id=record.id, path=path or None
             )
+            unattended = getattr(self._app, "portal_unattended", None)
+            if unattended is not None:  # its cells' outputs go on into the notebook
+                unattended.follow(record.id)
             if path:
                 await self._app.session_manager.create_session(
                     path=path,

@@ -11,6 +11,7 @@ import asyncio
 import enum
 from typing import Any, Callable
 
+from ..notebooks.kernel_follower import PAST, PAST_END
 from .wire import messages
 from .wire.link import Link, Message, pack, unpack
 from .wire.messages import Request, Signed
@@ -56,6 +57,7 @@ class StandIn:
         """Serve the clients until cancelled."""
         await asyncio.gather(
             self._sockets.beat(),
+            self._sockets.read_subscriptions(),
             *(self._take(channel) for channel in self._sockets.asked),
         )
 
@@ -148,15 +150,36 @@ class StandIn:
         if reply is not None and reply.type == "execute_reply":
             self._open.pop(str(reply.parent.get("msg_id", "")), None)
 
+    def past(self, state: dict[str, Any]) -> None:
+        """Pass an execution of the kernel's past on to the session's server. One that runs ends
+        with the kernel, as those that are asked for here."""
+        self._tell(PAST, state)
+        id, client = str(state.get("id", "")), str(state.get("client", ""))
+        if state.get("ended") is None:
+            header = {"msg_id": id, "msg_type": "execute_request", "session": client}
+            # A page has the same identity in each of its connections (jupyter_server's channels).
+            self._open[id] = Request([], [client.encode()], header, {}, {})
+
+    def past_end(self) -> None:
+        """Say that the past is complete."""
+        self._tell(PAST_END, {})
+
+    def _tell(self, kind: str, content: dict[str, Any]) -> None:
+        """Send a message to all clients, in order with those of the kernel."""
+        self._send(self._sockets.iopub, self._signed.broadcast(kind, content))
+
     # -- what becomes of the kernel ---------------------------------------------------------
 
     async def runs(self) -> None:
         """Send what was kept: the kernel is there."""
         self.state = State.RUNS
+        running = next(iter(self._open.values()), None)
         kept, self._queue = self._queue, []
         for channel, request in kept:
             self._forward(channel, request)
-        if not kept:
+        if running is not None:  # it was asked for by a page of a former server
+            await self.publish("status", {"execution_state": "busy"}, running.header)
+        elif not kept:
             await self.publish("status", {"execution_state": "idle"})
 
     async def forget(self, name: str, sentence: str) -> None:

@@ -23,6 +23,7 @@ from .. import places
 from ..kernels.shell import set_shell
 from ..measurements.telemetry import make_reporter
 from . import record as records
+from .past import Past
 from .record import BadRecord, Record
 from .running_kernel import RunningKernel
 from .wire.keys import context
@@ -156,10 +157,25 @@ class Starter:
             self._do(self._begin())
         elif answer.get("fresh"):
             self._link.forget_received()
-            if self._kernel is not None and self._kernel.ready:
-                self._tell(ready=True)
-        await self._link.carry(reader, writer, theirs)
+            if self._kernel is not None:
+                self._tell_past(self._kernel.past)
+                if self._kernel.ready:
+                    self._tell(ready=True)
+        try:
+            await self._link.carry(reader, writer, theirs)
+        finally:
+            if self._kernel is not None:
+                self._kernel.past.lost()
         return True
+
+    def _tell_past(self, past: Past) -> None:
+        """Tell a new relay what the kernel ran. It comes after what the former relay did not
+        acknowledge, which is in it already, and before all that the kernel says from now on."""
+        states = list(past.states())
+        for state in states:
+            self._tell(past=state)
+        if states:
+            self._tell(past_end=True)
 
     def _receive(self, message: Message) -> None:
         if message[:1] != b"{":
@@ -174,6 +190,8 @@ class Starter:
 
     def _told(self, sentence: str, over: bool) -> None:
         """Tell the relay that the kernel's process ended, and start another, unless ``over``."""
+        if self._kernel is not None:
+            self._kernel.past.died(sentence)
         self._tell(died=sentence)
         if over:
             self._over.set()

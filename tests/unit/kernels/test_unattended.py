@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from portal_session.notebooks.executions import Execution, KernelFollower
+from portal_session.notebooks.executions import Execution
+from portal_session.notebooks.kernel_follower import KernelFollower
 from portal_session.notebooks.unattended import PATIENCE, Unattended
 from stepping_clock import SteppingClock
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,7 +38,9 @@ class KernelSockets:
             channel: self._bound(context, zmq.ROUTER, address(info, name))
             for channel, name in ASKED.items()
         }
-        self.iopub = self._bound(context, zmq.PUB, address(info, "iopub"))
+        # As PUB, but it also says what clients subscribe to (zmq_socket(3)).
+        self.iopub = self._bound(context, zmq.XPUB, address(info, "iopub"))
+        self._subscribed: dict[bytes, asyncio.Event] = {}  # by topic
         self.heartbeat = self._bound(context, zmq.ROUTER, address(info, "hb"))
 
     @staticmethod
@@ -55,6 +58,22 @@ class KernelSockets:
         """Answer heartbeats: this process lives."""
         while True:
             await self.heartbeat.send_multipart(await self.heartbeat.recv_multipart())
+
+    async def read_subscriptions(self) -> None:
+        """Note what clients subscribe to. A topic comes here when its first client has it."""
+        while True:
+            message = (await self.iopub.recv_multipart())[0]
+            if message[:1] == b"\1":
+                self._event(message[1:]).set()
+            elif message[:1] == b"\0":
+                self._event(message[1:]).clear()
+
+    async def subscribed(self, topic: bytes) -> None:
+        """Wait until a client subscribes to exactly this topic."""
+        await self._event(topic).wait()
+
+    def _event(self, topic: bytes) -> asyncio.Event:
+        return self._subscribed.setdefault(topic, asyncio.Event())
 
     def close(self) -> None:
         """Close all sockets."""

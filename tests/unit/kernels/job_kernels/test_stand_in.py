@@ -44,6 +44,9 @@ class Sockets:
     async def beat(self) -> None:
         """Beat as a heart that nobody hears."""
 
+    async def read_subscriptions(self) -> None:
+        """Read nothing: nobody subscribes."""
+
 
 class Site:
     """A stand-in with its clients and the link to its kernel."""
