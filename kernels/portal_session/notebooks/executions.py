@@ -36,7 +36,9 @@ class Execution:
         self.missed = False  # its client was away and may have missed something
         self.saved = 0  # the outputs' ``changes`` that are on disk
         self.past = False  # it is of a former server, and no page of this one has it
-        self.unseen_from: float | None = None  # time from which on no page saw its outputs
+        # Times from which on no page saw its outputs, and a page has them again.
+        self.unseen_from: float | None = None
+        self.seen_again: float | None = None
 
     def result(self) -> CellResult:
         outputs = self.outputs
@@ -58,8 +60,11 @@ class Execution:
     def saved_by_page(self, saved_at: float) -> bool:
         """Return True if a notebook that its page saved at this time (Unix seconds) has all of its
         outputs."""
-        after = self.ended is not None and self.ended <= saved_at
-        return after and (self.unseen_from is None or saved_at < self.unseen_from)
+        if self.ended is None or saved_at < self.ended:
+            return False
+        if self.unseen_from is None or saved_at < self.unseen_from:
+            return True
+        return self.seen_again is not None and saved_at >= self.seen_again
 
     def state(self, lost_at: float) -> dict[str, Any]:
         """Return, for JSON, what another process needs to go on with it. ``lost_at``: the time at

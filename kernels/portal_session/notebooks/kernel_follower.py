@@ -106,7 +106,7 @@ class KernelFollower:
         for execution in missed:
             execution.missed = execution.ended is None  # complete ones are not handed over again
             if not execution.missed:
-                execution.past, execution.unseen_from = False, None
+                execution.past, execution.seen_again = False, now
         return missed
 
     def left(self) -> list[Execution]:
