@@ -160,8 +160,14 @@ class Stream:
 def test_the_relay_is_told_that_the_server_listens() -> None:
     stream = Stream()
 
+    class Own:
+        config, key = None, b""
+
+        def __init__(self, **_: Any) -> None:
+            """Be as any other session."""
+
     class Listened:
-        session, ports = None, ()
+        session, ports = Own(), ()
 
         def connect_iopub(self) -> Stream:
             return stream
@@ -169,9 +175,5 @@ def test_the_relay_is_told_that_the_server_listens() -> None:
         def add_restart_callback(self, *_: Any) -> None:
             """Never call it."""
 
-    kernel: Any = Listened()
-    kernel.session = type(
-        "Own", (), {"config": None, "key": b"", "__init__": lambda *_, **__: None}
-    )()
-    KernelFollower(kernel, lambda: None).listen()
+    KernelFollower(Listened(), lambda: None).listen()
     assert stream.topics == [kernel_follower.PAST.encode()]
