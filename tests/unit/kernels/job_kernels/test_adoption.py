@@ -54,8 +54,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def test_a_warm_kernel_is_not_taken_up(home: Path) -> None:
     manager, kernels = Manager(), Kernels()
-    adoption = Adoption(SimpleNamespace(kernel_manager=manager), kernels)  # type: ignore[arg-type]
+    followed: list[str] = []
+    app = SimpleNamespace(
+        kernel_manager=manager, portal_unattended=SimpleNamespace(follow=followed.append)
+    )
+    adoption = Adoption(app, kernels)  # type: ignore[arg-type]
     await adoption._adopt()
     assert manager.started == {NOTEBOOKS: "job-venv-python3"}
+    assert followed == [NOTEBOOKS], "its outputs go on into the notebook"
     assert kernels.stopped == [WARM]
     assert records.ids() == [NOTEBOOKS]
