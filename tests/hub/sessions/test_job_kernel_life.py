@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hub_client import Person, wait_until, with_session
-from jobs import job_state, living_jobs, no_free_t4, nothing_left
+from jobs import job_state, kill_server, living_jobs, no_free_t4, nothing_left
 from notebook_kernel import NotebookKernel
 
 WHERE = "import os; print(os.environ.get('SLURMD_NODENAME'), os.environ['CUDA_VISIBLE_DEVICES'])"
@@ -201,21 +201,7 @@ def test_a_server_that_is_killed_leaves_it_to_the_next(
     job = _job(demo)
     (session,) = [row for row in living_jobs(demo, "ada") if row.id != job.id]
     kernel.leave()
-    script = (
-        "import os, signal, sys\n"
-        "for name in os.listdir('/proc'):\n"
-        "    if not name.isdigit(): continue\n"
-        "    try:\n"
-        "        if os.stat('/proc/' + name).st_uid != os.getuid(): continue\n"
-        "        env = open(f'/proc/{name}/environ').read().split('\\0')\n"
-        "        line = open(f'/proc/{name}/cmdline').read().split('\\0')\n"
-        "    except OSError: continue\n"
-        "    if f'SLURM_JOB_ID={sys.argv[1]}' in env and 'portal_session' in line:\n"
-        "        os.kill(int(name), signal.SIGKILL); print(name)\n"
-    )
-    killed = demo.run(["/usr/bin/python3", "-c", script, session.id], user=demo.user("ada"))
-    assert killed.stdout.strip()
-    wait_until("the session is over", lambda: not job_state(demo, session.id))
+    kill_server(demo, "ada", session.id)
     assert job_state(demo, job.id) == "RUNNING"
     wait_until(
         "the Hub has noticed",
