@@ -57,13 +57,24 @@ def _kill(kernel: Notebook, session: Session) -> None:
     records.write(records.read(id, _home(session)).but(adopt=True), _home(session))
 
 
-@asynccontextmanager
-async def _taken_up(kernel: Notebook, session: Session) -> AsyncIterator[KernelFollower]:
-    """The kernel in a new server, and at the end no more job of it."""
-    manager = AsyncIOLoopKernelManager(kernel_name=SPEC, kernel_id=kernel.manager.kernel_id)
+async def _started(session: Session) -> tuple[AsyncIOLoopKernelManager, KernelFollower]:
+    """Start the kernel's relay under its former id, and follow it."""
+    (id,) = records.ids(_home(session))
+    path = session.temporary / f"kernel-{id}.json"  # as a server names it
+    path.unlink(missing_ok=True)
+    manager = AsyncIOLoopKernelManager(
+        kernel_name=SPEC, connection_file=str(path), autorestart=False
+    )
     await manager.start_kernel(env=dict(session.environ))
     follower = KernelFollower(manager, lambda: None)
     follower.listen()
+    return manager, follower
+
+
+@asynccontextmanager
+async def _taken_up(session: Session) -> AsyncIterator[KernelFollower]:
+    """The kernel in a new server, and at the end no more job of it."""
+    manager, follower = await _started(session)
     try:
         yield follower
     finally:
@@ -98,7 +109,7 @@ async def test_each_number_is_there_once(
     await asyncio.sleep(1)
     _kill(kernel, session)
     await asyncio.sleep(away)
-    async with _taken_up(kernel, session) as follower:
+    async with _taken_up(session) as follower:
         execution = await _ended(follower, id)
         assert _printed(execution) == [str(number) for number in range(count)]
         assert (execution.cell, execution.missed) == ("cell-0", True)
@@ -111,17 +122,14 @@ async def test_two_servers_that_are_killed_one_after_the_other(
     id = _ask(kernel, NUMBERS.format(100), "cell-0")
     await asyncio.sleep(1)
     _kill(kernel, session)
-    second = AsyncIOLoopKernelManager(kernel_name=SPEC, kernel_id=kernel.manager.kernel_id)
-    await second.start_kernel(env=dict(session.environ))
-    follower = KernelFollower(second, lambda: None)
-    follower.listen()
+    second, follower = await _started(session)
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(_ended(follower, id), 4)
     assert id in follower.executions, "it was told"
     follower.close()
     kernel.manager.provisioner = second.provisioner
     _kill(kernel, session)
-    async with _taken_up(kernel, session) as last:
+    async with _taken_up(session) as last:
         assert _printed(await _ended(last, id)) == [str(number) for number in range(100)]
 
 
@@ -131,7 +139,7 @@ async def test_a_kernel_that_dies_meanwhile_says_so(session: Session, kernel: No
     await asyncio.sleep(1)
     _kill(kernel, session)
     await asyncio.sleep(2)
-    async with _taken_up(kernel, session) as follower:
+    async with _taken_up(session) as follower:
         first, error = (await _ended(follower, id)).outputs.as_json()
         assert first["text"] == "first\n"
         assert "The kernel was killed" in error["evalue"]
@@ -143,7 +151,7 @@ async def test_a_job_that_ends_afterwards_says_so_in_the_cell_that_runs(
     id = _ask(kernel, "import time; print('first', flush=True); time.sleep(60)", "cell-0")
     await asyncio.sleep(1)
     _kill(kernel, session)
-    async with _taken_up(kernel, session) as follower:
+    async with _taken_up(session) as follower:
         deadline = time.monotonic() + 20
         while id not in follower.executions:
             assert time.monotonic() < deadline
