@@ -57,8 +57,10 @@ def _kill(kernel: Notebook, session: Session) -> None:
     records.write(records.read(id, _home(session)).but(adopt=True), _home(session))
 
 
-async def _started(session: Session) -> tuple[AsyncIOLoopKernelManager, KernelFollower]:
-    """Start the kernel's relay under its former id, and follow it."""
+async def _started(
+    session: Session, late: float = 0.0
+) -> tuple[AsyncIOLoopKernelManager, KernelFollower]:
+    """Start the kernel's relay under its former id, and follow it ``late`` seconds later."""
     (id,) = records.ids(_home(session))
     path = session.temporary / f"kernel-{id}.json"  # as a server names it
     path.unlink(missing_ok=True)
@@ -67,14 +69,15 @@ async def _started(session: Session) -> tuple[AsyncIOLoopKernelManager, KernelFo
     )
     await manager.start_kernel(env=dict(session.environ))
     follower = KernelFollower(manager, lambda: None)
+    await asyncio.sleep(late)
     follower.listen()
     return manager, follower
 
 
 @asynccontextmanager
-async def _taken_up(session: Session) -> AsyncIterator[KernelFollower]:
+async def _taken_up(session: Session, late: float = 0.0) -> AsyncIterator[KernelFollower]:
     """The kernel in a new server, and at the end no more job of it."""
-    manager, follower = await _started(session)
+    manager, follower = await _started(session, late)
     try:
         yield follower
     finally:
@@ -114,6 +117,16 @@ async def test_each_number_is_there_once(
         assert _printed(execution) == [str(number) for number in range(count)]
         assert (execution.cell, execution.missed) == ("cell-0", True)
         assert execution.outputs.execution_count is not None
+
+
+async def test_a_server_that_is_slow_to_listen_misses_nothing(
+    session: Session, kernel: Notebook
+) -> None:
+    id = _ask(kernel, NUMBERS.format(60), "cell-0")
+    await asyncio.sleep(1)
+    _kill(kernel, session)
+    async with _taken_up(session, late=4) as follower:
+        assert _printed(await _ended(follower, id)) == [str(number) for number in range(60)]
 
 
 async def test_two_servers_that_are_killed_one_after_the_other(
