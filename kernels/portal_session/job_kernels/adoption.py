@@ -71,13 +71,12 @@ class Adoption:
             unattended = getattr(self._app, "portal_unattended", None)
             if unattended is not None:  # its cells' outputs go on into the notebook
                 unattended.follow(record.id)
-            if path:  # under its former id: pages that are open find their kernel again
-                sessions = self._app.session_manager
-                await sessions.save_session(
-                    record.notebook_session or sessions.new_session_id(),
+            if path:
+                await self._app.session_manager.create_session(
                     path=path,
                     name=Path(path).name,
                     type="notebook",
+                    kernel_name=record.spec,
                     kernel_id=record.id,
                 )
         except Exception as error:  # its kernelspec may be gone; the job ends by itself
@@ -97,18 +96,15 @@ class Adoption:
         if not found:
             return
         sessions = await self._app.session_manager.list_sessions()
-        notebooks = {
-            item["kernel"]["id"]: (item.get("path") or "", item["id"]) for item in sessions
-        }
+        paths = {item["kernel"]["id"]: item.get("path") or "" for item in sessions}
         for id in found:
             record = await in_thread(records.read, id)
             if record.session != self._session:
                 continue
             if id in self._app.kernel_manager or await in_thread(_lives, record.relay):
                 self._alone.pop(id, None)
-                known = record.notebook, record.notebook_session
-                if notebooks.get(id, known) != known:
-                    await in_thread(records.note, id, *notebooks[id])
+                if paths.get(id, record.notebook) != record.notebook:
+                    await in_thread(records.note, id, paths[id])
                 continue
             self._alone[id] = self._alone.get(id, 0) + 1
             if self._alone[id] > _GRACE:

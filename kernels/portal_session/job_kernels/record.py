@@ -34,11 +34,10 @@ class Record:
     ``private_key``: PEM, of both ends of the connection. ``starter``: SHA-256 of the starter's
     secret, once it has connected. ``life``: number of the kernel's process in the job, from 1;
     a relay that continues a life leaves the kernel's state alone. ``cwd``: its working directory.
-    ``notebook``: path of its notebook in the session, if it has one, and ``notebook_session``: the
-    id by which Jupyter's pages know the two (`note`). ``submitted``: the service has accepted the
-    job. ``adopt``: the next relay continues the life, since the session's server is a new one.
-    ``session``: the path of the session's address; ``spec``: the kernelspec's name; ``relay``: the
-    job and the process id of the relay, "JOB:PID".
+    ``notebook``: path of its notebook in the session, if it has one (`note`). ``submitted``: the
+    service has accepted the job. ``adopt``: the next relay continues the life, since the session's
+    server is a new one. ``session``: the path of the session's address; ``spec``: the kernelspec's
+    name; ``relay``: the job and the process id of the relay, "JOB:PID".
     """
 
     id: str
@@ -52,7 +51,6 @@ class Record:
     life: int = 1
     cwd: str = ""
     notebook: str = ""
-    notebook_session: str = ""
     submitted: bool = False
     adopt: bool = False
     session: str = ""
@@ -112,8 +110,7 @@ def read(id: str, home: Path | None = None) -> Record:
     if record.id != id:
         raise BadRecord(f"{path} is another kernel's.")
     with suppress(OSError, ValueError):
-        session, _, notebook = path.with_suffix(".notebook").read_text().partition("\n")
-        return record.but(notebook=notebook, notebook_session=session)
+        return record.but(notebook=path.with_suffix(".notebook").read_text())
     return record
 
 
@@ -122,10 +119,10 @@ def write(record: Record, home: Path | None = None) -> None:
     write_file(path_of(record.id, home), json.dumps(asdict(record)))
 
 
-def note(id: str, notebook: str, session: str, home: Path | None = None) -> None:
-    """Write the path of a kernel's notebook and Jupyter's id of the two, which the session's server
-    knows and its relay does not. Raises BadRecord."""
-    write_file(path_of(id, home).with_suffix(".notebook"), f"{session}\n{notebook}")
+def note(id: str, notebook: str, home: Path | None = None) -> None:
+    """Write the path of a kernel's notebook, which the session's server knows and its relay does
+    not. Raises BadRecord."""
+    write_file(path_of(id, home).with_suffix(".notebook"), notebook)
 
 
 def write_file(path: Path, text: str) -> None:

@@ -41,22 +41,6 @@ class Kernels:
         return {}
 
 
-class Sessions:
-    """The notebooks of the new server that have a kernel."""
-
-    def __init__(self) -> None:
-        self.saved: dict[str, dict[str, str]] = {}
-
-    async def save_session(self, id: str, **fields: str) -> None:
-        self.saved[id] = fields
-
-    async def list_sessions(self) -> list[dict[str, Any]]:
-        return [
-            {"id": id, "path": fields["path"], "kernel": {"id": fields["kernel_id"]}}
-            for id, fields in self.saved.items()
-        ]
-
-
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with the records of a notebook's kernel and of a warm one of ``%%gpu``."""
@@ -80,21 +64,3 @@ async def test_a_warm_kernel_is_not_taken_up(home: Path) -> None:
     assert followed == [NOTEBOOKS], "its outputs go on into the notebook"
     assert kernels.stopped == [WARM]
     assert records.ids() == [NOTEBOOKS]
-
-
-async def test_a_notebook_has_its_kernel_under_the_id_that_its_page_knows(home: Path) -> None:
-    manager, sessions = Manager(), Sessions()
-    manager.started[NOTEBOOKS] = "job-venv-python3"
-    sessions.saved["of-a-page"] = {"path": "work/a.ipynb", "kernel_id": NOTEBOOKS}
-    app = SimpleNamespace(kernel_manager=manager, session_manager=sessions)
-    await Adoption(app, Kernels())._look()  # type: ignore[arg-type]
-    following = SimpleNamespace(kernel_manager=Manager(), session_manager=Sessions())
-    await Adoption(following, Kernels())._adopt()  # type: ignore[arg-type]
-    assert following.session_manager.saved == {
-        "of-a-page": {
-            "path": "work/a.ipynb",
-            "name": "a.ipynb",
-            "type": "notebook",
-            "kernel_id": NOTEBOOKS,
-        }
-    }

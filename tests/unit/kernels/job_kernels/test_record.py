@@ -15,10 +15,9 @@ RECORD = Record(ID, {"environment": "python", "kernel": "python3"}, "key", "cert
 
 def test_what_is_written_is_read_and_removed(tmp_path: Path) -> None:
     records.write(RECORD.but(port=4000), tmp_path)
-    records.note(ID, "work/a.ipynb", "5", tmp_path)
+    records.note(ID, "work/a.ipynb", tmp_path)
     assert records.ids(tmp_path) == [ID]
-    noted = RECORD.but(port=4000, notebook="work/a.ipynb", notebook_session="5")
-    assert records.read(ID, tmp_path) == noted
+    assert records.read(ID, tmp_path) == RECORD.but(port=4000, notebook="work/a.ipynb")
     records.remove(ID, tmp_path)
     assert list((tmp_path / records.FOLDER).iterdir()) == []
 
