@@ -137,14 +137,16 @@ class KernelFollower:
             self._changed()
 
     def _take_up_past(self) -> None:
-        """Go on with what the kernel told, as left by pages that may come back."""
+        """Go on with what the kernel told. Pages of the former server are not waited for: the Hub
+        has ended their logins with it, so they can neither connect nor save, but must be loaded
+        again."""
         past, self._past = self._past, {}
         newer = {execution.cell for execution in self.executions.values()}
         last = {execution.cell: execution for execution in past.values()}
         for execution in past.values():
             execution.missed = execution.missed and last[execution.cell] is execution
             if execution.client not in self.clients:
-                execution.left_at = time.monotonic()
+                execution.left_at = float("-inf")  # no patience
         # What was run here meanwhile comes after it in the kernel.
         here = dict(self.executions)
         self.executions.clear()

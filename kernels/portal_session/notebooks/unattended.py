@@ -24,8 +24,6 @@ from .notebook_file import FileChanged, NotebookFile
 # Time until the output is written for a page whose connection broke. It may be on a laptop that
 # sleeps, and should not find another's changes when it wakes up. A page that is closed says so.
 PATIENCE = 600.0  # seconds
-# A page of a killed server: whoever starts the next one is awake, and so is the page.
-RETURN = 60.0  # seconds
 SHORTEST = 3.0  # seconds between two writes of one notebook
 
 
@@ -223,11 +221,7 @@ class Unattended:
                 execution
                 for execution in follower.executions.values()
                 if everything
-                or (
-                    execution.left_at is not None
-                    and uptime - execution.left_at
-                    >= min(patience, RETURN if execution.past else PATIENCE)
-                )
+                or (execution.left_at is not None and uptime - execution.left_at >= patience)
             ]
             if kernel_id not in self._app.kernel_manager:
                 for execution in ours:
