@@ -287,7 +287,7 @@ class Relay:
             self._do(self._stand_in.runs())
         elif "past" in told:
             self._stand_in.past(told["past"])
-        elif "past_end" in told:
+        elif "past_end" in told and self._adopted:
             self._stand_in.past_end()
         elif "died" in told:
             self._do(self._stand_in.died(str(told["died"])))

@@ -171,11 +171,9 @@ class Starter:
     def _tell_past(self, past: Past) -> None:
         """Tell a new relay what the kernel ran. It comes after what the former relay did not
         acknowledge, which is in it already, and before all that the kernel says from now on."""
-        states = list(past.states())
-        for state in states:
+        for state in past.states():
             self._tell(past=state)
-        if states:
-            self._tell(past_end=True)
+        self._tell(past_end=True)
 
     def _receive(self, message: Message) -> None:
         if message[:1] != b"{":

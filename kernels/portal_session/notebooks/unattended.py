@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..course.together import is_room
+from .awaited_notebooks import AwaitedNotebooks
 from .executions import Execution, asked_execution
 from .followed_connection import followed_connection
 from .kernel_follower import KernelFollower
@@ -53,6 +54,7 @@ class Unattended:
         self._next: dict[str, float] = {}  # by kernel: earliest time of the next write (monotonic)
         self._loop_task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
+        self.awaited = AwaitedNotebooks()
         self._comparing: dict[str, asyncio.Task[None]] = {}  # by kernel; see _compare
 
     def attach(self) -> None:
@@ -159,9 +161,10 @@ class Unattended:
                 saved_at = await self._file(path).saved_at()
             except Exception as error:
                 self._log.warning("%s was not compared with its kernel: %s", path, error)
-                return
-            if kernel_id in self._followers:
-                self._followers[kernel_id].leave_saved(saved_at)
+            else:
+                if kernel_id in self._followers:
+                    self._followers[kernel_id].leave_saved(saved_at)
+        self.awaited.arrived(path)
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -198,6 +201,7 @@ class Unattended:
 
     async def before_read(self, path: str) -> None:
         """Write all output so far into the notebook that somebody opens."""
+        await self.awaited.wait(path)
         for kernel_id, follower in list(self._followers.items()):
             if follower.left() and await self._path(kernel_id) == path:
                 await self._save_kernel(kernel_id, patience=0)

@@ -123,8 +123,12 @@ async def test_what_the_page_saved_before_is_left_alone() -> None:
 
 async def test_a_notebook_that_is_opened_has_the_past() -> None:
     unattended, follower, notebooks = _server_with_a_past(saved_at=90, ended=None)
+    unattended.awaited.expect("a.ipynb")
+    opening = asyncio.ensure_future(unattended.before_read("a.ipynb"))
+    await asyncio.sleep(0.1)
+    assert not opening.done() and notebooks.printed == "", "its kernel is being taken up"
     follower._take_up_past()
-    await unattended.before_read("a.ipynb")
+    await asyncio.wait_for(opening, 5)
     assert notebooks.printed == "all of it"
     await unattended._rest()
 
