@@ -284,7 +284,7 @@ class Relay:
             return
         told = json.loads(bytes(message))
         if "ready" in told:
-            self._do(self._stand_in.runs())
+            self._do(self._stand_in.runs(told.get("info")))
         elif "past" in told:
             self._stand_in.past(told["past"])
         elif "past_end" in told and self._adopted:

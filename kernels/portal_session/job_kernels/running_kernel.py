@@ -57,6 +57,7 @@ class RunningKernel:
         self._early: list[Message] = []  # came before the kernel was ready
         self._deaths: list[float] = []
         self.ready = False
+        self.info: dict[str, Any] | None = None  # content of its kernel_info_reply
         self.activity = KernelActivity()
         self.past = Past()
 
@@ -106,7 +107,8 @@ class RunningKernel:
             await shell.send_multipart(signed.question("kernel_info_request"))
             while True:
                 if await shell.poll(_LOOK):
-                    await shell.recv_multipart()
+                    reply = signed.request(await shell.recv_multipart())
+                    self.info = reply.content if reply is not None else None
                     if await iopub.poll(_LOOK):
                         return
                     await shell.send_multipart(signed.question("kernel_info_request"))

@@ -96,7 +96,7 @@ class Starter:
         async with self._changing:
             began = time.monotonic()
             await self._kernel.start()
-            self._tell(ready=True)
+            self._tell(ready=True, info=self._kernel.info)
             print(f"The kernel answers after {time.monotonic() - began:.1f} s.", flush=True)
 
     # -- the connection ---------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Starter:
             if self._kernel is not None:
                 self._tell_past(self._kernel.past)
                 if self._kernel.ready:
-                    self._tell(ready=True)
+                    self._tell(ready=True, info=self._kernel.info)
         try:
             await self._link.carry(reader, writer, theirs)
         finally:

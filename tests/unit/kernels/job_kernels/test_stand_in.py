@@ -261,3 +261,20 @@ async def test_what_ran_before_ends_with_the_job(site: Site) -> None:
     assert (kind, content["evalue"]) == ("execute_reply", "Its time limit is reached.")
     assert site.sockets.asked[SHELL].sent[0][0] == PAGE, "its page may be back"
     assert ("status", {"execution_state": "idle"}) in site.published()
+
+
+async def test_a_page_is_connected_while_a_cell_of_the_past_runs(site: Site) -> None:
+    """The kernel itself would answer after that cell."""
+    site.stand_in.past(PAST)
+    await site.stand_in.runs({"status": "ok", "banner": "the kernel's own"})
+    await site.ask("kernel_info_request")
+    assert site.forwarded() == []
+    ((kind, content),) = site.replies()
+    assert (kind, content["banner"]) == ("kernel_info_reply", "the kernel's own")
+    assert site.published()[-1] == ("status", {"execution_state": "busy"})
+    reply = KERNEL._session.msg(
+        "execute_reply", {"status": "ok"}, parent={"header": {"msg_id": PAST["id"]}}
+    )
+    site.stand_in.deliver(SHELL + pack([PAGE, *KERNEL._session.serialize(reply)]))
+    await site.ask("kernel_info_request")
+    assert site.forwarded() == ["kernel_info_request"]
