@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 from hub_client import Person, wait_until, with_session
-from jobs import job_state, living_jobs, no_free_t4, nothing_left
+from jobs import kill_server, living_jobs, no_free_t4, nothing_left
 from kernel_page import WHERE, card, choose, item, where
 from lab_page import command, new_notebook, run_cell
 from looks import PICTURES
-from processes import kill_server
 from sign_in import sign_in
 from terminal import terminal
 
@@ -157,7 +156,6 @@ def _survives_its_session(demo: Any, owner: Person, page: Any) -> None:
     job = _kernel_job(demo)
     (session,) = [row for row in living_jobs(demo, WHO) if row.id != job.id]
     kill_server(demo, WHO, session.id)
-    wait_until("the session is over", lambda: not job_state(demo, session.id))
     wait_until("the Hub has noticed", lambda: not owner.server())
     assert owner.launch(SESSION).status_code in (201, 202)
     owner.wait_ready()

@@ -82,7 +82,9 @@ READS: dict[str, dict[str, int]] = {
         "spawners/lifecycle/session_recorder.py": 1,
     },
     "compared with the times of files": {
-        "kernels/portal_session/notebooks/executions.py": 7,
+        "kernels/portal_session/job_kernels/past.py": 1,
+        "kernels/portal_session/notebooks/executions.py": 5,
+        "kernels/portal_session/notebooks/kernel_follower.py": 2,
         "kernels/portal_session/notebooks/unattended.py": 1,
         "kernels/portal_session/tensorboard/runtime.py": 1,
         "portal/catalog/builds/image_files.py": 1,

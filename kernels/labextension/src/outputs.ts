@@ -7,6 +7,8 @@ import { DisposableDelegate } from '@lumino/disposable';
 import { ask } from './api';
 
 const PAUSE = 1000; // milliseconds between two requests
+/** Message of a kernel that outlived a server: the new one knows the outputs that it missed. */
+const PAST_END = 'portal_past_end'; // portal_session/notebooks/kernel_follower.py
 
 /** An execution. `own`: this page requested it, and shows its output itself. */
 interface Execution {
@@ -61,6 +63,10 @@ class MissedOutputs {
   }
 
   private onMessage(_: unknown, message: KernelMessage.IMessage): void {
+    if ((message.header.msg_type as string) === PAST_END) {
+      this.soon();
+      return;
+    }
     const asked = message.parent_header as Partial<KernelMessage.IHeader>;
     if (!asked.msg_id || asked.msg_type !== 'execute_request') {
       return;

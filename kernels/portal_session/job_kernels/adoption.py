@@ -31,6 +31,14 @@ class Adoption:
         self._task: asyncio.Task[None] | None = None
         self._alone: dict[str, int] = {}  # looks since a record has had no kernel here
 
+    async def expect(self) -> None:
+        """Let those wait who open the notebook of a kernel that is going to be taken up."""
+        for id in await in_thread(records.ids):
+            with contextlib.suppress(BadRecord):
+                record = await in_thread(records.read, id)
+                if record.session == self._session and record.submitted and record.notebook:
+                    self._app.portal_unattended.awaited.expect(record.notebook)
+
     async def begin(self) -> None:
         """Take up what former servers left, once, and then keep the records true."""
         if self._task is None:
@@ -48,6 +56,8 @@ class Adoption:
                 record = await in_thread(records.read, id)
                 if record.session == self._session and id not in self._app.kernel_manager:
                     await self._take_up(record)
+                    if id not in self._app.kernel_manager:
+                        self._app.portal_unattended.awaited.arrived(record.notebook)
 
     async def _take_up(self, record: records.Record) -> None:
         try:
@@ -68,6 +78,7 @@ class Adoption:
             await self._app.kernel_manager.start_kernel(
                 kernel_name=record.spec, kernel_id=record.id, path=path or None
             )
+            self._app.portal_unattended.follow(record.id)  # its cells go on in the notebook
             if path:
                 await self._app.session_manager.create_session(
                     path=path,

@@ -94,6 +94,7 @@ class Offer:
         self._adoption.end()
 
     async def _follow_later(self) -> None:
+        await self._adoption.expect()
         self._task = asyncio.ensure_future(self._follow())
 
     async def _follow(self) -> None:

@@ -19,6 +19,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from ..notebooks.kernel_follower import PAST
 from . import record as records
 from .broker_client import Broker, BrokerError
 from .record import BadRecord, Record
@@ -39,6 +40,7 @@ _SUBMITS = 60.0  # seconds that a request for the job may take, after which it i
 _UNKNOWN = 404  # the portal has no such kernel
 _BUSY = 409  # the kernel's former job still ends
 _TRIES = 20
+_FOLLOWER = 10.0  # seconds for the session's server to follow a kernel that it took up
 
 
 class Relay:
@@ -70,6 +72,7 @@ class Relay:
         self._submitting: asyncio.Future[Any] | None = None
         self._tasks: set[asyncio.Future[Any]] = set()
         self._fresh = True  # no connection was accepted yet
+        self._adopted = False  # it continues a life that a former server's relay began
 
     async def run(self) -> None:
         """Relay until the kernel is shut down."""
@@ -94,6 +97,8 @@ class Relay:
         serving = asyncio.ensure_future(self._stand_in.serve())
         server = None
         try:
+            if self._adopted:
+                await self._await_follower(sockets)
             server = await self._listen()
             following = asyncio.ensure_future(self._follow(submitted))
             ending = asyncio.ensure_future(self._watch_parent())
@@ -121,6 +126,7 @@ class Relay:
         with contextlib.suppress(BadRecord):
             record = records.read(self._id)
             if record.submitted and self._lives():
+                self._adopted = record.adopt
                 life = record.life if record.adopt else record.life + 1
                 return record.but(life=life, adopt=False), True
         certificate, private_key = make_keys()
@@ -134,6 +140,16 @@ class Relay:
             return self._broker.ask("GET", f"/kernels/{self._id}").get("state") != "ended"
         except BrokerError as error:
             return error.status != _UNKNOWN
+
+    async def _await_follower(self, sockets: KernelSockets) -> None:
+        """Wait until the session's server follows the kernel: what is broadcast before is lost."""
+        following = asyncio.ensure_future(sockets.subscribed(PAST.encode()))
+        ended = asyncio.ensure_future(self._ended.wait())
+        await asyncio.wait(
+            {following, ended}, timeout=_FOLLOWER, return_when=asyncio.FIRST_COMPLETED
+        )
+        following.cancel()
+        ended.cancel()
 
     async def _listen(self) -> asyncio.AbstractServer:
         """Listen for the job, and write where into the record. Raises BadRecord, OSError,
@@ -280,7 +296,11 @@ class Relay:
             return
         told = json.loads(bytes(message))
         if "ready" in told:
-            self._do(self._stand_in.runs())
+            self._do(self._stand_in.runs(told.get("info")))
+        elif "past" in told:
+            self._stand_in.past(told["past"])
+        elif "past_end" in told and self._adopted:
+            self._stand_in.past_end()
         elif "died" in told:
             self._do(self._stand_in.died(str(told["died"])))
 

@@ -21,6 +21,7 @@ from ..kernels.kernels import SessionKernelSpecs
 from ..measurements.memory import job_memory
 from ..measurements.processes import Processes
 from .kernel_activity import KernelActivity
+from .past import Past
 from .wire.link import FULL, Link, Message, pack, unpack
 from .wire.messages import Signed
 from .wire.sockets import ASKED, IOPUB, SHELL, address
@@ -57,8 +58,10 @@ class RunningKernel:
         self._early: list[Message] = []  # came before the kernel was ready
         self._deaths: list[float] = []
         self.ready = False
+        self.info: dict[str, Any] | None = None  # content of its kernel_info_reply
         names = ("SLURM_JOB_ID", "PORTAL_SERVICE_URL")
         self.activity = KernelActivity(Processes(*(os.environ.get(name, "") for name in names)))
+        self.past = Past()
 
     async def start(self) -> None:
         """Start the kernel, in place of the one before, and wait until it answers. Raises
@@ -85,7 +88,7 @@ class RunningKernel:
         await self._answers(info, iopub)
         self.activity.forget()
         self.activity.pid = getattr(manager.provisioner, "pid", None) or 0
-        self._clients = Clients(info, self._link, self.activity)
+        self._clients = Clients(info, self._link, self.activity, self.past)
         self._tasks = [
             asyncio.ensure_future(self._pump(iopub)),
             asyncio.ensure_future(self._watch()),
@@ -107,7 +110,8 @@ class RunningKernel:
             await shell.send_multipart(signed.question("kernel_info_request"))
             while True:
                 if await shell.poll(_LOOK):
-                    await shell.recv_multipart()
+                    reply = signed.request(await shell.recv_multipart())
+                    self.info = reply.content if reply is not None else None
                     if await iopub.poll(_LOOK):
                         return
                     await shell.send_multipart(signed.question("kernel_info_request"))
@@ -122,6 +126,7 @@ class RunningKernel:
         """Drop what clients sent to the kernel before: it is to be started anew."""
         self.ready = False
         self._early.clear()
+        self.past.forget()
 
     def deliver(self, message: Message) -> None:
         """Pass a client's message on to the kernel, once it is ready. Raises BadFrame."""
@@ -159,11 +164,12 @@ class RunningKernel:
         try:
             while True:
                 frames = await iopub.recv_multipart()
-                if self._link.waiting > FULL:
-                    if self._link.connected:
-                        await self._link.room()
-                    elif any(kind in frames[0] for kind in _SPARED):
-                        continue
+                if self._link.waiting > FULL and self._link.connected:
+                    await self._link.room()
+                self.past.take(frames)  # just before it is sent, so that it is in one or the other
+                spared = any(kind in frames[0] for kind in _SPARED)
+                if self._link.waiting > FULL and not self._link.connected and spared:
+                    continue
                 self._link.send(pack(frames, IOPUB))
         finally:
             iopub.close(0)
@@ -185,8 +191,10 @@ class RunningKernel:
 class Clients:
     """Sockets to the kernel, one for each client and channel: replies go to whom they belong."""
 
-    def __init__(self, info: dict[str, Any], link: Link, activity: KernelActivity) -> None:
-        self._info, self._link, self._activity = info, link, activity
+    def __init__(
+        self, info: dict[str, Any], link: Link, activity: KernelActivity, past: Past
+    ) -> None:
+        self._info, self._link, self._activity, self._past = info, link, activity, past
         self._open: OrderedDict[bytes, dict[bytes, Any]] = OrderedDict()
         self._tasks: dict[bytes, list[asyncio.Task[None]]] = {}
 
@@ -197,6 +205,7 @@ class Clients:
         self._open.move_to_end(identity)
         if channel == SHELL:
             self._activity.asked(frames)
+            self._past.asked(frames)
         future = self._open[identity][channel].send_multipart(frames)
         if not future.done():
             future.add_done_callback(lambda sent: sent.cancelled() or sent.exception())

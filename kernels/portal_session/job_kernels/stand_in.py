@@ -11,6 +11,7 @@ import asyncio
 import enum
 from typing import Any, Callable
 
+from ..notebooks.kernel_follower import PAST, PAST_END
 from .wire import messages
 from .wire.link import Link, Message, pack, unpack
 from .wire.messages import Request, Signed
@@ -51,11 +52,13 @@ class StandIn:
         self._why = ""  # sentence that says why it is over
         self._queue: list[tuple[bytes, Request]] = []  # kept while it waits
         self._open: dict[str, Request] = {}  # executions sent and not yet answered, by message id
+        self._past: set[str] = set()  # those of them that a former server's pages asked for
 
     async def serve(self) -> None:
         """Serve the clients until cancelled."""
         await asyncio.gather(
             self._sockets.beat(),
+            self._sockets.read_subscriptions(),
             *(self._take(channel) for channel in self._sockets.asked),
         )
 
@@ -80,7 +83,7 @@ class StandIn:
         elif request.type == "interrupt_request":
             self._interrupt()
             await self._answer(channel, request, {"status": "ok"})
-        elif self.state is State.RUNS:
+        elif self.state is State.RUNS and not self._hides_info(request):
             self._forward(channel, request)
         elif request.type == "kernel_info_request":
             await self._busy_with(channel, request, self._info)
@@ -90,6 +93,12 @@ class StandIn:
             await self._fail(channel, request, "KernelEnded", self._why)
         else:
             self._queue.append((channel, request))
+
+    def _hides_info(self, request: Request) -> bool:
+        """Return True for a question that a kernel answers after the cell that it runs, and without
+        whose answer no page is connected. jupyter_server asks it once, and so knows the answer
+        before any other cell."""
+        return request.type == "kernel_info_request" and bool(self._past & self._open.keys())
 
     def _forward(self, channel: bytes, request: Request) -> None:
         if request.type == "execute_request":
@@ -103,12 +112,13 @@ class StandIn:
 
     def _resting(self) -> str:
         """Return the status of a kernel that computes nothing: busy while cells wait in it."""
-        return "busy" if self._queue else "idle"
+        return "busy" if self._queue or self._past & self._open.keys() else "idle"
 
     async def _answer(self, channel: bytes, request: Request, content: dict[str, Any]) -> None:
         await self._sockets.asked[channel].send_multipart(self._signed.reply(request, content))
 
     async def _fail(self, channel: bytes, request: Request, name: str, sentence: str) -> None:
+        await self._sockets.heard()
         content = messages.failure(name, sentence)
         if request.type == "execute_request":
             await self.publish("status", {"execution_state": "busy"}, request.header)
@@ -148,15 +158,39 @@ class StandIn:
         if reply is not None and reply.type == "execute_reply":
             self._open.pop(str(reply.parent.get("msg_id", "")), None)
 
+    def past(self, state: dict[str, Any]) -> None:
+        """Pass an execution of the kernel's past on to the session's server. One that runs ends
+        with the kernel, as those that are asked for here."""
+        self._tell(PAST, state)
+        id, client = str(state.get("id", "")), str(state.get("client", ""))
+        if state.get("ended") is None:
+            header = {"msg_id": id, "msg_type": "execute_request", "session": client}
+            # A page has the same identity in each of its connections (jupyter_server's channels).
+            self._past.add(id)
+            self._open[id] = Request([], [client.encode()], header, {}, {})
+
+    def past_end(self) -> None:
+        """Say that the past is complete."""
+        self._tell(PAST_END, {})
+
+    def _tell(self, kind: str, content: dict[str, Any]) -> None:
+        """Send a message to all clients, in order with those of the kernel."""
+        self._send(self._sockets.iopub, self._signed.broadcast(kind, content))
+
     # -- what becomes of the kernel ---------------------------------------------------------
 
-    async def runs(self) -> None:
-        """Send what was kept: the kernel is there."""
+    async def runs(self, info: dict[str, Any] | None = None) -> None:
+        """Send what was kept: the kernel is there. ``info``: the content of its
+        kernel_info_reply."""
+        self._info = info or self._info
         self.state = State.RUNS
+        running = next(iter(self._open.values()), None)
         kept, self._queue = self._queue, []
         for channel, request in kept:
             self._forward(channel, request)
-        if not kept:
+        if running is not None:  # it was asked for by a page of a former server
+            await self.publish("status", {"execution_state": "busy"}, running.header)
+        elif not kept:
             await self.publish("status", {"execution_state": "idle"})
 
     async def forget(self, name: str, sentence: str) -> None:

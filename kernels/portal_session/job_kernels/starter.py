@@ -22,6 +22,7 @@ from typing import Any, Callable
 from .. import places
 from ..kernels.shell import set_shell
 from . import record as records
+from .past import Past
 from .record import BadRecord, Record
 from .running_kernel import RunningKernel
 from .wire.keys import context
@@ -92,7 +93,7 @@ class Starter:
         async with self._changing:
             began = time.monotonic()
             await self._kernel.start()
-            self._tell(ready=True)
+            self._tell(ready=True, info=self._kernel.info)
             print(f"The kernel answers after {time.monotonic() - began:.1f} s.", flush=True)
 
     async def _report(self, activity: Callable[[], dict[str, Any]]) -> None:
@@ -162,10 +163,23 @@ class Starter:
             self._do(self._begin())
         elif answer.get("fresh"):
             self._link.forget_received()
-            if self._kernel is not None and self._kernel.ready:
-                self._tell(ready=True)
-        await self._link.carry(reader, writer, theirs)
+            if self._kernel is not None:
+                self._tell_past(self._kernel.past)
+                if self._kernel.ready:
+                    self._tell(ready=True, info=self._kernel.info)
+        try:
+            await self._link.carry(reader, writer, theirs)
+        finally:
+            if self._kernel is not None:
+                self._kernel.past.lost()
         return True
+
+    def _tell_past(self, past: Past) -> None:
+        """Tell a new relay what the kernel ran. It comes after what the former relay did not
+        acknowledge, which is in it already, and before all that the kernel says from now on."""
+        for state in past.states():
+            self._tell(past=state)
+        self._tell(past_end=True)
 
     def _receive(self, message: Message) -> None:
         if message[:1] != b"{":
@@ -180,6 +194,8 @@ class Starter:
 
     def _told(self, sentence: str, over: bool) -> None:
         """Tell the relay that the kernel's process ended, and start another, unless ``over``."""
+        if self._kernel is not None:
+            self._kernel.past.died(sentence)
         self._tell(died=sentence)
         if over:
             self._over.set()

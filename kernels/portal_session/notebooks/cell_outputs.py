@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 LARGEST = 16 * 1024 * 1024  # characters kept of one cell; a larger notebook does not open any more
@@ -68,6 +69,45 @@ class CellOutputs:
             item.as_json() if isinstance(item, StreamText) else dict(item) for item in self._items
         ]
 
+    def state(self) -> dict[str, Any]:
+        """Return, for JSON, what `restored` needs."""
+        last = self._items[-1] if self._items else None
+        return {
+            "execution_count": self.execution_count,
+            "outputs": self.as_json(),
+            "display_ids": [
+                self._display_ids.get(id(item)) if isinstance(item, dict) else None
+                for item in self._items
+            ],
+            "column": last.column if isinstance(last, StreamText) else 0,
+            "clear_first": self._clear_first,
+            "full": self._full,
+            "size": self.size,
+        }
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> CellOutputs:
+        """Return the outputs of a ``state``, all of them as a change. Raises ValueError for what is
+        none."""
+        outputs = cls()
+        try:
+            for item, display_id in zip(state["outputs"], state["display_ids"]):
+                if item["output_type"] == "stream":
+                    text = StreamText(item["name"])
+                    text.write(item["text"])
+                    outputs._items.append(text)
+                    text.column = state["column"]  # only the last one is written to
+                    continue
+                outputs._items.append(item)
+                if display_id:
+                    outputs._display_ids[id(item)] = display_id
+            outputs.execution_count = state["execution_count"]
+            outputs._clear_first, outputs._full = state["clear_first"], state["full"]
+            outputs.size, outputs.changes = state["size"], 1
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError("This is not the state of outputs.") from error
+        return outputs
+
     def _clear(self) -> None:
         self._items, self._display_ids = [], {}
         self._clear_first, self._full, self.size = False, False, 0
@@ -117,7 +157,7 @@ class StreamText:
         self.name = name
         self._lines: list[str] = []
         self._line = ""
-        self._at = 0  # column of the next character
+        self.column = 0  # of the next character
 
     def write(self, text: str) -> int:
         """Add ``text``; return by how many characters the shown text grew."""
@@ -126,19 +166,19 @@ class StreamText:
             before = len(self._line)
             if part == "\n":
                 self._lines.append(self._line + "\n")
-                self._line, self._at = "", 0
+                self._line, self.column = "", 0
                 grown += 1
                 continue
             if part == "\r":
-                self._at = 0
+                self.column = 0
             elif part == "\b":
-                if self._at:
-                    self._line = self._line[: self._at - 1] + self._line[self._at :]
-                    self._at -= 1
+                if self.column:
+                    self._line = self._line[: self.column - 1] + self._line[self.column :]
+                    self.column -= 1
             else:
-                end = self._at + len(part)
-                self._line = self._line[: self._at] + part + self._line[end:]
-                self._at = end
+                end = self.column + len(part)
+                self._line = self._line[: self.column] + part + self._line[end:]
+                self.column = end
             grown += len(self._line) - before
         return grown
 

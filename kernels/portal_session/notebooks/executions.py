@@ -1,15 +1,14 @@
-"""Executions in a kernel and their outputs, followed whether a page is open or not.
+"""Executions of cells in a kernel, and their outputs.
 
 Only the browser that asks a kernel to run a cell knows where the answer belongs. It says so in the
-message (JupyterLab sends the cell's id since version 4), which is read here on its way. The
-kernel's answers are read in parallel, from its broadcast.
+message (JupyterLab sends the cell's id since version 4). The kernel's answers name that message.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from .cell_outputs import CellOutputs
@@ -21,7 +20,6 @@ OLDEST = 3600.0  # seconds after which a finished execution that no page missed 
 # Time for which a server may take a broken connection for a good one (two pings of
 # jupyter_server); what it sent meanwhile did not arrive.
 UNNOTICED = 90.0  # seconds
-DIED = "The kernel ended while this cell ran. It may have run out of memory.\n"
 
 
 class Execution:
@@ -37,6 +35,10 @@ class Execution:
         self.left_at: float | None = None  # time at which its client left, by time.monotonic()
         self.missed = False  # its client was away and may have missed something
         self.saved = 0  # the outputs' ``changes`` that are on disk
+        self.past = False  # it is of a former server, and no page of this one has it
+        # Times from which on no page saw its outputs, and a page has them again.
+        self.unseen_from: float | None = None
+        self.seen_again: float | None = None
 
     def result(self) -> CellResult:
         outputs = self.outputs
@@ -55,125 +57,89 @@ class Execution:
             "outputs": self.outputs.as_json(),
         }
 
+    def saved_by_page(self, saved_at: float) -> bool:
+        """Return True if a notebook that its page saved at this time (Unix seconds) has all of its
+        outputs."""
+        if self.ended is None or saved_at < self.ended:
+            return False
+        if self.unseen_from is None or saved_at < self.unseen_from:
+            return True
+        return self.seen_again is not None and saved_at >= self.seen_again
 
-class KernelFollower:
-    """Executions of one kernel, from its broadcast. ``changed`` is called when one ends, ``shown``
-    with what a cell shows, by MIME type."""
+    def state(self, lost_at: float) -> dict[str, Any]:
+        """Return, for JSON, what another process needs to go on with it. ``lost_at``: the time at
+        which the server that followed it was lost, in Unix seconds."""
+        recent = self.ended is None or self.ended > lost_at - UNNOTICED
+        return {
+            "id": self.id,
+            "client": self.client,
+            "cell": self.cell,
+            "code": self.code,
+            "started": self.started,
+            "ended": self.ended,
+            "unseen_from": lost_at if recent else None,
+            "outputs": self.outputs.state(),
+        }
 
-    def __init__(
-        self,
-        kernel: Any,
-        changed: Callable[[], None],
-        shown: Callable[[dict[str, Any]], None] = lambda data: None,
-    ) -> None:
-        self.clients: set[str] = set()
-        self.executions: dict[str, Execution] = {}  # by message id, in the order asked for
-        self._kernel = kernel
-        self._changed = changed
-        self._shown = shown
-        self._stream: Any = None
-        self._session: Any = None
-        self._ports: list[int] = []
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Execution:
+        """Return the execution of a ``state``. Raises ValueError for what is none."""
+        texts = [state.get(name) for name in ("id", "client", "cell", "code")]
+        started, ended, unseen = (state.get(name) for name in ("started", "ended", "unseen_from"))
+        named = all(isinstance(text, str) and text for text in texts)
+        timed = _is_time(started) and all(x is None or _is_time(x) for x in (ended, unseen))
+        if not (named and timed):
+            raise ValueError("This is not the state of an execution.")
+        id, client, cell, code = map(str, texts)
+        execution = cls(id, client, cell, code, float(started or 0.0))
+        execution.ended, execution.unseen_from = ended, unseen
+        execution.outputs = CellOutputs.restored(state.get("outputs") or {})
+        execution.missed, execution.past = unseen is not None, True
+        return execution
 
-    def listen(self) -> None:
-        """Listen to the kernel, anew if it was restarted with other ports."""
-        if self._stream is not None and self._ports == list(self._kernel.ports):
-            return
-        self.close()
-        own = self._kernel.session
-        self._session = type(own)(config=own.config, key=own.key)
-        self._ports = list(self._kernel.ports)
-        self._stream = self._kernel.connect_iopub()
-        self._stream.on_recv(self._take)
-        self._kernel.add_restart_callback(self._died, "restart")
-        self._kernel.add_restart_callback(self._died, "dead")
 
-    def close(self) -> None:
-        if self._stream is not None:
-            self._kernel.remove_restart_callback(self._died, "restart")
-            self._kernel.remove_restart_callback(self._died, "dead")
-        if self._stream is not None and not self._stream.closed():
-            self._stream.on_recv(None)
-            self._stream.close()
-        self._stream = None
+def _is_time(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
-    def asked(self, execution: Execution) -> None:
-        self.listen()
+
+class Executions(dict[str, Execution]):
+    """Executions of one kernel by message id, in the order asked for."""
+
+    def begin(self, execution: Execution) -> None:
+        """Follow an execution that was asked for; old ones are dropped."""
         self._forget()
-        self.executions[execution.id] = execution
+        self[execution.id] = execution
 
-    def came(self, client: str) -> None:
-        self.clients.add(client)
-        for execution in self.executions.values():
-            if execution.client == client:
-                execution.left_at = None
-
-    def went(self, client: str, *, back: bool = False) -> None:
-        """Record that the page's connection is closed. ``back``: it has another one already."""
-        now = time.time()
-        if not back:
-            self.clients.discard(client)
-        for execution in self.executions.values():
-            if execution.client == client and execution.left_at is None:
-                execution.missed = (
-                    execution.missed or execution.ended is None or now - execution.ended < UNNOTICED
-                )
-                execution.left_at = None if back else time.monotonic()
-
-    def hand_over(self, client: str) -> list[Execution]:
-        """Return what this page may have missed, and take over what a page that is away left."""
-        now = time.time()
-        for execution in self.executions.values():
-            recent = execution.ended is None or now - execution.ended < UNNOTICED
-            if execution.client not in self.clients and (execution.left_at is not None or recent):
-                execution.client, execution.left_at = client, None
-        missed = [
-            execution
-            for execution in self.executions.values()
-            if execution.missed and execution.client == client
-        ]
-        for execution in missed:
-            execution.missed = execution.ended is None  # complete ones are not handed over again
-        return missed
-
-    def left(self) -> list[Execution]:
-        """Return the executions whose page is away."""
-        return [
-            execution for execution in self.executions.values() if execution.left_at is not None
-        ]
-
-    def _take(self, parts: list[Any]) -> None:
-        _, fed = self._session.feed_identities(parts)
-        message = self._session.deserialize(fed)
-        kind, content = message["msg_type"], message["content"]
-        if kind == "display_data" and isinstance(content.get("data"), dict):
-            self._shown(content["data"])
+    def take(self, kind: str, content: dict[str, Any], parent: str) -> bool:
+        """Take a message of the kernel's broadcast; return True if it ends an execution.
+        ``parent``: the id of the message that it belongs to."""
         if kind == "update_display_data":
-            for displayed in self.executions.values():
+            for displayed in self.values():
                 displayed.outputs.update(content)
-            return
-        execution = self.executions.get(message["parent_header"].get("msg_id", ""))
+            return False
+        execution = self.get(parent)
         if execution is None or execution.ended is not None:
-            return
+            return False
         if kind != "status":
             execution.outputs.take(kind, content)
         elif content.get("execution_state") == "idle":
             execution.ended = time.time()
-            self._changed()
+            return True
         elif content.get("execution_state") == "busy":
             self._end_earlier(execution)
+        return False
 
-    def _died(self) -> None:
-        for execution in self.executions.values():
+    def fail(self, kind: str, content: dict[str, Any]) -> None:
+        """End what runs, with this message as its last output: the kernel has ended."""
+        for execution in self.values():
             if execution.ended is None:
-                execution.outputs.take("stream", {"name": "stderr", "text": DIED})
+                execution.outputs.take(kind, content)
                 execution.ended = time.time()
-        self._changed()
 
     def _end_earlier(self, execution: Execution) -> None:
         """End the executions before this one: a kernel runs one cell at a time, so they ended with
         the kernel."""
-        for earlier in self.executions.values():
+        for earlier in self.values():
             if earlier is execution:
                 return
             earlier.ended = earlier.ended or time.time()
@@ -181,7 +147,7 @@ class KernelFollower:
     def _forget(self) -> None:
         """Drop finished executions that no page missed, if they are old or too many."""
         now, size, number = time.time(), 0, 0
-        for execution in reversed(list(self.executions.values())):
+        for execution in reversed(list(self.values())):
             size, number = size + execution.outputs.size, number + 1
             much = size > LARGEST or number > MOST
             if (
@@ -189,7 +155,7 @@ class KernelFollower:
                 and execution.left_at is None
                 and (much or now - execution.ended > OLDEST)
             ):
-                del self.executions[execution.id]
+                del self[execution.id]
 
 
 def asked_execution(raw: Any, protocol: str | None) -> Execution | None:
@@ -211,7 +177,13 @@ def asked_execution(raw: Any, protocol: str | None) -> Execution | None:
         header, metadata, content = (message.get(n) for n in ("header", "metadata", "content"))
     else:
         return None
-    cell, code = (metadata or {}).get("cellId"), (content or {}).get("code")
+    return execution_of(header, metadata, content)
+
+
+def execution_of(header: Any, metadata: Any, content: Any) -> Execution | None:
+    """Return the execution that a message asks for, by its parts; None for any other message."""
+    header, metadata, content = header or {}, metadata or {}, content or {}
+    cell, code = metadata.get("cellId"), content.get("code")
     id, client = header.get("msg_id"), header.get("session")
     named = header.get("msg_type") == "execute_request" and not content.get("silent")
     if not (named and all(isinstance(x, str) and x for x in (cell, code, id, client))):

@@ -16,14 +16,16 @@ from collections.abc import Callable
 from typing import Any
 
 from ..course.together import is_room
-from .executions import Execution, KernelFollower, asked_execution
+from .awaited_notebooks import AwaitedNotebooks
+from .executions import Execution, asked_execution
+from .followed_connection import followed_connection
+from .kernel_follower import KernelFollower
 from .notebook_file import FileChanged, NotebookFile
 
 # Time until the output is written for a page whose connection broke. It may be on a laptop that
 # sleeps, and should not find another's changes when it wakes up. A page that is closed says so.
 PATIENCE = 600.0  # seconds
 SHORTEST = 3.0  # seconds between two writes of one notebook
-_GOING_AWAY = (1000, 1001)  # a websocket's close codes of a page that is left on purpose
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
@@ -52,12 +54,14 @@ class Unattended:
         self._next: dict[str, float] = {}  # by kernel: earliest time of the next write (monotonic)
         self._loop_task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
+        self.awaited = AwaitedNotebooks()
+        self._comparing: dict[str, asyncio.Task[None]] = {}  # by kernel; see _compare
 
     def attach(self) -> None:
         """Attach to the connections between browsers and kernels, and to the server's shutdown."""
         settings = self._app.web_app.settings
-        settings["kernel_websocket_connection_class"] = self._connection_class(
-            settings["kernel_websocket_connection_class"]
+        settings["kernel_websocket_connection_class"] = followed_connection(
+            settings["kernel_websocket_connection_class"], self
         )
         ending = self._app.cleanup_extensions
 
@@ -79,30 +83,6 @@ class Unattended:
 
             contents.get = get
 
-    def _connection_class(self, base: type) -> type:
-        unattended = self
-
-        class FollowedConnection(base):  # type: ignore[misc]
-            """Connection of the server that also reports to Unattended."""
-
-            def connect(self) -> Any:
-                unattended.came(self.kernel_id, self.session.session)
-                return super().connect()
-
-            def handle_incoming_message(self, incoming_msg: Any) -> None:
-                unattended.asked(self.kernel_id, incoming_msg, self.subprotocol)
-                super().handle_incoming_message(incoming_msg)
-
-            def disconnect(self) -> None:
-                code = getattr(self.websocket_handler, "close_code", None)
-                client, kernel_id = self.session.session, self.kernel_id
-                super().disconnect()
-                # A page that reconnects has another connection already, under the same name.
-                back = getattr(self, "session_key", "") in getattr(base, "_open_sessions", {})
-                unattended.went(kernel_id, client, back=back, for_good=code in _GOING_AWAY)
-
-        return FollowedConnection
-
     # -- events of the connections; errors here must not break them ----------------------------
 
     def came(self, kernel_id: str, client: str) -> None:
@@ -114,6 +94,11 @@ class Unattended:
                     self._followers.pop(gone).close()
             self._follower(kernel_id).listen()
             self._follower(kernel_id).came(client)
+
+    def follow(self, kernel_id: str) -> None:
+        """Follow a kernel of a former server, which tells its past to who listens."""
+        with self._told("a kernel was taken up"):
+            self._follower(kernel_id).listen()
 
     def asked(self, kernel_id: str, raw: Any, protocol: str | None) -> None:
         with self._told("a cell was run"):
@@ -131,9 +116,7 @@ class Unattended:
                 for execution in follower.left():
                     if execution.client == client:
                         execution.left_at = float("-inf")  # no patience
-            if follower.left() and self._loop_task is None:
-                self._loop_task = asyncio.ensure_future(self._save_left())
-            self._wake.set()
+            self._begin_saving()
 
     async def hand_over(self, kernel_id: str, client: str) -> list[Execution]:
         """Return what the page may have missed of this kernel's executions; from now on they are
@@ -154,7 +137,9 @@ class Unattended:
     def _follower(self, kernel_id: str) -> KernelFollower:
         if kernel_id not in self._followers:
             kernel = self._app.kernel_manager.get_kernel(kernel_id)
-            self._followers[kernel_id] = KernelFollower(kernel, self._wake.set, self._shown)
+            self._followers[kernel_id] = KernelFollower(
+                kernel, self._wake.set, self._shown, lambda: self._past_told(kernel_id)
+            )
         return self._followers[kernel_id]
 
     def _shown(self, data: dict[str, Any]) -> None:
@@ -162,7 +147,33 @@ class Unattended:
             with self._told(f"a cell showed {kind}"):
                 self.listeners[kind](data[kind])
 
+    def _past_told(self, kernel_id: str) -> None:
+        self._comparing[kernel_id] = asyncio.ensure_future(self._compare(kernel_id))
+        self._begin_saving()
+
+    async def _compare(self, kernel_id: str) -> None:
+        """Leave alone what pages of the former server have saved."""
+        async with self._writing:
+            path = await self._path(kernel_id)
+            if path is None:
+                return
+            try:
+                saved_at = await self._file(path).saved_at()
+            except Exception as error:
+                self._log.warning("%s was not compared with its kernel: %s", path, error)
+            else:
+                if kernel_id in self._followers:
+                    self._followers[kernel_id].leave_saved(saved_at)
+        self.awaited.arrived(path)
+
     # -- writing ------------------------------------------------------------------------------
+
+    def _begin_saving(self) -> None:
+        """Begin to write, if pages have left outputs."""
+        left = any(follower.left() for follower in self._followers.values())
+        if left and self._loop_task is None:
+            self._loop_task = asyncio.ensure_future(self._save_left())
+        self._wake.set()
 
     async def _save_left(self) -> None:
         """Write the outputs that pages left behind, until none are left."""
@@ -179,14 +190,18 @@ class Unattended:
             self._loop_task = None
 
     async def _rest(self) -> None:
-        """End the loop, so that a thread that it uses for a file ends with it, and the server can
+        """End the tasks, so that a thread that one uses for a file ends with it, and the server can
         end (anyio keeps its threads as long as the task that asked for them)."""
+        tasks = [*self._comparing.values()]
         if self._loop_task is not None:
-            self._loop_task.cancel()
-            await asyncio.gather(self._loop_task, return_exceptions=True)
+            tasks.append(self._loop_task)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def before_read(self, path: str) -> None:
         """Write all output so far into the notebook that somebody opens."""
+        await self.awaited.wait(path)
         for kernel_id, follower in list(self._followers.items()):
             if follower.left() and await self._path(kernel_id) == path:
                 await self._save_kernel(kernel_id, patience=0)
@@ -239,18 +254,11 @@ class Unattended:
         path = await self._path(kernel_id)
         if path is None:
             return True
-        if path not in self._files:
-            contents = _Reading(self._app.contents_manager, self._contents_get)
-            self._files[path] = NotebookFile(contents, path)
-        file, began = self._files[path], time.monotonic()
+        file, began = self._file(path), time.monotonic()
         try:
             saved_at = await file.saved_at()
             # Its page saved the file after its end: nothing to add.
-            new = [
-                execution
-                for execution in executions
-                if execution.ended is None or execution.ended > saved_at
-            ]
+            new = [execution for execution in executions if not execution.saved_by_page(saved_at)]
             changes = {execution.id: execution.outputs.changes for execution in executions}
             if new:
                 await file.put([execution.result() for execution in new])
@@ -265,6 +273,12 @@ class Unattended:
         took = time.monotonic() - began
         self._next[kernel_id] = time.monotonic() + max(SHORTEST, 10 * took)
         return True
+
+    def _file(self, path: str) -> NotebookFile:
+        if path not in self._files:
+            contents = _Reading(self._app.contents_manager, self._contents_get)
+            self._files[path] = NotebookFile(contents, path)
+        return self._files[path]
 
     async def _exists(self, path: str) -> bool:
         exists = self._app.contents_manager.file_exists(path)

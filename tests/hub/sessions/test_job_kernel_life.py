@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hub_client import Person, wait_until, with_session
-from jobs import job_state, living_jobs, no_free_t4, nothing_left
+from jobs import job_state, kill_server, living_jobs, no_free_t4, nothing_left
 from notebook_kernel import NotebookKernel
-from processes import kill_server
 
 WHERE = "import os; print(os.environ.get('SLURMD_NODENAME'), os.environ['CUDA_VISIBLE_DEVICES'])"
 SPEC = "job-jupyterlab-python3-t4"
@@ -38,12 +38,13 @@ def _job(demo: Any) -> Any:
 
 
 @pytest.fixture
-def start(demo: Any, ada: Person) -> Iterator[Callable[[], NotebookKernel]]:
-    """``start()``: a kernel with a t4 GPU. After the test no job with GPUs is left."""
+def start(demo: Any, ada: Person) -> Iterator[Callable[..., NotebookKernel]]:
+    """``start(path="")``: a kernel with a t4 GPU, of a notebook if that has a path. After the test
+    no job with GPUs is left."""
     started: list[NotebookKernel] = []
 
-    def kernel() -> NotebookKernel:
-        started.append(NotebookKernel.start(ada, SPEC))
+    def kernel(path: str = "") -> NotebookKernel:
+        started.append(NotebookKernel.start(ada, SPEC, path))
         return started[-1]
 
     yield kernel
@@ -56,7 +57,7 @@ def start(demo: Any, ada: Person) -> Iterator[Callable[[], NotebookKernel]]:
 
 
 @pytest.fixture
-def kernel(start: Callable[[], NotebookKernel]) -> NotebookKernel:
+def kernel(start: Callable[..., NotebookKernel]) -> NotebookKernel:
     """A kernel with a t4 GPU."""
     return start()
 
@@ -126,7 +127,7 @@ def test_a_job_that_is_cancelled_is_named(demo: Any, kernel: NotebookKernel) -> 
 
 
 def test_it_waits_while_the_gpus_are_held_and_runs_what_was_asked(
-    demo: Any, start: Callable[[], NotebookKernel]
+    demo: Any, start: Callable[..., NotebookKernel]
 ) -> None:
     with no_free_t4(demo) as give_back:
         kernel = start()
@@ -148,7 +149,7 @@ def _told_why(demo: Any, kernel: NotebookKernel) -> None:
     wait_until("the session is told why", told)
 
 
-def test_a_wait_is_cancelled(demo: Any, start: Callable[[], NotebookKernel]) -> None:
+def test_a_wait_is_cancelled(demo: Any, start: Callable[..., NotebookKernel]) -> None:
     with no_free_t4(demo):
         kernel = start()
         cell = kernel.send("print(1)")
@@ -160,16 +161,47 @@ def test_a_wait_is_cancelled(demo: Any, start: Callable[[], NotebookKernel]) -> 
         wait_until("its job is gone", lambda: _job(demo) is None)
 
 
+NOTEBOOK = "killed.ipynb"
+LONG = """import time
+for number in range(20):
+    print(number, flush=True)
+    time.sleep(1)
+x += 1
+print("the end")
+"""
+
+
+def _make_notebook(person: Person, source: str) -> None:
+    """Save a notebook with one cell, which has never run."""
+    cell = {"cell_type": "code", "id": "long", "source": source, "metadata": {}, "outputs": []}
+    content = {"cells": [cell | {"execution_count": None}], "nbformat": 4, "nbformat_minor": 5}
+    body = {"type": "notebook", "content": {**content, "metadata": {}}}
+    answer = person.session("PUT", f"api/contents/{NOTEBOOK}", json=body)
+    assert answer.status_code in (200, 201), answer.text
+
+
+def _printed(demo: Any) -> str:
+    """Return what the notebook's cell has printed, as its file has it."""
+    script = f"import os; print(open(os.path.expanduser('~/{NOTEBOOK}')).read())"
+    done = demo.run(["/usr/bin/python3", "-c", script], user=demo.user("ada"))
+    if not done.stdout.strip():
+        return ""  # it is being written
+    (cell,) = json.loads(done.stdout)["cells"]
+    return "".join("".join(output.get("text", [])) for output in cell["outputs"])
+
+
 def test_a_server_that_is_killed_leaves_it_to_the_next(
-    demo: Any, ada: Person, kernel: NotebookKernel
+    demo: Any, ada: Person, start: Callable[..., NotebookKernel]
 ) -> None:
+    _make_notebook(ada, LONG)
+    kernel = start(NOTEBOOK)
     assert kernel.run("x = 41").status == "ok"
-    kernel.send("import time\nfor i in range(8):\n    time.sleep(1); print(i, flush=True)\nx += 1")
+    kernel.send(LONG, cell="long")
+    time.sleep(3)
     job = _job(demo)
     (session,) = [row for row in living_jobs(demo, "ada") if row.id != job.id]
     kernel.leave()
     kill_server(demo, "ada", session.id)
-    wait_until("the session is over", lambda: not job_state(demo, session.id))
     assert job_state(demo, job.id) == "RUNNING"
     wait_until(
         "the Hub has noticed",
@@ -182,6 +214,9 @@ def test_a_server_that_is_killed_leaves_it_to_the_next(
         "the kernel is taken up",
         lambda: ada.session("GET", f"api/kernels/{kernel.id}").status_code == 200,
     )
+    # Nobody has the notebook open.
+    wait_until("its output is on disk", lambda: "the end" in _printed(demo), timeout=150)
+    assert _printed(demo).split() == [*map(str, range(20)), "the", "end"]
     taken = NotebookKernel(ada, kernel.id)
     assert taken.run("print(x)").printed.splitlines()[-1] == "42"
     assert _job(demo).id == job.id

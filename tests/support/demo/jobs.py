@@ -69,6 +69,26 @@ def jobs_ever(demo: Any) -> int:
     return int(line.split("=")[1])
 
 
+_KILL = """import os, signal, sys
+for name in os.listdir('/proc'):
+    if not name.isdigit(): continue
+    try:
+        if os.stat('/proc/' + name).st_uid != os.getuid(): continue
+        env = open(f'/proc/{name}/environ').read().split('\\0')
+        line = open(f'/proc/{name}/cmdline').read().split('\\0')
+    except OSError: continue
+    if f'SLURM_JOB_ID={sys.argv[1]}' in env and 'portal_session' in line:
+        os.kill(int(name), signal.SIGKILL); print(name)
+"""
+
+
+def kill_server(demo: Any, user: str, job_id: str) -> None:
+    """Kill the server of a person's session with SIGKILL, and wait until its job is over."""
+    killed = demo.run(["/usr/bin/python3", "-c", _KILL, job_id], user=demo.user(user))
+    assert killed.stdout.strip(), "it has no server"
+    wait_until("the session is over", lambda: not job_state(demo, job_id))
+
+
 @contextlib.contextmanager
 def cpu_nodes_held(demo: Any) -> Iterator[list[str]]:
     """Hold both nodes of the partition cpu with jobs of barbara, so that others wait; yield their

@@ -56,9 +56,10 @@ class NotebookKernel:
         answer = self.person.session("DELETE", f"api/kernels/{self.id}", self.server)
         assert answer.status_code == 204, answer.text
 
-    def send(self, code: str) -> str:
-        """Run a cell, and do not wait for it; return the message's id."""
-        return self._loop.run_until_complete(self._send(code))
+    def send(self, code: str, cell: str = "") -> str:
+        """Run a cell, and do not wait for it; return the message's id. ``cell``: its id in the
+        notebook, which JupyterLab names."""
+        return self._loop.run_until_complete(self._send(code, cell))
 
     def wait(self, id: str, seconds: float = 120) -> Ran:
         """Wait until a cell has ended."""
@@ -80,12 +81,13 @@ class NotebookKernel:
             self._socket = await self.person.socket(path, self.server)
         return self._socket
 
-    async def _send(self, code: str) -> str:
+    async def _send(self, code: str, cell: str) -> str:
         socket, id = await self._connected(), uuid.uuid4().hex
         header = {"msg_id": id, "msg_type": "execute_request", "session": "s", "username": ""}
         header |= {"version": "5.3", "date": "2026-01-01T00:00:00Z"}
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
-        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
+        metadata = {"cellId": cell} if cell else {}
+        message = {"header": header, "parent_header": {}, "metadata": metadata, "content": content}
         await socket.write_message(json.dumps({**message, "buffers": [], "channel": "shell"}))
         return id
 

@@ -1,4 +1,4 @@
-"""Processes of a person's jobs, as their owner can read and kill them."""
+"""Environment variables of running processes, read as their owner can."""
 
 from __future__ import annotations
 
@@ -28,24 +28,3 @@ def variables_of(demo: Any, user: str, *names: str, hub: str | None = None) -> s
     at = demo.words["hub_url"] if hub is None else hub
     out = demo.run(["/usr/bin/python3", "-c", _SCRIPT, at, *names], user=demo.user(user)).stdout
     return {tuple(row) for row in json.loads(out)}
-
-
-_KILL = """
-import os, signal, sys
-for name in os.listdir("/proc"):
-    if not name.isdigit(): continue
-    try:
-        if os.stat("/proc/" + name).st_uid != os.getuid(): continue
-        env = open(f"/proc/{name}/environ").read().split("\\0")
-        line = open(f"/proc/{name}/cmdline").read().split("\\0")
-    except OSError: continue
-    if f"SLURM_JOB_ID={sys.argv[1]}" in env and "portal_session" in line:
-        os.kill(int(name), signal.SIGKILL)
-        print(name)
-"""
-
-
-def kill_server(demo: Any, user: str, job_id: str) -> None:
-    """Kill the server of a session with SIGKILL."""
-    argv = ["/usr/bin/python3", "-c", _KILL, job_id]
-    assert demo.run(argv, user=demo.user(user)).stdout.strip(), "there is no server"

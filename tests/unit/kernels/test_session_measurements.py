@@ -10,7 +10,7 @@ import pytest
 from hub_client import wait_until
 from portal_session import _jupyter_server_extension_points
 from portal_session.measurements.measurements import MIME, MOST, Telling
-from portal_session.notebooks.executions import KernelFollower
+from portal_session.notebooks.kernel_follower import KernelFollower
 from portal_session.service import ServiceError
 
 SHOWN = {"benchmark": "resnet50", "precision": "fp32", "gpus": 0, "images_per_second": 3.5}

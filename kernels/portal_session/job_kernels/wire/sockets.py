@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +30,10 @@ def address(info: Mapping[str, Any], channel: str) -> str:
     return f"{info.get('transport', 'tcp')}://{info['ip']}{separator}{info[f'{channel}_port']}"
 
 
+_SUBSCRIBES = 1.0  # seconds that clients may take to subscribe, if there are any
+_OTHERS = 0.2  # seconds for the others, after the first
+
+
 class KernelSockets:
     """Sockets that Jupyter's clients connect to, bound here in place of a kernel."""
 
@@ -37,7 +43,10 @@ class KernelSockets:
             channel: self._bound(context, zmq.ROUTER, address(info, name))
             for channel, name in ASKED.items()
         }
-        self.iopub = self._bound(context, zmq.PUB, address(info, "iopub"))
+        # As PUB, but it also says what clients subscribe to (zmq_socket(3)).
+        self.iopub = self._bound(context, zmq.XPUB, address(info, "iopub"))
+        self._subscribed: dict[bytes, asyncio.Event] = {}  # by topic
+        self._heard = False
         self.heartbeat = self._bound(context, zmq.ROUTER, address(info, "hb"))
 
     @staticmethod
@@ -55,6 +64,34 @@ class KernelSockets:
         """Answer heartbeats: this process lives."""
         while True:
             await self.heartbeat.send_multipart(await self.heartbeat.recv_multipart())
+
+    async def read_subscriptions(self) -> None:
+        """Note what clients subscribe to. A topic comes here when its first client has it."""
+        while True:
+            message = (await self.iopub.recv_multipart())[0]
+            if message[:1] == b"\1":
+                self._event(message[1:]).set()
+            elif message[:1] == b"\0":
+                self._event(message[1:]).clear()
+
+    async def subscribed(self, topic: bytes) -> None:
+        """Wait until a client subscribes to exactly this topic."""
+        await self._event(topic).wait()
+
+    async def heard(self) -> None:
+        """Wait, once, until clients have had the time to subscribe.
+
+        They do so again when a kernel is restarted. What is broadcast before is lost, and without
+        the broadcast of a cell's end a page shows the cell as running for ever.
+        """
+        if not self._heard:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.subscribed(b""), _SUBSCRIBES)
+            await asyncio.sleep(_OTHERS)
+            self._heard = True
+
+    def _event(self, topic: bytes) -> asyncio.Event:
+        return self._subscribed.setdefault(topic, asyncio.Event())
 
     def close(self) -> None:
         """Close all sockets."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 from portal_session.job_kernels import record as records
 from portal_session.job_kernels.adoption import Adoption
 from portal_session.job_kernels.record import Record
+from portal_session.notebooks import awaited_notebooks
+from portal_session.notebooks.awaited_notebooks import AwaitedNotebooks
 
 NOTEBOOKS, WARM = "11111111-aaaa", "22222222-bbbb"
 
@@ -54,8 +57,45 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def test_a_warm_kernel_is_not_taken_up(home: Path) -> None:
     manager, kernels = Manager(), Kernels()
-    adoption = Adoption(SimpleNamespace(kernel_manager=manager), kernels)  # type: ignore[arg-type]
+    followed: list[str] = []
+    unattended = SimpleNamespace(follow=followed.append, awaited=AwaitedNotebooks())
+    app = SimpleNamespace(kernel_manager=manager, portal_unattended=unattended)
+    adoption = Adoption(app, kernels)  # type: ignore[arg-type]
     await adoption._adopt()
     assert manager.started == {NOTEBOOKS: "job-venv-python3"}
+    assert followed == [NOTEBOOKS], "its outputs go on into the notebook"
     assert kernels.stopped == [WARM]
     assert records.ids() == [NOTEBOOKS]
+
+
+class Portal(Kernels):
+    """The portal: all jobs have ended."""
+
+    async def status(self, id: str) -> dict[str, Any]:
+        return {"state": "ended"}
+
+
+async def test_who_opens_its_notebook_waits_until_it_is_clear_what_becomes_of_it(
+    home: Path, tmp_path: Path
+) -> None:
+    records.note(NOTEBOOKS, "work/a.ipynb")
+    awaited = AwaitedNotebooks()
+    app = SimpleNamespace(
+        kernel_manager=Manager(), portal_unattended=SimpleNamespace(awaited=awaited)
+    )
+    adoption = Adoption(app, Portal())  # type: ignore[arg-type]
+    await adoption.expect()
+    opening = asyncio.ensure_future(awaited.wait("/work/a.ipynb"))
+    await awaited.wait("work/b.ipynb")
+    assert not opening.done()
+    await adoption._adopt()  # the job has ended: there is nothing to wait for
+    await asyncio.wait_for(opening, 1)
+
+
+async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(awaited_notebooks, "LONGEST", 0.05)
+    awaited = AwaitedNotebooks()
+    awaited.expect("a.ipynb")
+    await asyncio.wait_for(awaited.wait("a.ipynb"), 1)
+    await asyncio.sleep(0.1)
+    assert awaited._events == {}

@@ -44,6 +44,12 @@ class Sockets:
     async def beat(self) -> None:
         """Beat as a heart that nobody hears."""
 
+    async def read_subscriptions(self) -> None:
+        """Read nothing: nobody subscribes."""
+
+    async def heard(self) -> None:
+        """Wait for nobody."""
+
 
 class Site:
     """A stand-in with its clients and the link to its kernel."""
@@ -216,3 +222,62 @@ async def test_only_a_status_can_say_that_it_starts(site: Site) -> None:
     text = {"name": "stdout", "text": '"starting"'}
     site.stand_in.deliver(IOPUB + pack(KERNEL.broadcast("stream", text)))
     assert site.published() == [("stream", text)]
+
+
+PAST = {"id": "asked-before", "client": "page", "ended": None, "outputs": {}}
+
+
+async def test_the_past_is_told_before_what_comes_later(site: Site) -> None:
+    site.stand_in.past(PAST)
+    site.stand_in.past_end()
+    site.stand_in.deliver(IOPUB + pack(KERNEL.broadcast("stream", {"text": "x"})))
+    assert site.published() == [
+        ("portal_past", PAST),
+        ("portal_past_end", {}),
+        ("stream", {"text": "x"}),
+    ]
+    assert [frames[0] for frames in site.sockets.iopub.sent[:2]] == [
+        b"portal_past",
+        b"portal_past_end",
+    ]
+
+
+@pytest.mark.parametrize("ended", [None, 5.0])
+async def test_a_kernel_that_is_taken_up_says_whether_it_runs(
+    site: Site, ended: float | None
+) -> None:
+    site.stand_in.past({**PAST, "ended": ended})
+    await site.stand_in.runs()
+    status = site.sockets.iopub.sent[-1]
+    parent = json.loads(status[status.index(DELIMITER) + 3])
+    state = site.published()[-1][1]["execution_state"]
+    expected = ("idle", None) if ended else ("busy", "asked-before")
+    assert (state, parent.get("msg_id")) == expected
+
+
+async def test_what_ran_before_ends_with_the_job(site: Site) -> None:
+    site.stand_in.past(PAST)
+    site.stand_in.past({**PAST, "id": "ended-before", "ended": 5.0})
+    await site.stand_in.runs()
+    await site.stand_in.over("Its time limit is reached.")
+    ((kind, content),) = site.replies()
+    assert (kind, content["evalue"]) == ("execute_reply", "Its time limit is reached.")
+    assert site.sockets.asked[SHELL].sent[0][0] == PAGE, "its page may be back"
+    assert ("status", {"execution_state": "idle"}) in site.published()
+
+
+async def test_a_page_is_connected_while_a_cell_of_the_past_runs(site: Site) -> None:
+    """The kernel itself would answer after that cell."""
+    site.stand_in.past(PAST)
+    await site.stand_in.runs({"status": "ok", "banner": "the kernel's own"})
+    await site.ask("kernel_info_request")
+    assert site.forwarded() == []
+    ((kind, content),) = site.replies()
+    assert (kind, content["banner"]) == ("kernel_info_reply", "the kernel's own")
+    assert site.published()[-1] == ("status", {"execution_state": "busy"})
+    reply = KERNEL._session.msg(
+        "execute_reply", {"status": "ok"}, parent={"header": {"msg_id": PAST["id"]}}
+    )
+    site.stand_in.deliver(SHELL + pack([PAGE, *KERNEL._session.serialize(reply)]))
+    await site.ask("kernel_info_request")
+    assert site.forwarded() == ["kernel_info_request"]
