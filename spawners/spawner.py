@@ -160,7 +160,8 @@ class PortalSpawner(UserOptions):
                 )
                 return self._found(address)
             except JobOver as error:
-                if request is None or not lost(error.job, await self._log_tail()):
+                log = await self._log_tail()
+                if request is None or not lost(error.job, log, serves=self.serves):
                     await self._record_ending(error.job)
                     message = self.ending.message if self.ending else "The job ended."
                     raise StartFailed(message) from None

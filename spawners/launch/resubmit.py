@@ -13,14 +13,18 @@ from .job_log import make_log
 from .submit import submit_once
 
 
-def lost(job: Job, log: str) -> bool:
+def lost(job: Job, log: str, *, serves: bool = True) -> bool:
     """Return True if an ended ``job`` came to nothing through no fault of its own: Slurm has
     forgotten it, its node failed, or its node did not begin it.
 
     ``log``: the session's, whose first line the job's script writes at once. A node refuses a
     job with the id of one that it has just ended because slurmctld had lost it ("already killed,
-    do not launch batch job", slurmd's req.c); Slurm calls that job FAILED.
+    do not launch batch job", slurmd's req.c); Slurm calls that job FAILED. ``serves``: the job's
+    program is a server. One that is none is used as soon as it runs, perhaps before the Hub knows:
+    what has begun is not begun again.
     """
+    if log and not serves:
+        return False
     if job.state is JobState.FAILED:
         return not log
     return job.state in (JobState.UNKNOWN, JobState.NODE_FAIL, JobState.BOOT_FAIL)

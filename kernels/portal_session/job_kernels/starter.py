@@ -111,10 +111,11 @@ class Starter:
         """Connect, again and again, until the session was away for too long."""
         away, tries, told = time.monotonic(), 0, ""
         while time.monotonic() - away < self._patience:
-            problem = "it has another starter"
             try:
-                if await self._connect():
-                    away, tries, problem = time.monotonic(), 0, "the connection ended"
+                if not await self._connect():
+                    print("The kernel has another starter: this job ends.", flush=True)
+                    return
+                away, tries, problem = time.monotonic(), 0, "the connection ended"
             except (
                 OSError,
                 EOFError,

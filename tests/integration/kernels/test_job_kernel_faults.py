@@ -89,6 +89,21 @@ def test_a_stolen_record_lets_nobody_in_beside_the_starter(
     assert kernel.good("print(x + 1)").printed == "42\n"
 
 
+def test_a_second_job_of_a_kernel_ends_at_once(session: Session, kernel: Notebook) -> None:
+    """As one that Slurm has begun again while the first one lives."""
+    kernel.good("x = 41")
+    named = json.dumps({"id": _record(session).id, "name": "python3"})
+    done = subprocess.run(
+        [sys.executable, "-m", "portal_session.job_kernels.starter"],
+        env={**session.environ, "PORTAL_KERNEL": named},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert "The kernel has another starter: this job ends." in done.stdout, done
+    assert kernel.good("print(x + 1)").printed == "42\n"
+
+
 @pytest.mark.parametrize(
     "words",
     [b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b"{}\n", b"\xff" * 100 + b"\n", _greeting(life="x")],

@@ -254,6 +254,9 @@ def test_only_what_came_to_nothing_by_itself_is_lost(state: JobState) -> None:
     gone = {"UNKNOWN", "NODE_FAIL", "BOOT_FAIL"}
     assert lost(Job(id="1", state=state), "Job 1 runs on cpu01.") == (state in gone)
     assert lost(Job(id="1", state=state), "") == (state in gone | {"FAILED"})
+    # A program that is no server and has begun may have worked for somebody already.
+    assert not lost(Job(id="1", state=state), "Job 1 runs on cpu01.", serves=False)
+    assert lost(Job(id="1", state=state), "", serves=False) == (state in gone | {"FAILED"})
 
 
 async def test_a_job_that_its_node_did_not_begin_is_submitted_again_once() -> None:
