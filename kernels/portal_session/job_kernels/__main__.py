@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 from pathlib import Path
 
-from .record import id_of
-from .submission import submit
+from .relay import relay
 
 
 def main() -> None:
@@ -25,22 +25,13 @@ def main() -> None:
         "the connection file is in a folder of its own then",
     )
     options = parser.parse_args()
-    id = id_of(options.connection_file)
-    submission = submit(id, options.request, options.spec)
-
-    import asyncio  # only now: the job is on its way meanwhile
-
-    from .relay import relay
-
     asyncio.run(
         relay(
             options.connection_file,
-            id,
             options.request,
             options.language,
             options.spec,
             owner=options.owner,
-            submission=submission,
         )
     )
 

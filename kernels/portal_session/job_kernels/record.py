@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import stat
-import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -66,18 +65,6 @@ class Record:
 def is_id(text: object) -> bool:
     """Return True if ``text`` can be the id of a job kernel."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
-
-
-def id_of(connection_file: Path) -> str:
-    """Return the id of a kernel: the one that Jupyter has for it, if its file has that name, so
-    that a restarted kernel finds its job."""
-    named = connection_file.stem.partition("-")[2].lower()
-    return named if is_id(named) else str(uuid.uuid4())
-
-
-def relay_here() -> str:
-    """Return the value of ``Record.relay`` for this process."""
-    return f"{os.environ.get('PORTAL_JOB_ID', '')}:{os.getpid()}"
 
 
 def folder(home: Path | None = None) -> Path:

@@ -16,6 +16,7 @@ import os
 import shutil
 import signal
 import socket
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from . import record as records
 from .broker_client import Broker, BrokerError
 from .record import BadRecord, Record
 from .stand_in import StandIn, State
-from .submission import HELD, Submission
 from .wire.keys import context, make_keys
 from .wire.link import READ_AHEAD, BadFrame, Link, Message
 from .wire.listener import PORTS, listening
@@ -47,8 +47,7 @@ class Relay:
     """Relay of one kernel. ``info``: content of its connection file; ``request``: what the service
     is asked for; ``language``, ``spec``: of its kernelspec, which has the name ``spec``;
     ``owner``: the process that started this one, and with which the job ends; 0 if that is a
-    session's server, whose successor takes the kernel up; ``submission``: of a job that was
-    requested already, since the kernel is new."""
+    session's server, whose successor takes the kernel up."""
 
     def __init__(
         self,
@@ -59,7 +58,6 @@ class Relay:
         spec: str,
         *,
         owner: int = 0,
-        submission: Submission | None = None,
     ) -> None:
         self._id, self._info, self._request = id, info, request
         self._language, self._spec, self._owner = language, spec, owner
@@ -68,7 +66,6 @@ class Relay:
         self._ended = asyncio.Event()
         self._restart = False  # ended for a restart: the job stays
         self._carrying: asyncio.Task[None] | None = None
-        self._submission = submission
         self._submitting: asyncio.Future[Any] | None = None
         self._tasks: set[asyncio.Future[Any]] = set()
         self._fresh = True  # no connection was accepted yet
@@ -77,8 +74,6 @@ class Relay:
     async def run(self) -> None:
         """Relay until the kernel is shut down."""
         sockets = KernelSockets(self._info)
-        if self._submission is not None:
-            self._submitting = asyncio.ensure_future(asyncio.to_thread(self._submission.wait))
         self._record, submitted = await asyncio.to_thread(self._found)
         scheme = str(self._info.get("signature_scheme") or "hmac-sha256")
         self._stand_in = StandIn(
@@ -93,7 +88,6 @@ class Relay:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         loop.add_signal_handler(signal.SIGTERM, self._shut_down, False)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
         serving = asyncio.ensure_future(self._stand_in.serve())
         server = None
         try:
@@ -109,8 +103,6 @@ class Relay:
                 await self._end()
         except (BadRecord, BrokerError, OSError, ValueError) as error:
             await self._stand_in.over(f"{error}")
-            if self._submitting is not None:
-                await self._end()
             await self._ended.wait()
         finally:
             serving.cancel()
@@ -166,7 +158,7 @@ class Relay:
             port=bound.getsockname()[1],
             session=os.environ.get("JUPYTERHUB_SERVICE_PREFIX", ""),
             spec=self._spec,
-            relay=records.relay_here(),
+            relay=f"{os.environ.get('PORTAL_JOB_ID', '')}:{os.getpid()}",
         )
         return server
 
@@ -201,17 +193,15 @@ class Relay:
 
     async def _submit(self) -> None:
         for _ in range(_TRIES):
-            if self._submitting is None:
+            try:
                 asked = self._asked("POST", "/kernels", {"id": self._id, **self._request})
                 self._submitting = asyncio.ensure_future(asked)
-            try:
                 await asyncio.shield(self._submitting)
                 break
             except BrokerError as error:
                 if error.status != _BUSY:
                     raise
                 await asyncio.sleep(1.0)
-                self._submitting = None
         await self._write(submitted=True)
 
     async def _over(self, status: dict[str, Any]) -> None:
@@ -327,19 +317,24 @@ class Relay:
         self._ended.set()
 
 
+def id_of(connection_file: Path) -> str:
+    """Return the id of a kernel: the one that Jupyter has for it, if its file has that name, so
+    that a restarted kernel finds its job."""
+    named = connection_file.stem.partition("-")[2].lower()
+    return named if records.is_id(named) else str(uuid.uuid4())
+
+
 async def relay(
     connection_file: Path,
-    id: str,
     request: dict[str, Any],
     language: str,
     spec: str,
     *,
     owner: int = 0,
-    submission: Submission | None = None,
 ) -> None:
     """Relay the kernel of ``connection_file``; see Relay. The file's folder is removed if the
     ``owner`` was killed. Raises OSError, ValueError for a file that cannot be read."""
     info = await asyncio.to_thread(connection_info, connection_file)
-    await Relay(id, info, request, language, spec, owner=owner, submission=submission).run()
+    await Relay(id_of(connection_file), info, request, language, spec, owner=owner).run()
     if owner and os.getppid() != owner:  # killed, so that its folder is left to this process
         await asyncio.to_thread(shutil.rmtree, connection_file.parent, ignore_errors=True)

@@ -17,10 +17,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from .. import places
 from ..kernels.shell import set_shell
+from ..measurements.telemetry import make_reporter
 from . import record as records
 from .past import Past
 from .record import BadRecord, Record
@@ -61,14 +62,16 @@ class Starter:
                 Path(folder), self._name, record.key, self._link, record.cwd, self._told
             )
             self._do(self._begin())
-            reporting = asyncio.ensure_future(self._report(self._kernel.activity.report))
+            reporter = make_reporter(os.environ, logging.getLogger("portal"))
+            if reporter is not None:
+                reporter.activity = self._kernel.activity.report
+                reporter.start()
             connecting = asyncio.ensure_future(self._stay_connected())
             done = asyncio.ensure_future(self._over.wait())
             await asyncio.wait({connecting, done}, return_when=asyncio.FIRST_COMPLETED)
             await self._link.flushed(_LAST if self._link.connected else 0.0)
             connecting.cancel()
-            reporting.cancel()
-            await asyncio.gather(connecting, reporting, return_exceptions=True)
+            await asyncio.gather(connecting, return_exceptions=True)
             await self._kernel.end()
         return 0
 
@@ -95,15 +98,6 @@ class Starter:
             await self._kernel.start()
             self._tell(ready=True, info=self._kernel.info)
             print(f"The kernel answers after {time.monotonic() - began:.1f} s.", flush=True)
-
-    async def _report(self, activity: Callable[[], dict[str, Any]]) -> None:
-        """Report the use of the job's GPUs, once the kernel answers: the modules for that take as
-        long to load as a third of its start."""
-        async with self._changing:
-            reporter = await asyncio.to_thread(_reporter)
-        if reporter is not None:
-            reporter.activity = activity
-            reporter.start()
 
     # -- the connection ---------------------------------------------------------------------
 
@@ -217,12 +211,6 @@ class Starter:
             print(f"The kernel could not be started: {task.exception()}", flush=True)
             self._tell(died=f"The kernel could not be started: {task.exception()}")
             self._over.set()
-
-
-def _reporter() -> Any:
-    from ..measurements.telemetry import make_reporter
-
-    return make_reporter(os.environ, logging.getLogger("portal"))
 
 
 def main() -> None:

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 from job_kernel_site import Notebook, Session, job_kernel_session
-from jupyter_client.manager import KernelManager
 from portal_session.job_kernels import record as records
 from portal_session.job_kernels.wire.keys import context, make_keys
 
@@ -236,30 +235,6 @@ def test_a_starter_that_never_comes_is_waited_for_and_can_be_cancelled(
     kernel.manager.shutdown_kernel()
     _wait_until_nothing_is_left(session)
     session.jobs.held = False
-
-
-@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3], ids=str)
-def test_a_kernel_that_is_shut_down_while_its_job_is_submitted_leaves_none(
-    session: Session, monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> None:
-    monkeypatch.setattr(session.jobs, "slow", 0.5)
-    monkeypatch.setenv("JUPYTER_PATH", session.environ["PORTAL_KERNEL_SPECS"])
-    submitted = len(session.jobs.asked)
-    manager = KernelManager(kernel_name=SPEC)
-    manager.start_kernel(env=dict(session.environ))
-    deadline = time.monotonic() + 20
-    while len(session.jobs.asked) == submitted:  # the relay may load its modules still
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    time.sleep(seconds)
-    manager.signal_kernel(signal.SIGINT)  # no reason to end
-    manager.signal_kernel(signal.SIGTERM)
-    while manager.is_alive():
-        assert time.monotonic() < deadline, "the relay goes on"
-        time.sleep(0.05)
-    _wait_until_nothing_is_left(session)
-    assert len(session.jobs.asked) == submitted + 1
-    manager.cleanup_resources()
 
 
 def test_a_job_that_ends_is_told_in_the_cell_and_is_not_submitted_again(
