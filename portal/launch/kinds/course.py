@@ -131,7 +131,7 @@ class CourseSession(Kind):
     def options(self, environment: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
         # Account, partition and reservation are the course's, and others at the next meeting.
         mine = {key: chosen[key] for key in chosen if key in IN_COURSES}
-        return {OPTION: self.course, "environment": environment, **mine}
+        return {"environment": environment, **mine, **self.own()}
 
     def own(self) -> dict[str, Any]:
         return {OPTION: self.course}

@@ -13,7 +13,6 @@ from ...errors import InvalidRequest, NotAllowed
 from ...models.catalog.environment import Environment
 from ...models.course.course import Course, KeptCourse, Role
 from ..course import narrowed
-from ..fields import IN_COURSES
 from .course import CourseSession
 from .job_kernel import (
     OPTION,
@@ -81,10 +80,6 @@ class CourseKernel(CourseSession):
         check_kernel(self.kernel, environment)
         check_number(hub)
         return place._replace(environments={environment.name: titled(environment)})
-
-    def options(self, environment: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        mine = {key: chosen[key] for key in chosen if key in IN_COURSES}
-        return {"environment": environment, **mine, **self.own()}
 
     def own(self) -> dict[str, Any]:
         return {OPTION: {"id": self.id, "name": self.kernel, "course": self.course}}

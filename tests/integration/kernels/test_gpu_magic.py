@@ -246,7 +246,7 @@ def test_it_ends_with_the_notebook(session: Session) -> None:
 
 
 def _records(session: Session) -> list[str]:
-    return [path.name for path in (Path(session.environ["HOME"]) / ".portal/.kernels").iterdir()]
+    return [path.name for path in (session.home / ".portal/.kernels").iterdir()]
 
 
 def test_a_session_without_such_kernels_says_so(session: Session) -> None:

@@ -43,18 +43,14 @@ def kernel(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
 
 def _wait_until_nothing_is_left(session: Session) -> None:
     deadline = time.monotonic() + 20
-    while session.jobs.living or records.ids(_home(session)):
+    while session.jobs.living or records.ids(session.home):
         assert time.monotonic() < deadline, "a job or a record is left"
         time.sleep(0.1)
 
 
-def _home(session: Session) -> Path:
-    return Path(session.environ["HOME"])
-
-
 def _record(session: Session) -> records.Record:
-    (id,) = records.ids(_home(session))
-    return records.read(id, _home(session))
+    (id,) = records.ids(session.home)
+    return records.read(id, session.home)
 
 
 async def _greeted(record: records.Record, keys: tuple[str, str], words: bytes) -> bytes:
@@ -164,7 +160,7 @@ def test_a_cut_loses_nothing(session: Session, monkeypatch: pytest.MonkeyPatch) 
         assert time.monotonic() < deadline
         time.sleep(0.1)
     line = Line(_record(session).port)
-    records.write(_record(session).but(port=line.port), _home(session))
+    records.write(_record(session).but(port=line.port), session.home)
     session.jobs.give()
     running = kernel.send(
         "import time\nfor number in range(60):\n    print(number)\n    time.sleep(0.1)"
@@ -197,8 +193,8 @@ def test_a_job_whose_session_stays_away_ends(
         time.sleep(0.2)
     kernel.client.stop_channels()
     kernel.manager.shutdown_kernel(now=True)
-    for id in records.ids(_home(session)):
-        records.remove(id, _home(session))
+    for id in records.ids(session.home):
+        records.remove(id, session.home)
 
 
 def test_any_client_of_jupyter_runs_a_notebook_in_a_job(session: Session, tmp_path: Path) -> None:

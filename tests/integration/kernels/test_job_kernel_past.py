@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from job_kernel_site import Notebook, Session, job_kernel_session
@@ -37,10 +36,6 @@ def kernel(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
     kernel.client.stop_channels()
 
 
-def _home(session: Session) -> Path:
-    return Path(session.environ["HOME"])
-
-
 def _ask(kernel: Notebook, code: str, cell: str) -> str:
     """Run a cell as JupyterLab does; return the message's id."""
     content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
@@ -53,15 +48,15 @@ def _kill(kernel: Notebook, session: Session) -> None:
     """Kill the relay, and keep its record for the next one, as a new server does (`adoption`)."""
     os.kill(kernel.manager.provisioner.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
     kernel.client.stop_channels()
-    (id,) = records.ids(_home(session))
-    records.write(records.read(id, _home(session)).but(adopt=True), _home(session))
+    (id,) = records.ids(session.home)
+    records.write(records.read(id, session.home).but(adopt=True), session.home)
 
 
 async def _started(
     session: Session, late: float = 0.0
 ) -> tuple[AsyncIOLoopKernelManager, KernelFollower]:
     """Start the kernel's relay under its former id, and follow it ``late`` seconds later."""
-    (id,) = records.ids(_home(session))
+    (id,) = records.ids(session.home)
     path = session.temporary / f"kernel-{id}.json"  # as a server names it
     path.unlink(missing_ok=True)
     manager = AsyncIOLoopKernelManager(
@@ -84,7 +79,7 @@ async def _taken_up(session: Session, late: float = 0.0) -> AsyncIterator[Kernel
         follower.close()
         await manager.shutdown_kernel()
         deadline = time.monotonic() + 20
-        while session.jobs.living or records.ids(_home(session)):
+        while session.jobs.living or records.ids(session.home):
             assert time.monotonic() < deadline, "a job or a record is left"
             await asyncio.sleep(0.1)
 

@@ -113,6 +113,11 @@ class Session(NamedTuple):
     environ: dict[str, str]
 
     @property
+    def home(self) -> Path:
+        """Home of the session's owner."""
+        return Path(self.environ["HOME"])
+
+    @property
     def temporary(self) -> Path:
         """Folder for temporary files of kernels."""
         return Path(self.environ["TMPDIR"])

@@ -78,15 +78,15 @@ class Portal(Kernels):
 async def test_who_opens_its_notebook_waits_until_it_is_clear_what_becomes_of_it(
     home: Path, tmp_path: Path
 ) -> None:
-    records.note(NOTEBOOKS, "work/a.ipynb")
+    records.note(NOTEBOOKS, "notes/a.ipynb")
     awaited = AwaitedNotebooks()
     app = SimpleNamespace(
         kernel_manager=Manager(), portal_unattended=SimpleNamespace(awaited=awaited)
     )
     adoption = Adoption(app, Portal())  # type: ignore[arg-type]
     await adoption.expect()
-    opening = asyncio.ensure_future(awaited.wait("/work/a.ipynb"))
-    await awaited.wait("work/b.ipynb")
+    opening = asyncio.ensure_future(awaited.wait("/notes/a.ipynb"))
+    await awaited.wait("notes/b.ipynb")
     assert not opening.done()
     await adoption._adopt()  # the job has ended: there is nothing to wait for
     await asyncio.wait_for(opening, 1)
