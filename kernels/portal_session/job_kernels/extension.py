@@ -21,6 +21,7 @@ from ..situation import in_thread
 from . import adoption, broker, choices, specs
 
 _SOON, _LATER = 5.0, 300.0  # seconds until the portal is asked again what it offers
+_NOTHING = 30.0  # the same, if that is nothing: environments may be under test still
 _TRIES = 12  # while a new session is not known to it yet
 # Of a kernelspec: the fields of the portal's dialog, and what a script may name in addition.
 _RESOURCES = frozenset(
@@ -103,7 +104,7 @@ class Offer:
             try:
                 await self.refresh()
                 await self._adoption.begin()
-                pause = _LATER
+                pause = _LATER if self._answer.get("items") else _NOTHING
             except ServiceError:
                 tries += 1
                 pause = _SOON if tries < _TRIES and not self._refusal else _LATER

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
-from portal_session.job_kernels import choices
+from portal_session.job_kernels import choices, extension
 from portal_session.job_kernels.broker import Kernels
 from portal_session.job_kernels.extension import Offer, _may_have_kernels
 from portal_session.job_kernels.specs import METADATA, REFUSAL
@@ -32,12 +34,13 @@ class Portal(Kernels):
         super().__init__(None)
         self.estimated: list[Any] = []
         self.refusal: ServiceError | None = None
+        self.items = [ITEM]
         self.answer: dict[str, Any] | ServiceError = {"outlook": "now", "words": "Starts now."}
 
     async def offered(self) -> dict[str, Any]:
         if self.refusal is not None:
             raise self.refusal
-        return {"items": [ITEM], "fields": [], "per_user": 8, "address": "cpu01"}
+        return {"items": self.items, "fields": [], "per_user": 8, "address": "cpu01"}
 
     async def estimate(self, body: dict[str, Any]) -> dict[str, Any]:
         self.estimated.append(body)
@@ -250,3 +253,22 @@ async def test_a_course_that_allows_none_is_told_with_its_sentence(
 )
 def test_the_sessions_that_may_have_them(environ: dict[str, str], may: bool) -> None:
     assert _may_have_kernels(environ) is may
+
+
+async def test_environments_whose_tests_still_run_are_not_awaited_for_minutes(
+    offer: Offer, portal: Portal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extension, "_NOTHING", 0.05)
+    monkeypatch.setattr(offer._adoption, "begin", AsyncMock())
+    portal.items = []
+    await offer.refresh()
+    assert not names(offer)
+    following = asyncio.ensure_future(offer._follow())
+    await asyncio.sleep(0.02)  # it has asked once
+    portal.items = [ITEM]
+    for _ in range(100):
+        await asyncio.sleep(0.02)
+        if names(offer):
+            break
+    following.cancel()
+    assert names(offer) == {"job-torch-python3-v100"}
