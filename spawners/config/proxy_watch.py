@@ -36,6 +36,7 @@ class ProxyWatch:
         self._ask, self._restore, self._target = ask, restore, target
         self._interval, self._log = interval, log
         self._looking: asyncio.Task[None] | None = None
+        self._restored = True
 
     async def start(self) -> None:
         """Mark this proxy and start the watch; a second call does nothing. Call it before the
@@ -51,17 +52,22 @@ class ProxyWatch:
         await self._ask(MARK, method="POST", body={"target": self._target()})
 
     async def look(self) -> bool:
-        """Restore the routes of a proxy without the mark; return whether it lacked it."""
+        """Restore the routes of a proxy without the mark; return whether it lacked it, or routes
+        since the last time."""
         try:
             await self._ask(MARK)
         except ClientResponseError as error:
             if error.status != 404:
                 raise
-        else:
+            self._restored = False
+        if self._restored:
             return False
         self._log.warning("The proxy has restarted: its routes are restored")
+        # First, since requests are repeated until a proxy answers: a mark that is set after the
+        # routes may reach the successor of the proxy that has them.
+        await self.mark()
         await self._restore()
-        await self.mark()  # last, so that a failure before it is retried
+        self._restored = True
         return True
 
     async def _run(self, first: asyncio.Future[None]) -> None:

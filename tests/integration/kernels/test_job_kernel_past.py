@@ -29,9 +29,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 @pytest.fixture
 def kernel(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
-    """A kernel that runs."""
+    """A kernel that runs: its relay answers for it before."""
     monkeypatch.setenv("JUPYTER_PATH", session.environ["PORTAL_KERNEL_SPECS"])
     kernel = Notebook(session.environ, SPEC)
+    kernel.good("x = 41")
     yield kernel
     kernel.client.stop_channels()
 
@@ -102,7 +103,6 @@ def _printed(execution: Execution) -> list[str]:
 async def test_each_number_is_there_once(
     session: Session, kernel: Notebook, count: int, away: float
 ) -> None:
-    kernel.good("x = 41")
     id = _ask(kernel, NUMBERS.format(count), "cell-0")
     await asyncio.sleep(1)
     _kill(kernel, session)

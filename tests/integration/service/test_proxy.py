@@ -96,6 +96,29 @@ async def test_a_proxy_that_was_killed_has_its_routes_again(running: Process) ->
         assert await restored(proxy) < BACK
 
 
+async def test_a_proxy_that_dies_with_new_routes_has_a_successor_with_them(
+    running: Process,
+) -> None:
+    proxy = hub_with(running, watch_interval=0.1)
+    await proxy.check_routes(proxy.app.users, proxy.app._service_map)
+    check, deaths = SessionProxy.check_routes, []
+
+    async def checked(*args: Any) -> None:
+        await check(proxy, *args)
+        if not deaths:
+            deaths.append(awake())
+            running.kill()
+            running.start()
+
+    proxy.check_routes = checked  # type: ignore[method-assign]
+    running.kill()
+    running.start()
+    assert await restored(proxy) < BACK
+    while not deaths:  # the routes of the first successor were seen
+        await asyncio.sleep(0.1)
+    assert await restored(proxy) < BACK
+
+
 async def test_the_mark_is_a_route_to_the_hub_and_no_stale_one(running: Process) -> None:
     proxy = hub_with(running, watch_interval=0.1)
     await proxy.check_routes(proxy.app.users, proxy.app._service_map)
