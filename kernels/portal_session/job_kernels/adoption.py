@@ -64,10 +64,12 @@ class Adoption:
             state = (await self._kernels.status(record.id)).get("state")
         except ServiceError as error:
             state = "ended" if error.status == 404 else "unknown"
-        if state == "ended" or not record.submitted:
+        if state == "ended":
             await in_thread(records.remove, record.id)
             return
-        if not record.spec:  # a notebook's warm kernel: what used it ended with the server
+        # A notebook's warm kernel, since what used it ended with the server; or one whose relay
+        # did not get to know of its job.
+        if not record.spec or not record.submitted:
             with contextlib.suppress(ServiceError):
                 await self._kernels.stop(record.id)
                 await in_thread(records.remove, record.id)

@@ -48,6 +48,7 @@ class Kernels:
         self._service, self._clock = service, clock
         self.told: dict[str, dict[str, Any]] = {}  # the newest answer of the portal, by kernel
         self._asked: dict[str, float] = {}  # when that was asked for
+        self._begun: dict[str, asyncio.Future[dict[str, Any]]] = {}  # before their relays ask
         self._refreshing: asyncio.Task[None] | None = None
 
     async def offered(self) -> dict[str, Any]:
@@ -68,8 +69,17 @@ class Kernels:
         """Return when a kernel with these options would start. Raises ServiceError."""
         return await self._ask("POST", f"{PATH}/estimates", body)
 
+    def begin(self, body: dict[str, Any]) -> None:
+        """Submit the job of a kernel whose relay is going to ask for the same."""
+        self._begun[body["id"]] = begun = asyncio.ensure_future(self._submit(body))
+        begun.add_done_callback(lambda done: done.cancelled() or done.exception())
+
     async def start(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Submit the job of a kernel. Raises ServiceError."""
+        """Submit the job of a kernel, unless that has begun. Raises ServiceError."""
+        begun = self._begun.pop(str(body.get("id")), None)
+        return await (self._submit(body) if begun is None else begun)
+
+    async def _submit(self, body: dict[str, Any]) -> dict[str, Any]:
         self._note(body.get("id"), "waiting", "The job is being submitted.")
         try:
             return await self._ask("POST", PATH, body)
@@ -86,6 +96,9 @@ class Kernels:
 
     async def stop(self, id: str) -> dict[str, Any]:
         """End the job of a kernel. Raises ServiceError."""
+        begun = self._begun.pop(id, None)
+        if begun is not None:  # a job that is not there yet cannot be ended
+            await asyncio.wait({begun})
         self.told.pop(id, None)
         self._asked.pop(id, None)
         return await self._ask("DELETE", f"{PATH}/{id}")

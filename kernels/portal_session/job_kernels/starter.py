@@ -17,11 +17,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from .. import places
 from ..kernels.shell import set_shell
-from ..measurements.telemetry import make_reporter
 from . import record as records
 from .past import Past
 from .record import BadRecord, Record
@@ -62,10 +61,7 @@ class Starter:
                 Path(folder), self._name, record.key, self._link, record.cwd, self._told
             )
             self._do(self._begin())
-            reporter = make_reporter(os.environ, logging.getLogger("portal"))
-            if reporter is not None:
-                reporter.activity = self._kernel.activity.report
-                reporter.start()
+            self._do(self._report(self._kernel.activity.report))
             connecting = asyncio.ensure_future(self._stay_connected())
             done = asyncio.ensure_future(self._over.wait())
             await asyncio.wait({connecting, done}, return_when=asyncio.FIRST_COMPLETED)
@@ -98,6 +94,15 @@ class Starter:
             await self._kernel.start()
             self._tell(ready=True, info=self._kernel.info)
             print(f"The kernel answers after {time.monotonic() - began:.1f} s.", flush=True)
+
+    async def _report(self, activity: Callable[[], dict[str, Any]]) -> None:
+        """Report the use of the job's GPUs, once the kernel was started. The modules for that load
+        while it does, not before."""
+        async with self._changing:
+            reporter = await asyncio.to_thread(_reporter)
+        if reporter is not None:
+            reporter.activity = activity
+            reporter.start()
 
     # -- the connection ---------------------------------------------------------------------
 
@@ -211,6 +216,12 @@ class Starter:
             print(f"The kernel could not be started: {task.exception()}", flush=True)
             self._tell(died=f"The kernel could not be started: {task.exception()}")
             self._over.set()
+
+
+def _reporter() -> Any:
+    from ..measurements.telemetry import make_reporter
+
+    return make_reporter(os.environ, logging.getLogger("portal"))
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from jupyter_client.provisioning import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from .container import HERE, Container
-from .job_specs import use_unix_sockets
+from .job_specs import begin, use_unix_sockets
 from .shell import shell_command
 
 JOB_ID = "PORTAL_JOB_ID"
@@ -79,6 +79,7 @@ class SessionProvisioner(LocalProvisioner):
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Prepare a launch as LocalProvisioner does."""
         use_unix_sockets(self.parent, self.kernel_spec, self.kernel_id)
+        await begin(self.parent, self.kernel_spec, self.kernel_id)
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:

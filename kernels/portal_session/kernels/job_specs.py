@@ -11,6 +11,9 @@ from typing import Any
 
 FOLDER = "PORTAL_KERNEL_SPECS"  # environment variable: the folder, of mode 700
 METADATA = "portal_job_kernel"  # key of a kernelspec's metadata, with what the portal is asked for
+# Attribute of a server's kernel manager: a coroutine function of a kernel's id, METADATA and the
+# kernelspec's name, awaited before the kernel's program is started.
+BEGIN = "portal_begin_job"
 
 
 def folder() -> Path | None:
@@ -23,6 +26,13 @@ def in_folder(place: Path | None) -> dict[str, str]:
     """Return the folders of the kernelspecs in ``place``, by name."""
     found = sorted(place.glob("*/kernel.json")) if place is not None else []
     return {path.parent.name.lower(): str(path.parent) for path in found}
+
+
+async def begin(manager: Any, spec: Any, kernel_id: str) -> None:
+    """Let a session's server request the job of a kernel that it starts."""
+    ask = getattr(getattr(manager, "parent", None), BEGIN, None)
+    if ask is not None and METADATA in spec.metadata:
+        await ask(kernel_id, spec.metadata[METADATA], str(getattr(manager, "kernel_name", "")))
 
 
 def use_unix_sockets(manager: Any, spec: Any, kernel_id: str) -> None:

@@ -68,6 +68,17 @@ async def test_a_warm_kernel_is_not_taken_up(home: Path) -> None:
     assert records.ids() == [NOTEBOOKS]
 
 
+async def test_a_job_whose_relay_never_came_is_ended(home: Path) -> None:
+    for id in records.ids():
+        records.write(records.read(id).but(submitted=False, spec="job-venv-python3"))
+    kernels = Kernels()
+    unattended = SimpleNamespace(awaited=AwaitedNotebooks())
+    app = SimpleNamespace(kernel_manager=Manager(), portal_unattended=unattended)
+    await Adoption(app, kernels)._adopt()  # type: ignore[arg-type]
+    assert kernels.stopped == [NOTEBOOKS, WARM]
+    assert records.ids() == []
+
+
 class Portal(Kernels):
     """The portal: all jobs have ended."""
 

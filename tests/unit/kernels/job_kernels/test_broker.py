@@ -189,3 +189,27 @@ async def test_the_nodes_address_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
     assert await New(None).address() == "10.0.0.7"
     answers[:] = [{"address": ""}]
     assert await New(None).address() == ""
+
+
+async def test_a_job_that_was_begun_is_requested_once(kernels: Kernels, portal: Portal) -> None:
+    body = {"id": IDS[0], "kernel": "python3"}
+    kernels.begin(body)
+    assert await kernels.start(body) == {"id": "kernels", "state": "running"}
+    assert portal.asked == [("POST", "")]
+    await kernels.start(body)  # a restarted kernel needs another job
+    assert portal.asked == [("POST", "")] * 2
+
+
+async def test_the_relay_is_told_why_a_job_was_refused(kernels: Kernels, portal: Portal) -> None:
+    portal.errors[""] = ServiceError("You may use at most 2 GPUs.", 403)
+    kernels.begin({"id": IDS[0]})
+    with pytest.raises(ServiceError, match="at most 2 GPUs"):
+        await kernels.start({"id": IDS[0]})
+
+
+async def test_a_job_that_is_on_its_way_is_ended_when_it_is_there(
+    kernels: Kernels, portal: Portal
+) -> None:
+    kernels.begin({"id": IDS[0]})
+    await kernels.stop(IDS[0])
+    assert portal.asked == [("POST", ""), ("DELETE", f"/{IDS[0]}")]
