@@ -113,6 +113,29 @@ def test_slurmctld_away(demo: Any, kernel: NotebookKernel) -> None:
     wait_until("the job is over", lambda: job_state(demo, job.id) in ("", "COMPLETED", "CANCELLED"))
 
 
+def test_a_full_disk_is_named_in_the_cell(demo: Any, owner: Person) -> None:
+    """A kernel without a record gets no job; with space again, a restart is enough."""
+    user = demo.user(WHO)
+    folder = demo.run(["sh", "-c", "echo ~/.portal/.kernels"], user=user).stdout.strip()
+    uid = demo.run(["id", "-u"], user=user).stdout.strip()
+    disk = f"size=64k,mode=700,uid={uid},gid={uid}"
+    demo.run(["mount", "-t", "tmpfs", "-o", disk, "none", folder])
+    try:
+        demo.run(["dd", "if=/dev/zero", f"of={folder}/filler", "bs=4k"], check=False)
+        kernel = NotebookKernel.start(owner, SPEC)
+        ran = kernel.run("print(1)", 60)
+        assert ran.status == "error"
+        assert f"cannot be written to {folder}: No space left on device" in ran.error
+        assert _job(demo) is None
+    finally:
+        demo.run(["umount", "--lazy", folder])
+    kernel.ask("restart")
+    assert kernel.run("print(1)", 60).printed == "1\n"
+    kernel.leave()
+    kernel.shut_down()
+    wait_until("its job is over", lambda: _job(demo) is None)
+
+
 def test_the_hub_and_the_service_away(demo: Any, kernel: NotebookKernel) -> None:
     """A relay asks them while it has no connection only."""
     with without(demo, "hub"):
