@@ -33,6 +33,7 @@ LARGEST = 16 * 1024  # bytes of a body
 AT_A_TIME = 4  # states of kernels that are asked for at once
 FRESH = 5.0  # seconds for which a state serves all pages
 PATIENCE = 3.0  # seconds that a page waits for new states; then it gets those of before
+_UNKNOWN = 404  # the portal has no such kernel
 _BUSY = 409  # the kernel's former job still ends: its relay asks again
 PATH = "session/kernels"  # of the service
 PREFIX = "portal-kernels-"  # of the folder with the socket
@@ -95,13 +96,18 @@ class Kernels:
         return answer
 
     async def stop(self, id: str) -> dict[str, Any]:
-        """End the job of a kernel. Raises ServiceError."""
+        """End the job of a kernel, if it has one. Raises ServiceError."""
         begun = self._begun.pop(id, None)
         if begun is not None:  # a job that is not there yet cannot be ended
             await asyncio.wait({begun})
         self.told.pop(id, None)
         self._asked.pop(id, None)
-        return await self._ask("DELETE", f"{PATH}/{id}")
+        try:
+            return await self._ask("DELETE", f"{PATH}/{id}")
+        except ServiceError as error:
+            if error.status != _UNKNOWN:
+                raise
+            return {}  # refused, for one: there is no job to end
 
     async def refresh(self) -> None:
         """Ask for the states that are older than ``FRESH`` seconds, and wait ``PATIENCE`` seconds
@@ -133,7 +139,7 @@ class Kernels:
         try:
             answer = await self._ask("GET", f"{PATH}/{id}")
         except ServiceError as error:
-            if error.status != 404:
+            if error.status != _UNKNOWN:
                 return
             answer = _state(id, "ended", "The kernel's job has ended.")
         if id in self.told:  # else it was stopped meanwhile

@@ -113,6 +113,25 @@ def test_slurmctld_away(demo: Any, kernel: NotebookKernel) -> None:
     wait_until("the job is over", lambda: job_state(demo, job.id) in ("", "COMPLETED", "CANCELLED"))
 
 
+def test_slurmctld_away_at_the_start(demo: Any, owner: Person) -> None:
+    """What was asked for just after it went away waits for it; what is asked for later is
+    refused."""
+    with without(demo, "slurmctld"):
+        waiting = NotebookKernel.start(owner, SPEC)
+        cell = waiting.send("print(42)")
+        time.sleep(10)
+        refused = NotebookKernel.start(owner, SPEC)
+        ran = refused.run("print(1)", 60)
+        assert ran.status == "error"
+        assert "Slurm does not answer now, so nothing was submitted." in ran.error
+    assert waiting.wait(cell, 60).printed == "42\n"
+    assert _job(demo), "one job"
+    for kernel in (refused, waiting):
+        kernel.leave()
+        kernel.shut_down()
+    wait_until("its job is over", lambda: _job(demo) is None)
+
+
 def test_a_full_disk_is_named_in_the_cell(demo: Any, owner: Person) -> None:
     """A kernel without a record gets no job; with space again, a restart is enough."""
     user = demo.user(WHO)

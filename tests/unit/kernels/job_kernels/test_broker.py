@@ -213,3 +213,11 @@ async def test_a_job_that_is_on_its_way_is_ended_when_it_is_there(
     kernels.begin({"id": IDS[0]})
     await kernels.stop(IDS[0])
     assert portal.asked == [("POST", ""), ("DELETE", f"/{IDS[0]}")]
+
+
+async def test_a_kernel_without_a_job_has_ended(kernels: Kernels, portal: Portal) -> None:
+    portal.errors[f"/{IDS[0]}"] = ServiceError("You have no such kernel.", 404)
+    assert await kernels.stop(IDS[0]) == {}
+    portal.errors[f"/{IDS[0]}"] = ServiceError("The portal does not answer.", 503)
+    with pytest.raises(ServiceError):
+        await kernels.stop(IDS[0])
