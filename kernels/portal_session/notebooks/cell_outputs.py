@@ -18,9 +18,13 @@ _CONTROL = re.compile("([\n\r\b])")
 
 
 class CellOutputs:
-    """Outputs of one execution. ``changes`` grows with each change; ``size`` is in characters."""
+    """Outputs of one execution. ``changes`` grows with each change; ``size`` is in characters.
 
-    def __init__(self) -> None:
+    ``largest``: characters that are kept; ``note``: what stands in place of the rest.
+    """
+
+    def __init__(self, largest: int = LARGEST, note: str = TOO_MUCH) -> None:
+        self._largest, self._note = largest, note
         self.execution_count: int | None = None
         self.changes = 0
         self.size = 0
@@ -119,12 +123,12 @@ class CellOutputs:
         if self._full:
             return False
         self.changes += 1
-        if self.size + size <= LARGEST:
+        if self.size + size <= self._largest:
             self.size += size
             return True
         self._full = True
         note = StreamText("stderr")
-        note.write(TOO_MUCH)
+        note.write(self._note)
         self._items.append(note)
         return False
 
@@ -137,7 +141,7 @@ class CellOutputs:
             self._items.append(last)
         grown = last.write(text)
         self.size += grown
-        if self.size > LARGEST:
+        if self.size > self._largest:
             self._room(1)
 
     def _show(
