@@ -13,6 +13,7 @@ from typing import Any
 
 LARGEST = 16 * 1024 * 1024  # characters kept of one cell; a larger notebook does not open any more
 TOO_MUCH = f"\nThe rest of this output was dropped: it is larger than {LARGEST >> 20} MB.\n"
+_LEAST = 4096  # characters that are taken at once: what they overwrite is not known before
 
 _CONTROL = re.compile("([\n\r\b])")
 
@@ -139,10 +140,12 @@ class CellOutputs:
         if not (isinstance(last, StreamText) and last.name == name):
             last = StreamText(name)
             self._items.append(last)
-        grown = last.write(text)
-        self.size += grown
-        if self.size > self._largest:
-            self._room(1)
+        while text and not self._full:
+            part = text[: max(_LEAST, self._largest - self.size + 1)]
+            text = text[len(part) :]
+            self.size += last.write(part)
+            if self.size > self._largest:
+                self._room(1)
 
     def _show(
         self, item: dict[str, Any], display_id: str | None = None, *, always: bool = False
