@@ -86,21 +86,21 @@ def freeze(
         )
     folder = _claimed(place, name)
     plan = Plan(str(uuid.uuid4()), folder.name, source.path, folder, len(points))
-    content = {
-        "id": plan.id,
-        "name": plan.name,
-        "source": str(source.path),
-        "file": source.file_name,
-        "sha256": source.sha256,
-        "kernel": kernel,
-        "environment": environment,
-        "resources": dict(resources or {}),
-        "git": git_state(source.path.parent),
-        "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "seed": seed,
-        "points": list(points),
-    }
     try:
+        content = {
+            "id": plan.id,
+            "name": plan.name,
+            "source": str(source.path),
+            "file": source.file_name,
+            "sha256": source.sha256,
+            "kernel": kernel,
+            "environment": environment,
+            "resources": dict(resources or {}),
+            "git": git_state(source.path.parent),
+            "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "seed": seed,
+            "points": list(points),
+        }
         _write(folder / source.file_name, source.content)
         _write(folder / FILE, json.dumps(content, allow_nan=False, indent=1).encode())
     except OSError as error:

@@ -20,11 +20,24 @@ _OF_POINTS = ("state", "sort", "offset", "limit")
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 
-class RunsHandler(RequestHandler):
-    """``/runs``: the user's runs, and a new one."""
+class _Handler(RequestHandler):
+    """Handler of a request of portal-run: its answer or error is a JSON object."""
 
     def initialize(self, ask: Ask) -> None:
         self.ask = ask
+
+    async def answer(self, *asked: Any) -> None:
+        """Send the portal's answer, or its error with the sentence."""
+        try:
+            result = await self.ask(*asked)
+        except ServiceError as error:
+            self.set_status(error.status)
+            result = {"message": str(error)}
+        self.finish(json.dumps(result))
+
+
+class RunsHandler(_Handler):
+    """``/runs``: the user's runs, and a new one."""
 
     async def get(self) -> None:
         await self.answer("GET", RUNS)
@@ -40,17 +53,8 @@ class RunsHandler(RequestHandler):
             return
         await self.answer("POST", SUBMISSION, body)
 
-    async def answer(self, *asked: Any) -> None:
-        """Send the portal's answer, or its error with the sentence."""
-        try:
-            result = await self.ask(*asked)
-        except ServiceError as error:
-            self.set_status(error.status)
-            result = {"message": str(error)}
-        self.finish(json.dumps(result))
 
-
-class RunHandler(RunsHandler):
+class RunHandler(_Handler):
     """``/runs/ID``: a run, and its end."""
 
     async def get(self, id: str) -> None:
@@ -60,7 +64,7 @@ class RunHandler(RunsHandler):
         await self.answer("DELETE", f"{RUNS}/{id}")
 
 
-class PointsHandler(RunsHandler):
+class PointsHandler(_Handler):
     """``/runs/ID/points``: the points of a run."""
 
     async def get(self, id: str) -> None:
