@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..job_kernels.broker_client import Broker
 from . import RunError
+from .plan import frozen_points
 
 COMMANDS = ("list", "show", "stop")
 STATES = ("waiting", "running", "succeeded", "failed", "lost")
@@ -57,13 +60,12 @@ def _named(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
 def _table(runs: Sequence[Mapping[str, Any]]) -> str:
     if not runs:
         return "You have no runs."
-    rows = [("NAME", "POINTS", *(state.upper() for state in STATES), "SOURCE")]
+    rows = [("NAME", "STATE", "POINTS", *(state.upper() for state in STATES), "SOURCE")]
     for found in runs:
         counts = _counts(found)
         numbers = (str(counts[state]) for state in STATES)
-        rows.append(
-            (_text(found, "name"), _text(found, "points"), *numbers, _text(found, "source"))
-        )
+        name, state, points = (_text(found, key) for key in ("name", "state", "points"))
+        rows.append((name, state, points, *numbers, _text(found, "source")))
     return _aligned(rows)
 
 
@@ -71,22 +73,26 @@ def _shown(found: Mapping[str, Any], state: str, broker: Broker) -> str:
     query = f"?limit={_POINTS}" + (f"&state={state}" if state else "")
     answer = broker.ask("GET", f"/runs/{found['id']}/points{query}")
     items = [item for item in answer.get("items") or () if isinstance(item, dict)]
+    message = _text(broker.ask("GET", f"/runs/{found['id']}"), "message")
     counts = _counts(found)
     lines = [
         f"Run '{_text(found, 'name')}' of {_text(found, 'source')}",
         f"Folder: {_text(found, 'folder')}",
         ", ".join(f"{counts[name]} {name}" for name in STATES if counts[name]) or "no points",
+        *([message] if message else ()),
         "",
     ]
-    rows = [("POINT", "STATE", "CELL", "METRICS", "MESSAGE")]
+    values = frozen_points(Path(str(found.get("folder") or "")))
+    rows = [("POINT", "STATE", "CELL", "PARAMETERS", "METRICS", "MESSAGE")]
     for item in items:
         cell = f"{item['cell']} of {item.get('cells')}" if item.get("cell") else ""
         metrics = item.get("metrics")
         numbers = metrics.items() if isinstance(metrics, dict) else ()
         said = " ".join(f"{name}={value:.6g}" for name, value in numbers if _is_number(value))
-        rows.append(
-            (_text(item, "number"), _text(item, "state"), cell, said, _text(item, "message"))
-        )
+        number, now, message = (_text(item, key) for key in ("number", "state", "message"))
+        point = values[int(number)] if number.isdecimal() and int(number) < len(values) else {}
+        set_to = " ".join(f"{name}={json.dumps(value)}"[:40] for name, value in point.items())
+        rows.append((number, now, cell, set_to, said, message))
     lines.append(_aligned(rows))
     total = answer.get("total")
     if isinstance(total, int) and total > len(items):

@@ -112,6 +112,16 @@ def freeze(
     return plan
 
 
+def frozen_points(folder: Path) -> list[Point]:
+    """Return the points of the run in ``folder``; [] if it is not there or damaged."""
+    try:
+        points = json.loads((folder / FILE).read_bytes())["points"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    valid = isinstance(points, list) and all(isinstance(point, dict) for point in points)
+    return points if valid else []
+
+
 def _real(path: Path) -> Path:
     """Return the path without links in its folders: the job must find it on another node."""
     try:

@@ -15,6 +15,7 @@ from ..service import ServiceError
 SUBMISSION = "session/runs"  # of the service
 RUNS = "runs"
 ID = "[0-9a-f][0-9a-f-]{7,39}"
+_MOST = 200  # runs in a list, the newest
 _OF_POINTS = ("state", "sort", "offset", "limit")
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
@@ -40,7 +41,7 @@ class RunsHandler(_Handler):
     """``/runs``: the user's runs, and a new one."""
 
     async def get(self) -> None:
-        await self.answer("GET", RUNS)
+        await self.answer("GET", f"{RUNS}?limit={_MOST}")
 
     async def post(self) -> None:
         try:

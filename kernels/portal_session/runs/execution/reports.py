@@ -15,7 +15,7 @@ _PAUSES = (1.0, 2.0, 5.0, 10.0)  # seconds between the tries of the last report
 _PATH = "session/points"
 _LONGEST = 2000  # characters of a message
 # By asking again, these do not change; others may: the portal learns of a new job after a moment.
-_GIVES_UP = frozenset({400, 413, 422})
+_GIVES_UP = frozenset({400, 409, 413, 422})
 _LONGEST_WAIT = 60.0  # seconds between two reports while the portal takes none
 
 

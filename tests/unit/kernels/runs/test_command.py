@@ -189,6 +189,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 RUNS = {
     "items": [
         {"id": "0" * 32, "name": "rates", "source": "work/train.py", "points": 3, "folder": "/r",
+         "state": "ended",
          "counts": {"failed": 1, "succeeded": 1, "waiting": 1}, "ended_at": 1.0},
         {"id": "1" * 32, "name": "rates", "source": "a\x1b[31m.py", "points": 2, "ended_at": None},
     ]
@@ -211,7 +212,7 @@ def listed(*argv: str, **answers: Any) -> tuple[str, PlayedBroker]:
 def test_runs_are_listed() -> None:
     said, _ = listed("list")
     lines = [line.split() for line in said.splitlines()]
-    assert lines[1] == ["rates", "3", "1", "0", "1", "1", "0", "work/train.py"]
+    assert lines[1] == ["rates", "ended", "3", "1", "0", "1", "1", "0", "work/train.py"]
     assert "\x1b" not in said
     assert listed("list", **{"GET /runs": {"items": []}})[0] == "You have no runs."
     with pytest.raises(RunError, match="takes nothing"):
@@ -220,11 +221,22 @@ def test_runs_are_listed() -> None:
 
 def test_a_run_is_shown() -> None:
     said, broker = listed("show", "0" * 32, "--state", "failed")
-    assert broker.asked[-1][0] == f"GET /runs/{'0' * 32}/points?limit=100&state=failed"
-    assert "1      failed   2 of 5  loss=0.123457  ValueError: x\n" in said
+    assert broker.asked[-2][0] == f"GET /runs/{'0' * 32}/points?limit=100&state=failed"
+    assert broker.asked[-1][0] == f"GET /runs/{'0' * 32}"
+    assert "1      failed   2 of 5              loss=0.123457  ValueError: x\n" in said
     assert "(2 of 200 points)" in said
     with pytest.raises(RunError, match="You have no run 'x'"):
         listed("show", "x")
+
+
+def test_a_run_is_shown_with_its_parameters(script: Path) -> None:
+    start(PlayedBroker(), script, "--set", "lr=0.1,1", "--set", "note=a\x1bb", "--name", "rates")
+    folder = str(script.parent / "runs/rates")
+    runs = {"items": [{**RUNS["items"][0], "folder": folder}]}
+    said, _ = listed("show", "rates", **{"GET /runs": runs})
+    assert '1      failed   2 of 5  lr=1 note="a\\u001bb"  loss=0.123457  ValueError: x\n' in said
+    (Path(folder) / "run.json").write_text("{")
+    assert "ValueError: x" in listed("show", "rates", **{"GET /runs": runs})[0]
 
 
 def test_of_several_runs_the_one_that_goes_on_is_stopped() -> None:

@@ -30,7 +30,7 @@ async def answered(method: str, path: str, body: bytes = b"") -> tuple[Answer, l
 @pytest.mark.parametrize(
     ("method", "path", "body", "request_"),
     [
-        ("GET", "/runs", b"", ("GET", "runs")),
+        ("GET", "/runs", b"", ("GET", "runs?limit=200")),
         ("POST", "/runs", b'{"id": "x"}', ("POST", "session/runs", {"id": "x"})),
         ("GET", f"/runs/{ID}", b"", ("GET", f"runs/{ID}")),
         ("DELETE", f"/runs/{ID}", b"", ("DELETE", f"runs/{ID}")),
