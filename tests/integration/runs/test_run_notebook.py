@@ -75,6 +75,16 @@ def test_three_points_of_which_one_fails(site: RunSite, service: PlayedService) 
     assert manifest(second)["message"].startswith("AssertionError: too large")
 
 
+@pytest.mark.parametrize("seconds", [0.3, 1.5])
+def test_the_end_of_a_notebook_is_the_end_of_its_job(site: RunSite, seconds: float) -> None:
+    """Its last cell ends while the writer waits for it, and while it does not."""
+    plan = site.plan(site.notebook("1", f"import time\ntime.sleep({seconds})"))
+    began = time.monotonic()
+    assert site.execute(plan)[0] == 0
+    assert time.monotonic() - began < 20
+    assert manifest(plan.folder / "0000")["state"] == "succeeded"
+
+
 def test_the_kernel_has_no_secret_and_no_job(site: RunSite) -> None:
     source = site.notebook(
         "import os\nprint({k for k in os.environ if 'TOKEN' in k or k.startswith('SLURM_')})\n"

@@ -120,6 +120,8 @@ class NotebookExecution:
         for index, cell in enumerate(self._notebook["cells"]):
             if not _runs(cell):
                 continue
+            if self._stopped:  # at the very end of a cell: nbclient may swallow the cancellation
+                return Outcome.failed(self._where(self._stopped), STOPPED)
             self.cell += 1
             outputs = client.begin_cell(index)
             writer.cell_ended()
@@ -139,6 +141,8 @@ class NotebookExecution:
                 return Outcome.failed(self._where(sentence), STOPPED if self._stopped else 1)
             writer.cell_ended()
         client.set_widgets_metadata()
+        if self._stopped:
+            return Outcome.failed(self._where(self._stopped), STOPPED)
         return Outcome(SUCCEEDED, "", 0)
 
     def _where(self, sentence: str) -> str:

@@ -39,8 +39,12 @@ class NotebookWriter:
         """Write what changes until it is cancelled."""
         while True:
             await self._changed.wait()
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._cell.wait(), _PRINTS)
+            # Not by asyncio.wait_for: before Python 3.12 it can swallow the cancellation.
+            waiting = asyncio.ensure_future(self._cell.wait())
+            try:
+                await asyncio.wait({waiting}, timeout=_PRINTS)
+            finally:
+                waiting.cancel()
             await self.write()
             await asyncio.sleep(max(_LEAST, min(self._took * _SHARE, _MOST)))
 
