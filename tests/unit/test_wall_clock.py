@@ -11,6 +11,8 @@ from conftest import ROOT
 
 READS: dict[str, dict[str, int]] = {
     "the moment of a row, an event or a message, to be shown": {
+        "kernels/portal_session/runs/execution/manifest.py": 1,
+        "kernels/portal_session/runs/plan.py": 1,
         "kernels/portal_session/situation.py": 1,
         "kernels/portal_session/startup.py": 1,
         "kernels/portal_session/tensorboard/logs.py": 1,
@@ -115,6 +117,7 @@ READS: dict[str, dict[str, int]] = {
     },
     "starts that Slurm names, and when an answer was made": {"portal/estimates/estimator.py": 7},
     "compared with the starts and ends that Slurm names": {
+        "kernels/portal_session/runs/point.py": 1,
         "portal/estimates/judging.py": 1,
         "portal/handlers/sessions/job_kernels.py": 1,
         "portal/estimates/questions.py": 1,

@@ -1,7 +1,7 @@
-"""Broker of job kernels: the session's server asks the portal on behalf of its relays.
+"""Broker of a session: its server asks the portal on behalf of relays and of ``portal-run``.
 
-The session's token never leaves the server. Relays are processes of kernels, notebooks and
-terminals, without it; they reach the broker over a Unix socket in a folder of mode 700.
+The session's token never leaves the server. They are processes of kernels, notebooks and
+terminals, without it, and reach the broker over a Unix socket in a folder of mode 700.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
 from tornado.web import Application, RequestHandler
 
+from ..runs.routes import routes as routes_of_runs
 from ..service import Service, ServiceError
 from ..situation import in_thread
 from .broker_client import VARIABLE
@@ -54,7 +55,7 @@ class Kernels:
 
     async def offered(self) -> dict[str, Any]:
         """Return what the portal offers, and this node's address. Raises ServiceError."""
-        return await self._ask("GET", PATH)
+        return await self.ask("GET", PATH)
 
     async def address(self) -> str:
         """Return this node's address, as other nodes reach it; "" if the portal does not say it in
@@ -68,7 +69,7 @@ class Kernels:
 
     async def estimate(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return when a kernel with these options would start. Raises ServiceError."""
-        return await self._ask("POST", f"{PATH}/estimates", body)
+        return await self.ask("POST", f"{PATH}/estimates", body)
 
     def begin(self, body: dict[str, Any]) -> None:
         """Submit the job of a kernel whose relay is going to ask for the same."""
@@ -83,7 +84,7 @@ class Kernels:
     async def _submit(self, body: dict[str, Any]) -> dict[str, Any]:
         self._note(body.get("id"), "waiting", "The job is being submitted.")
         try:
-            return await self._ask("POST", PATH, body)
+            return await self.ask("POST", PATH, body)
         except ServiceError as error:
             if error.status != _BUSY:
                 self._note(body.get("id"), "ended", str(error))
@@ -92,7 +93,7 @@ class Kernels:
     async def status(self, id: str) -> dict[str, Any]:
         """Return the status of a kernel's job. Raises ServiceError."""
         self._asked[id] = self._clock()
-        self.told[id] = answer = await self._ask("GET", f"{PATH}/{id}")
+        self.told[id] = answer = await self.ask("GET", f"{PATH}/{id}")
         return answer
 
     async def stop(self, id: str) -> dict[str, Any]:
@@ -103,7 +104,7 @@ class Kernels:
         self.told.pop(id, None)
         self._asked.pop(id, None)
         try:
-            return await self._ask("DELETE", f"{PATH}/{id}")
+            return await self.ask("DELETE", f"{PATH}/{id}")
         except ServiceError as error:
             if error.status != _UNKNOWN:
                 raise
@@ -137,7 +138,7 @@ class Kernels:
         """Ask for a state. One that cannot be had leaves the last one."""
         self._asked[id] = self._clock()
         try:
-            answer = await self._ask("GET", f"{PATH}/{id}")
+            answer = await self.ask("GET", f"{PATH}/{id}")
         except ServiceError as error:
             if error.status != _UNKNOWN:
                 return
@@ -151,9 +152,10 @@ class Kernels:
             self._asked[id] = self._clock()
             self.told[id] = _state(id, state, message)
 
-    async def _ask(
+    async def ask(
         self, method: str, path: str, body: dict[str, Any] | None = None
     ) -> dict[str, Any]:
+        """Send a request to the service, and return its answer. Raises ServiceError."""
         if self._service is None:
             raise ServiceError("The portal's address is not set in this session.", 503)
         return await in_thread(self._service.ask, method, path, body)
@@ -247,6 +249,7 @@ def serve(kernels: Kernels, folder: Path) -> HTTPServer:
             ("/about", AboutHandler, arguments),
             ("/kernels", KernelsHandler, arguments),
             ("/kernels/([^/]+)", KernelHandler, arguments),
+            *routes_of_runs(kernels.ask),
         ]
     )
     path = folder / "broker"

@@ -17,6 +17,7 @@ from tornado.web import authenticated
 
 from ..kernels.job_specs import BEGIN
 from ..local_api import LARGEST, LocalHandler, Refused, json_object
+from ..runs import program
 from ..service import Address, Service, ServiceError
 from ..situation import in_thread
 from . import adoption, broker, choices, specs
@@ -41,6 +42,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
     broker.sweep(Path(tempfile.gettempdir()))
     folder = Path(tempfile.mkdtemp(prefix=broker.PREFIX))  # mode 700
     specs.set_folder(folder)
+    program.add_to_path(os.environ, folder)
     server = broker.serve(kernels, folder)
     offer = Offer(kernels, folder, app)
     app.portal_job_kernels = offer  # strong references, for as long as the server runs

@@ -185,7 +185,7 @@ class RunningKernel:
         over = len(self._deaths) >= _TIMES
         self.ready = False
         await asyncio.sleep(0.1)  # the last it said is on its way
-        self._told(_cause(code) + (" It is not started again." if over else ""), over)
+        self._told(cause_of_end(code) + (" It is not started again." if over else ""), over)
 
 
 class Clients:
@@ -248,7 +248,7 @@ class Clients:
             self._forget(identity)
 
 
-def _cause(code: int | None) -> str:
+def cause_of_end(code: int | None) -> str:
     """Return a sentence that says why the kernel's process ended. ``code``: of subprocess."""
     if code == -signal.SIGKILL:
         _, limit = job_memory(os.environ.get("SLURM_JOB_ID", ""))

@@ -33,6 +33,8 @@ KEPT = "PORTAL_KEPT_VARIABLES"  # names that are kept nevertheless, separated by
 
 # IPython's startup file, which registers the magic %%gpu.
 _STARTUP = Path(__file__).parents[1] / "job_kernels" / "magic" / "startup.py"
+# Its only module is portal_metrics, which notebooks and scripts import to log what a run shows.
+LIBRARY = Path(__file__).parents[1] / "runs" / "library"
 
 # How Slurm's commands find the cluster and write times: the node's and the person's, not the job's.
 _OF_COMMANDS = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN"})
@@ -118,6 +120,14 @@ def _add_startup(env: MutableMapping[str, str], name: str) -> None:
         env["PORTAL_PYTHONSTARTUP"] = own
     env["PYTHONSTARTUP"] = str(_STARTUP)
     env[NAME] = name
+    _add_library(env)
+
+
+def _add_library(env: MutableMapping[str, str]) -> None:
+    """Make ``import portal_metrics`` work, in a Python that may lack this package too."""
+    parts = [part for part in env.get("PYTHONPATH", "").split(os.pathsep) if part]
+    if str(LIBRARY) not in parts:
+        env["PYTHONPATH"] = os.pathsep.join([*parts, str(LIBRARY)])
 
 
 def _of_group(group: int) -> Iterator[int]:
@@ -153,6 +163,9 @@ def _clean(
 
     def make_term_env(*args: Any, **kwargs: Any) -> dict[str, str]:
         clean = for_commands(make(*args, **kwargs))
-        return clean if container is None else container.environment(clean)
+        if container is not None:
+            return container.environment(clean)
+        _add_library(clean)
+        return clean
 
     return make_term_env

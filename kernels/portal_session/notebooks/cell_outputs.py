@@ -13,14 +13,19 @@ from typing import Any
 
 LARGEST = 16 * 1024 * 1024  # characters kept of one cell; a larger notebook does not open any more
 TOO_MUCH = f"\nThe rest of this output was dropped: it is larger than {LARGEST >> 20} MB.\n"
+_LEAST = 4096  # characters that are taken at once: what they overwrite is not known before
 
 _CONTROL = re.compile("([\n\r\b])")
 
 
 class CellOutputs:
-    """Outputs of one execution. ``changes`` grows with each change; ``size`` is in characters."""
+    """Outputs of one execution. ``changes`` grows with each change; ``size`` is in characters.
 
-    def __init__(self) -> None:
+    ``largest``: characters that are kept; ``note``: what stands in place of the rest.
+    """
+
+    def __init__(self, largest: int = LARGEST, note: str = TOO_MUCH) -> None:
+        self._largest, self._note = largest, note
         self.execution_count: int | None = None
         self.changes = 0
         self.size = 0
@@ -119,12 +124,12 @@ class CellOutputs:
         if self._full:
             return False
         self.changes += 1
-        if self.size + size <= LARGEST:
+        if self.size + size <= self._largest:
             self.size += size
             return True
         self._full = True
         note = StreamText("stderr")
-        note.write(TOO_MUCH)
+        note.write(self._note)
         self._items.append(note)
         return False
 
@@ -135,10 +140,12 @@ class CellOutputs:
         if not (isinstance(last, StreamText) and last.name == name):
             last = StreamText(name)
             self._items.append(last)
-        grown = last.write(text)
-        self.size += grown
-        if self.size > LARGEST:
-            self._room(1)
+        while text and not self._full:
+            part = text[: max(_LEAST, self._largest - self.size + 1)]
+            text = text[len(part) :]
+            self.size += last.write(part)
+            if self.size > self._largest:
+                self._room(1)
 
     def _show(
         self, item: dict[str, Any], display_id: str | None = None, *, always: bool = False

@@ -55,7 +55,7 @@ def portal() -> Portal:
 @pytest.fixture
 def kernels(portal: Portal, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Kernels:
     made = Kernels(None, clock)
-    monkeypatch.setattr(made, "_ask", portal.ask)
+    monkeypatch.setattr(made, "ask", portal.ask)
     return made
 
 
@@ -137,7 +137,7 @@ async def test_a_page_does_not_wait_for_a_slow_portal(
         return {}
 
     monkeypatch.setattr(broker, "PATIENCE", 0.01)
-    monkeypatch.setattr(kernels, "_ask", never)
+    monkeypatch.setattr(kernels, "ask", never)
     for _ in range(3):
         clock.now += FRESH
         await asyncio.wait_for(kernels.refresh(), 5)

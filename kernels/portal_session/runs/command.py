@@ -1,0 +1,216 @@
+"""Console script ``portal-run``: it starts a run of a notebook or script, lists runs, shows and
+stops them.
+
+It runs in a session's terminal or notebook. The session's server asks the portal for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..job_kernels.broker_client import VARIABLE as BROKER
+from ..job_kernels.broker_client import Broker, BrokerError
+from . import RunError, listing
+from .kernel_choice import kernel_for
+from .parameters import declared
+from .plan import Plan, check_name, freeze, name_after
+from .points import make_points, read_grid, read_list
+from .source import read_source
+
+IN_JOB_KERNEL = "PORTAL_KERNEL"  # `job_kernels.starter.VARIABLE`
+IN_RUN = "PORTAL_RUN"
+_AT_ONCE = 1000
+_RESOURCES = {
+    "gpus": "GPUs of each point",
+    "gpu_type": "type of the GPUs, such as v100",
+    "cpus": "CPUs of each point",
+    "memory": "memory of each point, such as 16G",
+    "time": "time limit of each point, H:MM:SS",
+    "partition": "Slurm partition",
+    "account": "Slurm account",
+    "qos": "Slurm QOS",
+    "reservation": "Slurm reservation",
+    "constraint": "features that the node must have",
+}
+_COUNTS = frozenset({"gpus", "cpus"})
+_EPILOG = """\
+portal-run list        your runs
+portal-run show NAME   the points of a run
+portal-run stop NAME   stop a run
+
+Results are in runs/NAME/ beside the notebook or script.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        raise RunError(f"{message[:1].upper()}{message[1:]}. 'portal-run --help' has the options.")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the options with which a run is started."""
+    options = _Parser(
+        prog="portal-run",
+        description="Execute a notebook or a Python script once for each set of parameters, as "
+        "one Slurm array job.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    options.add_argument("source", help="notebook (.ipynb) or script (.py)")
+    options.add_argument("--name", help="name of the run; the file's, unless you give one")
+    options.add_argument(
+        "--set",
+        dest="values",
+        metavar="NAME=VALUE,VALUE",
+        action="append",
+        default=[],
+        help="values of a parameter; several make a grid. A JSON list for values with commas",
+    )
+    options.add_argument(
+        "--list", dest="file", metavar="FILE", help="points: a .csv file, or a .json list"
+    )
+    options.add_argument("--sample", type=_whole(1, 10_000), default=0, help="so many of the grid")
+    options.add_argument("--seed", type=_whole(0, 2**63 - 1), help="seed of the sample")
+    options.add_argument(
+        "--at-once", type=_whole(1, _AT_ONCE), default=10, help="points that run at once (10)"
+    )
+    options.add_argument("--environment", help="environment; the session's, unless you give one")
+    options.add_argument("--kernel", help="kernelspec; the notebook's, unless you give one")
+    for name, meaning in _RESOURCES.items():
+        kind: Any = _whole(0, 65_536) if name in _COUNTS else str
+        options.add_argument(f"--{name.replace('_', '-')}", dest=name, type=kind, help=meaning)
+    return options
+
+
+def _whole(least: int, most: int) -> Any:
+    def read(text: str) -> int:
+        if not text.isdecimal() or len(text) > 20 or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"a whole number from {least} to {most} is needed")
+        return int(text)
+
+    return read
+
+
+def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Plan, dict[str, Any]]:
+    """Freeze the run of these options; return its plan, and what the portal is asked for. Raises
+    RunError."""
+    source = read_source(Path(options.source).expanduser())
+    name = name_after(source.path) if options.name is None else check_name(options.name)
+    known = declared(source)
+    grid = read_grid(options.values, known)
+    rows = read_list(Path(options.file).expanduser(), known) if options.file else []
+    if options.seed is not None and not options.sample:
+        raise RunError("'--seed' is for a sample. Give '--sample' too.")
+    seed = options.seed
+    if options.sample and seed is None:
+        seed = random.SystemRandom().randrange(2**31)
+    points = make_points(rows, grid, options.sample, seed or 0)
+    asked = {name: getattr(options, name) for name in _RESOURCES}
+    resources = {name: value for name, value in asked.items() if value is not None}
+    environment = options.environment or environ.get("PORTAL_ENVIRONMENT", "")
+    plan = freeze(
+        source,
+        points,
+        name,
+        kernel=options.kernel or kernel_for(source, environ),
+        environment=environment,
+        resources=resources,
+        seed=seed,
+    )
+    body = {
+        **resources,
+        "id": plan.id,
+        "name": plan.name,
+        "source": str(plan.source),
+        "folder": str(plan.folder),
+        "points": plan.points,
+        "at_once": options.at_once,
+    }
+    if environment:
+        body["environment"] = environment
+    return plan, body
+
+
+def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> str:
+    """Start the run of the options ``argv``; return what to print. A run that is refused leaves no
+    folder. Raises RunError."""
+    options = parser().parse_args(argv)
+    plan, body = prepare(options, environ)
+    try:
+        answer = broker.ask("POST", "/runs", body)
+        message = str(answer.get("message") or "")
+    except BrokerError as error:
+        if not _was_accepted(plan, broker, error):
+            plan.remove()
+            raise RunError(str(error)) from None
+        message = ""
+    except BaseException:  # Ctrl-C: the portal may have it, so the folder stays
+        print(f"If the run was accepted: portal-run stop {plan.name}", file=sys.stderr)
+        raise
+    points = f"{plan.points:,} point{'s' * (plan.points != 1)}"
+    lines = [
+        f"Run '{plan.name}': {points}, at most {min(body['at_once'], plan.points)} at once.",
+        f"Results: {plan.folder}",
+        f"States:  portal-run show {plan.name}",
+    ]
+    return "\n".join([*lines, message] if message else lines)
+
+
+def _was_accepted(plan: Plan, broker: Broker, error: BrokerError) -> bool:
+    """Return True if the portal has the run although it was not said so. Raises RunError if that
+    is not known: then the folder stays."""
+    if error.status < 500:
+        return False
+    try:
+        broker.ask("GET", f"/runs/{plan.id}")
+        return True
+    except BrokerError as second:
+        if second.status == 404:
+            return False
+    raise RunError(
+        f"{error} It is not known whether the run '{plan.name}' was accepted: see 'portal-run "
+        f"list' later. If it is not there, delete {plan.folder}."
+    )
+
+
+def run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Execute a command line; return what to print. Raises RunError, and SystemExit for help."""
+    if not argv or argv[0] in ("-h", "--help"):
+        parser().parse_args(["--help"])
+    if environ.get(IN_RUN):
+        raise RunError("A point of a run cannot start runs. Start them in a session.")
+    if environ.get(IN_JOB_KERNEL):
+        raise RunError(
+            "This notebook's kernel has a job of its own, without the session's server. Use "
+            "portal-run in a terminal of the session."
+        )
+    if not environ.get(BROKER):
+        raise RunError("portal-run works in a session of the portal with JupyterLab only.")
+    broker = Broker(environ[BROKER])
+    if argv[0] in listing.COMMANDS:
+        return listing.run(argv, broker)
+    return start(argv, broker, environ)
+
+
+def main() -> None:
+    """Run the console script. Exits with 1 and a sentence on standard error if it fails."""
+    try:
+        print(run(sys.argv[1:], os.environ))
+    except (RunError, BrokerError) as error:
+        print(f"portal-run: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:  # | head
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

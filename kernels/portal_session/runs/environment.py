@@ -1,0 +1,46 @@
+"""Environment variables of the programs of a run, and of those that log metrics."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..kernels.command_line import LIBRARY, for_commands
+from .parameters import Scalar
+
+METRICS = "PORTAL_METRICS"  # path of the file with a point's metrics
+NAME = "PORTAL_RUN_NAME"
+POINT = "PORTAL_RUN_POINT"  # the point's number, from 0
+PARAMETERS = "PORTAL_PARAMETERS"  # of a script: JSON, by name
+
+
+def of_program(
+    environ: Mapping[str, str],
+    *,
+    name: str,
+    number: int,
+    metrics: Path,
+    values: Mapping[str, Scalar] | None = None,
+    first: Path | None = None,
+) -> dict[str, str]:
+    """Return the variables of a point's kernel or script: those of the job without its secrets,
+    the place of its metrics, and the ``values`` of a script's parameters. ``first``: the folder
+    whose modules it finds before others."""
+    variables = for_commands(environ)
+    variables.update({METRICS: str(metrics), NAME: name, POINT: str(number)})
+    if values is not None:
+        variables[PARAMETERS] = json.dumps(values, allow_nan=False)
+    own = variables.get("PYTHONPATH", "").split(os.pathsep)
+    parts = [str(first or ""), *(part for part in own if part != str(LIBRARY)), str(LIBRARY)]
+    variables["PYTHONPATH"] = os.pathsep.join(part for part in parts if part)
+    return variables
+
+
+def arguments(values: Mapping[str, Scalar]) -> list[str]:
+    """Return the arguments of a script: ``--name=value``, as JSON has what is no text."""
+    return [
+        f"--{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in values.items()
+    ]

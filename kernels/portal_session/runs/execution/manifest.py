@@ -1,0 +1,109 @@
+"""Manifest of a point: what was executed with what, and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ...measurements.gpus import gpu_reader, inventory
+from ...measurements.gpus.programs import program_output
+
+FILE = "manifest.json"
+_PATIENCE = 60.0  # seconds until the packages are known; the file system may be slow
+# Runs in the Python of the kernel or script, which may be older than this one.
+_PACKAGES = """
+import json, sys
+try:
+    from importlib.metadata import distributions
+except ImportError:
+    from importlib_metadata import distributions
+known = {"%s==%s" % (each.metadata["Name"], each.version) for each in distributions()}
+about = {"version": sys.version.split()[0], "packages": sorted(known, key=str.lower)}
+sys.stdout.write("\\nPORTAL " + json.dumps(about))
+"""
+
+
+class Manifest:
+    """Manifest in ``folder``, with what is known from the beginning: ``facts``."""
+
+    def __init__(self, folder: Path, facts: Mapping[str, Any]) -> None:
+        self._path = folder / FILE
+        self._facts = {**facts, "state": "running", "started_at": _now()}
+
+    def note(self, **facts: Any) -> None:
+        """Add facts; they are written with the next `write`."""
+        self._facts.update(facts)
+
+    def end(self, **facts: Any) -> str:
+        """Write the end of the point; return "" or why that failed."""
+        return self.write(**facts, ended_at=_now())
+
+    def write(self, **facts: Any) -> str:
+        """Write the manifest, whole or not at all; return "" or why that failed."""
+        self._facts.update(facts)
+        new = self._path.with_name(f".{FILE}.new")
+        try:
+            new.write_text(json.dumps(self._facts, indent=1, default=str) + "\n")
+            new.replace(self._path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                new.unlink()
+            return f"{FILE} cannot be written: {error.strerror}."
+        return ""
+
+
+def slurm_facts(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the numbers of the Slurm job, its node, and its partition and account."""
+    names = {
+        "job_id": "SLURM_JOB_ID",
+        "array_job_id": "SLURM_ARRAY_JOB_ID",
+        "array_task_id": "SLURM_ARRAY_TASK_ID",
+        "node": "SLURMD_NODENAME",
+        "partition": "SLURM_JOB_PARTITION",
+        "account": "SLURM_JOB_ACCOUNT",
+    }
+    return {name: environ.get(variable, "") for name, variable in names.items()}
+
+
+def gpu_facts(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the number of the job's GPUs and their names. Blocks for some seconds at most."""
+    reader = gpu_reader(environ)
+    try:
+        count = len(reader.read())
+    finally:
+        reader.close()
+    if not count:
+        return {"count": 0, "names": []}
+    about = inventory(environ, lambda argv: program_output(argv, environ))
+    return {"count": count, "names": list(about.get("names") or ())}
+
+
+def python_facts(argv: Sequence[str], variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return the ``version`` and the ``packages`` ("name==version") of a Python; {} if it does not
+    say so. ``argv``: its program. Blocks for _PATIENCE at most."""
+    try:
+        done = subprocess.run(
+            [*argv, "-c", _PACKAGES],
+            env=dict(variables),
+            cwd=os.sep,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_PATIENCE,
+            check=False,
+        )
+        said = done.stdout.decode("utf-8", "replace").rpartition("\nPORTAL ")[2]
+        about = json.loads(said)
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

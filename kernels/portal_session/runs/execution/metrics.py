@@ -1,0 +1,59 @@
+"""Metrics of a point: the newest values in the file that ``portal_metrics.log`` appends to."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+FILE = "metrics.jsonl"  # in the point's folder
+MOST = 50  # names; further ones are in the file only
+_LONGEST_NAME = 100
+_PART = 1024 * 1024  # bytes read at once
+_LONGEST_LINE = 64 * 1024
+
+
+class Metrics:
+    """Newest values of a file that grows. `newest` may be called from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._at, self._rest = 0, b""
+        self._values: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def newest(self) -> dict[str, float]:
+        """Return the newest finite value by name, MOST names at most."""
+        with self._lock:
+            try:
+                with self._path.open("rb") as file:
+                    file.seek(self._at)
+                    while part := file.read(_PART):
+                        self._at += len(part)
+                        *lines, rest = (self._rest + part).split(b"\n")
+                        self._rest = rest if len(rest) <= _LONGEST_LINE else b""
+                        for line in lines:
+                            self._take(line)
+            except OSError:
+                pass  # nothing was logged yet
+            return dict(self._values)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            values = json.loads(line) if len(line) <= _LONGEST_LINE else None
+        except (ValueError, RecursionError):
+            return  # another program wrote it
+        if isinstance(values, dict):
+            for name, value in values.items():
+                self._set(name, value)
+
+    def _set(self, name: str, value: Any) -> None:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if number and abs(value) <= 1e300 and math.isfinite(value):
+            known = name in self._values or len(self._values) < MOST
+            if known and 0 < len(name) <= _LONGEST_NAME and name.isprintable():
+                self._values[name] = float(value)
+        else:
+            self._values.pop(name, None)  # a loss that is NaN by now is not what it was

@@ -1,0 +1,201 @@
+"""Execution of a notebook's point: its kernel, cell by cell, and the notebook that grows."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from jupyter_client import AsyncKernelManager
+from jupyter_client.provisioning import KernelProvisionerFactory
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+from ...job_kernels.running_kernel import cause_of_end
+from ...kernels.command_line import PROVISIONER
+from ...kernels.kernels import SessionKernelSpecs
+from .. import RunError
+from .notebook_client import PointClient, shortened
+from .notebook_writer import NotebookWriter
+from .outcome import STOPPED, SUCCEEDED, Outcome
+
+FILE = "output.ipynb"
+_STARTS = 180  # seconds that a kernel may take until it answers
+_ENDS = 10.0  # seconds that it may take to end
+_NO_INPUT = frozenset({"StdinNotImplementedError"})  # ipykernel's, without a frontend
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class NotebookExecution:
+    """Execution of ``notebook`` (its JSON) with the kernel of this name, in the working directory
+    ``cwd``; the result grows in ``folder``. ``variables``: of the kernel."""
+
+    def __init__(
+        self,
+        notebook: Mapping[str, Any],
+        kernel: str,
+        folder: Path,
+        cwd: Path,
+        variables: Mapping[str, str],
+        largest: int,
+    ) -> None:
+        self._kernel, self._cwd, self._variables = kernel, cwd, dict(variables)
+        self._largest = largest
+        self._notebook = _of_newest_format(notebook)
+        self._specs = SessionKernelSpecs()
+        self._path = folder / FILE
+        self._task: asyncio.Task[Outcome] | None = None
+        self._stopped, self._is_over = "", False
+        self.spec: Any = None  # the kernelspec, once it is found
+        self.cell = 0
+        self.cells = sum(_runs(cell) for cell in self._notebook["cells"])
+
+    async def find(self) -> None:
+        """Find the kernelspec. Raises RunError if this environment has none of the name."""
+        names = await asyncio.to_thread(self._specs.find_kernel_specs)
+        if self._kernel.lower() not in {name.lower() for name in names}:
+            raise RunError(
+                f"This environment has no kernel '{self._kernel}'. Its kernels: "
+                f"{', '.join(names) or 'none'}. Choose one with --kernel, or another environment."
+            )
+        self.spec = await asyncio.to_thread(self._specs.get_kernel_spec, self._kernel)
+
+    def stop(self, reason: str) -> None:
+        """Stop the execution; ``reason`` is a sentence."""
+        self._stopped = self._stopped or reason
+        if self._task is not None and not self._is_over:
+            self._task.cancel()
+
+    async def run(self) -> Outcome:
+        """Execute the cells in order, up to one that fails."""
+        with tempfile.TemporaryDirectory(prefix="portal-run-") as folder:  # mode 700
+            # Unix sockets: any user of the node could connect to ports of loopback.
+            manager = AsyncKernelManager(
+                kernel_name=self._kernel,
+                kernel_spec_manager=self._specs,
+                transport="ipc",
+                ip=f"{folder}/k",
+                connection_file=f"{folder}/kernel.json",
+            )
+            KernelProvisionerFactory.instance().default_provisioner_name = PROVISIONER
+            client = PointClient(
+                self._notebook,
+                manager,
+                self._largest,
+                lambda: writer.changed(),
+                timeout=None,
+                startup_timeout=_STARTS,
+                record_timing=True,
+            )
+            writer = NotebookWriter(self._path, client.snapshot)
+            await writer.write()
+            keeping = asyncio.ensure_future(writer.keep())
+            self._task = asyncio.ensure_future(self._execute(client, writer))
+            if self._stopped:
+                self._task.cancel()
+            try:
+                outcome = await self._task
+            except asyncio.CancelledError:
+                outcome = Outcome.failed(self._where(self._stopped), STOPPED)
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+            await writer.write()
+            await _end(manager, client, now=bool(self._stopped))
+        if writer.problem and outcome.state == SUCCEEDED:
+            return Outcome.failed(writer.problem)
+        return outcome
+
+    async def _execute(self, client: PointClient, writer: NotebookWriter) -> Outcome:
+        try:
+            await client.async_start_new_kernel(cwd=str(self._cwd), env=self._variables)
+            await client.async_start_new_kernel_client()
+        except Exception as error:  # of the kernelspec, its program, its sockets
+            if self._stopped:
+                return Outcome.failed(self._stopped, STOPPED)
+            return Outcome.failed(f"The kernel '{self._kernel}' could not be started: {error}")
+        for index, cell in enumerate(self._notebook["cells"]):
+            if not _runs(cell):
+                continue
+            if self._stopped:  # at the very end of a cell: nbclient may swallow the cancellation
+                return Outcome.failed(self._where(self._stopped), STOPPED)
+            self.cell += 1
+            outputs = client.begin_cell(index)
+            writer.cell_ended()
+            try:
+                await client.async_execute_cell(cell, index)
+            except CellExecutionError as error:
+                said = {"ename": error.ename, "evalue": error.evalue}
+                if not any(output["output_type"] == "error" for output in outputs.as_json()):
+                    lines = str(error.traceback).split("\n")
+                    outputs.take("error", shortened({**said, "traceback": lines}))
+                return Outcome.failed(self._where(_sentence(**said)))
+            except (DeadKernelError, RuntimeError) as error:
+                self._is_over = True
+                await asyncio.sleep(0.5)  # Slurm may end all processes of a job at once
+                sentence = self._stopped or await _cause(client.km, error)
+                outputs.take("stream", {"name": "stderr", "text": f"\n{sentence}\n"})
+                return Outcome.failed(self._where(sentence), STOPPED if self._stopped else 1)
+            writer.cell_ended()
+        client.set_widgets_metadata()
+        if self._stopped:
+            return Outcome.failed(self._where(self._stopped), STOPPED)
+        return Outcome(SUCCEEDED, "", 0)
+
+    def _where(self, sentence: str) -> str:
+        if not self.cell:
+            return sentence
+        return f"{sentence} (cell {self.cell} of {self.cells})"
+
+
+def _of_newest_format(notebook: Mapping[str, Any]) -> Any:
+    """Return the notebook as nbformat's nodes, with empty outputs. Raises RunError."""
+    try:
+        nodes = nbformat.from_dict(dict(notebook))
+        nodes = nodes if nodes.nbformat == 4 else nbformat.convert(nodes, 4)
+        for cell in nodes["cells"]:
+            if isinstance(cell.source, list):  # multi-line, as files have it
+                cell.source = "".join(cell.source)
+            cell.setdefault("metadata", nbformat.NotebookNode())
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+        nodes.setdefault("metadata", nbformat.NotebookNode())
+    except Exception as error:  # whatever a damaged notebook makes of nbformat
+        raise RunError(f"The notebook is damaged: {error!r}"[:500]) from None
+    return nodes
+
+
+def _runs(cell: Mapping[str, Any]) -> bool:
+    return cell["cell_type"] == "code" and bool(cell["source"].strip())
+
+
+def _sentence(ename: str, evalue: str) -> str:
+    """Return an error as one line. ``input()`` has one of its own."""
+    if ename in _NO_INPUT:
+        return "input() cannot be answered in a run: give the value as a parameter"
+    return " ".join(_COLOUR.sub("", f"{ename}: {evalue}").split())[:1500]
+
+
+async def _cause(manager: Any, error: Exception) -> str:
+    """Return why the kernel's process ended."""
+    provisioner = getattr(manager, "provisioner", None)
+    with contextlib.suppress(Exception):
+        code = await provisioner.poll()
+        if code is not None:
+            return cause_of_end(code)
+    return f"The kernel ended: {error}"
+
+
+async def _end(manager: Any, client: Any, *, now: bool) -> None:
+    """End the kernel: in time, so that its own endings run, unless ``now``."""
+    with contextlib.suppress(Exception):  # it may have ended already
+        await asyncio.wait_for(manager.shutdown_kernel(now=now), _ENDS)
+    with contextlib.suppress(Exception):
+        if client.kc is not None:
+            client.kc.stop_channels()
+    with contextlib.suppress(Exception):
+        if await manager.is_alive():
+            await manager.shutdown_kernel(now=True)

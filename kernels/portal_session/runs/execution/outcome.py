@@ -1,0 +1,21 @@
+"""Outcome of a point: its state, the exit code of its job, and a sentence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SUCCEEDED, FAILED = "succeeded", "failed"
+STOPPED = 143  # exit code after SIGTERM, as a shell has it
+
+
+class Outcome(NamedTuple):
+    """Outcome of a point. ``state``: SUCCEEDED or FAILED."""
+
+    state: str
+    message: str
+    exit: int
+
+    @classmethod
+    def failed(cls, message: str, exit: int = 1) -> Outcome:
+        """Return the outcome of a point that failed."""
+        return cls(FAILED, message, exit)

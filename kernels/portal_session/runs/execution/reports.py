@@ -1,0 +1,83 @@
+"""Reports of a point to the portal's service, in a thread that the point does not wait for."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import Any, Callable
+
+from ...service import Service, ServiceError
+
+SHORTEST = 5.0  # seconds between two reports
+_UNCHANGED = 60.0  # seconds after which a report is repeated: one may have been lost
+_PAUSES = (1.0, 2.0, 5.0, 10.0)  # seconds between the tries of the last report
+_PATH = "session/points"
+_LONGEST = 2000  # characters of a message
+# By asking again, these do not change; others may: the portal learns of a new job after a moment.
+_GIVES_UP = frozenset({400, 409, 413, 422})
+_LONGEST_WAIT = 60.0  # seconds between two reports while the portal takes none
+
+
+class Reports(threading.Thread):
+    """Reports of one point. ``about``: what each of them has (point, job, attempt); ``state``
+    returns the rest, and may be slow."""
+
+    def __init__(
+        self, service: Service | None, about: dict[str, Any], state: Callable[[], dict[str, Any]]
+    ) -> None:
+        super().__init__(name="portal-reports", daemon=True)
+        self._service, self._about, self._state = service, about, state
+        self._end = threading.Event()
+        self._sending = threading.Lock()
+
+    def run(self) -> None:
+        """Report what has changed, until `finish`."""
+        told: dict[str, Any] = {}
+        told_at, wait = 0.0, random.uniform(0, 1)  # noqa: S311 - the tasks of an array start at once
+        while not self._end.wait(wait):
+            jitter = random.uniform(1, 1.4)  # noqa: S311 - not a secret
+            report = self._state()
+            if report == told and time.monotonic() - told_at < _UNCHANGED:
+                wait = SHORTEST * jitter
+                continue
+            with self._sending:
+                if self._end.is_set():
+                    return
+                error = self._send(report)
+            if error is None:
+                told, told_at, wait = report, time.monotonic(), SHORTEST * jitter
+            elif error.status in _GIVES_UP:
+                return
+            else:
+                wait = min(max(wait, SHORTEST) * 1.5 * jitter, _LONGEST_WAIT)
+                wait = max(wait, error.peace)
+
+    def finish(self, report: dict[str, Any], patience: float) -> str:
+        """Send the last report, again and again for ``patience`` seconds; return "" or why the
+        portal does not have it. Blocks."""
+        deadline = time.monotonic() + patience
+        self._end.set()
+        if not self._sending.acquire(timeout=patience):
+            return "The portal does not answer."
+        tries = 0
+        while True:
+            error = self._send(report)
+            if error is None:
+                return ""
+            pause = max(_PAUSES[min(tries, len(_PAUSES) - 1)], error.peace)
+            if error.status in _GIVES_UP or time.monotonic() + pause > deadline:
+                return str(error)
+            time.sleep(pause)
+            tries += 1
+
+    def _send(self, report: dict[str, Any]) -> ServiceError | None:
+        if self._service is None:
+            return ServiceError("The portal's address is not set in this job.", 403)
+        whole = {**self._about, **report}
+        whole["message"] = str(whole.get("message", ""))[:_LONGEST]
+        try:
+            self._service.ask("POST", _PATH, whole)
+        except ServiceError as error:
+            return error
+        return None

@@ -1,0 +1,124 @@
+"""Commands of ``portal-run`` about runs that there are: list, show, stop."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..job_kernels.broker_client import Broker
+from . import RunError
+from .plan import frozen_points
+
+COMMANDS = ("list", "show", "stop")
+STATES = ("waiting", "running", "succeeded", "failed", "lost")
+_POINTS = 100  # that are shown
+
+
+def run(argv: Sequence[str], broker: Broker) -> str:
+    """Execute one of the COMMANDS; return what to print. Raises RunError, BrokerError."""
+    command, *names = argv
+    if command == "list":
+        _none_of(names, "portal-run list")
+        return _table(_runs(broker))
+    if command == "stop":
+        if len(names) != 1:
+            raise RunError("Name one run: portal-run stop NAME.")
+        found = _named(_runs(broker), names[0])
+        broker.ask("DELETE", f"/runs/{found['id']}")
+        return f"The run '{found['name']}' is being stopped."
+    options = argparse.ArgumentParser(prog="portal-run show", allow_abbrev=False)
+    options.add_argument("name", help="name of the run, or its id")
+    options.add_argument("--state", choices=STATES, help="only the points of this state")
+    chosen = options.parse_args(names)
+    return _shown(_named(_runs(broker), chosen.name), chosen.state or "", broker)
+
+
+def _none_of(names: Sequence[str], command: str) -> None:
+    if names:
+        raise RunError(f"'{command}' takes nothing, and not '{names[0][:100]}'.")
+
+
+def _runs(broker: Broker) -> list[dict[str, Any]]:
+    """Return the user's runs, the newest first."""
+    items = broker.ask("GET", "/runs").get("items")
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _named(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return the run with this name or id: of several, one that has not ended, else the newest.
+    Raises RunError."""
+    found = [run for run in runs if name in (run.get("name"), run.get("id"))]
+    found.sort(key=lambda run: run.get("ended_at") is not None)  # stable: the newest stays first
+    if not found:
+        raise RunError(f"You have no run '{name[:100]}'. 'portal-run list' has yours.")
+    return found[0]
+
+
+def _table(runs: Sequence[Mapping[str, Any]]) -> str:
+    if not runs:
+        return "You have no runs."
+    rows = [("NAME", "STATE", "POINTS", *(state.upper() for state in STATES), "SOURCE")]
+    for found in runs:
+        counts = _counts(found)
+        numbers = (str(counts[state]) for state in STATES)
+        name, state, points = (_text(found, key) for key in ("name", "state", "points"))
+        rows.append((name, state, points, *numbers, _text(found, "source")))
+    return _aligned(rows)
+
+
+def _shown(found: Mapping[str, Any], state: str, broker: Broker) -> str:
+    query = f"?limit={_POINTS}" + (f"&state={state}" if state else "")
+    answer = broker.ask("GET", f"/runs/{found['id']}/points{query}")
+    items = [item for item in answer.get("items") or () if isinstance(item, dict)]
+    message = _text(broker.ask("GET", f"/runs/{found['id']}"), "message")
+    counts = _counts(found)
+    lines = [
+        f"Run '{_text(found, 'name')}' of {_text(found, 'source')}",
+        f"Folder: {_text(found, 'folder')}",
+        ", ".join(f"{counts[name]} {name}" for name in STATES if counts[name]) or "no points",
+        *([message] if message else ()),
+        "",
+    ]
+    values = frozen_points(Path(str(found.get("folder") or "")))
+    rows = [("POINT", "STATE", "CELL", "PARAMETERS", "METRICS", "MESSAGE")]
+    for item in items:
+        cell = f"{item['cell']} of {item.get('cells')}" if item.get("cell") else ""
+        metrics = item.get("metrics")
+        numbers = metrics.items() if isinstance(metrics, dict) else ()
+        said = " ".join(f"{name}={value:.6g}" for name, value in numbers if _is_number(value))
+        number, now, message = (_text(item, key) for key in ("number", "state", "message"))
+        point = values[int(number)] if number.isdecimal() and int(number) < len(values) else {}
+        set_to = " ".join(f"{name}={json.dumps(value)}"[:40] for name, value in point.items())
+        rows.append((number, now, cell, set_to, said, message))
+    lines.append(_aligned(rows))
+    total = answer.get("total")
+    if isinstance(total, int) and total > len(items):
+        lines.append(f"({len(items)} of {total:,} points)")
+    return "\n".join(lines)
+
+
+def _counts(found: Mapping[str, Any]) -> dict[str, int]:
+    counts = found.get("counts")
+    counts = counts if isinstance(counts, dict) else {}
+    return {state: int(counts.get(state) or 0) for state in STATES}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _text(item: Mapping[str, Any], name: str) -> str:
+    """Return a value as text that a terminal cannot take for a command."""
+    value = item.get(name)
+    text = "" if value is None else str(value)
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows
+    )

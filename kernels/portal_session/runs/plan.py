@@ -1,0 +1,161 @@
+"""Plan of a run: the frozen source and its points, in ``runs/NAME/`` beside the source.
+
+A folder is claimed by making it, so two runs never share one. ``run.json`` comes last: without it,
+a folder is no run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import RunError
+from .git_state import git_state
+from .points import Point
+from .source import Source
+
+FOLDER = "runs"  # beside the source
+FILE = "run.json"
+LONGEST_NAME = 60
+LONGEST_PATH = 1000  # as the portal takes it
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,59}")
+_TRIES = 1000  # names that are taken
+
+
+class Plan(NamedTuple):
+    """Frozen run. ``folder``: its absolute path; ``points``: their number."""
+
+    id: str
+    name: str
+    source: Path
+    folder: Path
+    points: int
+
+    def remove(self) -> None:
+        """Remove the folder, and ``runs`` if nothing else is in it: the run was refused."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            self.folder.parent.rmdir()
+
+
+def check_name(name: str) -> str:
+    """Return the name of a run. Raises RunError for what is none, such as a path."""
+    if not _NAME.fullmatch(name):
+        raise RunError(
+            f"'{name[:100]}' is no name of a run: it has 1 to {LONGEST_NAME} letters, digits, "
+            "dots, underscores and dashes, and begins with none of '.' and '-'."
+        )
+    return name
+
+
+def name_after(source: Path) -> str:
+    """Return a name for the run of a source: that of its file."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", source.stem).lstrip(".-").rstrip("-")
+    return plain[:LONGEST_NAME] or "run"
+
+
+def freeze(
+    source: Source,
+    points: Sequence[Point],
+    name: str,
+    *,
+    kernel: str = "",
+    environment: str = "",
+    resources: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+) -> Plan:
+    """Write the source and the points into a new folder, and return the plan. If ``name`` is taken,
+    the run has the name NAME-2, NAME-3, …
+
+    ``kernel``: name of the kernelspec; "" of a script. ``resources``: as the portal is asked for
+    them. ``seed``: of a sample. Raises RunError; nothing is left then.
+    """
+    place = _real(source.path).parent / FOLDER
+    if not str(place).isprintable() or len(str(place)) + LONGEST_NAME > LONGEST_PATH - 1:
+        raise RunError(
+            "The path of the source is longer than 900 characters or has some that cannot be "
+            "printed. Move it to another folder."
+        )
+    folder = _claimed(place, name)
+    plan = Plan(str(uuid.uuid4()), folder.name, source.path, folder, len(points))
+    try:
+        content = {
+            "id": plan.id,
+            "name": plan.name,
+            "source": str(source.path),
+            "file": source.file_name,
+            "sha256": source.sha256,
+            "kernel": kernel,
+            "environment": environment,
+            "resources": dict(resources or {}),
+            "git": git_state(source.path.parent),
+            "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "seed": seed,
+            "points": list(points),
+        }
+        _write(folder / source.file_name, source.content)
+        _write(folder / FILE, json.dumps(content, allow_nan=False, indent=1).encode())
+    except OSError as error:
+        plan.remove()
+        raise RunError(f"The run cannot be written to {folder}: {error.strerror}.") from None
+    except BaseException:
+        plan.remove()
+        raise
+    return plan
+
+
+def frozen_points(folder: Path) -> list[Point]:
+    """Return the points of the run in ``folder``; [] if it is not there or damaged."""
+    try:
+        points = json.loads((folder / FILE).read_bytes())["points"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    valid = isinstance(points, list) and all(isinstance(point, dict) for point in points)
+    return points if valid else []
+
+
+def _real(path: Path) -> Path:
+    """Return the path without links in its folders: the job must find it on another node."""
+    try:
+        return path.parent.resolve(strict=True) / path.name
+    except (OSError, RuntimeError):
+        raise RunError(f"The folder of '{path}' cannot be found.") from None
+
+
+def _claimed(place: Path, name: str) -> Path:
+    """Return a new folder in ``place`` with this name, or with the first number that is free.
+    Raises RunError."""
+    try:
+        place.mkdir(exist_ok=True)
+        for number in range(1, _TRIES + 1):
+            ending = f"-{number}" if number > 1 else ""
+            folder = place / f"{name[: LONGEST_NAME - len(ending)]}{ending}"
+            with suppress(FileExistsError):
+                folder.mkdir()
+                return folder
+    except FileExistsError:
+        raise RunError(f"'{place}' is a file; runs need a folder of this name.") from None
+    except OSError as error:
+        raise RunError(
+            f"The run cannot be written to {place}: {error.strerror}. Copy the source to a folder "
+            "of yours."
+        ) from None
+    raise RunError(f"There are {_TRIES:,} runs named '{name}'. Choose another name.")
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a new file, whole or not at all. Raises OSError."""
+    new = path.with_name(f".{path.name}.new")
+    with new.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)  # the folder is new: nothing has this name

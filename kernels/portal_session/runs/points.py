@@ -1,0 +1,163 @@
+"""Points of a run: a grid of values, a list from a file, both together, or a sample of a grid."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import RunError
+from .parameters import Declared, Scalar, check_name, check_value, read_value
+
+Point = dict[str, Scalar]
+Grid = Mapping[str, Sequence[Scalar]]
+
+MOST = 10_000
+LARGEST = 32 * 1024 * 1024  # bytes of a list
+LARGEST_POINT = 60_000  # bytes as JSON: a script has it in one environment variable
+
+
+def read_grid(assignments: Sequence[str], known: Declared | None) -> dict[str, list[Scalar]]:
+    """Return the values by parameter of ``NAME=VALUE,VALUE`` (a JSON list for values with commas).
+    Raises RunError."""
+    grid: dict[str, list[Scalar]] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise RunError(f"'{assignment[:100]}' sets nothing. Write NAME=VALUE,VALUE.")
+        check_name(name, known)
+        if name in grid:
+            raise RunError(f"'{name}' is set twice. Write its values as {name}=VALUE,VALUE.")
+        grid[name] = _values(name, text, known)
+    return grid
+
+
+def _values(name: str, text: str, known: Declared | None) -> list[Scalar]:
+    if not text.startswith("["):
+        return [read_value(name, part, known) for part in text.split(",")]
+    values = _json(text, f"The list of '{name}'")
+    if not isinstance(values, list) or not values:
+        raise RunError(f"The list of '{name}' is empty.")
+    return [check_value(name, value, known) for value in values]
+
+
+def read_list(path: Path, known: Declared | None) -> list[Point]:
+    """Return the points of a file: CSV, whose first line has the names (an empty field leaves the
+    source's own value), or JSON, a list of objects. Raises RunError."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise RunError(f"'{path.name}' is larger than {LARGEST >> 20} MB.")
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise RunError(f"'{path}' cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise RunError(f"'{path.name}' is not text in UTF-8.") from None
+    if path.suffix == ".csv":
+        points = _of_csv(text, path.name, known)
+    elif path.suffix == ".json":
+        points = _of_json(text, path.name, known)
+    else:
+        raise RunError(f"'{path.name}' must be a file .json or .csv.")
+    if not points:
+        raise RunError(f"'{path.name}' has no points.")
+    return points
+
+
+def _of_json(text: str, file: str, known: Declared | None) -> list[Point]:
+    rows = _json(text, f"'{file}'")
+    if not isinstance(rows, list):
+        raise RunError(f"'{file}' must be a list of objects, one for each point.")
+    _check_number(len(rows))
+    points = []
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise RunError(f"Entry {number} of '{file}' is no object with names and values.")
+        for name in row:
+            check_name(name, known)
+        points.append({name: check_value(name, value, known) for name, value in row.items()})
+    return points
+
+
+def _of_csv(text: str, file: str, known: Declared | None) -> list[Point]:
+    points: list[Point] = []
+    try:
+        rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+        names = [name.strip() for name in next(rows, [])]
+        if len(set(names)) < len(names):
+            raise RunError(f"The first line of '{file}' has the same name twice.")
+        for name in names:
+            check_name(name, known)
+        for row in rows:
+            if not row:
+                continue
+            if len(row) != len(names):
+                raise RunError(
+                    f"Line {rows.line_num} of '{file}' has {len(row)} values; its first line has "
+                    f"{len(names)} names."
+                )
+            _check_number(len(points) + 1)
+            given = {name: value for name, value in zip(names, row) if value != ""}
+            points.append({name: read_value(name, given[name], known) for name in given})
+    except csv.Error as error:
+        raise RunError(f"'{file}' is not CSV: {error}.") from None
+    return points
+
+
+def make_points(rows: Sequence[Point], grid: Grid, sample: int = 0, seed: int = 0) -> list[Point]:
+    """Return the points: each of ``rows`` with each combination of the grid; without both, one
+    point that sets nothing. ``sample``: so many combinations of the grid, chosen by ``seed``; 0:
+    all. Raises RunError."""
+    total = math.prod(len(values) for values in grid.values())
+    if sample:
+        if rows:
+            raise RunError("A sample is taken of a grid; a list of points has none.")
+        if not grid:
+            raise RunError("There is no grid to take a sample of. Set values first.")
+        if sample > total:
+            raise RunError(f"The grid has {total:,} points; a sample of {sample:,} is no part.")
+        _check_number(sample)
+        if total > 10**15:
+            raise RunError("The grid is too large. Set fewer values.")
+        chosen = sorted(random.Random(seed).sample(range(total), sample))  # noqa: S311
+    else:
+        _check_number(max(1, len(rows)) * total)
+        chosen = list(range(total))
+    both = {name for row in rows for name in row if name in grid}
+    if both:
+        raise RunError(f"'{min(both)}' is set, and is in the list too. Choose one.")
+    points = [{**row, **_combination(grid, number)} for row in rows or [{}] for number in chosen]
+    for number, point in enumerate(points):
+        if len(json.dumps(point)) > LARGEST_POINT:
+            raise RunError(f"Point {number} has more than {LARGEST_POINT:,} bytes. Use files.")
+    if sum(len(json.dumps(point)) for point in points) > LARGEST:
+        raise RunError(f"The points have more than {LARGEST >> 20} MB. Use files.")
+    return points
+
+
+def _combination(grid: Grid, number: int) -> Point:
+    """Return a combination by its number; the values of the last parameter change first."""
+    point: Point = {}
+    for name in reversed(list(grid)):
+        number, at = divmod(number, len(grid[name]))
+        point[name] = grid[name][at]
+    return {name: point[name] for name in grid}
+
+
+def _check_number(number: int) -> None:
+    if number > MOST:
+        raise RunError(f"A run has at most {MOST:,} points; these are {number:,}. Split them.")
+
+
+def _json(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)  # NaN and Infinity too: check_value refuses them by name
+    except (ValueError, RecursionError):
+        raise RunError(f"{what} is not JSON.") from None

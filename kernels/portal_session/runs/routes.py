@@ -1,0 +1,84 @@
+"""Routes of the session's broker for runs: ``portal-run`` asks the portal through them, since only
+the session's server has the token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable
+from typing import Any, Callable
+from urllib.parse import urlencode
+
+from tornado.web import RequestHandler
+
+from ..service import ServiceError
+
+SUBMISSION = "session/runs"  # of the service
+RUNS = "runs"
+ID = "[0-9a-f][0-9a-f-]{7,39}"
+_MOST = 200  # runs in a list, the newest
+_OF_POINTS = ("state", "sort", "offset", "limit")
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+
+
+class _Handler(RequestHandler):
+    """Handler of a request of portal-run: its answer or error is a JSON object."""
+
+    def initialize(self, ask: Ask) -> None:
+        self.ask = ask
+
+    async def answer(self, *asked: Any) -> None:
+        """Send the portal's answer, or its error with the sentence."""
+        try:
+            result = await self.ask(*asked)
+        except ServiceError as error:
+            self.set_status(error.status)
+            result = {"message": str(error)}
+        self.finish(json.dumps(result))
+
+
+class RunsHandler(_Handler):
+    """``/runs``: the user's runs, and a new one."""
+
+    async def get(self) -> None:
+        await self.answer("GET", f"{RUNS}?limit={_MOST}")
+
+    async def post(self) -> None:
+        try:
+            body = json.loads(self.request.body)
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
+            self.set_status(400)
+            self.finish(json.dumps({"message": "The body must be a JSON object."}))
+            return
+        await self.answer("POST", SUBMISSION, body)
+
+
+class RunHandler(_Handler):
+    """``/runs/ID``: a run, and its end."""
+
+    async def get(self, id: str) -> None:
+        await self.answer("GET", f"{RUNS}/{id}")
+
+    async def delete(self, id: str) -> None:
+        await self.answer("DELETE", f"{RUNS}/{id}")
+
+
+class PointsHandler(_Handler):
+    """``/runs/ID/points``: the points of a run."""
+
+    async def get(self, id: str) -> None:
+        asked = {name: self.get_query_argument(name, "") for name in _OF_POINTS}
+        query = urlencode({name: value for name, value in asked.items() if value})
+        await self.answer("GET", f"{RUNS}/{id}/points" + (f"?{query}" if query else ""))
+
+
+def routes(ask: Ask) -> list[Any]:
+    """Return the routes. ``ask`` sends a method, a path and a body to the service."""
+    arguments = {"ask": ask}
+    return [
+        ("/runs", RunsHandler, arguments),
+        (f"/runs/({ID})", RunHandler, arguments),
+        (f"/runs/({ID})/points", PointsHandler, arguments),
+    ]

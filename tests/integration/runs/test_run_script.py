@@ -1,0 +1,147 @@
+"""Scripts in runs, and what happens to a point whose portal, files or folder are not there."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from run_site import PlayedService, RunSite, manifest, played_service, wait_until
+
+
+@pytest.fixture
+def service() -> Iterator[PlayedService]:
+    with played_service() as service:
+        yield service
+
+
+@pytest.fixture
+def site(tmp_path: Path, service: PlayedService) -> Iterator[RunSite]:
+    site = RunSite(tmp_path, service)
+    yield site
+    site.end()
+
+
+ECHO = """
+import json, os, sys
+import helper
+from portal_metrics import log
+log(loss=0.5)
+print(sys.argv[1:])
+print(json.loads(os.environ["PORTAL_PARAMETERS"]))
+print(os.getcwd(), helper.NAMED, [n for n in os.environ if "TOKEN" in n or n.startswith("SLURM_")])
+"""
+
+
+def test_a_script_has_its_values_and_its_folder(site: RunSite, service: PlayedService) -> None:
+    site.script("NAMED = 'helper'\n", "helper.py")
+    values = {"lr": 0.1, "fast": True, "note": "a 'b'\n\"c\" $(touch x)", "rest": None}
+    plan = site.plan(site.script(ECHO), [values])
+    assert site.execute(plan)[0] == 0
+    log = (plan.folder / "0000/output.log").read_text()
+    arguments = ["--lr=0.1", "--fast=true", f"--note={values['note']}", "--rest=null"]
+    assert log == f"{arguments}\n{values}\n{site.work} helper []\n"
+    last = service.last(0)
+    assert (last["state"], last["cell"], last["cells"]) == ("succeeded", None, None)
+    assert last["metrics"] == {"loss": 0.5}
+    assert manifest(plan.folder / "0000")["python"]["packages"]
+
+
+def test_a_script_that_fails(site: RunSite, service: PlayedService) -> None:
+    plan = site.plan(site.script("print('on')\nraise ValueError('boom')"))
+    code, said = site.execute(plan)
+    assert code == 1
+    assert service.last(0)["message"] == "ValueError: boom (exit code 1)"
+    assert "Point 0: ValueError: boom" in said
+    assert "Traceback" in (plan.folder / "0000/output.log").read_text()
+
+
+def test_input_of_a_script(site: RunSite, service: PlayedService) -> None:
+    plan = site.plan(site.script("input('name? ')"))
+    assert site.execute(plan)[0] == 1
+    assert "input() cannot be answered in a run" in service.last(0)["message"]
+
+
+def test_a_huge_log_is_cut_and_the_script_goes_on(site: RunSite, service: PlayedService) -> None:
+    plan = site.plan(site.script("for _ in range(300): print('x' * 9999)\nopen('done', 'w')"))
+    assert site.execute(plan, PORTAL_RUN_OUTPUT_LIMIT="1000000")[0] == 0
+    log = (plan.folder / "0000/output.log").read_text()
+    assert (site.work / "done").exists() and len(log) < 1_001_000
+    assert log.endswith("The rest of this output was dropped: it is larger than 0.954 MB.\n")
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_script_is_stopped(site: RunSite, service: PlayedService, deaf: bool) -> None:
+    ignores = "import signal; signal.signal(15, signal.SIG_IGN)\n" * deaf
+    plan = site.plan(site.script(f"{ignores}print('on')\nimport time\ntime.sleep(60)"))
+    process = site.begin(plan)
+    log = plan.folder / "0000/output.log"
+    wait_until(lambda: log.exists() and log.read_text() == "on\n")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert service.last(0)["message"] == "The point was stopped"
+
+
+def test_a_portal_that_is_away_learns_of_the_end_later(
+    site: RunSite, service: PlayedService
+) -> None:
+    service.away = 3
+    plan = site.plan(site.script("print('on')"))
+    assert site.execute(plan)[0] == 0
+    assert [report["state"] for report in service.reports] == ["succeeded"]
+    assert len(service.refused) == 3
+
+
+def test_without_a_portal_the_manifest_has_the_end(site: RunSite) -> None:
+    plan = site.plan(site.script("raise SystemExit(3)"))
+    process = site.begin(plan, PORTAL_SERVICE_URL="http://127.0.0.1:9")
+    path = plan.folder / "0000/manifest.json"
+    wait_until(lambda: path.exists() and manifest(path.parent)["state"] == "failed", 30)
+    assert manifest(path.parent)["message"] == "The script failed (exit code 3)"
+    process.send_signal(signal.SIGTERM)  # it tries for a minute otherwise
+
+
+def test_reports_of_a_running_point_are_seconds_apart(
+    site: RunSite, service: PlayedService
+) -> None:
+    text = (
+        "from portal_metrics import log\nimport time\n"
+        "for step in range(140):\n    log(step=step)\n    time.sleep(0.1)"
+    )
+    plan = site.plan(site.script(text))
+    assert site.execute(plan)[0] == 0
+    running = service.times[:-1]
+    assert 2 <= len(running) <= 4
+    assert all(later - before >= 5 for before, later in pairwise(running))
+    assert service.last(0)["metrics"] == {"step": 139.0}
+
+
+@pytest.mark.parametrize("fault", ["gone", "changed", "number", "other"])
+def test_a_run_that_is_not_there(site: RunSite, service: PlayedService, fault: str) -> None:
+    plan = site.plan(site.script("print('on')"))
+    number = 1 if fault == "number" else 0
+    if fault == "gone":
+        plan.remove()
+    elif fault == "changed":
+        (plan.folder / "source.py").write_text("print('other')")
+    elif fault == "other":
+        plan = plan._replace(id="0" * 32)
+    code, said = site.execute(plan, number)
+    assert code == 72 and "Traceback" not in said
+    sentences = {
+        "gone": "is not there on this node",
+        "changed": "is not what was frozen",
+        "number": "The run has no point 1.",
+        "other": "is another run's.",
+    }
+    assert sentences[fault] in service.last(number)["message"]
+
+
+def test_what_is_no_task_says_so(site: RunSite) -> None:
+    plan = site.plan(site.script("print('on')"))
+    for variables in ({"PORTAL_RUN": "{"}, {"SLURM_ARRAY_TASK_ID": ""}, {"PORTAL_RUN": "[]"}):
+        code, said = site.execute(plan, **variables)
+        assert (code, said) == (72, "This job cannot run a point: It is no task of a run.\n")

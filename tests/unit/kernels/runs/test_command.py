@@ -1,0 +1,247 @@
+"""Command line of portal-run: what it asks the portal for, and what it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from portal_session.job_kernels.broker_client import Broker, BrokerError
+from portal_session.runs import RunError, command, plan
+
+ENVIRON = {"PORTAL_ENVIRONMENT": "pytorch", "PORTAL_KERNEL_BROKER": "/nowhere/broker"}
+
+
+class PlayedBroker(Broker):
+    """Broker whose answers are ``answers``, by method and path; an error is raised."""
+
+    def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
+        super().__init__("/nowhere")
+        self.answers = dict(answers or {})
+        self.asked: list[tuple[str, Any]] = []
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        self.asked.append((f"{method} {path}", body))
+        answer = self.answers.get(f"{method} {path.split('?')[0]}", self.answers.get(method, {}))
+        if isinstance(answer, Exception):
+            raise answer
+        return dict(answer)
+
+
+@pytest.fixture(autouse=True)
+def no_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "git_state", lambda folder: None)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text("print('on')\n")
+    return path
+
+
+def start(broker: Broker, *argv: Any) -> str:
+    return command.start([str(word) for word in argv], broker, ENVIRON)
+
+
+def test_what_the_portal_is_asked_for(script: Path) -> None:
+    broker = PlayedBroker()
+    said = start(
+        broker, script, "--set", "lr=0.1,1", "--set", "seed=1,2,3", "--name", "rates",
+        "--at-once", 4, "--gpus", 1, "--gpu-type", "v100", "--cpus", 2, "--memory", "8G",
+        "--time", "1:00:00", "--environment", "tensorflow",
+    )  # fmt: skip
+    ((asked, body),) = broker.asked
+    folder = script.parent / "runs/rates"
+    content = json.loads((folder / "run.json").read_text())
+    assert asked == "POST /runs"
+    assert body == {
+        "id": content["id"],
+        "name": "rates",
+        "source": str(script),
+        "folder": str(folder),
+        "points": 6,
+        "at_once": 4,
+        "environment": "tensorflow",
+        "gpus": 1,
+        "gpu_type": "v100",
+        "cpus": 2,
+        "memory": "8G",
+        "time": "1:00:00",
+    }
+    assert content["points"][1] == {"lr": 0.1, "seed": 2}
+    assert content["environment"] == "tensorflow" and content["resources"]["memory"] == "8G"
+    assert "Run 'rates': 6 points, at most 4 at once." in said and str(folder) in said
+
+
+def test_the_least_that_one_may_give(script: Path) -> None:
+    broker = PlayedBroker()
+    said = start(broker, script)
+    body = broker.asked[0][1]
+    assert (body["name"], body["points"], body["at_once"]) == ("train", 1, 10)
+    assert body["environment"] == "pytorch" and "gpus" not in body
+    assert said.startswith("Run 'train': 1 point, at most 1 at once.")
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 429])
+def test_a_refused_run_leaves_nothing(script: Path, status: int) -> None:
+    broker = PlayedBroker({"POST": BrokerError("The limit is 20 runs.", status)})
+    with pytest.raises(RunError, match=r"The limit is 20 runs\."):
+        start(broker, script)
+    assert [path.name for path in script.parent.iterdir()] == ["train.py"]
+
+
+def test_an_answer_that_is_lost(script: Path) -> None:
+    """The run counts if the portal has it; if that is not known, its folder stays."""
+    lost = BrokerError("The session's server does not answer.", 503)
+    runs = script.parent / "runs"
+    assert "Run 'train'" in start(PlayedBroker({"POST": lost}), script)
+    gone = PlayedBroker({"POST": lost, "GET": BrokerError("You have no such run.", 404)})
+    with pytest.raises(RunError, match=r"^The session's server does not answer\.$"):
+        start(gone, script)
+    assert [path.name for path in runs.iterdir()] == ["train"]
+    with pytest.raises(RunError, match="It is not known whether the run 'train-2' was accepted"):
+        start(PlayedBroker({"POST": lost, "GET": lost}), script)
+    assert (runs / "train-2/run.json").exists()
+
+
+def test_an_interrupt_while_the_portal_is_asked_keeps_the_folder(script: Path) -> None:
+    broker = PlayedBroker()
+
+    def interrupt(*_: Any) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    broker.ask = interrupt  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        start(broker, script)
+    assert (script.parent / "runs/train/run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["--gpus", "x"], "a whole number from 0 to 65536 is needed"),
+        (["--gpus", "-1"], "portal-run --help"),
+        (["--at-once", "0"], "a whole number from 1 to 1000 is needed"),
+        (["--at-once", "9" * 50], "a whole number from 1 to 1000 is needed"),
+        (["--sample", "3"], "There is no grid to take a sample of"),
+        (["--seed", "3"], "'--seed' is for a sample"),
+        (["--name", "../x"], "is no name of a run"),
+        (["--name", ""], "is no name of a run"),
+        (["--set", "lr"], "'lr' sets nothing"),
+        (["--list", "nowhere.csv"], "cannot be read"),
+        (["--unknown"], "Unrecognized arguments: --unknown"),
+        (["--gpu", "1"], "Unrecognized arguments: --gpu 1"),
+    ],
+)
+def test_options_that_are_refused(script: Path, argv: list[str], sentence: str) -> None:
+    broker = PlayedBroker()
+    with pytest.raises(RunError) as error:
+        start(broker, script, *argv)
+    assert sentence in str(error.value)
+    assert broker.asked == [] and not (script.parent / "runs").exists()
+
+
+def test_the_seed_of_a_sample_is_kept(script: Path) -> None:
+    start(PlayedBroker(), script, "--set", "a=1,2,3,4", "--sample", 2)
+    content = json.loads((script.parent / "runs/train/run.json").read_text())
+    assert len(content["points"]) == 2 and isinstance(content["seed"], int)
+    start(PlayedBroker(), script, "--set", "a=1,2,3,4", "--sample", 2, "--seed", content["seed"])
+    again = json.loads((script.parent / "runs/train-2/run.json").read_text())
+    assert again["points"] == content["points"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "sentence"),
+    [
+        ({}, "works in a session of the portal with JupyterLab only"),
+        ({"PORTAL_KERNEL": "{}"}, "This notebook's kernel has a job of its own"),
+        ({**ENVIRON, "PORTAL_RUN": "{}"}, "A point of a run cannot start runs"),
+    ],
+)
+def test_where_it_does_not_work(environ: dict[str, str], sentence: str) -> None:
+    with pytest.raises(RunError, match=sentence):
+        command.run(["list"], environ)
+
+
+def test_a_server_that_does_not_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("sys.argv", ["portal-run", "list"])
+    for name, value in ENVIRON.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as end:
+        command.main()
+    assert end.value.code == 1
+    assert capsys.readouterr().err == "portal-run: The session's server does not answer.\n"
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in ([], ["--help"]):
+        with pytest.raises(SystemExit) as end:
+            command.run(argv, {})
+        assert end.value.code == 0
+        assert "portal-run stop NAME" in capsys.readouterr().out
+
+
+RUNS = {
+    "items": [
+        {"id": "0" * 32, "name": "rates", "source": "work/train.py", "points": 3, "folder": "/r",
+         "state": "ended",
+         "counts": {"failed": 1, "succeeded": 1, "waiting": 1}, "ended_at": 1.0},
+        {"id": "1" * 32, "name": "rates", "source": "a\x1b[31m.py", "points": 2, "ended_at": None},
+    ]
+}  # fmt: skip
+POINTS = {
+    "total": 200,
+    "items": [
+        {"number": 1, "state": "failed", "cell": 2, "cells": 5, "message": "ValueError: x",
+         "metrics": {"loss": 0.123456789}},
+        {"number": 2, "state": "waiting", "cell": None, "cells": None, "metrics": {}},
+    ],
+}  # fmt: skip
+
+
+def listed(*argv: str, **answers: Any) -> tuple[str, PlayedBroker]:
+    broker = PlayedBroker({"GET /runs": RUNS, "GET": POINTS, **answers})
+    return command.listing.run(argv, broker), broker
+
+
+def test_runs_are_listed() -> None:
+    said, _ = listed("list")
+    lines = [line.split() for line in said.splitlines()]
+    assert lines[1] == ["rates", "ended", "3", "1", "0", "1", "1", "0", "work/train.py"]
+    assert "\x1b" not in said
+    assert listed("list", **{"GET /runs": {"items": []}})[0] == "You have no runs."
+    with pytest.raises(RunError, match="takes nothing"):
+        listed("list", "x")
+
+
+def test_a_run_is_shown() -> None:
+    said, broker = listed("show", "0" * 32, "--state", "failed")
+    assert broker.asked[-2][0] == f"GET /runs/{'0' * 32}/points?limit=100&state=failed"
+    assert broker.asked[-1][0] == f"GET /runs/{'0' * 32}"
+    assert "1      failed   2 of 5              loss=0.123457  ValueError: x\n" in said
+    assert "(2 of 200 points)" in said
+    with pytest.raises(RunError, match="You have no run 'x'"):
+        listed("show", "x")
+
+
+def test_a_run_is_shown_with_its_parameters(script: Path) -> None:
+    start(PlayedBroker(), script, "--set", "lr=0.1,1", "--set", "note=a\x1bb", "--name", "rates")
+    folder = str(script.parent / "runs/rates")
+    runs = {"items": [{**RUNS["items"][0], "folder": folder}]}
+    said, _ = listed("show", "rates", **{"GET /runs": runs})
+    assert '1      failed   2 of 5  lr=1 note="a\\u001bb"  loss=0.123457  ValueError: x\n' in said
+    (Path(folder) / "run.json").write_text("{")
+    assert "ValueError: x" in listed("show", "rates", **{"GET /runs": runs})[0]
+
+
+def test_of_several_runs_the_one_that_goes_on_is_stopped() -> None:
+    said, broker = listed("stop", "rates", DELETE={})
+    assert broker.asked[-1][0] == f"DELETE /runs/{'1' * 32}"
+    assert said == "The run 'rates' is being stopped."
+    with pytest.raises(RunError, match="Name one run"):
+        listed("stop")

@@ -1,0 +1,190 @@
+"""Parameters of notebooks: what their cell declares, and which values it takes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from portal_session.runs import RunError
+from portal_session.runs.parameters import (
+    Parameter,
+    check_name,
+    check_value,
+    declared,
+    read_value,
+)
+from portal_session.runs.source import INJECTED, Source, injected, kernel_of, parsed
+
+
+def notebook(*cells: tuple[str, list[str]], **metadata: Any) -> Source:
+    """A notebook of code cells: their text and tags."""
+    made = [
+        {"cell_type": "code", "source": text.splitlines(True), "metadata": {"tags": tags}}
+        for text, tags in cells
+    ]
+    content = {"cells": made, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return Source(Path("/home/ada/train.ipynb"), json.dumps(content).encode(), content)
+
+
+CELL = """\
+%matplotlib inline
+# Learning
+lr = 0.1  # of the optimizer
+epochs: int = 10  # type: int so many passes
+name = "a # b"
+layers = [1, 2]
+fast = False
+best = None
+step = 10 * lr
+first, second = 1, 2
+!echo hello
+lr = 1e-3  # newer
+"""
+
+
+def test_what_the_cell_declares() -> None:
+    known = declared(notebook(("import os", []), (CELL, ["parameters"])))
+    assert known is not None
+    assert list(known) == ["lr", "epochs", "name", "layers", "fast", "best", "step"]
+    assert known["lr"] == Parameter("lr", "float", "1e-3", "newer")
+    assert known["epochs"] == Parameter("epochs", "int", "10", "so many passes")
+    assert known["name"] == Parameter("name", "str", '"a # b"', "")
+    types = {name: parameter.type for name, parameter in known.items()}
+    assert types["layers"] == "list" and types["best"] == "NoneType" and types["step"] == ""
+
+
+def test_no_cell_declares_nothing_and_a_script_takes_all() -> None:
+    assert declared(notebook(("lr = 1", []))) == {}
+    assert declared(Source(Path("/a.py"), b"", None)) is None
+    check_name("learning-rate", None)
+    with pytest.raises(RunError, match="Give a cell the tag 'parameters'"):
+        check_name("lr", {})
+    with pytest.raises(RunError, match="Its parameters: lr, epochs, name"):
+        check_name("lrate", declared(notebook((CELL, ["parameters"]))))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a=b", "-x", "x\n", "x" * 101, "../x", "é"])
+def test_what_is_no_name_for_a_script(name: str) -> None:
+    with pytest.raises(RunError, match="is no name of a parameter"):
+        check_name(name, None)
+
+
+@pytest.mark.parametrize("text", ["lr = = 1", "def", "x = '\0'", "(" * 400])
+def test_a_cell_that_is_not_python(text: str) -> None:
+    with pytest.raises(RunError, match="'parameters' cannot be read"):
+        declared(notebook((text, ["parameters"])))
+
+
+def test_a_notebook_of_another_language() -> None:
+    source = notebook(("lr <- 1", ["parameters"]), kernelspec={"name": "ir", "language": "R"})
+    with pytest.raises(RunError, match="with a Python kernel only; this one's language is 'r'"):
+        declared(source)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("lr", "1", 1.0),
+        ("lr", "1e-3", 0.001),
+        ("epochs", "3", 3),
+        ("epochs", "2.5", 2.5),
+        ("name", "1", "1"),
+        ("name", "true", "true"),
+        ("name", "nan", "nan"),
+        ("name", 'it\'s "quoted"', 'it\'s "quoted"'),
+        ("fast", "true", True),
+        ("fast", "False", False),
+        ("best", "7", 7),
+        ("best", "text", "text"),
+        ("step", "null", None),
+        ("lr", "null", None),
+    ],
+)
+def test_values_by_the_type_of_the_parameter(name: str, text: str, value: Any) -> None:
+    known = declared(notebook((CELL, ["parameters"])))
+    read = read_value(name, text, known)
+    assert read == value and type(read) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1),
+        ("01", "01"),
+        ("-0.5e3", -500.0),
+        ("True", True),
+        ("nan", "nan"),
+        ("", ""),
+        (" 1", " 1"),
+    ],
+)
+def test_values_of_a_script(text: str, value: Any) -> None:
+    read = read_value("x", text, None)
+    assert read == value and type(read) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("lr", "fast", "'lr' is a number in the notebook, and cannot be \"fast\"."),
+        ("lr", "true", "'lr' is a number in the notebook, and cannot be true."),
+        ("lr", "", "'lr' is a number in the notebook"),
+        ("fast", "1", "'fast' is true or false in the notebook, and cannot be 1."),
+        ("layers", "1", "'layers' is a list in the notebook"),
+        ("lr", "nan", "'lr' cannot be nan: JSON has no such number"),
+        ("lr", "-inf", "'lr' cannot be -inf: JSON has no such number"),
+        ("lr", "1e999", "'lr' cannot be inf: JSON has no such number"),
+    ],
+)
+def test_values_of_another_type(name: str, text: str, sentence: str) -> None:
+    known = declared(notebook((CELL, ["parameters"])))
+    with pytest.raises(RunError) as error:
+        read_value(name, text, known)
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, [1], {"a": 1}, "\0", "\ud800", "x" * 10_001, (), b"x"]
+)
+def test_what_no_point_may_have(value: Any) -> None:
+    with pytest.raises(RunError):
+        check_value("x", value, None)
+
+
+def test_numbers_of_any_size_stay_numbers() -> None:
+    known = declared(notebook((CELL, ["parameters"])))
+    assert check_value("lr", 10**400, known) == 10**400
+
+
+HOSTILE = ["'", '"', "\\", "'''\n\"\"\"", "{x} %s", "\nimport os\nos.system('x')", "é\u2028\x07"]
+
+
+def test_injected_values_are_literals() -> None:
+    values: dict[str, Any] = dict(zip("abcdefg", HOSTILE, strict=True))
+    values |= {"h": True, "i": None, "j": -1.5}
+    source = notebook(("import os", []), ("a = 1", ["parameters"]), ("print(a)", []))
+    assert source.notebook is not None
+    changed = injected(source.notebook, values)
+    assert [cell["metadata"]["tags"] for cell in changed["cells"]][2] == [INJECTED]
+    assert len(source.notebook["cells"]) == 3, "the source stays as it is"
+    names: dict[str, Any] = {}
+    exec(changed["cells"][2]["source"], names)
+    assert {name: names[name] for name in values} == values
+    again = injected(changed, {"a": 2})
+    assert len(again["cells"]) == 4 and "a = 2" in again["cells"][2]["source"]
+    assert len(injected(source.notebook, {})["cells"]) == 3
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{}", b'{"cells": 1}', b'{"cells": [1]}', b"\xff", b"[" * 100_000]
+)
+def test_what_is_no_notebook(content: bytes) -> None:
+    with pytest.raises(RunError, match="is not a notebook"):
+        parsed(content, "x.ipynb")
+
+
+def test_a_notebook_without_metadata_has_no_kernel() -> None:
+    assert kernel_of({"cells": []}) == kernel_of({"metadata": [], "cells": []}) == ""

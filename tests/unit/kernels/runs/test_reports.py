@@ -1,0 +1,90 @@
+"""Reports of a point: none is lost that matters, and a portal that is away is left in peace."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from portal_session.runs.execution import reports
+from portal_session.runs.execution.reports import Reports
+from portal_session.service import ServiceError
+
+
+class Service:
+    """The portal's service, played: ``errors`` are raised first."""
+
+    def __init__(self, *errors: ServiceError) -> None:
+        self.errors = list(errors)
+        self.asked: list[dict[str, Any]] = []
+        self.times: list[float] = []
+
+    def ask(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        assert (method, path) == ("POST", "session/points")
+        self.asked.append(body)
+        self.times.append(time.monotonic())
+        if self.errors:
+            raise self.errors.pop(0)
+        return {}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "_PAUSES", (0.01,))
+    monkeypatch.setattr(reports, "SHORTEST", 0.05)
+    monkeypatch.setattr("random.uniform", lambda least, most: least)
+
+
+def made(service: Any, state: Any = dict) -> Reports:
+    return Reports(service, {"point": 3, "job": "123_3", "attempt": 1}, state)
+
+
+def away(status: int = 503) -> ServiceError:
+    return ServiceError("The portal cannot be reached.", status)
+
+
+def test_the_end_is_tried_again() -> None:
+    service = Service(away(), away(404), away(429))
+    assert made(service).finish({"state": "succeeded", "message": "x" * 3000}, 5) == ""
+    assert len(service.asked) == 4
+    last = service.asked[-1]
+    assert last["point"] == 3 and last["state"] == "succeeded" and len(last["message"]) == 2000
+
+
+def test_the_end_is_not_tried_for_ever() -> None:
+    service = Service(*[away() for _ in range(1000)])
+    began = time.monotonic()
+    assert made(service).finish({}, 0.2) == "The portal cannot be reached."
+    assert time.monotonic() - began < 2
+
+
+def test_what_is_refused_is_not_repeated() -> None:
+    service = Service(away(400))
+    assert made(service).finish({}, 5) == "The portal cannot be reached."
+    assert len(service.asked) == 1
+    assert "address is not set" in made(None).finish({}, 0.1)
+
+
+def test_only_changes_are_reported() -> None:
+    service, state = Service(), {"cell": 1}
+    thread = made(service, lambda: dict(state))
+    thread.start()
+    time.sleep(0.4)
+    assert [report["cell"] for report in service.asked] == [1]
+    state["cell"] = 2
+    time.sleep(0.3)
+    thread.finish({"cell": 3}, 1)
+    time.sleep(0.2)
+    assert [report["cell"] for report in service.asked] == [1, 2, 3], "the end is the last one"
+
+
+def test_a_portal_that_is_away_is_asked_less_and_gets_the_newest() -> None:
+    service, states = Service(*[away() for _ in range(3)]), iter(range(100))
+    thread = made(service, lambda: {"cell": next(states)})
+    thread.start()
+    time.sleep(0.8)
+    pauses = [later - before for before, later in pairwise(service.times[:4])]
+    assert pauses == sorted(pauses) and pauses[2] > 1.5 * pauses[0]
+    assert [report["cell"] for report in service.asked[:4]] == [0, 1, 2, 3]
+    thread.finish({}, 1)
