@@ -34,6 +34,7 @@ from portal.errors import PortalError
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.launch.job_kernels import JobKernels
+from portal.launch.runs import Runs
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
@@ -70,6 +71,7 @@ class CoreServices:
     hub: HubApi
     extending: Extending = field(default_factory=Extending)
     job_kernels: JobKernels = field(default_factory=JobKernels)
+    run_limits: Runs = field(default_factory=Runs)
     estimates: StartEstimates = field(default_factory=StartEstimates)
     # Resources of a session for which neither the person nor the environment sets any.
     default_resources: Resources = field(default_factory=Resources)

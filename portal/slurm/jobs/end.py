@@ -12,6 +12,7 @@ from typing import Any
 
 from portal.cache import SharedAnswers
 from portal.errors import SlurmRefused, SlurmUnavailable
+from portal.models.cluster.array import ArrayJob, whole_job
 from portal.models.cluster.cluster import Job, JobState
 
 from .. import parse
@@ -122,7 +123,15 @@ class JobEnds:
         if live is not None and not live.state.ended:
             return None
         recorded = await self._accounting(job_id)
-        if live is not None and (_killed(live) or live.state is JobState.CANCELLED):
+        if isinstance(live, ArrayJob):
+            # slurmctld has forgotten the first tasks; accounting hears of the last a moment later.
+            for _ in range(6):
+                if recorded is None or recorded.state.ended:
+                    break
+                await asyncio.sleep(0.5)
+                recorded = await self._accounting(job_id)
+            live = None if recorded is not None and recorded.state.ended else live
+        elif live is not None and (_killed(live) or live.state is JobState.CANCELLED):
             # Only accounting tells why, by the peak memory or the name of who cancelled it, and it
             # hears of the end a moment later.
             for _ in range(6 if _killed(live) else 2):
@@ -156,7 +165,7 @@ class JobEnds:
             if forgotten(error):
                 return None
             raise
-        return parse.jobs(output.stdout, self._separator).get(job_id)
+        return whole_job(parse.jobs(output.stdout, self._separator), job_id)
 
     async def _accounting(self, job_id: str) -> Job | None:
         # A separator of its own: command lines can be read by everyone on the machine.
@@ -166,4 +175,5 @@ class JobEnds:
         except (SlurmRefused, SlurmUnavailable) as error:
             self._log.debug("No accounting of job %s: %s", job_id, error)
             return None
-        return parse.sacct_job(output.stdout, separator, job_id)
+        # In a thread: an array has thousands of rows.
+        return await asyncio.to_thread(parse.sacct_job, output.stdout, separator, job_id)
