@@ -27,6 +27,8 @@ from .courses.starts import CourseReservationTable, CourseStartTable
 from .engine.address import Address
 from .engine.database import Database, ping
 from .engine.upgrade import HEAD
+from .runs.points import RunPointTable
+from .runs.runs import RunTable
 from .sessions.estimates import EstimateTable
 from .sessions.notices import NoticeTable
 from .sessions.reports import ReportTable
@@ -107,6 +109,8 @@ class Store(LoggingConfigurable):
         self.startups = StartupTable(self.database)
         self.snoozes = SnoozeTable(self.database)
         self.notices = NoticeTable(self.database)
+        self.runs = RunTable(self.database)
+        self.run_points = RunPointTable(self.database)
         self.versions = VersionTable(self.database)
         self.builds = BuildTable(self.database)
         self.tests = EnvironmentTestTable(self.database)
