@@ -23,6 +23,7 @@ from portal.errors import (
     StartFailed,
 )
 from portal.launch.request import LaunchRequest
+from portal.models.cluster.array import ArrayJob
 from portal.models.cluster.cluster import Job, JobState
 from portal.sessions.ending import Ending, explain
 
@@ -160,7 +161,7 @@ class PortalSpawner(UserOptions):
                 )
                 return self._found(address)
             except JobOver as error:
-                if self.is_array and error.job.state is JobState.COMPLETED:
+                if isinstance(error.job, ArrayJob) and error.job.state is JobState.COMPLETED:
                     return self._found(self.watch.address())  # sooner than it was looked at
                 log = await self._log_tail()
                 if request is None or not lost(error.job, log, serves=self.serves):

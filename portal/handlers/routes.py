@@ -42,6 +42,9 @@ from .pages.courses import COURSE_PAGES
 from .pages.curate import CURATE_PAGES
 from .pages.pages import PAGES
 from .pages.sessions import SESSION_PAGES
+from .runs import reports as run_reports
+from .runs import runs
+from .runs import start as run_start
 from .sessions import (
     actions,
     estimates,
@@ -96,6 +99,9 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *openapi.ENDPOINTS,
     *user_environments.ENDPOINTS,
     *registries.ENDPOINTS,
+    *run_reports.ENDPOINTS,
+    *run_start.ENDPOINTS,
+    *runs.ENDPOINTS,
     *servers.ENDPOINTS,
     *session.ENDPOINTS,
     *sessions.ENDPOINTS,

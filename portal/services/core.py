@@ -41,6 +41,8 @@ from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
+from portal.sessions.runs.follower import RunFollower
+from portal.sessions.runs.reports import RunReports
 from portal.slurm.control.reservations import Reserving
 from portal.web.audit_rate_limit import AuditRateLimit
 
@@ -95,6 +97,8 @@ class CoreServices:
     collecting: Collecting = field(init=False)
     software: Software = field(init=False)
     moves: Moves = field(init=False)
+    run_reports: RunReports = field(init=False)
+    run_follower: RunFollower = field(init=False)
     tiles: Tiles = field(init=False)
 
     def __post_init__(self) -> None:
@@ -118,6 +122,10 @@ class CoreServices:
         self.collecting = Collecting(self.store, self.courses)
         self.software = Software(self.store)
         self.moves = Moves(self.hub, self.log)
+        self.run_reports = RunReports(self.store, self.log)
+        self.run_follower = RunFollower(
+            self.store, self.cluster, self.run_reports, lambda: self.dashboard.view, self.log
+        )
         times = SharedAnswer[Mapping[str, float]](
             self._idle_times, ttl=30.0, patience=1.0, first={}
         )

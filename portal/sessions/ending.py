@@ -160,7 +160,11 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
         return _reason_of_array(job, log)
     where = f" on {', '.join(job.nodes)}" if job.nodes else ""
     if out_of_memory(job, log):
-        return "out_of_memory", _memory_sentence(job)
+        words = memory_words(job)
+        return (
+            "out_of_memory",
+            f"The session used more memory than requested and was killed.{words}",
+        )
     if state is JobState.TIMEOUT:
         limit = f" of {time_text(job.time_limit)}" if job.time_limit else ""
         return (
@@ -209,13 +213,14 @@ def _reason_of_array(job: ArrayJob, log: str) -> tuple[str, str]:
     return code, f"The run has ended. Of {points}, {', '.join(parts)}.{cause}"
 
 
-def _memory_sentence(job: Job) -> str:
+def memory_words(job: Job) -> str:
+    """Return " Requested: … Peak: …", as far as Slurm knows them; "" for neither."""
     asked = f" Requested: {_size(job.memory)}." if job.memory else ""
     peak = f" Peak: {_size(job.peak_memory)}." if job.peak_memory else ""
     if job.memory and job.peak_memory and job.peak_memory < job.memory:
         # Slurm samples memory every few seconds, and a kill is quicker.
         peak = f" Highest value sampled by Slurm: {_size(job.peak_memory)}."
-    return f"The session used more memory than requested and was killed.{asked}{peak}"
+    return f"{asked}{peak}"
 
 
 def _size(mib: int) -> str:

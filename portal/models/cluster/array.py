@@ -10,7 +10,8 @@ from typing import Any
 from .cluster import Job, JobState
 
 # Ids of tasks (squeue(1), JobArrayID): "123_4", and "123_[5-9%2]" for those that wait.
-_TASK = re.compile(r"([0-9]+)_(?:[0-9]+|\[([0-9,:-]*)[^\]]*\])")
+_TASK = re.compile(r"([0-9]+)_(?:\[([0-9,:-]*)[^\]]*\]|([0-9]+))")
+_MOST = 100_000  # tasks of a range; more than Slurm has (slurm.conf(5), MaxArraySize)
 
 
 class ArrayJob(Job):
@@ -26,20 +27,22 @@ def array_id(job_id: str) -> str:
     return match[1] if match else job_id
 
 
-def tasks_of(job_id: str) -> int:
-    """Return how many tasks an id stands for: 5 for "123_[5-9%2]", else 1. Slurm cuts long lists;
-    the rest of one is not counted."""
+def task_numbers(job_id: str) -> tuple[int, ...]:
+    """Return the numbers of the tasks that an id stands for: (5, 6, 7) for "123_[5-7%2]"; none for
+    a job that is no task. Slurm cuts long lists; the rest of one is left out."""
     match = _TASK.fullmatch(job_id)
-    if match is None or match[2] is None:
-        return 1
-    count = 0
+    if match is None:
+        return ()
+    if match[2] is None:
+        return (int(match[3]),)
+    numbers: list[int] = []
     for part in filter(None, match[2].split(",")):
-        numbers, _, step = part.partition(":")
-        first, _, last = numbers.partition("-")
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
         if first.isdigit():
             end = int(last) if last.isdigit() else int(first)
-            count += max(0, end - int(first)) // max(1, int(step or 1)) + 1
-    return max(1, count)
+            numbers += range(int(first), min(end, int(first) + _MOST) + 1, max(1, int(step or 1)))
+    return tuple(numbers)
 
 
 def whole_job(jobs: Mapping[str, Job], job_id: str) -> Job | None:
@@ -96,7 +99,7 @@ def _counted(tasks: Sequence[Job]) -> dict[JobState, int]:
     counts: Counter[JobState] = Counter()
     for task in tasks:
         if task.state.ended:
-            counts[task.state] += tasks_of(task.id)
+            counts[task.state] += max(1, len(task_numbers(task.id)))
     return dict(counts)
 
 

@@ -41,6 +41,16 @@ def _named(reason: str) -> str:
         return reason
 
 
+def _ended_tasks(text: str, separator: str, job_id: str) -> dict[int, Job]:
+    """Return the ended tasks of an array by number, as they are told. Blocking, as ``_named``."""
+    jobs = parse.sacct_tasks(text, separator, job_id)
+    reasons = {reason: _named(reason) for reason in {job.reason for job in jobs.values()}}
+    return {
+        number: _over_memory(job.altered(reason=reasons[job.reason]))
+        for number, job in jobs.items()
+    }
+
+
 def _killed(job: Job) -> bool:
     """Return True if signal 9 ended the job, possibly the kernel's for lack of memory."""
     return job.exit_signal == 9 and job.state is JobState.FAILED
@@ -115,6 +125,21 @@ class JobEnds:
             for job in jobs
             if job.state.ended or (job.state is JobState.REQUEUED and job.end_time is not None)
         ]
+
+    async def tasks(self, job_id: str) -> dict[int, Job]:
+        """See Cluster.ended_tasks."""
+        separator = parse.new_separator()
+        try:
+            output = await self._runner.run(
+                queries.ended_job(job_id, separator),
+                env=queries.WHOLE_LISTS,
+                timeout=4 * self._runner.timeout,
+            )
+        except SlurmRefused as error:
+            if _NO_ACCOUNTING in error.message.lower():
+                return {}
+            raise
+        return await asyncio.to_thread(_ended_tasks, output.stdout, separator, job_id)
 
     async def _ask(self, job_id: str) -> Job | None:
         live = self._seen(job_id)

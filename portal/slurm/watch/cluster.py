@@ -244,6 +244,11 @@ class Cluster(LoggingConfigurable):
         """
         return await self._ends.of(check_job_id(job_id))
 
+    async def ended_tasks(self, job_id: str) -> dict[int, Job]:
+        """Return the ended tasks of an array by number, from accounting; none if the site has no
+        accounting. Raises SlurmUnavailable, SlurmRefused, InvalidRequest for a bad id."""
+        return await self._ends.tasks(check_job_id(job_id))
+
     async def ended_since(self, seconds: float) -> list[Job] | None:
         """Return everyone's jobs that ended in the last ``seconds``, from accounting; None if the
         site has no accounting. A requeued job is there once for each run that is over.

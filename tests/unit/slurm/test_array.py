@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from clusters import snapshot
 
-from portal.models.cluster.array import ArrayJob, array_id, tasks_of, whole_job
+from portal.models.cluster.array import ArrayJob, array_id, task_numbers, whole_job
 from portal.models.cluster.cluster import Job, JobState
 from portal.sessions.ending import explain
 from portal.slurm import Cluster, parse
@@ -28,23 +28,27 @@ def whole(*tasks: Job) -> ArrayJob:
 
 
 @pytest.mark.parametrize(
-    ("id_", "array", "tasks"),
+    ("id_", "array", "numbers"),
     [
-        ("123", "123", 1),
-        ("123_4", "123", 1),
-        ("123_[5-9%2]", "123", 5),
-        ("123_[7]", "123", 1),
-        ("123_[0-2,5,8-9%10]", "123", 6),
-        ("123_[0-8:2]", "123", 5),
-        ("123_[1,3,5,...]", "123", 3),
-        ("123+1", "123+1", 1),
-        ("", "", 1),
-        ("123_x", "123_x", 1),
-        ("123_[", "123_[", 1),
+        ("123", "123", ()),
+        ("123_4", "123", (4,)),
+        ("123_[5-9%2]", "123", (5, 6, 7, 8, 9)),
+        ("123_[7]", "123", (7,)),
+        ("123_[0-2,5,8-9%10]", "123", (0, 1, 2, 5, 8, 9)),
+        ("123_[0-8:2]", "123", (0, 2, 4, 6, 8)),
+        ("123_[1,3,5,...]", "123", (1, 3, 5)),
+        ("123+1", "123+1", ()),
+        ("", "", ()),
+        ("123_x", "123_x", ()),
+        ("123_[", "123_[", ()),
     ],
 )
-def test_ids(id_: str, array: str, tasks: int) -> None:
-    assert (array_id(id_), tasks_of(id_)) == (array, tasks)
+def test_ids(id_: str, array: str, numbers: tuple[int, ...]) -> None:
+    assert (array_id(id_), task_numbers(id_)) == (array, numbers)
+
+
+def test_a_range_of_chance_does_not_fill_the_memory() -> None:
+    assert len(task_numbers("123_[0-99999999999]")) <= 100_001
 
 
 def test_a_job_that_is_no_array_is_itself() -> None:
