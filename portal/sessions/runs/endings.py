@@ -46,9 +46,9 @@ def _end(job: Job | None) -> tuple[PointState, str]:
     if job.state is JobState.PREEMPTED:
         return PointState.FAILED, "Slurm preempted the point for a job with higher priority."
     if job.state in (JobState.CANCELLED, JobState.REVOKED):
+        by = f" by {name}" if (name := cancelled_by(job)) else ""
         when = "" if job.nodes else " before it started"
-        by = cancelled_by(job)
-        return PointState.FAILED, f"The point was cancelled{when}{f' by {by}' if by else ''}."
+        return PointState.FAILED, f"The point was cancelled{by}{when}."
     if job.exit_signal:
         return PointState.FAILED, f"The point was killed by signal {job.exit_signal}{where}."
     return PointState.FAILED, f"The point exited with code {job.exit_code}{where}."

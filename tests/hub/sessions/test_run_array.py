@@ -4,6 +4,7 @@ end, its stop, and a restart of the Hub."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,46 +12,40 @@ from api_client import Caller
 from hub_client import Person, wait_until
 from jobs import Row, cpu_nodes_held, living_jobs, nothing_left
 from outages import without
+from played_points import played_python
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "run-5e2f3c1a0b7d4c8e9a6f"
 RUN = {"id": ID, "name": "rates", "source": "train.py", "folder": "/tmp/runs/rates"}
-# In the place of an environment's Python: each point sleeps for the seconds in a file, and exits
-# with 0 if its number is even.
+# In the place of an environment's Python: each point sleeps for the seconds in a file, and some
+# fail.
 PYTHON = """#!/bin/bash
 echo "point $SLURM_ARRAY_TASK_ID of $PORTAL_RUN"
-sleep "$(cat "{folder}/seconds")"
-exit $((SLURM_ARRAY_TASK_ID % 2 * {odd}))
+sleep "$(cat "${0%/bin/*}/seconds")"
+exit $((SLURM_ARRAY_TASK_ID % 2 * ODD))
 """
 
 
 class Points:
     """Environments whose program of a point is played: "points", and "odd-points" with failures."""
 
-    def __init__(self, demo: Any) -> None:
-        self.folder = demo.home.demo / "points"
-        self.files = [demo.environments / f"{name}.yaml" for name in ("points", "odd-points")]
-        for code, file in enumerate(self.files):
-            python = self.folder / file.stem / "bin" / "python3"
-            python.parent.mkdir(parents=True, exist_ok=True)
-            python.write_text(PYTHON.format(folder=self.folder, odd=code))
-            python.chmod(0o755)
-            file.write_text(
-                f"name: {file.stem}\ntitle: Points\nkind: venv\npath: {python.parent.parent}\n"
-            )
+    def __init__(self, folders: list[Path]) -> None:
+        self.folders = folders
         self.take(0)
 
     def take(self, seconds: float) -> None:
         """Make each point take so long."""
-        (self.folder / "seconds").write_text(f"{seconds}\n")
+        for folder in self.folders:
+            (folder / "seconds").write_text(f"{seconds}\n")
 
 
 @pytest.fixture(scope="module")
 def points(demo: Any) -> Iterator[Points]:
-    made = Points(demo)
-    yield made
-    for file in made.files:
-        file.unlink()
+    with (
+        played_python(demo, "points", PYTHON.replace("ODD", "0")) as all_well,
+        played_python(demo, "odd-points", PYTHON.replace("ODD", "1")) as half,
+    ):
+        yield Points([all_well, half])
 
 
 @pytest.fixture

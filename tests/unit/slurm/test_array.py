@@ -125,6 +125,18 @@ def test_accounting_has_all_tasks() -> None:
     assert living is not None and not living.state.ended
 
 
+def test_accounting_has_each_task() -> None:
+    text = row("123_0", "124", "FAILED") + row("123_[2-4%1]", "125", "CANCELLED by 7")
+    text += row("123_1", "123", "RUNNING") + row("7", "7", "FAILED")
+    tasks = parse.sacct_tasks(text, SEPARATOR, "123")
+    assert {number: str(job.state) for number, job in tasks.items()} == {
+        0: "FAILED",
+        2: "CANCELLED",
+        3: "CANCELLED",
+        4: "CANCELLED",
+    }
+
+
 @pytest.mark.parametrize(
     ("states", "code", "message"),
     [
