@@ -41,6 +41,7 @@ from .pages.catalog import CATALOG_PAGES
 from .pages.courses import COURSE_PAGES
 from .pages.curate import CURATE_PAGES
 from .pages.pages import PAGES
+from .pages.runs import RUN_PAGES
 from .pages.sessions import SESSION_PAGES
 from .runs import reports as run_reports
 from .runs import runs
@@ -115,7 +116,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
 )
 
 
-_PAGES = (*CATALOG_PAGES, *COURSE_PAGES, *CURATE_PAGES, *SESSION_PAGES, *PAGES)
+_PAGES = (*CATALOG_PAGES, *COURSE_PAGES, *CURATE_PAGES, *RUN_PAGES, *SESSION_PAGES, *PAGES)
 
 
 def routes(prefix: str) -> list[Any]:

@@ -59,9 +59,7 @@ def token(demo: Any, person: Callable[[str], Person]) -> Iterator[str]:
     with played_python(demo, "reporting", PROGRAM):
         for ada in with_session(person("ada"), options):
             token = session_token(ada)
-            wait_until(
-                "the portal knows it", lambda: ask(ada, token, "GET", "runs").status_code == 200
-            )
+            _wait_until_known(ada, token)
             yield token
     nothing_left(demo, "ada")
 
@@ -69,6 +67,10 @@ def token(demo: Any, person: Callable[[str], Person]) -> Iterator[str]:
 @pytest.fixture
 def ada(token: str, person: Callable[[str], Person]) -> Person:
     return person("ada")
+
+
+def _wait_until_known(ada: Person, token: str) -> None:
+    wait_until("the portal knows it", lambda: ask(ada, token, "GET", "runs").status_code == 200)
 
 
 def ask(ada: Person, token: str, method: str, path: str, body: Any = None) -> httpx.Response:
