@@ -200,7 +200,7 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
 
 def _reason_of_array(job: ArrayJob, log: str) -> tuple[str, str]:
     """Return the code, and a sentence with the numbers; "failed" if the tasks ended differently."""
-    count, completed = sum(job.tasks.values()), job.tasks.get(JobState.COMPLETED, 0)
+    count, completed = job.ended_tasks, job.tasks.get(JobState.COMPLETED, 0)
     points = f"{count:,} point{'' if count == 1 else 's'}"
     if completed == count:
         return "finished", f"The run has finished: {points} completed."

@@ -20,6 +20,11 @@ class ArrayJob(Job):
 
     tasks: Mapping[JobState, int] = {}
 
+    @property
+    def ended_tasks(self) -> int:
+        """Number of tasks that have ended, as far as they are known."""
+        return sum(self.tasks.values())
+
 
 def array_id(job_id: str) -> str:
     """Return "123" for a task's id, such as "123_4" or "123_[5-9%2]"; other ids as they are."""
@@ -96,11 +101,15 @@ def _summary(tasks: Sequence[Job]) -> tuple[JobState, Sequence[Job]]:
 
 
 def _counted(tasks: Sequence[Job]) -> dict[JobState, int]:
-    counts: Counter[JobState] = Counter()
+    """Return the number of ended tasks by state. A task's own job counts, and not one of all that
+    waited when the array was cancelled."""
+    states: dict[int, JobState] = {}
     for task in tasks:
         if task.state.ended:
-            counts[task.state] += max(1, len(task_numbers(task.id)))
-    return dict(counts)
+            numbers = task_numbers(task.id)
+            own = len(numbers) == 1
+            states |= {n: task.state for n in numbers if own or n not in states}
+    return dict(Counter(states.values()))
 
 
 def _over(counts: Mapping[JobState, int]) -> JobState:

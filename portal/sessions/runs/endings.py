@@ -14,7 +14,7 @@ _UNKNOWN = "The run has ended, and nobody reported how this point did."
 def ended_point(point: RunPoint, job: Job | None, run_ended_at: float) -> RunPoint:
     """Return a point that has not reported its end, with the one that Slurm knows of: ``job`` is
     its task; None: unknown. ``run_ended_at`` (Unix seconds): end of the run."""
-    state, message = _end(job)
+    state, message = _end(job, started=point.started_at is not None)
     began = job.start_time if job is not None and job.nodes else None
     ended = job.end_time if job is not None else None
     return point.model_copy(
@@ -28,8 +28,8 @@ def ended_point(point: RunPoint, job: Job | None, run_ended_at: float) -> RunPoi
     )
 
 
-def _end(job: Job | None) -> tuple[PointState, str]:
-    """Return the state and the sentence."""
+def _end(job: Job | None, *, started: bool) -> tuple[PointState, str]:
+    """Return the state and the sentence. ``started``: the point has reported that it runs."""
     if job is None:
         return PointState.LOST, _UNKNOWN
     where = f" on {', '.join(job.nodes)}" if job.nodes else ""
@@ -47,7 +47,7 @@ def _end(job: Job | None) -> tuple[PointState, str]:
         return PointState.FAILED, "Slurm preempted the point for a job with higher priority."
     if job.state in (JobState.CANCELLED, JobState.REVOKED):
         by = f" by {name}" if (name := cancelled_by(job)) else ""
-        when = "" if job.nodes else " before it started"
+        when = "" if job.nodes or started else " before it started"
         return PointState.FAILED, f"The point was cancelled{by}{when}."
     if job.exit_signal:
         return PointState.FAILED, f"The point was killed by signal {job.exit_signal}{where}."

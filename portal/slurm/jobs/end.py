@@ -147,16 +147,10 @@ class JobEnds:
             live = await self._controller(job_id)
         if live is not None and not live.state.ended:
             return None
-        recorded = await self._accounting(job_id)
         if isinstance(live, ArrayJob):
-            # slurmctld has forgotten the first tasks; accounting hears of the last a moment later.
-            for _ in range(6):
-                if recorded is None or recorded.state.ended:
-                    break
-                await asyncio.sleep(0.5)
-                recorded = await self._accounting(job_id)
-            live = None if recorded is not None and recorded.state.ended else live
-        elif live is not None and (_killed(live) or live.state is JobState.CANCELLED):
+            return await self._ended_array(live)
+        recorded = await self._accounting(job_id)
+        if live is not None and (_killed(live) or live.state is JobState.CANCELLED):
             # Only accounting tells why, by the peak memory or the name of who cancelled it, and it
             # hears of the end a moment later.
             for _ in range(6 if _killed(live) else 2):
@@ -179,6 +173,21 @@ class JobEnds:
         if live.state is JobState.CANCELLED and recorded.reason:
             update["reason"] = await asyncio.to_thread(_named, recorded.reason)
         return live.model_copy(update=update)
+
+    async def _ended_array(self, live: ArrayJob) -> ArrayJob:
+        """Return an array with all of its ended tasks: slurmctld has forgotten the first ones, and
+        accounting hears of the last a moment later. ``live``: as slurmctld has it."""
+        for pause in (0.5, 0.5, 1.0, 2.0, 0.0):
+            recorded = await self._accounting(live.id)
+            if recorded is None:
+                break
+            # A task that is new to accounting may stand there as a job of its own.
+            if isinstance(recorded, ArrayJob) and recorded.state.ended:
+                if recorded.ended_tasks >= live.ended_tasks:
+                    reason = await asyncio.to_thread(_named, recorded.reason)
+                    return recorded.altered(reason=reason)
+            await asyncio.sleep(pause)
+        return live
 
     async def _controller(self, job_id: str) -> Job | None:
         try:

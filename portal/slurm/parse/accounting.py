@@ -76,9 +76,11 @@ def sacct_tasks(text: str, separator: str, job_id: str) -> dict[int, Job]:
     tasks, _ = _by_task(_rows(text, separator), job_id)
     jobs: dict[int, Job] = {}
     for id_, rows in tasks.items():
-        job = _with_steps(rows, id_)
+        job, numbers = _with_steps(rows, id_), task_numbers(id_)
         if job is not None and job.state.ended:
-            jobs |= dict.fromkeys(task_numbers(id_), job)
+            # A task's own row counts, and not one of all that waited when the array was cancelled.
+            own = len(numbers) == 1
+            jobs |= {number: job for number in numbers if own or number not in jobs}
     return jobs
 
 

@@ -1,4 +1,4 @@
-"""The pages of runs in a browser: the list with its bars, and a run with the table of its points."""
+"""The pages of runs in a browser: the list with its bars, and a run with its points."""
 
 from __future__ import annotations
 

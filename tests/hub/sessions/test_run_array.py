@@ -56,7 +56,8 @@ def launch(demo: Any, ada: Person, points: Points) -> Iterator[Callable[..., Non
         run = {**RUN, "points": count, "at_once": 2}
         resources = {"cpus": 1, "memory": "100M", "time": "0:10:00", "partition": "cpu"}
         answer = ada.launch({"environment": environment, **resources, "run": run}, SERVER)
-        assert answer.status_code in (201, 202), answer.text
+        # 502: its points failed before the Hub answered.
+        assert answer.status_code in (201, 202, 502), answer.text
 
     yield start
     ada.stop(SERVER)

@@ -46,7 +46,7 @@ if run["name"] == "long":
 if number == 0:
     report("succeeded", cell=2, cells=2, metrics={"loss": 0.5})
 elif number == 1:
-    report("failed", message="ValueError: the rate is too high, in cell 2.")
+    report("failed", metrics={"loss": 0.5}, message="ValueError: the rate is too high, in cell 2.")
 sys.exit((0, 1, 0, 3)[number])
 """
 

@@ -118,6 +118,9 @@ def test_accounting_has_all_tasks() -> None:
     assert isinstance(job, ArrayJob)
     assert job.tasks == {JobState.COMPLETED: 1, JobState.FAILED: 1, JobState.CANCELLED: 3}
     assert (job.state, job.peak_memory) == (JobState.FAILED, 900)
+    whole_list = row("123_[0-4%1]", "125", "CANCELLED by 7")
+    again = parse.sacct_job(whole_list + text + whole_list, SEPARATOR, "123")
+    assert isinstance(again, ArrayJob) and again.tasks == job.tasks
     # One of its tasks has the array's own number.
     single = parse.sacct_job(text, SEPARATOR, "123_1")
     assert single is not None and (single.state, single.peak_memory) == (JobState.COMPLETED, 900)
@@ -126,7 +129,7 @@ def test_accounting_has_all_tasks() -> None:
 
 
 def test_accounting_has_each_task() -> None:
-    text = row("123_0", "124", "FAILED") + row("123_[2-4%1]", "125", "CANCELLED by 7")
+    text = row("123_0", "124", "FAILED") + row("123_[0,2-4%1]", "125", "CANCELLED by 7")
     text += row("123_1", "123", "RUNNING") + row("7", "7", "FAILED")
     tasks = parse.sacct_tasks(text, SEPARATOR, "123")
     assert {number: str(job.state) for number, job in tasks.items()} == {
