@@ -87,7 +87,8 @@ class Store(LoggingConfigurable):
 
     sessions_days = setting(
         Integer(0, min=0),
-        "Days for which ended sessions are kept, with the ends of their logs; 0: without limit.",
+        """Days for which ended sessions, with the ends of their logs, and ended runs are kept; 0:
+        without limit.""",
         "c.Store.sessions_days = 365",
     )
 

@@ -74,7 +74,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/launch/policy.py": 1,
         "portal/notices/notices.py": 1,
         "portal/services/course_boards.py": 2,
-        "portal/sessions/runs/follower.py": 3,
+        "portal/sessions/runs/follower.py": 4,
         "portal/services/course_status.py": 2,
         "portal/services/kernel_choices.py": 1,
         "portal/services/session_status.py": 3,

@@ -21,6 +21,7 @@ from .reports import RunReports
 _EVERY = 10.0  # seconds
 _LOOKS = 6  # at a run that has ended, until accounting is complete
 _UNSTARTED = 900.0  # seconds after which a run without a session has failed to start
+_DAY = 86_400.0
 _AT_ONCE = 1_000  # points that are written in one transaction
 
 
@@ -46,12 +47,14 @@ class RunFollower:
         self._store, self._cluster, self._reports = store, cluster, reports
         self._view, self._log = view, log
         self._looks: dict[RunKey, int] = {}
+        self._prune_at = 0.0  # in time.monotonic()
 
     async def run(self) -> None:
         """Look at the runs until cancelled."""
         while True:
             try:
                 await self.look()
+                await self._prune()
             except PortalError as error:  # the next look finds what this one did not
                 self._log.debug("Runs are out of date: %s", error)
             await asyncio.sleep(_EVERY)
@@ -115,6 +118,13 @@ class RunFollower:
                 for n in numbers
             ]
             await table.save([(key, point) for point in ends])
+
+    async def _prune(self) -> None:
+        """Delete old runs once a day, as the Hub deletes old sessions."""
+        days = self._store.sessions_days
+        if days and time.monotonic() >= self._prune_at:
+            await self._store.run_points.prune(time.time() - days * _DAY)
+            self._prune_at = time.monotonic() + _DAY
 
     async def _end(self, run: Run, at: float) -> None:
         await self._store.runs.end(run.user, run.id, at)

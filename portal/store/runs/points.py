@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import and_, case, func, or_, select
+from sqlalchemy import Connection, and_, case, delete, func, or_, select
 
 from portal.models.session.run import PointState, RunPoint
 
 from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
+from ..engine.listing import moment
 from ..engine.rows import ModelTable
-from .runs import RunKey
+from .runs import RunKey, runs
 
 run_points = keyed(
     "run_points",
@@ -69,16 +70,16 @@ class RunPointTable(ModelTable[RunPoint]):
         if rows:
             await self._write(statement, rows)
 
-    async def counts(self, user: str, runs: Collection[str]) -> dict[str, dict[PointState, int]]:
+    async def counts(self, user: str, ids: Collection[str]) -> dict[str, dict[PointState, int]]:
         """Return the number of points by run and state; those without a row are left out."""
         columns = run_points.c
         query = (
             select(columns.run, columns.state, func.count())
-            .where(columns.user == user, columns.run.in_(list(runs)))
+            .where(columns.user == user, columns.run.in_(list(ids)))
             .group_by(columns.run, columns.state)
         )
         counts: dict[str, dict[PointState, int]] = {}
-        for run, state, number in await self._rows_of(query) if runs else ():
+        for run, state, number in await self._rows_of(query) if ids else ():
             counts.setdefault(run, {})[PointState(state)] = int(number)
         return counts
 
@@ -92,6 +93,20 @@ class RunPointTable(ModelTable[RunPoint]):
         )
         rows = await self._rows_of(query)
         return [PointKeys(*row)._replace(state=PointState(row.state)) for row in rows]
+
+    async def prune(self, before: float) -> int:
+        """Delete the runs that ended before ``before`` (Unix seconds), with their points; return
+        how many runs."""
+        old = runs.c.ended_at < moment(before, "before")
+        own = select(runs.c.id).where(
+            old, runs.c.user == run_points.c.user, runs.c.id == run_points.c.run
+        )
+
+        def remove(to: Connection) -> int:
+            to.execute(delete(run_points).where(own.exists()))
+            return to.execute(delete(runs).where(old)).rowcount
+
+        return await self._database.run(remove, write=True)
 
     async def of_run(self, user: str, run: str, numbers: Collection[int]) -> dict[int, RunPoint]:
         """Return points of a run by number; those without a row are left out."""

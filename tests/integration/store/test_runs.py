@@ -119,6 +119,24 @@ async def test_points_without_a_report_have_no_row(store: Store) -> None:
     assert await store.run_points.of_run(*KEY, []) == {}
 
 
+async def test_old_runs_go_with_their_points(store: Store) -> None:
+    for id_, ended in ((ID, 500.0), ("6e2f3c1a", 900.0), ("7e2f3c1a", None)):
+        await store.runs.add(run(id_, ended_at=ended))
+        await store.run_points.save([(("ada", id_), point(0)[1])])
+    await store.runs.add(run(user="barbara"))
+    await store.run_points.save([(("barbara", ID), point(0)[1])])
+    assert await store.run_points.prune(600.0) == 1
+    assert [each.id for each in (await store.runs.of_user("ada", sort="name"))[0]] == [
+        "6e2f3c1a",
+        "7e2f3c1a",
+    ]
+    assert list(await store.run_points.counts("ada", [ID, "6e2f3c1a", "7e2f3c1a"])) == [
+        "6e2f3c1a",
+        "7e2f3c1a",
+    ]
+    assert await store.run_points.counts("barbara", [ID])
+
+
 async def test_ten_thousand_points_are_read_quickly(store: Store) -> None:
     rows = [point(number, metrics={"loss": float(number)}) for number in range(10_000)]
     await store.run_points.save(rows)
