@@ -56,6 +56,7 @@ CLASSES = (
     ("portal.hubapi", "HubApi"),
     ("portal.launch.extending", "Extending"),
     ("portal.launch.job_kernels", "JobKernels"),
+    ("portal.launch.runs", "Runs"),
     ("portal.command", "SiteCommand"),
     ("portal.store.command", "CopyCommand"),
     ("portal.courses.command", "CourseImportCommand"),

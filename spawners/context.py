@@ -22,6 +22,7 @@ from portal.estimates import HUB, StartEstimates
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
 from portal.launch.job_kernels import JobKernels
+from portal.launch.runs import Runs
 from portal.models.announcement import Announcement
 from portal.service_accounts import service_accounts
 from portal.slurm import Cluster
@@ -54,6 +55,7 @@ class HubContext:
     gpus: Gpus = field(default_factory=Gpus)
     courses: Courses = field(default_factory=Courses)
     job_kernels: JobKernels = field(default_factory=JobKernels)
+    runs: Runs = field(default_factory=Runs)
     commits: Commits = field(default_factory=Commits)
     blocking: Blocking = field(default_factory=Blocking)
     refused: RefusedLaunches = field(default_factory=RefusedLaunches)
@@ -97,6 +99,7 @@ class HubContext:
                 gpus=Gpus(config=config),
                 courses=Courses(config=config),
                 job_kernels=JobKernels(config=config),
+                runs=Runs(config=config),
                 services=service_accounts(config),
             )
             with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves

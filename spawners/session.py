@@ -14,7 +14,7 @@ from jupyterhub import orm
 from jupyterhub.utils import utcnow
 from traitlets import Instance
 
-from portal.launch.kinds import serves
+from portal.launch.kinds import of_server, serves
 from portal.models.cluster.cluster import Job
 from portal.models.person import Person
 from portal.sessions.ending import Ending
@@ -83,6 +83,12 @@ class SessionSpawner(SessionSettings):
         """Return True if its job has a server, which posts its port."""
         return serves(self.name)
 
+    @property
+    def is_array(self) -> bool:
+        """Return True if its job is an array of tasks."""
+        kind = of_server(self.name)
+        return kind is not None and kind.array
+
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
         """Return ``env`` without account variables: batchspawner would look the account up, which
         can block the event loop, and Slurm and sudo set USER, HOME and SHELL themselves."""
@@ -110,6 +116,8 @@ class SessionSpawner(SessionSettings):
         """
         cancel = self.shared.cluster.cancel
         if gently and not now:
+            if self.is_array:  # or others would start in the place of those that end
+                await cancel(watch.job_id, self.user.name, waiting=True)
             await cancel(watch.job_id, self.user.name, gently=True)
             if await watch.is_over((0.2, 0.3, 0.5, 1, 2, 4)):
                 return True

@@ -23,7 +23,8 @@ from portal.errors import (
     StartFailed,
 )
 from portal.launch.request import LaunchRequest
-from portal.models.cluster.cluster import Job
+from portal.models.cluster.array import ArrayJob
+from portal.models.cluster.cluster import Job, JobState
 from portal.sessions.ending import Ending, explain
 
 from .api import estimates
@@ -160,6 +161,8 @@ class PortalSpawner(UserOptions):
                 )
                 return self._found(address)
             except JobOver as error:
+                if isinstance(error.job, ArrayJob) and error.job.state is JobState.COMPLETED:
+                    return self._found(self.watch.address())  # sooner than it was looked at
                 log = await self._log_tail()
                 if request is None or not lost(error.job, log, serves=self.serves):
                     await self._record_ending(error.job)

@@ -37,6 +37,7 @@ from portal.images.settings import Images
 from portal.launch.extending import Extending
 from portal.launch.job_kernels import JobKernels
 from portal.launch.request import DEFAULT_RESOURCES
+from portal.launch.runs import Runs
 from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.services.services import Services
@@ -80,6 +81,7 @@ class PortalService(Application):
         HubApi,
         Extending,
         JobKernels,
+        Runs,
         IdleGpus,
         Notices,
         HubOAuth,
@@ -230,6 +232,7 @@ class PortalService(Application):
             hub=hub,
             extending=Extending(parent=self),
             job_kernels=JobKernels(parent=self),
+            run_limits=Runs(parent=self),
             estimates=StartEstimates(parent=self, runner=runner, store=store, share=SERVICE),
             default_resources=self._default_resources(),
             notices=Notices(parent=self, store=store, directory=directory),

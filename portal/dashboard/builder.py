@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..models.cluster.array import array_id
 from ..models.cluster.cluster import ClusterSnapshot, Job, Node
 from ..models.cluster.dashboard import ClusterSummary, GpuItem, JobItem, NodeItem
 from ..models.cluster.gpu import GpuReading, GpuState
@@ -114,7 +115,7 @@ class Builder:
             if job.state.ended:
                 continue
             before = self._jobs.get(id_)
-            session = sessions.get((id_, job.user))
+            session = sessions.get((array_id(id_), job.user))
             if session is None and before and before[1] and _same_job(before[0], job):
                 session = before[1]  # ended for the Hub, while its job is still ending
             if session is not None:
@@ -202,7 +203,11 @@ class Builder:
             total[state] += number
             by_type.setdefault(kind, {})[state] = number
         waiting = [session for job, session in self._jobs.values() if job.state.pending]
-        sessions_pending = sum(session is not None for session in waiting)
+        # An array is one session with many jobs.
+        sessions = {session.id for session in items.sessions.values()}
+        running = {
+            session.id for job, session in self._jobs.values() if session and not job.state.pending
+        }
         return ClusterSummary(
             nodes=len(items.nodes),
             nodes_usable=sum(node.usable for node in items.nodes.values()),
@@ -210,8 +215,8 @@ class Builder:
             gpus_by_type=by_type,
             jobs_running=len(items.jobs) - len(waiting),
             jobs_pending=len(waiting),
-            sessions_running=len(items.sessions) - sessions_pending,
-            sessions_pending=sessions_pending,
+            sessions_running=len(running),
+            sessions_pending=len(sessions - running),
         )
 
 

@@ -41,7 +41,11 @@ from .pages.catalog import CATALOG_PAGES
 from .pages.courses import COURSE_PAGES
 from .pages.curate import CURATE_PAGES
 from .pages.pages import PAGES
+from .pages.runs import RUN_PAGES
 from .pages.sessions import SESSION_PAGES
+from .runs import reports as run_reports
+from .runs import runs
+from .runs import start as run_start
 from .sessions import (
     actions,
     estimates,
@@ -96,6 +100,9 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *openapi.ENDPOINTS,
     *user_environments.ENDPOINTS,
     *registries.ENDPOINTS,
+    *run_reports.ENDPOINTS,
+    *run_start.ENDPOINTS,
+    *runs.ENDPOINTS,
     *servers.ENDPOINTS,
     *session.ENDPOINTS,
     *sessions.ENDPOINTS,
@@ -109,7 +116,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
 )
 
 
-_PAGES = (*CATALOG_PAGES, *COURSE_PAGES, *CURATE_PAGES, *SESSION_PAGES, *PAGES)
+_PAGES = (*CATALOG_PAGES, *COURSE_PAGES, *CURATE_PAGES, *RUN_PAGES, *SESSION_PAGES, *PAGES)
 
 
 def routes(prefix: str) -> list[Any]:

@@ -27,6 +27,13 @@ _CAUSES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         ),
     ),
     (
+        re.compile(r"No module named '?(portal_session\.runs)\b"),
+        lambda match: (
+            "The environment's portal-session is too old for runs; an admin must build or update "
+            "the environment"
+        ),
+    ),
+    (
         re.compile(r"No module named '?(portal_session|jupyterlab|jupyter_server|jupyterhub)\b"),
         lambda match: f"The environment lacks the Python package '{_quote(match)}'",
     ),

@@ -42,6 +42,8 @@ def due(
     """
     for job_id, session in sessions.items():
         job = jobs.get(job_id)
+        if job_id != session.job_id:
+            continue  # one of thousands of tasks of an array
         if session.state is not SessionState.RUNNING or session.ready_at is None or job is None:
             continue
         started = session.started_at if session.started_at is not None else session.ready_at

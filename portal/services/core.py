@@ -34,12 +34,15 @@ from portal.errors import PortalError
 from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.launch.job_kernels import JobKernels
+from portal.launch.runs import Runs
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
+from portal.sessions.runs.follower import RunFollower
+from portal.sessions.runs.reports import RunReports
 from portal.slurm.control.reservations import Reserving
 from portal.web.audit_rate_limit import AuditRateLimit
 
@@ -70,6 +73,7 @@ class CoreServices:
     hub: HubApi
     extending: Extending = field(default_factory=Extending)
     job_kernels: JobKernels = field(default_factory=JobKernels)
+    run_limits: Runs = field(default_factory=Runs)
     estimates: StartEstimates = field(default_factory=StartEstimates)
     # Resources of a session for which neither the person nor the environment sets any.
     default_resources: Resources = field(default_factory=Resources)
@@ -93,6 +97,8 @@ class CoreServices:
     collecting: Collecting = field(init=False)
     software: Software = field(init=False)
     moves: Moves = field(init=False)
+    run_reports: RunReports = field(init=False)
+    run_follower: RunFollower = field(init=False)
     tiles: Tiles = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,6 +122,10 @@ class CoreServices:
         self.collecting = Collecting(self.store, self.courses)
         self.software = Software(self.store)
         self.moves = Moves(self.hub, self.log)
+        self.run_reports = RunReports(self.store, self.log)
+        self.run_follower = RunFollower(
+            self.store, self.cluster, self.run_reports, lambda: self.dashboard.view, self.log
+        )
         times = SharedAnswer[Mapping[str, float]](
             self._idle_times, ttl=30.0, patience=1.0, first={}
         )

@@ -11,6 +11,7 @@ import re
 
 from ..launch.cause import cause_of
 from ..models import Frozen
+from ..models.cluster.array import ArrayJob
 from ..models.cluster.cluster import Job, JobState
 from ..models.session.resources import time_text
 from ..models.session.session import SessionRecord
@@ -18,6 +19,7 @@ from ..models.session.session import SessionRecord
 # Titles of all codes, for pages.
 TITLES = {
     "completed": "Shut down from inside",
+    "finished": "Finished",
     "stopped": "Stopped",
     "idle": "Idle",
     "unclaimed": "Not claimed",
@@ -35,6 +37,26 @@ TITLES = {
 }
 
 _WIDTH = 400
+# Of the tasks of an array: in a sentence after their number, and as a code if all have the same.
+_ENDINGS = {
+    JobState.COMPLETED: "completed",
+    JobState.TIMEOUT: "reached the time limit",
+    JobState.DEADLINE: "reached the deadline",
+    JobState.OUT_OF_MEMORY: "used more memory than requested",
+    JobState.NODE_FAIL: "ended with their node",
+    JobState.BOOT_FAIL: "ended with their node",
+    JobState.PREEMPTED: "were preempted",
+    JobState.CANCELLED: "were cancelled",
+    JobState.REVOKED: "were cancelled",
+}
+_CODES = {
+    JobState.TIMEOUT: "walltime",
+    JobState.DEADLINE: "walltime",
+    JobState.OUT_OF_MEMORY: "out_of_memory",
+    JobState.NODE_FAIL: "node_failure",
+    JobState.BOOT_FAIL: "node_failure",
+    JobState.PREEMPTED: "preempted",
+}
 _OUT_OF_MEMORY = re.compile(
     r"exceeded (job |step )?memory limit|memory limit .*being killed|oom[-_ ]kill|"
     r"some of the step tasks have been OOM Killed",
@@ -134,9 +156,15 @@ def out_of_memory(job: Job, log: str) -> bool:
 
 def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
     state = job.state
+    if isinstance(job, ArrayJob) and not stopped and state is not JobState.CANCELLED:
+        return _reason_of_array(job, log)
     where = f" on {', '.join(job.nodes)}" if job.nodes else ""
     if out_of_memory(job, log):
-        return "out_of_memory", _memory_sentence(job)
+        words = memory_words(job)
+        return (
+            "out_of_memory",
+            f"The session used more memory than requested and was killed.{words}",
+        )
     if state is JobState.TIMEOUT:
         limit = f" of {time_text(job.time_limit)}" if job.time_limit else ""
         return (
@@ -170,13 +198,29 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
     return code, f"{what}: its server exited with code {job.exit_code}{where}.{cause}"
 
 
-def _memory_sentence(job: Job) -> str:
+def _reason_of_array(job: ArrayJob, log: str) -> tuple[str, str]:
+    """Return the code, and a sentence with the numbers; "failed" if the tasks ended differently."""
+    count, completed = job.ended_tasks, job.tasks.get(JobState.COMPLETED, 0)
+    points = f"{count:,} point{'' if count == 1 else 's'}"
+    if completed == count:
+        return "finished", f"The run has finished: {points} completed."
+    parts = [
+        f"{number:,} {_ENDINGS.get(state, 'failed')}"
+        for state, number in sorted(job.tasks.items(), key=lambda item: -item[1])
+    ]
+    code = _CODES.get(job.state, "failed")
+    cause = cause_of(log) if JobState.FAILED in job.tasks else ""
+    return code, f"The run has ended. Of {points}, {', '.join(parts)}.{cause}"
+
+
+def memory_words(job: Job) -> str:
+    """Return " Requested: … Peak: …", as far as Slurm knows them; "" for neither."""
     asked = f" Requested: {_size(job.memory)}." if job.memory else ""
     peak = f" Peak: {_size(job.peak_memory)}." if job.peak_memory else ""
     if job.memory and job.peak_memory and job.peak_memory < job.memory:
         # Slurm samples memory every few seconds, and a kill is quicker.
         peak = f" Highest value sampled by Slurm: {_size(job.peak_memory)}."
-    return f"The session used more memory than requested and was killed.{asked}{peak}"
+    return f"{asked}{peak}"
 
 
 def _size(mib: int) -> str:

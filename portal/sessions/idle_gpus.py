@@ -156,6 +156,8 @@ class IdleGpus(IdleSettings):
             job = jobs.get(job_id)
             if job is None or not job.state.running or not job.gpus:
                 continue
+            if job_id != record.job_id:
+                continue  # a task of an array, which ends by itself
             if record.state is SessionState.ENDED:
                 continue
             session = self._sessions.get(record.id)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from portal.errors import PortalError
+from portal.models.cluster.array import array_id
 from portal.models.cluster.cluster import ClusterSnapshot, Job
 from portal.models.session.session import SessionRecord
 
@@ -203,7 +204,9 @@ class UsageMeter:
         """Return the sessions of these jobs."""
         if not jobs:
             return {}
-        wanted = {job.id: job for job in jobs}
+        wanted: dict[str, list[Job]] = {}
+        for job in jobs:
+            wanted.setdefault(array_id(job.id), []).append(job)
         since = min(job.submit_time or 0.0 for job in jobs) - _LAG
         sessions: dict[Key, SessionRecord] = {}
         offset, total = 0, 1
@@ -215,10 +218,10 @@ class UsageMeter:
                 break
             offset += len(records)
             for record in records:
-                job = wanted.get(record.job_id)
-                near = job and abs(record.submitted_at - (job.submit_time or 0.0)) < _LAG
-                if job and near and record.account in (job.user, ""):
-                    sessions[key_of(job)] = record
+                for job in wanted.get(record.job_id, ()):
+                    near = abs(record.submitted_at - (job.submit_time or 0.0)) < _LAG
+                    if near and record.account in (job.user, ""):
+                        sessions[key_of(job)] = record
         return sessions
 
     async def _write(self, gpu_time: GpuTime) -> None:

@@ -27,6 +27,8 @@ from .courses.starts import CourseReservationTable, CourseStartTable
 from .engine.address import Address
 from .engine.database import Database, ping
 from .engine.upgrade import HEAD
+from .runs.points import RunPointTable
+from .runs.runs import RunTable
 from .sessions.estimates import EstimateTable
 from .sessions.notices import NoticeTable
 from .sessions.reports import ReportTable
@@ -85,7 +87,8 @@ class Store(LoggingConfigurable):
 
     sessions_days = setting(
         Integer(0, min=0),
-        "Days for which ended sessions are kept, with the ends of their logs; 0: without limit.",
+        """Days for which ended sessions, with the ends of their logs, and ended runs are kept; 0:
+        without limit.""",
         "c.Store.sessions_days = 365",
     )
 
@@ -107,6 +110,8 @@ class Store(LoggingConfigurable):
         self.startups = StartupTable(self.database)
         self.snoozes = SnoozeTable(self.database)
         self.notices = NoticeTable(self.database)
+        self.runs = RunTable(self.database)
+        self.run_points = RunPointTable(self.database)
         self.versions = VersionTable(self.database)
         self.builds = BuildTable(self.database)
         self.tests = EnvironmentTestTable(self.database)

@@ -1,11 +1,15 @@
-"""Kernels in jobs of their own, as the Hub has them: a named server each, with a new name."""
+"""Kernels in jobs of their own and runs, as the Hub has them: a named server each, with a new
+name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from portal.launch.kinds import serves
 from portal.launch.kinds.job_kernel import is_kernel
+from portal.launch.kinds.run import Run, asked_run
+from portal.models.session.run import AskedRun
 
 from ..session import SessionSpawner
 
@@ -14,6 +18,12 @@ def job_kernels(spawner: SessionSpawner) -> list[str]:
     """Return the servers of the owner's other kernels that wait or run. A launch counts from its
     validation on, so that of many at the same moment not all are refused."""
     return [name for name, _ in other_launches(spawner) if is_kernel(name)]
+
+
+def other_runs(spawner: SessionSpawner) -> list[AskedRun]:
+    """Return the owner's other runs that wait or run; a launch counts from its validation on."""
+    runs = (asked_run(options) for name, options in other_launches(spawner) if Run.owns(name))
+    return [run for run in runs if run is not None]
 
 
 def other_launches(spawner: SessionSpawner) -> list[tuple[str, dict[str, Any]]]:
@@ -36,15 +46,16 @@ def _options(spawner: Any) -> dict[str, Any]:
 
 
 def forget_ended(user: Any) -> None:
-    """Remove the servers of a user's kernels that are over, or were refused, from the Hub's
-    database, as JupyterHub itself does (jupyterhub/apihandlers/users.py, UserServerAPIHandler).
+    """Remove the servers of a user's kernels and runs that are over, or were refused, from the
+    Hub's database, as JupyterHub itself does (jupyterhub/apihandlers/users.py,
+    UserServerAPIHandler).
 
-    Their records stay. Otherwise each kernel would leave a named server for good.
+    Their records stay. Otherwise each of them would leave a named server for good.
     """
     over = [
         row
         for name, row in user.orm_spawners.items()
-        if is_kernel(name) and row.server is None and _over(user.spawners, name)
+        if not serves(name) and row.server is None and _over(user.spawners, name)
     ]
     for row in over:
         user.spawners.pop(row.name, None)

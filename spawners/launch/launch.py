@@ -18,14 +18,16 @@ from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.kind import AskedFor, LaunchFacts, Place
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
+from portal.launch.runs import Runs
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.session.resources import Resources
+from portal.models.session.run import AskedRun
 
 from ..host.storage import StorageArea
 from ..session import SessionSpawner
 from .courses import course_form, course_offer
-from .job_kernels import job_kernels
+from .job_kernels import job_kernels, other_runs
 from .submit import tensorboard_roots
 
 # A launch and its page need partitions and nodes, not the newest jobs: they do not wait for
@@ -221,6 +223,17 @@ class _Hub:
     @property
     def most_job_kernels(self) -> int:
         return self._spawner.shared.job_kernels.per_user
+
+    @property
+    def runs(self) -> Sequence[AskedRun]:
+        return other_runs(self._spawner)
+
+    @property
+    def run_limits(self) -> Runs:
+        return self._spawner.shared.runs
+
+    async def most_array_tasks(self) -> int | None:
+        return await self._spawner.shared.cluster.most_array_tasks()
 
     @property
     def tensorboard_resources(self) -> Resources:

@@ -34,6 +34,7 @@ from portal.launch.container import (
 )
 from portal.launch.request import LaunchRequest
 from portal.models.catalog.environment import Bind, Environment, Kind
+from portal.models.cluster.array import array_id
 from portal.slurm import CommandTimedOut
 
 from ..lifecycle.reports import report_environment
@@ -86,7 +87,7 @@ async def _taken(spawner: SessionSpawner) -> tuple[str, bool]:
             waited = True
             continue
         own = (job for job in snapshot.jobs.values() if job.user == spawner.account)
-        return next((job.id for job in own if job.stdout == path), ""), waited
+        return next((array_id(job.id) for job in own if job.stdout == path), ""), waited
 
 
 async def submit(
@@ -118,6 +119,7 @@ async def submit(
         directory=home,
         comment=f"portal:{request.environment.name}:{spawner.name}",
     )
+    options += request.kind.sbatch_options()
     with _about_to_start(spawner, token):
         env = job_environment(spawner, request, home)
     return await spawner.shared.cluster.submit(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from portal.errors import PortalError
+from portal.models.cluster.array import whole_job
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.slurm import Cluster
 
@@ -19,7 +20,8 @@ def unanswering(job: Job, snapshot: ClusterSnapshot) -> str:
 
 
 class JobWatch:
-    """Watch of the job ``job_id`` of the account ``owner``. ``job`` is the job as last seen.
+    """Watch of the job ``job_id`` of the account ``owner``. ``job`` is the job as last seen, an
+    array as one job.
 
     Snapshots from before the watch tell nothing: a Slurm that has lost its state restarts its job
     ids, so the same id may have been another job, or an earlier job of this owner.
@@ -62,7 +64,7 @@ class JobWatch:
         last = self.cluster.last
         if last is not None and (last.asked_at or 0.0) < self._since:
             last = None
-        job = last.jobs.get(self.job_id) if last else None
+        job = whole_job(last.jobs, self.job_id) if last else None
         if last is not None and job is not None and job.state.running and job.nodes:
             return await self._judge(last)
         return await self.look(time.monotonic(), urgent=True)
@@ -76,7 +78,7 @@ class JobWatch:
         return job, over
 
     async def _found(self, snapshot: ClusterSnapshot) -> tuple[Job | None, bool]:
-        job = snapshot.jobs.get(self.job_id)
+        job = whole_job(snapshot.jobs, self.job_id)
         if job is not None and self._strange(job):
             return Job(id=self.job_id, state=JobState.UNKNOWN), True
         if snapshot.error or (job is not None and not job.state.ended):
@@ -102,7 +104,7 @@ class JobWatch:
         for pause in pauses:
             await asyncio.sleep(pause)
             snapshot = await self.cluster.snapshot(time.monotonic(), jobs_only=True, urgent=True)
-            job = snapshot.jobs.get(self.job_id)
+            job = whole_job(snapshot.jobs, self.job_id)
             over = job is None or job.state.ended or job.state is JobState.COMPLETING
             if over and not snapshot.error:
                 return True

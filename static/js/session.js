@@ -1,6 +1,6 @@
 // Details of one session. The page is updated until the session ends.
 
-import { call, now } from "./api.js";
+import { call, facts as site, now } from "./api.js";
 import { byId, el, fill, setText, showTrouble } from "./dom.js";
 import { extend } from "./extend.js";
 import { idleWords } from "./idle.js";
@@ -36,7 +36,7 @@ function show(session) {
   const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
   document.title = document.title.replace(/^[^–]*/, `${titleOf(session)} `);
   main.removeAttribute("aria-busy");
-  const bad = session.ending && !["completed", "stopped", "walltime", "cancelled", "moved", "idle", "unknown"].includes(session.ending.code);
+  const bad = session.ending && !["completed", "finished", "stopped", "walltime", "cancelled", "moved", "idle", "unknown"].includes(session.ending.code);
   fill(
     main,
     el(
@@ -62,7 +62,8 @@ function show(session) {
           ["Environment", titleOf(session)],
           ["Resources", resources(session)],
           session.options.kernel ? ["Kernel", session.options.kernel.name] : null,
-          session.options.tensorboard ? ["Log folders", session.options.tensorboard.join(", ")] : null,
+          session.options.run ? ["Run", el("a", { href: `${site.prefix}runs/${session.options.run.id}` }, session.options.run.name)] : null,
+        session.options.tensorboard ? ["Log folders", session.options.tensorboard.join(", ")] : null,
           session.job_id ? ["Slurm job", session.job_id] : null,
           session.nodes.length ? ["Node", place(session)] : null,
           session.account ? ["Runs as", session.account] : null,

@@ -10,7 +10,7 @@ import { capital, clock, count, duration, exactly, gpuTime, memory, ranges, shar
 
 // Endings that are no errors.
 const CALM = new Set([
-  ...["completed", "stopped", "walltime", "cancelled", "moved", "idle"],
+  ...["completed", "finished", "stopped", "walltime", "cancelled", "moved", "idle"],
   ...["unclaimed", "rehearsed", "course_over"],
 ]);
 

@@ -15,6 +15,7 @@ from typing import NoReturn
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, StoreUnavailable
 from portal.models import Frozen, scope
 from portal.models.audit import Outcome
+from portal.models.cluster.array import whole_job
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord
 
@@ -187,7 +188,8 @@ class SessionAction(Action):
                 )
                 return
         # The Hub has lost the server or has another in its place; the job may still be there.
-        if record.job_id not in self.view.jobs:
+        job = whole_job(self.view.snapshot.jobs, record.job_id)
+        if job is None or job.state.ended:
             raise Conflict("This session has already ended.")
         await self.parts.control.cancel(record.job_id, record.account or record.user)
 

@@ -100,7 +100,7 @@ class CancelJob(SessionAction):
         job = await self.job(job_id, "cancel-job", own=True)
         owner = job.user or ""
         record = self.view.sessions.get(job_id)
-        if record is not None:
+        if record is not None and record.job_id == job_id:  # else it is a task of an array
             session = f"session {record.id}"
             async with self.audited("stop-session", session, record.user, self.body.reason):
                 await self.stop(record)

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed, SlurmUnavailable, TooManyRequests
 from portal.launch.extending import Running, clock, extended
+from portal.launch.kinds import of_server
 from portal.models import Frozen
 from portal.models.cluster.cluster import Job
 from portal.models.scope import JOBS_MANAGE
@@ -95,6 +96,8 @@ class ExtendAction(Action):
             self._may_extend()
             if record.state is SessionState.ENDED:
                 raise Conflict("This session has already ended.")
+            if (kind := of_server(record.server)) is not None and kind.array:
+                raise Conflict("The time limit of a run's points cannot be changed.")
             async with _turns.of(record.id):
                 after = await self._extended(record, await self._running(record))
             assert after.end_time is not None  # _extended saw it

@@ -15,6 +15,7 @@ from .marimo import Marimo
 from .preview import Preview
 from .rehearsal import Rehearsal
 from .room import Room
+from .run import Run
 from .tensorboard import TensorBoard
 
 KINDS: tuple[type[Kind], ...] = (
@@ -27,6 +28,7 @@ KINDS: tuple[type[Kind], ...] = (
     Marimo,
     JobKernel,
     CourseKernel,
+    Run,
 )
 USUAL = KINDS[0]
 OFFERED = {kind.name: kind for kind in KINDS if kind.offered}

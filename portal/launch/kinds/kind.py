@@ -14,7 +14,9 @@ from ...models import Frozen
 from ...models.catalog.environment import Environment
 from ...models.cluster.cluster import Association, ClusterSnapshot
 from ...models.session.resources import Resources
+from ...models.session.run import AskedRun
 from ..container import SESSION
+from ..runs import Runs
 
 
 def environment_of(name: str | None, environments: Mapping[str, Environment]) -> Environment:
@@ -75,6 +77,17 @@ class Hub(Protocol):
     def most_job_kernels(self) -> int:
         """Maximum number of them at once."""
 
+    @property
+    def runs(self) -> Sequence[AskedRun]:
+        """Return the person's runs that wait or run, without the one that is launched."""
+
+    @property
+    def run_limits(self) -> Runs:
+        """Limits of the site for runs."""
+
+    async def most_array_tasks(self) -> int | None:
+        """Return the maximum number of tasks of an array job in Slurm; None: unknown."""
+
     async def course(self, kind: Any, asked: AskedFor, facts: LaunchFacts) -> Place:
         """Return the place of ``kind``, a CourseSession, if it may be launched now. Raises what
         says why not."""
@@ -104,7 +117,8 @@ class Kind(Frozen):
     and again wait. ``welcomes``: a person's first session opens the site's welcome notebook.
     ``job_kernels``: its notebooks may have kernels in jobs of their own. ``module``: the program of
     the job, of the session's package. ``serves``: the program is a server, which posts its port;
-    one that is none has no page, and its session is ready once its job runs.
+    one that is none has no page, and its session is ready once its job runs. ``array``: its job is
+    an array of tasks, as ``sbatch_options`` say.
     """
 
     name: ClassVar[str]
@@ -120,6 +134,7 @@ class Kind(Frozen):
     job_kernels: ClassVar[bool] = False
     module: ClassVar[str] = SESSION
     serves: ClassVar[bool] = True
+    array: ClassVar[bool] = False
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
@@ -187,6 +202,10 @@ class Kind(Frozen):
     def variables(self) -> dict[str, str]:
         """Return the session's own environment variables."""
         return {}
+
+    def sbatch_options(self) -> Sequence[str]:
+        """Return sbatch's options that are its own, each one argument (``--key=value``)."""
+        return ()
 
     def script_variables(self, account: str, home: str) -> dict[str, str]:
         """Return the variables for deploy/session.sh."""

@@ -54,6 +54,10 @@ _HINTS = {
         "This account is not allowed here. Choose another account or partition."
     ),
     "Invalid qos specification": "This QOS is not allowed with this account.",
+    "Invalid job array specification": (
+        "The array has more tasks than MaxArraySize in slurm.conf allows. Split it, or ask an "
+        "admin to raise that."
+    ),
     "Requested time limit is invalid (missing or exceeds some limit)": (
         "The time limit is longer than this partition allows."
     ),

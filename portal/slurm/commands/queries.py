@@ -22,6 +22,9 @@ QOS = (
     f"format={','.join(parse.QOS_FIELDS)}",
 )
 
+# squeue(1) and sacct(1): the lists of an array's tasks are not cut.
+WHOLE_LISTS = {"SLURM_BITSTR_LEN": "0"}
+
 CONFIG = ("scontrol", "show", "config")
 # This one has no --noheader. Slurm 22.05 answers every account.
 ACCOUNTING_CONFIG = ("sacctmgr", "--readonly", "show", "configuration")

@@ -12,6 +12,7 @@ from typing import Any
 
 from portal.cache import SharedAnswers
 from portal.errors import SlurmRefused, SlurmUnavailable
+from portal.models.cluster.array import ArrayJob, whole_job
 from portal.models.cluster.cluster import Job, JobState
 
 from .. import parse
@@ -38,6 +39,16 @@ def _named(reason: str) -> str:
         return f"{word}:{pwd.getpwuid(int(uid)).pw_name}"
     except (KeyError, OverflowError):
         return reason
+
+
+def _ended_tasks(text: str, separator: str, job_id: str) -> dict[int, Job]:
+    """Return the ended tasks of an array by number, as they are told. Blocking, as ``_named``."""
+    jobs = parse.sacct_tasks(text, separator, job_id)
+    reasons = {reason: _named(reason) for reason in {job.reason for job in jobs.values()}}
+    return {
+        number: _over_memory(job.altered(reason=reasons[job.reason]))
+        for number, job in jobs.items()
+    }
 
 
 def _killed(job: Job) -> bool:
@@ -115,12 +126,29 @@ class JobEnds:
             if job.state.ended or (job.state is JobState.REQUEUED and job.end_time is not None)
         ]
 
+    async def tasks(self, job_id: str) -> dict[int, Job]:
+        """See Cluster.ended_tasks."""
+        separator = parse.new_separator()
+        try:
+            output = await self._runner.run(
+                queries.ended_job(job_id, separator),
+                env=queries.WHOLE_LISTS,
+                timeout=4 * self._runner.timeout,
+            )
+        except SlurmRefused as error:
+            if _NO_ACCOUNTING in error.message.lower():
+                return {}
+            raise
+        return await asyncio.to_thread(_ended_tasks, output.stdout, separator, job_id)
+
     async def _ask(self, job_id: str) -> Job | None:
         live = self._seen(job_id)
         if live is None or not live.state.ended:
             live = await self._controller(job_id)
         if live is not None and not live.state.ended:
             return None
+        if isinstance(live, ArrayJob):
+            return await self._ended_array(live)
         recorded = await self._accounting(job_id)
         if live is not None and (_killed(live) or live.state is JobState.CANCELLED):
             # Only accounting tells why, by the peak memory or the name of who cancelled it, and it
@@ -146,6 +174,21 @@ class JobEnds:
             update["reason"] = await asyncio.to_thread(_named, recorded.reason)
         return live.model_copy(update=update)
 
+    async def _ended_array(self, live: ArrayJob) -> ArrayJob:
+        """Return an array with all of its ended tasks: slurmctld has forgotten the first ones, and
+        accounting hears of the last a moment later. ``live``: as slurmctld has it."""
+        for pause in (0.5, 0.5, 1.0, 2.0, 0.0):
+            recorded = await self._accounting(live.id)
+            if recorded is None:
+                break
+            # A task that is new to accounting may stand there as a job of its own.
+            if isinstance(recorded, ArrayJob) and recorded.state.ended:
+                if recorded.ended_tasks >= live.ended_tasks:
+                    reason = await asyncio.to_thread(_named, recorded.reason)
+                    return recorded.altered(reason=reason)
+            await asyncio.sleep(pause)
+        return live
+
     async def _controller(self, job_id: str) -> Job | None:
         try:
             output = await self._runner.run(
@@ -156,7 +199,7 @@ class JobEnds:
             if forgotten(error):
                 return None
             raise
-        return parse.jobs(output.stdout, self._separator).get(job_id)
+        return whole_job(parse.jobs(output.stdout, self._separator), job_id)
 
     async def _accounting(self, job_id: str) -> Job | None:
         # A separator of its own: command lines can be read by everyone on the machine.
@@ -166,4 +209,5 @@ class JobEnds:
         except (SlurmRefused, SlurmUnavailable) as error:
             self._log.debug("No accounting of job %s: %s", job_id, error)
             return None
-        return parse.sacct_job(output.stdout, separator, job_id)
+        # In a thread: an array has thousands of rows.
+        return await asyncio.to_thread(parse.sacct_job, output.stdout, separator, job_id)

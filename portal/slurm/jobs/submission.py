@@ -40,9 +40,12 @@ class Submissions:
             raise
         return job_id_of(output.stdout)
 
-    async def cancel(self, job_id: str, user: str | None, gently: bool = False) -> bool:
+    async def cancel(
+        self, job_id: str, user: str | None, gently: bool = False, waiting: bool = False
+    ) -> bool:
         """See Cluster.cancel."""
-        how = ["--batch", "--signal=TERM"] if gently else []
+        how = ["--state=PENDING"] if waiting else []
+        how += ["--batch", "--signal=TERM"] if gently else []
         try:
             await self._runner.run(["scancel", *how, check_job_id(job_id)], user=user)
         except SlurmRefused as error:

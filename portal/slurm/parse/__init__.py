@@ -1,6 +1,13 @@
 """The only parsers of Slurm's output, by object; tested on recordings of each Slurm version."""
 
-from .accounting import ASSOCIATION_FIELDS, SACCT_FIELDS, associations, sacct_job, sacct_jobs
+from .accounting import (
+    ASSOCIATION_FIELDS,
+    SACCT_FIELDS,
+    associations,
+    sacct_job,
+    sacct_jobs,
+    sacct_tasks,
+)
 from .gres import gpus, pools, tres, tres_gpus
 from .jobs import gpu_indexes, job_format, jobs, jobs_by_record, new_separator
 from .qos import QOS_FIELDS, qos
@@ -30,6 +37,7 @@ __all__ = [
     "reservations",
     "sacct_job",
     "sacct_jobs",
+    "sacct_tasks",
     "seconds",
     "timestamp",
     "tres",

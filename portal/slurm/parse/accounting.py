@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from ...models.cluster.array import array_id, array_job, task_numbers
 from ...models.cluster.cluster import Association, Job, JobState
 from .gres import tres, tres_gpus
 from .values import (
@@ -57,15 +60,51 @@ def sacct_job(text: str, separator: str, job_id: str) -> Job | None:
 
     Peak memory is the largest of its steps (sacct(1): MaxRSS is the largest task of a step). A
     step that ran out of memory makes a FAILED job OUT_OF_MEMORY: with cgroups Slurm sometimes says
-    so of the step only. Of a requeued job the last run counts. None if the job is not there.
+    so of the step only. Of a requeued job the last run counts. An array is one job, of its tasks.
+    None if the job is not there.
     """
+    tasks, others = _by_task(_rows(text, separator), job_id)
+    if not tasks:
+        return _with_steps(others, job_id)
+    ends = [_with_steps(rows, id_) for id_, rows in tasks.items()]
+    jobs = [job for job in ends if job is not None]
+    return array_job(job_id, jobs) if jobs else None
+
+
+def sacct_tasks(text: str, separator: str, job_id: str) -> dict[int, Job]:
+    """Return the ended tasks of the array ``job_id`` by number, from the same output."""
+    tasks, _ = _by_task(_rows(text, separator), job_id)
+    jobs: dict[int, Job] = {}
+    for id_, rows in tasks.items():
+        job, numbers = _with_steps(rows, id_), task_numbers(id_)
+        if job is not None and job.state.ended:
+            # A task's own row counts, and not one of all that waited when the array was cancelled.
+            own = len(numbers) == 1
+            jobs |= {number: job for number in numbers if own or number not in jobs}
+    return jobs
+
+
+def _by_task(
+    rows: Iterable[dict[str, str]], job_id: str
+) -> tuple[dict[str, list[dict[str, str]]], list[dict[str, str]]]:
+    """Return the rows of an array's tasks by their id, and those of the job itself."""
+    tasks: dict[str, list[dict[str, str]]] = {}
+    own: list[dict[str, str]] = []
+    for row in rows:
+        id_ = row["JobID"].strip().partition(".")[0]
+        if id_ != job_id and array_id(id_) == job_id:
+            tasks.setdefault(id_, []).append(row)
+        elif job_id in (id_, row["JobIDRaw"].strip().partition(".")[0]):
+            own.append(row)
+    return tasks, own
+
+
+def _with_steps(rows: Sequence[dict[str, str]], job_id: str) -> Job | None:
+    """Return the job of these rows, its own and its steps'; None without its own."""
     job: Job | None = None
     peak: int | None = None
-    for row in _rows(text, separator):
-        id_, _, step = row["JobID"].strip().partition(".")
-        if id_ != job_id and row["JobIDRaw"].strip().partition(".")[0] != job_id:
-            continue
-        if not step:
+    for row in rows:
+        if "." not in row["JobID"]:
             job, peak = _sacct_row(row, job_id), None
             continue
         memory = mebibytes(row["MaxRSS"])

@@ -18,11 +18,13 @@ from traitlets import Float, Instance, Integer, Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import SlurmUnavailable
+from portal.models.cluster.array import ArrayJob, whole_job
 from portal.models.cluster.cluster import Association, ClusterSnapshot, Job, Node, Qos, Reservation
 from portal.setting import setting
 
 from .. import parse
 from ..commands import queries
+from ..commands.array_limit import ArrayLimit
 from ..commands.run import SlurmRunner
 from ..jobs.end import JobEnds
 from ..jobs.job_id import check_job_id
@@ -131,9 +133,13 @@ class Cluster(LoggingConfigurable):
         self._submissions = Submissions(self.runner, self.log)
         self._looked_at: dict[str, Job] | None = None
         self._ends = JobEnds(
-            self.runner, self._separator, self.log, lambda id_: (self._jobs.value or {}).get(id_)
+            self.runner,
+            self._separator,
+            self.log,
+            lambda id_: whole_job(self._jobs.value or {}, id_),
         )
         self._accounts = Accounts(self.runner, lambda: self.associations_ttl)
+        self._array_limit = ArrayLimit(self.runner, self.log)
         self._holders = GpuHolders(self.runner, self._budget, self.log)
         self._jobs_known_at = float("-inf")
         self._placed: dict[str, Job] = {}  # jobs that hold nodes
@@ -238,6 +244,11 @@ class Cluster(LoggingConfigurable):
         """
         return await self._ends.of(check_job_id(job_id))
 
+    async def ended_tasks(self, job_id: str) -> dict[int, Job]:
+        """Return the ended tasks of an array by number, from accounting; none if the site has no
+        accounting. Raises SlurmUnavailable, SlurmRefused, InvalidRequest for a bad id."""
+        return await self._ends.tasks(check_job_id(job_id))
+
     async def ended_since(self, seconds: float) -> list[Job] | None:
         """Return everyone's jobs that ended in the last ``seconds``, from accounting; None if the
         site has no accounting. A requeued job is there once for each run that is over.
@@ -245,6 +256,10 @@ class Cluster(LoggingConfigurable):
         Raises SlurmUnavailable if accounting does not answer, SlurmRefused if it refuses.
         """
         return await self._ends.since(seconds)
+
+    async def most_array_tasks(self) -> int | None:
+        """Return the maximum number of tasks of an array job (MaxArraySize); None: unknown."""
+        return await self._array_limit.get()
 
     async def associations(self, user: str) -> tuple[Association, ...] | None:
         """Return what this person may charge; () for nothing, None if the site has no accounting.
@@ -301,25 +316,39 @@ class Cluster(LoggingConfigurable):
         self._ends.forget(job_id)
         return job_id
 
-    async def cancel(self, job_id: str, user: str | None = None, *, gently: bool = False) -> bool:
+    async def cancel(
+        self,
+        job_id: str,
+        user: str | None = None,
+        *,
+        gently: bool = False,
+        waiting: bool = False,
+    ) -> bool:
         """Cancel a job as ``user``; return False if Slurm says that it is over already.
 
+        ``waiting`` cancels only the tasks of an array that wait.
         ``gently`` sends SIGTERM to the batch script alone (scancel(1) --batch) and leaves the rest
         to it: a plain scancel signals every process of the job at once, the one that holds a
         container's file system included.
 
         Raises SlurmRefused if this user may not, or SlurmUnavailable.
         """
-        return await self._submissions.cancel(job_id, user, gently)
+        return await self._submissions.cancel(job_id, user, gently, waiting)
 
     def position(self, job: Job, snapshot: ClusterSnapshot) -> int | None:
-        """Return a waiting job's place in its partition's queue, from 1; None for other jobs."""
+        """Return a waiting job's place in its partition's queue, from 1; None for other jobs. An
+        array has that of its first task."""
         key = id(snapshot.jobs)
         if key not in self._ranks:
             self._ranks[key] = (snapshot.jobs, positions(snapshot.jobs))
             while len(self._ranks) > 2:
                 self._ranks.popitem(last=False)
-        return self._ranks[key][1].get(job.id)
+        ranks = self._ranks[key][1]
+        if not isinstance(job, ArrayJob):
+            return ranks.get(job.id)
+        prefix = f"{job.id}_"
+        places = (rank for id_, rank in ranks.items() if id_.startswith(prefix))
+        return min(places, default=None)
 
     def close(self) -> None:
         """Shut down the runner's threads."""

@@ -88,6 +88,7 @@ HARMLESS = {
     "/estimates",
     "/notices",
     "/telemetry",
+    "/runs/{run}",  # of one's own, and there is none
     # These take a session's own token only, which nobody has here.
     "/session/estimates",
     "/session/extend",
@@ -101,6 +102,8 @@ HARMLESS = {
     "/session/kernels/{kernel}",
     "/session/measurements",
     "/session/move",
+    "/session/points",
+    "/session/runs",
     "/session/snooze",
     "/session/startup",
 }

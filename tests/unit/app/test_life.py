@@ -55,6 +55,7 @@ def made(store: Store, run: Callable[[], Awaitable[None]]) -> BackgroundTasks:
         notices=SimpleNamespace(run=lambda view: asyncio.Event().wait()),
         build_scheduler=SimpleNamespace(run=asyncio.Event().wait),
         curator=SimpleNamespace(run=asyncio.Event().wait),
+        run_follower=SimpleNamespace(run=asyncio.Event().wait),
         course_work=SimpleNamespace(run=asyncio.Event().wait),
     )
     return BackgroundTasks(parts)

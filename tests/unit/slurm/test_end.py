@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from portal.errors import SlurmRefused, SlurmUnavailable
+from portal.models.cluster.array import ArrayJob, array_job
 from portal.models.cluster.cluster import Job, JobState
 from portal.slurm.commands.errors import error_of
 from portal.slurm.jobs.end import JobEnds
@@ -97,3 +98,32 @@ def test_a_slurmctld_that_is_killed_refuses_nothing(words: str) -> None:
 def test_a_refusal_is_one() -> None:
     said = "sbatch: error: Batch job submission failed: Invalid qos specification"
     assert isinstance(error_of("sbatch", said, 1, "ada"), SlurmRefused)
+
+
+class Array(JobEnds):
+    """Ends of an array: slurmctld has its last tasks, accounting answers with ``told``."""
+
+    def __init__(self, live: ArrayJob, *told: Job | None) -> None:
+        super().__init__(None, "|", None, lambda job_id: live)  # type: ignore[arg-type]
+        self.told = list(told)
+
+    async def _accounting(self, job_id: str) -> Job | None:
+        return self.told.pop(0) if len(self.told) > 1 else self.told[0]
+
+
+def an_array(*states: str) -> ArrayJob:
+    return array_job(
+        "12", [Job(id=f"12_{n}", state=JobState(state)) for n, state in enumerate(states)]
+    )
+
+
+async def test_an_array_waits_until_accounting_has_all_tasks() -> None:
+    live, whole = an_array("COMPLETED", "FAILED"), an_array("COMPLETED", "COMPLETED", "FAILED")
+    alone = Job(id="12", state=JobState.FAILED, exit_code=3)
+    early = (alone, an_array("COMPLETED", "RUNNING"), an_array("COMPLETED"))
+    assert await Array(live, *early, whole).of("12") == whole
+
+
+async def test_without_accounting_an_array_is_what_slurmctld_has() -> None:
+    live = an_array("COMPLETED", "FAILED")
+    assert await Array(live, None).of("12") is live

@@ -1,0 +1,86 @@
+"""Reports of a run's points, from the tasks of its job."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from portal.errors import Conflict, InvalidRequest, NotAllowed
+from portal.models import Frozen
+from portal.models.session.run import (
+    MOST_ATTEMPTS,
+    Metric,
+    MetricName,
+    PointNumber,
+    PointState,
+    RunPoint,
+)
+
+from ..base.action import Action
+from ..base.endpoint import Operation
+from ..base.own_session import OwnSession
+
+_MOST_CELLS = 1_000_000
+_Cell = Annotated[int, Field(ge=0, le=_MOST_CELLS, strict=True)]
+
+
+class PointReport(Frozen):
+    """Report of a ``point`` by its number, from 0: its state, the notebook's ``cell`` of ``cells``,
+    a sentence, its newest metrics, and its Slurm job. ``attempt``: from 1; it is larger if Slurm
+    has run the job again."""
+
+    point: PointNumber
+    state: Literal["running", "succeeded", "failed"]
+    cell: _Cell | None = None
+    cells: _Cell | None = None
+    message: Annotated[str, StringConstraints(max_length=2000)] = ""
+    metrics: Annotated[dict[MetricName, Metric], Field(max_length=50)] = {}
+    job: Annotated[
+        str,
+        StringConstraints(pattern=r"^([0-9]{1,12}(_[0-9]{1,9})?)?$"),
+        Field(examples=["123_4"]),
+    ] = ""
+    attempt: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS, strict=True)] = 1
+
+
+class RunReport(OwnSession):
+    """Report of a point, by its own job."""
+
+    path = "session/points"
+
+    @Operation(
+        "Report how a point of a run is doing. Needs the token of the run's job.",
+        body=PointReport,
+        errors=(409,),
+    )
+    async def on_post(self) -> None:
+        """Send it again if it was lost. The newest report counts; one of an end is final, except
+        for a later attempt."""
+        report: PointReport = self.body
+        run = await self.parts.run_reports.of_server(self.person.name, self.server or "")
+        if run is None:
+            raise NotAllowed("This token is not that of a run's job.")
+        if report.point >= run.points:
+            raise InvalidRequest(f"This run has the points 0 to {run.points - 1}.", "point")
+        if run.ended_at is not None:
+            raise Conflict("This run has already ended.")
+        now = time.time()
+        state = PointState(report.state)
+        point = RunPoint(
+            number=report.point,
+            state=state,
+            started_at=now,
+            ended_at=None if state is PointState.RUNNING else now,
+            **report.model_dump(exclude={"point", "state"}),
+        )
+        await self.parts.run_reports.take(run, point)
+
+    async def hub_model(self) -> Any:
+        """Return the Hub's model of the job's token, which is cached: a thousand points report
+        every few seconds, and nothing else than their own run can be changed."""
+        return await Action.hub_model(self)
+
+
+ENDPOINTS = (RunReport,)

@@ -1,0 +1,178 @@
+"""``api/v1/runs``: a user's own runs, for the user and for the user's sessions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from portal.errors import Conflict, NotAllowed, NotFound, StoreUnavailable
+from portal.launch.kinds import of_server
+from portal.models.scope import SESSION_OWN
+from portal.models.session.run import MOST_POINTS, PointState, Run, RunPoint
+from portal.models.session.session import SessionRecord
+from portal.sessions.ending import words_for
+from portal.sessions.runs.item import PointsPage, RunDetail, RunItem, run_item
+from portal.sessions.runs.order import point_numbers
+
+from ..base.action import Done, SessionAction
+from ..base.endpoint import Operation, Query
+from ..base.own_session import own_server
+from ..base.paging import MOST, Page, PageQuery, page
+
+RUN_ID = r"[0-9a-f](-?[0-9a-f]){7,39}"
+_NO_SUCH = "You have no such run."
+
+
+class RunsQuery(PageQuery):
+    """Order and page of runs."""
+
+    sort: Literal[
+        "created_at", "-created_at", "ended_at", "-ended_at", "name", "-name",
+        "environment", "-environment",
+    ] = "-created_at"  # fmt: skip
+
+
+class PointsQuery(Query):
+    """Filter, order and page of a run's points."""
+
+    state: PointState | None = None
+    sort: Literal[
+        "number", "-number", "state", "-state", "cell", "-cell", "started_at", "-started_at",
+        "ended_at", "-ended_at", "seconds", "-seconds", "metric", "-metric",
+    ] = "number"  # fmt: skip
+    metric: Annotated[
+        str, Field(max_length=100, description="Name of the metric that 'sort' means.")
+    ] = ""
+    offset: Annotated[int, Field(ge=0, le=MOST_POINTS)] = 0
+    limit: Annotated[int, Field(ge=1, le=MOST)] = 50
+
+
+class RunAction(SessionAction):
+    """Base class: the user's own runs. A session's own token will do, where runs are offered: of a
+    course's session it will not, since others may be let into that."""
+
+    def check_hub_user(self, model: dict[str, Any]) -> dict[str, Any]:
+        server = own_server(model, SESSION_OWN)
+        if server is None:
+            return super().check_hub_user(model)
+        if (kind := of_server(server)) is not None:
+            raise NotAllowed(f"Runs are not offered in {kind.title}.")
+        return model
+
+    async def own(self, id_: str) -> Run:
+        """Return a run of this user. Raises NotFound, StoreUnavailable."""
+        run = await self.parts.store.runs.get(self.person.name, id_)
+        if run is None:
+            raise NotFound(_NO_SUCH)
+        return run
+
+    async def items(self, runs: list[Run]) -> list[RunItem]:
+        """Return the items of runs of this user; one query counts the points of all."""
+        user = self.person.name
+        counts = await self.parts.store.run_points.counts(user, [run.id for run in runs])
+        living = self._living()
+        return [run_item(run, counts.get(run.id, {}), living.get(run.server)) for run in runs]
+
+    def _living(self) -> dict[str, SessionRecord]:
+        """Return the living sessions of this user by server, as far as they are known."""
+        view = self.parts.dashboard.view
+        records = view.sessions.values() if view is not None else ()
+        return {record.server: record for record in records if record.user == self.person.name}
+
+    async def session_of(self, run: Run) -> SessionRecord | None:
+        """Return the session of a run; None while it is not recorded."""
+        find = self.parts.store.sessions.find
+        records, _ = await find(user=run.user, server=run.server, limit=1)
+        asked = records[0].options.get("run") if records else None
+        own = isinstance(asked, dict) and asked.get("id") == run.id
+        return records[0] if own else None
+
+
+class Runs(RunAction):
+    """Runs of the user."""
+
+    path = "runs"
+
+    @Operation("List your runs.", query=RunsQuery)
+    async def on_get(self) -> Page[RunItem]:
+        """Return them with the number of points in each state."""
+        runs, total = await self.parts.store.runs.of_user(
+            self.person.name,
+            sort=self.query.sort,
+            offset=self.query.offset,
+            limit=self.query.limit,
+        )
+        return page(await self.items(runs), self.query, total)
+
+
+class OneRun(RunAction):
+    """Run of the user."""
+
+    path = "runs/{run}"
+    parameters = {"run": RUN_ID}
+
+    @Operation("Get one of your runs.")
+    async def on_get(self, run: str) -> RunDetail:
+        """Return it with a sentence about its session."""
+        (item,) = await self.items([await self.own(run)])
+        try:
+            record = await self.session_of(item)
+        except StoreUnavailable:
+            record = None
+        keys = await self.parts.store.run_points.keys(item.user, item.id)
+        metrics = sorted({name for key in keys for name in key.metrics})
+        message = self._message(item, record)
+        return RunDetail(**item.model_dump(), message=message, metrics=tuple(metrics))
+
+    def _message(self, run: Run, record: SessionRecord | None) -> str:
+        """Return why it waits, or how its session ended."""
+        if record is None:
+            return "The run did not start." if run.ended_at is not None else ""
+        view = self.parts.dashboard.view
+        prefix = f"{record.job_id}_"
+        jobs = view.jobs.items() if view is not None and record.job_id else ()
+        for job_id, job in jobs:
+            if job_id.startswith(prefix) and "[" in job_id:
+                return f"Job {record.job_id}: {job.words}."
+        return words_for(record, self.person.name)
+
+    @Operation("Stop one of your runs.", errors=(409,))
+    async def on_delete(self, run: str) -> Done:
+        """Cancel the points that wait or run. What the others have written stays."""
+        found = await self.own(run)
+        async with self.audited("stop-run", f"run {found.id}", found.user, found.server):
+            record = await self.session_of(found)
+            if found.ended_at is not None or (record is not None and record.ended_at is not None):
+                raise Conflict("This run has already ended.")
+            if record is not None:
+                await self.stop(record)
+            else:  # the Hub knows a new one before the database does
+                await self.parts.hub.stop_server(
+                    found.user, found.server, on_behalf_of=self.person.name
+                )
+        return self.done("The run is being stopped.")
+
+
+class RunPoints(RunAction):
+    """Points of a run of the user."""
+
+    path = "runs/{run}/points"
+    parameters = {"run": RUN_ID}
+
+    @Operation("List the points of one of your runs.", query=PointsQuery)
+    async def on_get(self, run: str) -> PointsPage:
+        """Return the page at ``offset``; points that nobody has reported wait."""
+        found, query = await self.own(run), self.query
+        table = self.parts.store.run_points
+        keys = await table.keys(found.user, found.id)
+        numbers = point_numbers(found.points, keys, query.state, query.sort, query.metric)
+        shown = numbers[query.offset : query.offset + query.limit]
+        points = await table.of_run(found.user, found.id, shown)
+        return PointsPage(
+            items=tuple(points.get(number) or RunPoint(number=number) for number in shown),
+            total=len(numbers),
+        )
+
+
+ENDPOINTS = (Runs, OneRun, RunPoints)

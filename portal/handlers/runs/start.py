@@ -1,0 +1,104 @@
+"""Start of a run, for the session that asks: its server has frozen the source and the points
+(portal_session/runs), and the Hub launches the array job."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+from portal.errors import NotAllowed, PortalError, StoreUnavailable
+from portal.launch.fields import KEPT
+from portal.launch.kinds import kind_of, of_server
+from portal.launch.kinds.run import OPTION, server_for
+from portal.models import Frozen
+from portal.models.catalog.environment import Name as EnvironmentName
+from portal.models.session.resources import Resources
+from portal.models.session.run import AskedRun, AtOnce, Points, Run, RunFolder, RunId, RunName
+from portal.models.session.run import RunSource as Source
+from portal.models.session.session import SessionRecord
+
+from ..base.endpoint import Operation
+from ..base.own_session import OwnSession
+
+
+class NewRun(Resources):
+    """Run to start: the ``id`` by which the session knows it; its ``name``; the ``source``, a
+    notebook or script, for display; the absolute path of the run's ``folder``, with the frozen
+    source; the number of ``points``, and how many of them run ``at_once`` at most. Resources, of
+    each point, as for a launch; ``environment``: by default the session's."""
+
+    id: RunId
+    name: RunName
+    source: Source
+    folder: RunFolder
+    points: Points
+    at_once: AtOnce = 10
+    environment: EnvironmentName | None = None
+
+
+class StartedRun(Frozen):
+    """Run whose job Slurm has. ``server``: the name of its session at the Hub."""
+
+    id: str
+    server: str
+
+
+class SessionRuns(OwnSession):
+    """Runs that the session starts."""
+
+    path = "session/runs"
+
+    @Operation("Start a run.", body=NewRun, status=202, errors=(409, 429))
+    async def on_post(self) -> StartedRun:
+        """Use the session's own token only; refused in sessions of courses, and the like.
+
+        The job, an array with a task for each point, is checked like a launch of the session's
+        owner. The answer comes once Slurm has the job, which may wait then.
+        """
+        record = await self.own_record()
+        asked: dict[str, Any] = self.body.model_dump(exclude_unset=True)
+        about = {name: asked.pop(name) for name in AskedRun.model_fields if name in asked}
+        options = {**_kept(record), "environment": record.environment, **asked}
+        if asked.get("environment") is None:
+            options["environment"] = record.environment
+        run = Run(
+            **about,
+            user=record.user,
+            server=server_for(about["id"]),
+            environment=options["environment"],
+            resources={key: value for key, value in options.items() if key != "environment"},
+            created_at=time.time(),
+        )
+        what = f"Run {run.name} of {run.environment}: {run.points} points, {run.server}."
+        async with self.audited("start-run", f"session {record.id}", record.user, what):
+            _check(record)
+            await self.parts.run_reports.add(run)
+            try:
+                await self.parts.hub.begin_server(
+                    record.user, run.server, {**options, OPTION: AskedRun(**about).model_dump()}
+                )
+            except PortalError:
+                with contextlib.suppress(StoreUnavailable):
+                    await self.parts.run_reports.remove(run)
+                raise
+        self.done("")
+        return StartedRun(id=run.id, server=run.server)
+
+
+def _check(record: SessionRecord) -> None:
+    """Raise NotAllowed unless this session may start runs."""
+    kind = of_server(record.server) or kind_of(record.options)
+    if record.course or not kind.job_kernels:
+        raise NotAllowed(
+            f"Runs are not offered in {kind.title}. Start them in a JupyterLab session of your own."
+        )
+
+
+def _kept(record: SessionRecord) -> dict[str, Any]:
+    """Return what a run has of its session unless something else is asked for: the account that
+    pays, for one."""
+    return {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
+
+
+ENDPOINTS = (SessionRuns,)

@@ -1,0 +1,153 @@
+"""Run of a notebook or script for many points: one Slurm array job, a task for each point.
+
+Its job opens no port. Each task executes its point (portal_session/runs/point.py), and reports to
+the service; the Hub sees one session whose program is no server.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from ...errors import InvalidRequest, NotAllowed
+from ...models.session.run import AskedRun
+from .kind import AskedFor, Hub, Kind, LaunchFacts, Place
+
+OPTION = "run"  # the key of ``user_options``; its keys are those of AskedRun
+# JupyterHub's names of servers have 30 characters (jupyterhub/slugs.py): of an id, they have the
+# first 20 of its digits.
+_DIGITS = 20
+_SERVER = re.compile(rf"run-[0-9a-f]{{8,{_DIGITS}}}")
+_SHOULD_BE = {
+    "id": "must have 8 to 40 characters: 8 or more digits and letters from a to f, and single "
+    "dashes between them",
+    "name": "must have 1 to 60 characters: letters, digits, dots, underscores and dashes, and not "
+    "begin with a dot or a dash",
+    "source": "must be a path of 1 to 1,000 printable characters",
+    "folder": "must be an absolute path of at most 1,000 printable characters, without '..'",
+    "points": "must be a whole number from 1 to 10,000",
+    "at_once": "must be a whole number from 1 to 1,000",
+}
+
+
+class Run(Kind):
+    """Run ``run``, on the server that has the beginning of its id in its name."""
+
+    name = "run"
+    title = "a run"
+    option = OPTION
+    prefix = "run"
+    module = "portal_session.runs.point"
+    serves = False
+    array = True
+
+    run: AskedRun
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> Self | None:
+        run = asked_run(options)
+        return None if run is None else cls(run=run)
+
+    @classmethod
+    def owns(cls, server: str) -> bool:
+        return _SERVER.fullmatch(server) is not None
+
+    def at(self, server: str, owner: type[Kind] | None) -> Kind:
+        own = server_for(self.run.id)
+        if server != own:
+            raise InvalidRequest(
+                f"This run must have the name '{own}', not '{server[:60]}'.", OPTION
+            )
+        return self
+
+    async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
+        place = await super().place(asked, hub, facts)
+        largest = await hub.most_array_tasks()
+        # Nothing is awaited after this, or launches at the same moment would not see each other.
+        self._check_limits(hub, largest)
+        environments = {
+            name: chosen.model_copy(
+                update={"title": f"Run {self.run.name} of {chosen.title}"[:120]}
+            )
+            for name, chosen in place.environments.items()
+        }
+        return place._replace(environments=environments)
+
+    def _check_limits(self, hub: Hub, largest: int | None) -> None:
+        """Raise NotAllowed if the user may not have this run beside the others. ``largest``: the
+        maximum number of tasks of a Slurm array; None: unknown."""
+        limits, points = hub.run_limits, self.run.points
+        if not limits.per_user:
+            raise NotAllowed("Runs are not offered on this site.")
+        if points > limits.points:
+            raise NotAllowed(
+                f"This run has {points:,} points; the limit of this site is {limits.points:,}. "
+                "Split it into several runs."
+            )
+        if largest is not None and points > largest:
+            raise NotAllowed(
+                f"This run has {points:,} points; Slurm allows {largest:,} tasks of an array job "
+                "here. Split it into several runs, or ask an admin to raise MaxArraySize in "
+                "slurm.conf."
+            )
+        others = hub.runs
+        if len(others) >= limits.per_user:
+            raise NotAllowed(
+                f"You have {len(others)} runs that wait or run; the limit is {limits.per_user}. "
+                "Wait until one has ended, or stop one."
+            )
+        held = sum(run.points for run in others)
+        if held + points > limits.points_per_user:
+            raise NotAllowed(
+                f"Your runs that wait or run have {held:,} points; with this one, they would have "
+                f"{held + points:,}. The limit is {limits.points_per_user:,}. Wait until one has "
+                "ended, or stop one."
+            )
+
+    def own(self) -> dict[str, Any]:
+        return {OPTION: self.run.model_dump()}
+
+    def variables(self) -> dict[str, str]:
+        run = self.run
+        of_job = {"id": run.id, "name": run.name, "folder": run.folder, "points": run.points}
+        return {"PORTAL_RUN": json.dumps(of_job)}
+
+    def sbatch_options(self) -> Sequence[str]:
+        return (f"--array=0-{self.run.points - 1}%{self.run.at_once}",)
+
+
+def asked_run(options: Mapping[str, Any]) -> AskedRun | None:
+    """Parse the run in ``user_options``; None without one. Raises InvalidRequest."""
+    value = options.get(OPTION)
+    if value is None or value == "":
+        return None
+    if isinstance(value, AskedRun):
+        return value
+    if not isinstance(value, Mapping):
+        raise InvalidRequest(f"'{OPTION}' must be an object with {_listed()}.", OPTION)
+    try:
+        return AskedRun.model_validate(dict(value))
+    except (ValidationError, TypeError) as error:
+        raise InvalidRequest(_complaint(error), OPTION) from None
+
+
+def _listed() -> str:
+    return ", ".join(f"'{key}'" for key in _SHOULD_BE)
+
+
+def _complaint(error: ValidationError | TypeError) -> str:
+    """Return the sentence about the first key that is wrong."""
+    if isinstance(error, ValidationError):
+        key = str(error.errors(include_input=False)[0]["loc"][0])
+        if key in _SHOULD_BE:
+            return f"The '{key}' of a run {_SHOULD_BE[key]}."
+    return f"'{OPTION}' has an unknown key. Its keys: {_listed()}."
+
+
+def server_for(id_: str) -> str:
+    """Return the name of the server of the run with this id."""
+    return f"{Run.prefix}-{id_.replace('-', '')[:_DIGITS]}"

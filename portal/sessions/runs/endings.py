@@ -1,0 +1,54 @@
+"""Ends of points that never reported one, as Slurm's accounting has them. Pure."""
+
+from __future__ import annotations
+
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.session.resources import time_text
+from portal.models.session.run import PointState, RunPoint
+
+from ..ending import cancelled_by, memory_words
+
+_UNKNOWN = "The run has ended, and nobody reported how this point did."
+
+
+def ended_point(point: RunPoint, job: Job | None, run_ended_at: float) -> RunPoint:
+    """Return a point that has not reported its end, with the one that Slurm knows of: ``job`` is
+    its task; None: unknown. ``run_ended_at`` (Unix seconds): end of the run."""
+    state, message = _end(job, started=point.started_at is not None)
+    began = job.start_time if job is not None and job.nodes else None
+    ended = job.end_time if job is not None else None
+    return point.model_copy(
+        update={
+            "state": state,
+            "message": message,
+            "started_at": point.started_at or began,
+            "ended_at": ended or run_ended_at,
+            "job": point.job or (job.id if job is not None and "[" not in job.id else ""),
+        }
+    )
+
+
+def _end(job: Job | None, *, started: bool) -> tuple[PointState, str]:
+    """Return the state and the sentence. ``started``: the point has reported that it runs."""
+    if job is None:
+        return PointState.LOST, _UNKNOWN
+    where = f" on {', '.join(job.nodes)}" if job.nodes else ""
+    if job.state is JobState.COMPLETED:
+        return PointState.SUCCEEDED, ""
+    if job.state is JobState.OUT_OF_MEMORY:
+        words = memory_words(job)
+        return PointState.FAILED, f"The point used more memory than requested.{words}"
+    if job.state in (JobState.TIMEOUT, JobState.DEADLINE):
+        limit = f" of {time_text(job.time_limit)}" if job.time_limit else ""
+        return PointState.FAILED, f"The point reached its time limit{limit}."
+    if job.state in (JobState.NODE_FAIL, JobState.BOOT_FAIL):
+        return PointState.FAILED, f"The node failed{where}."
+    if job.state is JobState.PREEMPTED:
+        return PointState.FAILED, "Slurm preempted the point for a job with higher priority."
+    if job.state in (JobState.CANCELLED, JobState.REVOKED):
+        by = f" by {name}" if (name := cancelled_by(job)) else ""
+        when = "" if job.nodes or started else " before it started"
+        return PointState.FAILED, f"The point was cancelled{by}{when}."
+    if job.exit_signal:
+        return PointState.FAILED, f"The point was killed by signal {job.exit_signal}{where}."
+    return PointState.FAILED, f"The point exited with code {job.exit_code}{where}."

@@ -1,0 +1,137 @@
+"""Follow-up of runs: their jobs, and their ends, which their sessions have."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from portal.errors import PortalError
+from portal.models.cluster.cluster import Job
+from portal.models.session.run import FINAL, Run, RunPoint
+from portal.models.session.session import SessionRecord, SessionState
+from portal.slurm import Cluster
+from portal.store import Store
+from portal.store.runs.runs import RunKey
+
+from .endings import ended_point
+from .reports import RunReports
+
+_EVERY = 10.0  # seconds
+_LOOKS = 6  # at a run that has ended, until accounting is complete
+_UNSTARTED = 900.0  # seconds after which a run without a session has failed to start
+_DAY = 86_400.0
+_AT_ONCE = 1_000  # points that are written in one transaction
+
+
+class View(Protocol):
+    """Part of the dashboard's view that this needs."""
+
+    @property
+    def sessions(self) -> Mapping[str, SessionRecord]:
+        """Living sessions by job id."""
+
+
+class RunFollower:
+    """Task of the service that brings the runs in the database up to date."""
+
+    def __init__(
+        self,
+        store: Store,
+        cluster: Cluster,
+        reports: RunReports,
+        view: Callable[[], View | None],
+        log: Any,
+    ) -> None:
+        self._store, self._cluster, self._reports = store, cluster, reports
+        self._view, self._log = view, log
+        self._looks: dict[RunKey, int] = {}
+        self._prune_at = 0.0  # in time.monotonic()
+
+    async def run(self) -> None:
+        """Look at the runs until cancelled."""
+        while True:
+            try:
+                await self.look()
+                await self._prune()
+            except PortalError as error:  # the next look finds what this one did not
+                self._log.debug("Runs are out of date: %s", error)
+            await asyncio.sleep(_EVERY)
+
+    async def look(self) -> None:
+        """Note the jobs of the living runs, and end those whose session has ended. Raises
+        StoreUnavailable."""
+        runs = await self._store.runs.living()
+        view = self._view()
+        sessions = view.sessions.values() if view is not None else ()
+        living = {(record.user, record.server): record for record in sessions}
+        jobs: dict[RunKey, str] = {}
+        for run in runs:
+            record = await self._record(run, living.get((run.user, run.server)))
+            if record is not None and record.job_id and record.job_id != run.job_id:
+                jobs[run.user, run.id] = record.job_id
+            if record is None and time.time() - run.created_at > _UNSTARTED:
+                await self._end(run, run.created_at)
+            elif record is not None and record.state is SessionState.ENDED:
+                await self._finish(run, record)
+        await self._store.runs.note_jobs(jobs)
+
+    async def _record(self, run: Run, seen: SessionRecord | None) -> SessionRecord | None:
+        """Return the run's session; None while there is none. ``seen``: in the dashboard."""
+        if seen is None or seen.state is SessionState.ENDED or not _is_of(seen, run):
+            records, _ = await self._store.sessions.find(user=run.user, server=run.server, limit=1)
+            seen = records[0] if records else None
+        return seen if seen is not None and _is_of(seen, run) else None
+
+    async def _finish(self, run: Run, record: SessionRecord) -> None:
+        """Say how the points ended that have not said it, and end the run; later, if accounting
+        does not know yet."""
+        key = (run.user, run.id)
+        keys = await self._store.run_points.keys(*key)
+        said = {point.number for point in keys if point.state in FINAL}
+        missing = [number for number in range(run.points) if number not in said]
+        if missing:
+            looks = self._looks[key] = self._looks.get(key, 0) + 1
+            tasks = await self._tasks(record)
+            if looks < _LOOKS and not tasks.keys() >= set(missing):
+                return
+            await self._say(run, missing, tasks, record.ended_at or time.time())
+        await self._end(run, record.ended_at or time.time())
+
+    async def _tasks(self, record: SessionRecord) -> dict[int, Job]:
+        try:
+            return await self._cluster.ended_tasks(record.job_id) if record.job_id else {}
+        except PortalError as error:
+            self._log.info("How the points of job %s ended is unknown: %s", record.job_id, error)
+            return {}
+
+    async def _say(
+        self, run: Run, missing: list[int], tasks: dict[int, Job], ended_at: float
+    ) -> None:
+        table, key = self._store.run_points, (run.user, run.id)
+        for at in range(0, len(missing), _AT_ONCE):
+            numbers = missing[at : at + _AT_ONCE]
+            points = await table.of_run(*key, numbers)
+            ends = [
+                ended_point(points.get(n) or RunPoint(number=n), tasks.get(n), ended_at)
+                for n in numbers
+            ]
+            await table.save([(key, point) for point in ends])
+
+    async def _prune(self) -> None:
+        """Delete old runs once a day, as the Hub deletes old sessions."""
+        days = self._store.sessions_days
+        if days and time.monotonic() >= self._prune_at:
+            await self._store.run_points.prune(time.time() - days * _DAY)
+            self._prune_at = time.monotonic() + _DAY
+
+    async def _end(self, run: Run, at: float) -> None:
+        await self._store.runs.end(run.user, run.id, at)
+        self._looks.pop((run.user, run.id), None)
+        self._reports.forget(run)
+
+
+def _is_of(record: SessionRecord, run: Run) -> bool:
+    asked = record.options.get("run")
+    return isinstance(asked, dict) and asked.get("id") == run.id

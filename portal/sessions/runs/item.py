@@ -1,0 +1,67 @@
+"""Run as its user sees it: with the number of points in each state. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from portal.models import Frozen
+from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.session import SessionRecord, SessionState
+
+
+class RunState(StrEnum):
+    """State of a run. RUNNING: a point runs or has ended, and the run has not."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class PointCounts(Frozen):
+    """Number of a run's points in each state."""
+
+    waiting: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    lost: int = 0
+
+
+class RunItem(Run):
+    """Run, with its state and the number of its points in each."""
+
+    state: RunState
+    counts: PointCounts
+
+
+class RunDetail(RunItem):
+    """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics``: names of the
+    metrics that its points have reported, in alphabetical order."""
+
+    message: str = ""
+    metrics: tuple[str, ...] = ()
+
+
+class PointsPage(Frozen):
+    """Page of a run's points. ``total`` counts all with the same filter."""
+
+    items: tuple[RunPoint, ...]
+    total: int
+
+
+def run_item(run: Run, counts: Mapping[PointState, int], session: SessionRecord | None) -> RunItem:
+    """Return the item of a run. ``counts``: of its points with a row; ``session``: its session,
+    while that lives."""
+    others = run.points - sum(counts.values())
+    waiting = max(0, others) + counts.get(PointState.WAITING, 0)
+    if run.ended_at is not None:
+        state = RunState.ENDED
+    elif any(counts.values()) or (session and session.state is not SessionState.PENDING):
+        state = RunState.RUNNING
+    else:
+        state = RunState.WAITING
+    numbers = {str(name): number for name, number in counts.items()}
+    return RunItem(
+        **run.model_dump(), state=state, counts=PointCounts(**{**numbers, "waiting": waiting})
+    )

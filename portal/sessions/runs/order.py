@@ -1,0 +1,54 @@
+"""Order of a run's points: those with a row, and all others, which wait. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from portal.models.session.run import PointState
+from portal.store.runs.points import PointKeys
+
+SORTS = ("number", "state", "cell", "started_at", "ended_at", "seconds", "metric")
+_RANKS = {state: rank for rank, state in enumerate(PointState)}
+
+
+def point_numbers(
+    count: int,
+    keys: Sequence[PointKeys],
+    state: PointState | None,
+    sort: str,
+    metric: str = "",
+) -> list[int]:
+    """Return the numbers of a run's points of this state (None: all) in the order of ``sort``: one
+    of SORTS, with "-" before it for descending order. Points without a value stand last; ties go
+    by number.
+
+    ``count``: of all points; ``keys``: of those with a row; ``metric``: name of the one to sort by.
+    """
+    value = _value(sort.removeprefix("-"), metric)
+    known = {key.number for key in keys}
+    waiting = [PointKeys(number, PointState.WAITING, None, {}, None, None)
+               for number in range(count) if number not in known]  # fmt: skip
+    points = [key for key in (*keys, *waiting) if state in (None, key.state)]
+    points.sort(key=lambda key: key.number)
+    valued = [(value(key), key) for key in points]
+    with_value = [pair for pair in valued if pair[0] is not None]
+    with_value.sort(key=lambda pair: pair[0], reverse=sort.startswith("-"))
+    without = [key.number for found, key in valued if found is None]
+    return [key.number for _, key in with_value] + without
+
+
+def _value(name: str, metric: str) -> Callable[[PointKeys], Any]:
+    if name == "metric":
+        return lambda key: key.metrics.get(metric)
+    if name == "state":
+        return lambda key: _RANKS[key.state]
+    if name == "seconds":
+        return _seconds
+    return lambda key: getattr(key, name)
+
+
+def _seconds(key: PointKeys) -> float | None:
+    if key.started_at is None or key.ended_at is None:
+        return None
+    return key.ended_at - key.started_at

@@ -1,0 +1,85 @@
+"""Runs of users. Written by the service only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import Index, bindparam, delete, select, update
+
+from portal.errors import Conflict
+from portal.models.session.run import Run
+
+from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
+from ..engine.listing import order_by
+from ..engine.rows import ModelTable
+
+RunKey = tuple[str, str]  # user, and id of the run
+
+runs = keyed(
+    "runs",
+    *keys(NAME, "user", "id"),
+    *filled(NAME, "server", "name", "environment", "job_id"),
+    *filled(Json, "resources"),
+    *filled(COUNT, "points", "at_once"),
+    *filled(TIME, "created_at"),
+    *optional(TIME, "ended_at"),
+    *filled(TEXT, "source", "folder"),
+    Index(None, "user", "created_at"),
+    Index(None, "ended_at"),
+)
+_SORTS = {name: runs.c[name] for name in ("created_at", "ended_at", "name", "environment")}
+_OWN = (runs.c.user == bindparam("of_user"), runs.c.id == bindparam("of_id"))
+
+
+class RunTable(ModelTable[Run]):
+    """The table of runs, by user and id. Every method raises StoreUnavailable."""
+
+    table, model = runs, Run
+
+    async def add(self, run: Run) -> None:
+        """Insert a new run. Raises Conflict if the user has one of this id."""
+        insert = self._database.insert(runs).values(run.model_dump())
+        statement = insert.on_conflict_do_nothing().returning(runs)
+        if await self._first(statement, write=True) is None:
+            raise Conflict(
+                f"You have a run with the id '{run.id}' already. Start this one with another id."
+            )
+
+    async def remove(self, user: str, id_: str) -> None:
+        """Delete a run that was refused."""
+        await self._write(delete(runs).where(*_OWN), {"of_user": user, "of_id": id_})
+
+    async def get(self, user: str, id_: str) -> Run | None:
+        """Return a run of a user; None without one."""
+        return await self._first(select(runs).where(runs.c.user == user, runs.c.id == id_))
+
+    async def of_server(self, user: str, server: str) -> Run | None:
+        """Return the newest run on a server of a user; None without one."""
+        query = select(runs).where(runs.c.user == user, runs.c.server == server)
+        return await self._first(query.order_by(runs.c.created_at.desc()).limit(1))
+
+    async def of_user(
+        self, user: str, *, sort: str = "-created_at", offset: int = 0, limit: int = 50
+    ) -> tuple[list[Run], int]:
+        """Return one page of a user's runs, and their number. Raises InvalidRequest too."""
+        query = select(runs).where(runs.c.user == user)
+        return await self._page(query, order_by(runs, sort, _SORTS), offset, limit)
+
+    async def living(self) -> list[Run]:
+        """Return all runs that have not ended, oldest first."""
+        query = select(runs).where(runs.c.ended_at.is_(None)).order_by(runs.c.created_at)
+        return await self._models(query)
+
+    async def note_jobs(self, job_ids: Mapping[RunKey, str]) -> None:
+        """Set the ids of the runs' jobs; all or none."""
+        if job_ids:
+            statement = update(runs).where(*_OWN).values(job_id=bindparam("to_job"))
+            rows = [
+                {"of_user": key[0], "of_id": key[1], "to_job": id_} for key, id_ in job_ids.items()
+            ]
+            await self._write(statement, rows)
+
+    async def end(self, user: str, id_: str, at: float) -> None:
+        """End a run at ``at`` (Unix seconds), if it has not ended."""
+        statement = update(runs).where(*_OWN, runs.c.ended_at.is_(None)).values(ended_at=at)
+        await self._write(statement, {"of_user": user, "of_id": id_})

@@ -1,0 +1,44 @@
+// How a run is shown: its state, and a bar of its points by state.
+
+import { el, hidden } from "./dom.js";
+import { UNKNOWN, clock, count, duration, exactly } from "./words.js";
+
+// The states of points, in the order of the bar.
+export const STATES = ["succeeded", "failed", "lost", "running", "waiting"];
+
+// "3 succeeded, 2 waiting"
+export function countWords(run) {
+  return STATES.filter((state) => run.counts[state])
+    .map((state) => `${run.counts[state].toLocaleString("en")} ${state}`)
+    .join(", ");
+}
+
+// The bar, and its numbers in words beside it.
+export function points(run) {
+  const bar = el("span.run-bar", { "aria-hidden": "true" });
+  for (const state of STATES) {
+    if (!run.counts[state]) continue;
+    const piece = el(`span.point-${state}`);
+    piece.style.flexGrow = String(run.counts[state]);
+    bar.append(piece);
+  }
+  return el("div.run-points", {}, bar, el("span", {}, countWords(run)));
+}
+
+export const time = (at) => (at === null ? "" : el("time", { title: exactly(at) }, clock(at)));
+
+// How long a point has taken; `now` in Unix seconds.
+export function seconds(point, now) {
+  if (point.started_at === null) return "";
+  return duration((point.ended_at ?? now) - point.started_at);
+}
+
+export const badge = (state) => el(`span.point-state.point-is-${state}`, {}, state);
+
+// A metric's value with at most six digits.
+export function metric(value) {
+  if (value === undefined || value === null) return el("span", {}, "–", hidden(UNKNOWN));
+  return Number(value.toPrecision(6)).toLocaleString("en", { maximumSignificantDigits: 6 });
+}
+
+export const pointWords = (run) => `${count(run.points, "point")}, at most ${run.at_once.toLocaleString("en")} at once`;

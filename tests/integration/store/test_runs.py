@@ -1,0 +1,145 @@
+"""Runs and their points: a point has a row once it has reported."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from portal.errors import Conflict, InvalidRequest
+from portal.models.session.run import PointState, Run, RunPoint
+from portal.store import Store
+
+ID = "5e2f3c1a"
+KEY = ("ada", ID)
+
+
+def run(id_: str = ID, user: str = "ada", **more: Any) -> Run:
+    values = {
+        "name": "rates",
+        "source": "train.ipynb",
+        "folder": "/home/ada/runs/rates",
+        "points": 10_000,
+        "at_once": 20,
+        "server": f"run-{id_}",
+        "environment": "lab",
+        "resources": {"gpus": 1, "memory": "4G"},
+        "created_at": 100.0,
+    }
+    return Run(**{**values, "id": id_, "user": user, **more})
+
+
+def point(number: int, state: str = "running", **more: Any) -> tuple[tuple[str, str], RunPoint]:
+    values = {"attempt": 1, "job": f"7_{number}", "started_at": 5.0}
+    return KEY, RunPoint(number=number, state=PointState(state), **{**values, **more})
+
+
+async def stored(store: Store, number: int = 0) -> RunPoint:
+    return (await store.run_points.of_run(*KEY, [number]))[number]
+
+
+async def test_runs_are_their_user_s(store: Store) -> None:
+    first, second = run(), run("6e2f3c1a", created_at=200.0, name="later")
+    for each in (first, second, run(user="barbara")):
+        await store.runs.add(each)
+    with pytest.raises(Conflict, match="id '5e2f3c1a' already"):
+        await store.runs.add(run(name="other"))
+    assert await store.runs.get(*KEY) == first
+    assert await store.runs.get("ada", "ffffffff") is None
+    assert await store.runs.of_user("ada") == ([second, first], 2)
+    assert await store.runs.of_user("ada", sort="name", offset=1) == ([first], 2)
+    with pytest.raises(InvalidRequest, match="cannot be sorted by 'folder'"):
+        await store.runs.of_user("ada", sort="folder")
+    await store.runs.remove("barbara", ID)
+    assert await store.runs.of_user("barbara") == ([], 0)
+
+
+async def test_the_newest_run_of_a_server_counts(store: Store) -> None:
+    for id_, created in (("5e2f3c1a", 100.0), ("5-e2f3c1a", 300.0), ("5e-2f3c1a", 200.0)):
+        await store.runs.add(run(id_, server="run-5e2f3c1a", created_at=created))
+    newest = await store.runs.of_server("ada", "run-5e2f3c1a")
+    assert newest is not None and newest.id == "5-e2f3c1a"
+    assert await store.runs.of_server("barbara", "run-5e2f3c1a") is None
+
+
+async def test_its_job_and_its_end(store: Store) -> None:
+    await store.runs.add(run())
+    await store.runs.add(run("6e2f3c1a"))
+    await store.runs.note_jobs({KEY: "12", ("ada", "6e2f3c1a"): "13"})
+    await store.runs.note_jobs({})
+    assert [each.job_id for each in await store.runs.living()] == ["12", "13"]
+    await store.runs.end(*KEY, 500.0)
+    await store.runs.end(*KEY, 900.0)
+    ended = await store.runs.get(*KEY)
+    assert ended is not None and ended.ended_at == 500.0
+    assert [each.id for each in await store.runs.living()] == ["6e2f3c1a"]
+
+
+async def test_the_newest_report_counts(store: Store) -> None:
+    save = store.run_points.save
+    await save([point(0, cell=1, cells=9, metrics={"loss": 2.5}), point(1)])
+    await save([point(0, cell=3, cells=9, metrics={"loss": 0.5}, started_at=8.0)])
+    seen = await stored(store)
+    assert (seen.cell, seen.metrics, seen.started_at) == (3, {"loss": 0.5}, 5.0)
+    await save([point(0, "failed", message="ValueError: no 'x'", ended_at=9.0)])
+    await save([point(0, "running", cell=4)])
+    await save([point(0, "succeeded")])
+    seen = await stored(store)
+    assert (seen.state, seen.message) == (PointState.FAILED, "ValueError: no 'x'")
+    await save([point(0, "running", attempt=2, started_at=20.0)])
+    seen = await stored(store)
+    assert (seen.state, seen.attempt, seen.started_at) == (PointState.RUNNING, 2, 20.0)
+    assert (seen.message, seen.ended_at) == ("", None)
+    await save([point(0, "succeeded", attempt=1)])
+    assert (await stored(store)).state is PointState.RUNNING
+    await save([])
+
+
+async def test_what_was_lost_may_report(store: Store) -> None:
+    await store.run_points.save([point(0, "lost", attempt=0)])
+    await store.run_points.save([point(0, "succeeded")])
+    assert (await stored(store)).state is PointState.SUCCEEDED
+
+
+async def test_points_without_a_report_have_no_row(store: Store) -> None:
+    await store.run_points.save([point(0), point(7, "failed"), point(8, "failed")])
+    other = (("barbara", ID), point(0)[1])
+    await store.run_points.save([other])
+    counts = await store.run_points.counts("ada", [ID, "ffffffff"])
+    assert counts == {ID: {PointState.RUNNING: 1, PointState.FAILED: 2}}
+    assert await store.run_points.counts("ada", []) == {}
+    keys = await store.run_points.keys(*KEY)
+    assert [(key.number, key.state) for key in keys] == [
+        (0, PointState.RUNNING),
+        (7, PointState.FAILED),
+        (8, PointState.FAILED),
+    ]
+    assert set(await store.run_points.of_run(*KEY, [0, 1, 7])) == {0, 7}
+    assert await store.run_points.of_run(*KEY, []) == {}
+
+
+async def test_old_runs_go_with_their_points(store: Store) -> None:
+    for id_, ended in ((ID, 500.0), ("6e2f3c1a", 900.0), ("7e2f3c1a", None)):
+        await store.runs.add(run(id_, ended_at=ended))
+        await store.run_points.save([(("ada", id_), point(0)[1])])
+    await store.runs.add(run(user="barbara"))
+    await store.run_points.save([(("barbara", ID), point(0)[1])])
+    assert await store.run_points.prune(600.0) == 1
+    assert [each.id for each in (await store.runs.of_user("ada", sort="name"))[0]] == [
+        "6e2f3c1a",
+        "7e2f3c1a",
+    ]
+    assert list(await store.run_points.counts("ada", [ID, "6e2f3c1a", "7e2f3c1a"])) == [
+        "6e2f3c1a",
+        "7e2f3c1a",
+    ]
+    assert await store.run_points.counts("barbara", [ID])
+
+
+async def test_ten_thousand_points_are_read_quickly(store: Store) -> None:
+    rows = [point(number, metrics={"loss": float(number)}) for number in range(10_000)]
+    await store.run_points.save(rows)
+    began = time.perf_counter()
+    assert len(await store.run_points.keys(*KEY)) == 10_000
+    assert time.perf_counter() - began < 5

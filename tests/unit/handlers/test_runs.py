@@ -1,0 +1,391 @@
+"""Runs: started by a session with its token, reported by their job, seen and stopped by their user.
+On a real Slurm: tests/hub/sessions/test_runs.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from clusters import snapshot
+from session_endpoints import of_server, parts_on, person, said, served
+
+from portal.errors import HubUnavailable, NotAllowed, NotFound
+from portal.handlers.runs import reports, runs, start
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.cluster.dashboard import JobItem
+from portal.models.session.session import SessionRecord, SessionState
+from portal.services.services import Services
+from portal.store import Store
+
+ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
+SERVER = "run-5e2f3c1a0b7d4c8e9a6f"
+RUN = {
+    "id": ID,
+    "name": "rates",
+    "source": "work/train.ipynb",
+    "folder": "/home/ada/work/runs/rates",
+    "points": 5,
+    "at_once": 2,
+}
+BODY = {**RUN, "gpus": 1, "memory": "8G"}
+TOKENS = {
+    "session": of_server("ada"),
+    "course": of_server("ada", "course-deep"),
+    "kernel": of_server("ada", "kernel-5e2f3c1a"),
+    "run": of_server("ada", SERVER),
+    "barbaras-run": of_server("barbara", SERVER),
+    "barbaras-session": of_server("barbara"),
+    "ada": person("ada"),
+    "barbara": person("barbara"),
+}
+
+
+def a_record(id: str, server: str = "", user: str = "ada", **more: Any) -> SessionRecord:
+    values = {"job_id": f"1{id}", "state": SessionState.RUNNING, "submitted_at": time.time()}
+    return SessionRecord(id=id, user=user, server=server, **{**values, **more})
+
+
+RECORDS = (
+    a_record("1", environment="torch", options={"environment": "torch", "account": "physics"}),
+    a_record("2", "course-deep", options={"course": "deep"}, course="deep"),
+    a_record("3", "kernel-5e2f3c1a", options={"kernel": {"id": "5e2f3c1a", "name": "r"}}),
+    a_record("4", user="barbara", environment="torch"),
+)
+
+
+class Cluster:
+    """The service's view of the cluster."""
+
+    def __init__(self) -> None:
+        self.sessions = {record.job_id: record for record in RECORDS}
+        self.jobs: dict[str, JobItem] = {}
+
+    @property
+    def view(self) -> Any:
+        jobs = [Job(id=id_, user=record.user, state=JobState.RUNNING)
+                for id_, record in self.sessions.items()]  # fmt: skip
+        return SimpleNamespace(sessions=self.sessions, jobs=self.jobs, snapshot=snapshot(*jobs))
+
+    async def refreshed(self) -> None:
+        pass
+
+
+class Hub:
+    """The Hub's API."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, str, Any]] = []
+        self.stopped: list[tuple[str, str, str]] = []
+        self.refusal: Exception | None = None
+
+    async def begin_server(self, user: str, server: str, options: Any) -> None:
+        if self.refusal:
+            raise self.refusal
+        self.begun.append((user, server, options))
+
+    async def stop_server(self, user: str, server: str, *, on_behalf_of: str = "") -> None:
+        if server not in [begun for _, begun, _ in self.begun]:
+            raise NotFound("The Hub runs no such server.")
+        self.stopped.append((user, server, on_behalf_of))
+
+
+class Site:
+    """The endpoints on loopback."""
+
+    def __init__(self, client: httpx.AsyncClient, parts: Services) -> None:
+        self.client, self.parts = client, parts
+        self.cluster: Any = parts.dashboard
+        self.hub: Any = parts.hub
+
+    async def ask(self, method: str, path: str, token: str, body: Any = None) -> httpx.Response:
+        headers = {"Authorization": f"token {token}", "Content-Type": "application/json"}
+        content = None if body is None else json.dumps(body)
+        return await self.client.request(method, path, content=content, headers=headers)
+
+    async def start(self, **changes: Any) -> None:
+        answer = await self.ask("POST", "session/runs", "session", {**BODY, **changes})
+        assert answer.status_code == 202, answer.text
+
+    async def report(self, token: str = "run", **report: Any) -> httpx.Response:
+        body = {"point": 0, "state": "running", **report}
+        return await self.ask("POST", "session/points", token, body)
+
+    async def get(self, path: str, token: str = "ada") -> Any:
+        answer = await self.ask("GET", path, token)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def audit(self) -> list[tuple[str, str, str, str]]:
+        entries, _ = await self.parts.store.audit.find()
+        return [(e.actor, e.action, e.target, str(e.outcome)) for e in entries]
+
+
+@pytest.fixture
+async def site(store: Store) -> AsyncIterator[Site]:
+    await store.sessions.save(*RECORDS)
+    parts = parts_on(store, dashboard=Cluster(), hub=Hub())
+    kinds = (*start.ENDPOINTS, *reports.ENDPOINTS, *runs.ENDPOINTS)
+    async with served(kinds, parts, TOKENS.get, logins=True) as client:
+        yield Site(client, parts)
+
+
+# -- start -----------------------------------------------------------------------------------------
+
+
+async def test_a_session_starts_one(site: Site) -> None:
+    answer = await site.ask("POST", "session/runs", "session", BODY)
+    assert answer.status_code == 202, answer.text
+    assert answer.json() == {"id": ID, "server": SERVER}
+    options = {
+        "account": "physics",  # as the session's is charged
+        "environment": "torch",
+        "gpus": 1,
+        "memory": "8G",
+        "run": RUN,
+    }
+    assert site.hub.begun == [("ada", SERVER, options)]
+    assert await site.audit() == [("ada", "start-run", "session 1", "done")]
+    (item,) = (await site.get("runs"))["items"]
+    assert {name: item[name] for name in RUN} == RUN
+    assert (item["state"], item["server"], item["job_id"]) == ("waiting", SERVER, "")
+    assert item["resources"] == {"account": "physics", "gpus": 1, "memory": "8G"}
+    assert item["counts"] == {"waiting": 5, "running": 0, "succeeded": 0, "failed": 0, "lost": 0}
+
+
+async def test_another_environment_and_the_usual_number_at_once(site: Site) -> None:
+    body = {key: value for key, value in BODY.items() if key != "at_once"}
+    answer = await site.ask("POST", "session/runs", "session", {**body, "environment": "jax"})
+    assert answer.status_code == 202, answer.text
+    ((_, _, options),) = site.hub.begun
+    assert options["environment"] == "jax" and options["run"]["at_once"] == 10
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        ("course", "Runs are not offered in a session of a course."),
+        ("kernel", "Runs are not offered in a kernel in a job of its own."),
+    ],
+)
+async def test_sessions_of_other_kinds_may_not(site: Site, token: str, words: str) -> None:
+    answer = await site.ask("POST", "session/runs", token, BODY)
+    assert answer.status_code == 403 and said(answer).startswith(words)
+    assert [line[1:] for line in await site.audit()] == [
+        ("start-run", f"session {2 if token == 'course' else 3}", "refused")
+    ]
+    answer = await site.ask("GET", "runs", token)
+    assert answer.status_code == 403 and said(answer).startswith(words.rstrip("."))
+    assert site.hub.begun == []
+
+
+async def test_a_person_s_token_starts_none(site: Site) -> None:
+    answer = await site.ask("POST", "session/runs", "ada", BODY)
+    assert answer.status_code == 403 and site.hub.begun == []
+
+
+async def test_a_refused_run_leaves_nothing(site: Site) -> None:
+    for error in (NotAllowed("You have 20 runs."), HubUnavailable("The Hub does not answer.")):
+        site.hub.refusal = error
+        answer = await site.ask("POST", "session/runs", "session", BODY)
+        assert answer.status_code == error.status and said(answer) == error.message
+        assert (await site.get("runs"))["total"] == 0
+    site.hub.refusal = None
+    await site.start()
+
+
+async def test_an_id_is_used_once(site: Site) -> None:
+    await site.start()
+    answer = await site.ask("POST", "session/runs", "session", {**BODY, "name": "other"})
+    assert answer.status_code == 409 and "already" in said(answer)
+    assert (await site.get(f"runs/{ID}"))["name"] == "rates"
+    assert len(site.hub.begun) == 1
+    answer = await site.ask("POST", "session/runs", "barbaras-session", BODY)
+    assert answer.status_code == 202, "another user's ids are their own"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "../etc"},
+        {"name": "-x"},
+        {"folder": "relative"},
+        {"folder": "/home/ada/../barbara"},
+        {"folder": "/a\nb"},
+        {"source": "a\u202eb"},
+        {"points": 0},
+        {"points": 10_001},
+        {"at_once": 1001},
+        {"id": "x" * 8},
+        {"user": "barbara"},
+        {"memory": "$(id)"},
+        {"environment": "a b"},
+    ],
+    ids=ascii,
+)
+async def test_hostile_bodies_are_refused(site: Site, change: Any) -> None:
+    answer = await site.ask("POST", "session/runs", "session", {**BODY, **change})
+    assert answer.status_code == 400, answer.text
+    (field,) = change
+    assert field in said(answer)
+    assert site.hub.begun == [] and (await site.get("runs"))["total"] == 0
+
+
+# -- reports ---------------------------------------------------------------------------------------
+
+
+async def test_points_report(site: Site) -> None:
+    await site.start()
+    more = {"cell": 3, "cells": 9, "metrics": {"loss": 0.25, "step": 7}, "job": "12_0"}
+    assert (await site.report(**more)).status_code == 204
+    assert (await site.report(point=4, state="failed", message="ValueError: 'x'")).is_success
+    item = await site.get(f"runs/{ID}")
+    assert item["counts"] == {"waiting": 3, "running": 1, "succeeded": 0, "failed": 1, "lost": 0}
+    assert (item["state"], item["metrics"]) == ("running", ["loss", "step"])
+    found = await site.get(f"runs/{ID}/points")
+    assert found["total"] == 5 and [point["number"] for point in found["items"]] == [*range(5)]
+    first, last = found["items"][0], found["items"][-1]
+    assert {name: first[name] for name in more} == more
+    assert first["started_at"] and not first["ended_at"]
+    assert (last["state"], last["message"]) == ("failed", "ValueError: 'x'")
+    assert found["items"][1]["state"] == "waiting"
+    failed = await site.get(f"runs/{ID}/points?state=failed")
+    assert [point["number"] for point in failed["items"]] == [4]
+    part = await site.get(f"runs/{ID}/points?sort=-number&offset=1&limit=2")
+    assert [point["number"] for point in part["items"]] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"point": -1},
+        {"point": 5},
+        {"point": 10_000},
+        {"point": "0"},
+        {"state": "lost"},
+        {"state": "waiting"},
+        {"cell": -1},
+        {"message": "a" * 2001},
+        {"message": "a\0b"},
+        {"metrics": {str(number): 1.0 for number in range(51)}},
+        {"metrics": {"a" * 101: 1.0}},
+        {"metrics": {"loss": "low"}},
+        {"metrics": {"loss": float("inf")}},
+        {"job": "12_0; id"},
+        {"attempt": 0},
+        {"run": ID},
+    ],
+    ids=lambda value: ascii(value)[:40],
+)
+async def test_hostile_reports_are_refused(site: Site, change: Any) -> None:
+    await site.start()
+    answer = await site.report(**change)
+    assert answer.status_code == 400, answer.text
+    assert said(answer).endswith(".")
+    assert (await site.get(f"runs/{ID}"))["counts"]["waiting"] == 5
+
+
+@pytest.mark.parametrize("token", ["session", "kernel", "ada", "barbaras-run", "nobody"])
+async def test_only_the_run_s_own_job_reports(site: Site, token: str) -> None:
+    await site.start()
+    answer = await site.report(token, state="succeeded")
+    assert answer.status_code == 403, answer.text
+    assert (await site.get(f"runs/{ID}"))["counts"]["waiting"] == 5
+
+
+async def test_a_run_that_has_ended_takes_no_report(site: Site) -> None:
+    await site.start()
+    await site.report()
+    run = await site.parts.store.runs.get("ada", ID)
+    assert run is not None
+    await site.parts.store.runs.end("ada", ID, 1.0)
+    site.parts.run_reports.forget(run)
+    answer = await site.report(state="succeeded")
+    assert answer.status_code == 409 and said(answer) == "This run has already ended."
+    assert (await site.get(f"runs/{ID}"))["state"] == "ended"
+
+
+async def test_a_run_that_the_hub_launched_by_itself_is_added(site: Site) -> None:
+    options = {"environment": "torch", "gpus": 1, "run": RUN}
+    record = a_record("9", SERVER, environment="torch", options=options)
+    await site.parts.store.sessions.save(record)
+    assert (await site.report()).status_code == 204
+    item = await site.get(f"runs/{ID}")
+    assert (item["name"], item["environment"], item["job_id"]) == ("rates", "torch", "19")
+    assert item["resources"] == {"gpus": 1} and item["counts"]["running"] == 1
+
+
+async def test_a_thousand_reports_are_few_transactions(site: Site) -> None:
+    await site.start(points=1000)
+    saved: list[int] = []
+    save = site.parts.store.run_points.save
+
+    async def counted(points: Any) -> None:
+        saved.append(len(points))
+        await save(points)
+
+    site.parts.store.run_points.save = counted  # type: ignore[method-assign]
+    answers = await asyncio.gather(*(site.report(point=number) for number in range(300)))
+    assert {answer.status_code for answer in answers} == {204}
+    assert sum(saved) == 300 and len(saved) < 150
+    assert (await site.get(f"runs/{ID}"))["counts"]["running"] == 300
+
+
+# -- what the user sees and does -------------------------------------------------------------------
+
+
+async def test_runs_are_their_user_s_own(site: Site) -> None:
+    await site.start()
+    for token in ("barbara", "barbaras-session"):
+        assert (await site.get("runs", token))["total"] == 0
+        for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/points")):
+            answer = await site.ask(method, f"runs/{ID}{path}", token)
+            assert (answer.status_code, said(answer)) == (404, "You have no such run.")
+    assert site.hub.stopped == []
+    assert (await site.get("runs", "session"))["total"] == 1
+
+
+@pytest.mark.parametrize("token", ["ada", "session"])
+async def test_a_run_is_stopped(site: Site, token: str) -> None:
+    await site.start()
+    answer = await site.ask("DELETE", f"runs/{ID}", token)
+    assert (answer.status_code, said(answer)) == (200, "The run is being stopped.")
+    assert site.hub.stopped == [("ada", SERVER, "ada")]
+    assert ("ada", "stop-run", f"run {ID}", "done") in await site.audit()
+
+
+async def test_one_that_has_ended_is_not_stopped(site: Site) -> None:
+    await site.start()
+    await site.parts.store.runs.end("ada", ID, 1.0)
+    answer = await site.ask("DELETE", f"runs/{ID}", "ada")
+    assert (answer.status_code, said(answer)) == (409, "This run has already ended.")
+    assert site.hub.stopped == []
+
+
+async def test_it_says_why_it_waits_and_how_it_ended(site: Site) -> None:
+    await site.start()
+    options = {"environment": "torch", "run": RUN}
+    record = a_record("9", SERVER, options=options, state=SessionState.PENDING)
+    await site.parts.store.sessions.save(record)
+    site.cluster.sessions["19_[0-4%2]"] = record
+    site.cluster.jobs["19_[0-4%2]"] = JobItem(
+        id="19_[0-4%2]", state="PENDING", words="waits for its turn", nodes=()
+    )
+    item = await site.get(f"runs/{ID}")
+    assert (item["state"], item["message"]) == ("waiting", "Job 19: waits for its turn.")
+    site.cluster.sessions.clear()
+    site.cluster.jobs.clear()
+    end = {"state": SessionState.ENDED, "ended_at": 9.0, "ending_code": "finished"}
+    words = "The run has finished: 5 points completed."
+    await site.parts.store.sessions.save(record.model_copy(update={**end, "ending_message": words}))
+    assert (await site.get(f"runs/{ID}"))["message"] == words
+
+
+@pytest.mark.parametrize("path", ["runs/x", "runs/12", "runs/..%2f", f"runs/{ID}0000000000/points"])
+async def test_other_addresses(site: Site, path: str) -> None:
+    assert (await site.ask("GET", path, "ada")).status_code == 404

@@ -1,0 +1,185 @@
+"""A run: its options, its name, its limits, and sbatch's option of its array."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from clusters import ADA, gpu_node, snapshot
+from jupyterhub.slugs import is_valid_safe_slug
+
+from portal.errors import InvalidRequest, NotAllowed
+from portal.launch.kinds import KINDS, OFFERED, of_server, serves
+from portal.launch.kinds.jupyterlab import JupyterLab
+from portal.launch.kinds.kind import LaunchFacts, Place
+from portal.launch.kinds.run import Run, server_for
+from portal.launch.policy import decide
+from portal.launch.request import Asked
+from portal.launch.runs import Runs
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import Partition
+from portal.models.session.resources import Resources
+from portal.models.session.run import AskedRun
+
+ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
+SERVER = "run-5e2f3c1a0b7d4c8e9a6f"
+RUN: dict[str, Any] = {
+    "id": ID,
+    "name": "rates",
+    "source": "work/train.ipynb",
+    "folder": "/home/ada/work/runs/rates",
+    "points": 5,
+    "at_once": 2,
+}
+OPTIONS: dict[str, Any] = {"environment": "lab", "gpus": 1, "run": RUN}
+LAB = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab")
+CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
+    update={"partitions": {"gpu": Partition(name="gpu", default=True, nodes=("gpu01",))}}
+)
+
+
+def hub(*others: int, tasks: int | None = None, **limits: int) -> Any:
+    """The Hub of a user with ``others``, the numbers of points of runs that wait or run."""
+
+    async def environments() -> dict[str, Environment]:
+        return {"lab": LAB}
+
+    async def most_array_tasks() -> int | None:
+        return tasks
+
+    return SimpleNamespace(
+        environments=environments,
+        most_array_tasks=most_array_tasks,
+        runs=[AskedRun.model_validate({**RUN, "points": points}) for points in others],
+        run_limits=Runs(**limits),
+    )
+
+
+async def placed(points: int = 5, at: Any = None) -> Place:
+    asked = Asked.parse({**OPTIONS, "run": {**RUN, "points": points}})
+    return await asked.kind.place(asked, at or hub(), LaunchFacts(CLUSTER, None))
+
+
+def test_its_options_are_parsed() -> None:
+    kind = Asked.parse(OPTIONS).kind
+    assert kind == Run(run=AskedRun(**RUN))
+    assert json.loads(kind.variables()["PORTAL_RUN"]) == {
+        "id": ID,
+        "name": "rates",
+        "folder": "/home/ada/work/runs/rates",
+        "points": 5,
+    }
+    assert (kind.serves, kind.array, kind.module) == (False, True, "portal_session.runs.point")
+    assert kind.sbatch_options() == ("--array=0-4%2",)
+    assert kind.name not in OFFERED and not kind.job_kernels
+    assert Asked.parse({**OPTIONS, "run": None}).kind == JupyterLab()
+    few = {key: value for key, value in RUN.items() if key != "at_once"}
+    assert Asked.parse({"run": few}).kind.sbatch_options() == ("--array=0-4%10",)
+
+
+def test_no_other_kind_has_options_of_sbatch() -> None:
+    assert [kind for kind in KINDS if kind.array] == [Run]
+    assert JupyterLab().sbatch_options() == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "1234567"},
+        {"id": "ABCDEF01"},
+        {"id": "12345678\n"},
+        {"id": "0" * 41},
+        {"id": 12345678},
+        {"name": ""},
+        {"name": ".hidden"},
+        {"name": "-rf"},
+        {"name": "a/b"},
+        {"name": "a b"},
+        {"name": "rates\n"},
+        {"name": "$(id)"},
+        {"name": "é"},
+        {"name": "a" * 61},
+        {"source": ""},
+        {"source": "a\nb"},
+        {"source": "a\0b"},
+        {"source": "a" * 1001},
+        {"source": "\u202efdp"},
+        {"folder": "work/runs"},
+        {"folder": "/home/../etc"},
+        {"folder": "/home/ada/.."},
+        {"folder": "/a\x1b[31m"},
+        {"folder": "/" + "a" * 1000},
+        {"points": 0},
+        {"points": 10_001},
+        {"points": "5"},
+        {"points": 5.0},
+        {"points": True},
+        {"at_once": 0},
+        {"at_once": 1001},
+        {"at_once": None},
+        {"more": 1},
+        {7: 1},
+    ],
+    ids=lambda value: ascii(value)[:60],
+)
+def test_hostile_options_are_refused_with_a_sentence(change: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        Asked.parse({"environment": "lab", "run": {**RUN, **change}})
+    assert caught.value.message.isprintable() and caught.value.message.endswith(".")
+    assert caught.value.field == "run"
+    (key,) = change
+    if key in RUN:
+        assert f"'{key}'" in caught.value.message
+
+
+@pytest.mark.parametrize("hostile", ["rates", [], {}, 7, True, {"id": ID}], ids=ascii)
+def test_what_is_no_run_is_refused(hostile: Any) -> None:
+    with pytest.raises(InvalidRequest):
+        Asked.parse({"run": hostile})
+
+
+def test_it_is_nothing_else_at_the_same_time() -> None:
+    kernel = {"id": ID, "name": "python3"}
+    for more in ({"course": "deep"}, {"tensorboard": ["~"]}, {"kernel": kernel}):
+        with pytest.raises(InvalidRequest):
+            Asked.parse({**OPTIONS, **more})
+
+
+def test_its_server_s_name_is_its_own() -> None:
+    run = Asked.parse(OPTIONS).kind
+    assert server_for(ID) == SERVER and of_server(SERVER) is Run and not serves(SERVER)
+    assert is_valid_safe_slug(SERVER)
+    assert run.at(SERVER, of_server(SERVER)) is run
+    for other in ("", "second", "run-12345678", "kernel-12345678", f"{SERVER}0"):
+        with pytest.raises(InvalidRequest, match=f"must have the name '{SERVER}'"):
+            run.at(other, of_server(other))
+    with pytest.raises(InvalidRequest, match="reserved for a run"):
+        JupyterLab().at(SERVER, of_server(SERVER))
+    for name in ("run", "run-", "run-mine", "run-1234567", "rerun-12345678"):
+        assert of_server(name) is None
+
+
+async def test_the_same_again_asks_for_the_run() -> None:
+    place = await placed()
+    assert place.environments["lab"].title == "Run rates of Lab"
+    asked = Asked.parse(OPTIONS)
+    usual = Resources(cpus=2)
+    request = decide(asked, ADA, place.environments, CLUSTER, None, usual, kind=place.kind)
+    assert json.loads(json.dumps(request.options()))["run"] == RUN
+    assert Asked.parse(request.options()).kind == asked.kind
+
+
+async def test_there_are_limits() -> None:
+    await placed(100, hub(100, 100, per_user=3, points=100, points_per_user=300, tasks=100))
+    with pytest.raises(NotAllowed, match="are not offered on this site"):
+        await placed(1, hub(per_user=0))
+    with pytest.raises(NotAllowed, match=r"has 101 points; the limit of this site is 100\."):
+        await placed(101, hub(points=100))
+    with pytest.raises(NotAllowed, match=r"1,001 points; Slurm allows 1,000 tasks.*MaxArraySize"):
+        await placed(1001, hub(tasks=1000))
+    with pytest.raises(NotAllowed, match=r"You have 3 runs that wait or run; the limit is 3\."):
+        await placed(1, hub(1, 1, 1, per_user=3))
+    with pytest.raises(NotAllowed, match=r"have 200 points; with this one, .* 301\. The limit is"):
+        await placed(101, hub(100, 100, points_per_user=300))

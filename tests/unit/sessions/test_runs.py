@@ -1,0 +1,294 @@
+"""Runs: the order of their points, batches of reports, and what is said at their end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portal.errors import SlurmUnavailable, StoreUnavailable
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.session import SessionRecord, SessionState
+from portal.sessions.runs import follower
+from portal.sessions.runs.endings import ended_point
+from portal.sessions.runs.follower import RunFollower
+from portal.sessions.runs.order import SORTS, point_numbers
+from portal.sessions.runs.reports import RunReports, newest
+from portal.store import Store
+from portal.store.runs.points import PointKeys
+
+KEY = ("ada", "5e2f3c1a")
+LOG = logging.getLogger("portal-test")
+
+
+def a_run(**more: Any) -> Run:
+    values = {
+        "id": KEY[1],
+        "name": "rates",
+        "source": "train.py",
+        "folder": "/home/ada/runs/rates",
+        "points": 4,
+        "user": KEY[0],
+        "server": "run-5e2f3c1a",
+        "environment": "lab",
+        "created_at": time.time(),
+    }
+    return Run(**{**values, **more})
+
+
+def keys(number: int, state: str = "running", **more: Any) -> PointKeys:
+    values = {"cell": None, "metrics": {}, "started_at": None, "ended_at": None, **more}
+    return PointKeys(number=number, state=PointState(state), **values)
+
+
+KEYS = (
+    keys(1, "succeeded", started_at=10.0, ended_at=30.0, metrics={"loss": 0.5}),
+    keys(3, "failed", started_at=5.0, ended_at=95.0, cell=2, metrics={"loss": 0.1}),
+    keys(4, "running", started_at=7.0, cell=9),
+)
+
+
+@pytest.mark.parametrize(
+    ("sort", "numbers"),
+    [
+        ("number", [0, 1, 2, 3, 4]),
+        ("-number", [4, 3, 2, 1, 0]),
+        ("state", [0, 2, 4, 1, 3]),
+        ("-cell", [4, 3, 0, 1, 2]),
+        ("started_at", [3, 4, 1, 0, 2]),
+        ("-ended_at", [3, 1, 0, 2, 4]),
+        ("seconds", [1, 3, 0, 2, 4]),
+        ("metric", [3, 1, 0, 2, 4]),
+        ("-metric", [1, 3, 0, 2, 4]),
+    ],
+)
+def test_points_without_a_value_stand_last(sort: str, numbers: list[int]) -> None:
+    assert sort.removeprefix("-") in SORTS
+    assert point_numbers(5, KEYS, None, sort, "loss") == numbers
+
+
+def test_points_of_a_state() -> None:
+    assert point_numbers(5, KEYS, PointState.WAITING, "-number") == [2, 0]
+    assert point_numbers(5, KEYS, PointState.FAILED, "number") == [3]
+    assert point_numbers(5, KEYS, PointState.LOST, "number") == []
+
+
+# -- reports ---------------------------------------------------------------------------------------
+
+
+async def test_a_batch_has_each_point_once() -> None:
+    def report(state: str, attempt: int = 1, **more: Any) -> Any:
+        values = {"number": 0, "state": PointState(state), "attempt": attempt, **more}
+        return KEY, RunPoint(**values), asyncio.get_running_loop().create_future()
+
+    first, later = report("running", started_at=1.0), report("running", cell=2, started_at=5.0)
+    ((_, point),) = newest([first, later])
+    assert (point.cell, point.started_at) == (2, 1.0)
+    ((_, point),) = newest([report("failed"), report("running"), report("succeeded")])
+    assert point.state is PointState.FAILED
+    ((_, point),) = newest([report("failed"), report("running", 2), report("failed", 1)])
+    assert (point.state, point.attempt) == (PointState.RUNNING, 2)
+
+
+async def test_reports_wait_until_they_are_stored(store: Store) -> None:
+    reports, sizes = RunReports(store, LOG), []
+    save = store.run_points.save
+
+    async def slow(points: Any) -> None:
+        sizes.append(len(points))
+        await asyncio.sleep(0.01)
+        await save(points)
+
+    store.run_points.save = slow  # type: ignore[method-assign]
+    run = a_run(points=50)
+    await asyncio.gather(*(reports.take(run, RunPoint(number=n, attempt=1)) for n in range(50)))
+    assert len(await store.run_points.keys(*KEY)) == 50
+    assert sizes[0] + sum(sizes[1:]) == 50 and len(sizes) <= 2
+
+
+async def test_reports_that_are_not_stored_fail(store: Store) -> None:
+    reports = RunReports(store, LOG)
+
+    async def away(points: Any) -> None:
+        raise StoreUnavailable("The database does not answer.")
+
+    save, store.run_points.save = store.run_points.save, away  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        await reports.take(a_run(), RunPoint(number=0))
+    store.run_points.save = save  # type: ignore[method-assign]
+    await reports.take(a_run(), RunPoint(number=0))
+
+
+# -- ends ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("job", "state", "message"),
+    [
+        (None, "lost", "The run has ended, and nobody reported how this point did."),
+        ({"state": "COMPLETED"}, "succeeded", ""),
+        (
+            {"state": "TIMEOUT", "time_limit": 3600},
+            "failed",
+            "The point reached its time limit of 1:00:00.",
+        ),
+        (
+            {"state": "OUT_OF_MEMORY", "memory": 100, "peak_memory": 812},
+            "failed",
+            "The point used more memory than requested. Requested: 100 MB. Peak: 812 MB.",
+        ),
+        ({"state": "NODE_FAIL"}, "failed", "The node failed on gpu01."),
+        ({"state": "CANCELLED"}, "failed", "The point was cancelled."),
+        (
+            {"state": "CANCELLED", "nodes": (), "reason": "CancelledBy:grace"},
+            "failed",
+            "The point was cancelled by grace before it started.",
+        ),
+        (
+            {"state": "FAILED", "exit_signal": 9},
+            "failed",
+            "The point was killed by signal 9 on gpu01.",
+        ),
+        ({"state": "FAILED", "exit_code": 3}, "failed", "The point exited with code 3 on gpu01."),
+    ],
+)
+def test_slurm_says_how_a_point_ended(job: Any, state: str, message: str) -> None:
+    facts = {"id": "12_1", "nodes": ("gpu01",), "start_time": 5.0, "end_time": 9.0}
+    known = None if job is None else Job(**{**facts, **job})
+    point = ended_point(RunPoint(number=1, cell=2, cells=9, attempt=1), known, 50.0)
+    assert (str(point.state), point.message) == (state, message)
+    assert (point.cell, point.attempt) == (2, 1)
+    assert point.ended_at == (50.0 if job is None else 9.0)
+    assert point.job == ("" if job is None else "12_1")
+
+
+class Slurm:
+    """Accounting: the ended tasks that it knows."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[int, Job] | None = {}
+        self.asked = 0
+
+    async def ended_tasks(self, job_id: str) -> dict[int, Job]:
+        assert job_id == "12"
+        self.asked += 1
+        if self.tasks is None:
+            raise SlurmUnavailable("It does not answer.")
+        return self.tasks
+
+
+class Site:
+    """A follower, with the run and its session."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.slurm = store, Slurm()
+        self.sessions: dict[str, SessionRecord] = {}
+        self.reports = RunReports(store, LOG)
+        self.follower = RunFollower(
+            store,
+            self.slurm,  # type: ignore[arg-type]
+            self.reports,
+            lambda: SimpleNamespace(sessions=self.sessions),
+            LOG,
+        )
+
+    async def session(self, **more: Any) -> SessionRecord:
+        values = {
+            "id": "S",
+            "user": "ada",
+            "server": "run-5e2f3c1a",
+            "job_id": "12",
+            "state": SessionState.RUNNING,
+            "submitted_at": time.time(),
+            "options": {"run": {"id": KEY[1]}},
+        }
+        record = SessionRecord(**{**values, **more})
+        await self.store.sessions.save(record)
+        return record
+
+    async def run(self) -> Run:
+        run = await self.store.runs.get(*KEY)
+        assert run is not None
+        return run
+
+    async def states(self) -> dict[int, str]:
+        return {key.number: str(key.state) for key in await self.store.run_points.keys(*KEY)}
+
+
+@pytest.fixture
+async def site(store: Store) -> Site:
+    await store.runs.add(a_run())
+    return Site(store)
+
+
+def done(number: int, state: str = "COMPLETED") -> Job:
+    return Job(id=f"12_{number}", state=JobState(state), nodes=("gpu01",))
+
+
+async def test_a_living_run_gets_its_job(site: Site) -> None:
+    await site.follower.look()
+    assert (await site.run()).job_id == ""
+    site.sessions["12_1"] = await site.session()
+    await site.follower.look()
+    run = await site.run()
+    assert (run.job_id, run.ended_at, site.slurm.asked) == ("12", None, 0)
+
+
+async def test_points_that_said_nothing_get_an_end(site: Site) -> None:
+    for number, state in ((0, "succeeded"), (1, "running")):
+        point = RunPoint(number=number, state=PointState(state), attempt=1, cell=5)
+        await site.reports.take(a_run(), point)
+    await site.session(state=SessionState.ENDED, ended_at=99.0)
+    site.slurm.tasks = {1: done(1, "TIMEOUT"), 2: done(2), 3: done(3, "CANCELLED")}
+    await site.follower.look()
+    assert await site.states() == {0: "succeeded", 1: "failed", 2: "succeeded", 3: "failed"}
+    points = await site.store.run_points.of_run(*KEY, [1])
+    assert points[1].message == "The point reached its time limit." and points[1].cell == 5
+    assert (await site.run()).ended_at == 99.0
+    await site.follower.look()
+    assert site.slurm.asked == 1
+
+
+async def test_accounting_is_given_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "_LOOKS", 3)
+    await site.session(state=SessionState.ENDED, ended_at=99.0)
+    site.slurm.tasks = None
+    await site.follower.look()
+    site.slurm.tasks = {0: done(0)}
+    await site.follower.look()
+    assert (await site.run()).ended_at is None and await site.states() == {}
+    await site.follower.look()
+    assert (await site.run()).ended_at == 99.0
+    assert await site.states() == {0: "succeeded", 1: "lost", 2: "lost", 3: "lost"}
+
+
+async def test_one_whose_points_all_said_it_needs_no_query(site: Site) -> None:
+    for number in range(4):
+        point = RunPoint(number=number, state=PointState.SUCCEEDED, attempt=1)
+        await site.reports.take(a_run(), point)
+    await site.session(state=SessionState.ENDED, ended_at=99.0)
+    await site.follower.look()
+    assert (await site.run()).ended_at == 99.0 and site.slurm.asked == 0
+
+
+async def test_a_session_of_another_run_is_not_its_own(site: Site) -> None:
+    other = {"run": {"id": "5e2f3c1a-ffff"}}
+    site.sessions["9_1"] = await site.session(
+        state=SessionState.ENDED, ended_at=9.0, options=other, job_id="9"
+    )
+    await site.follower.look()
+    run = await site.run()
+    assert (run.job_id, run.ended_at) == ("", None)
+
+
+async def test_one_that_never_started_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await site.follower.look()
+    assert (await site.run()).ended_at is None
+    monkeypatch.setattr(follower, "_UNSTARTED", -1.0)
+    await site.follower.look()
+    assert (await site.run()).ended_at is not None
