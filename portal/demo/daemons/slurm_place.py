@@ -211,6 +211,9 @@ class SlurmPlace:
             self._put(self.etc / target, self._filled(template).encode(), myself(), 0o644)
         if _slurm_version() >= _CGROUP_PLUGIN_SINCE:
             self._put(self.etc / "cgroup.conf", _NO_CGROUPS, myself(), 0o644)
+        # A script: its dollar signs are the shell's.
+        prolog = (self.templates / "task-prolog").read_bytes()
+        self._put(self.etc / "task-prolog", prolog, myself(), 0o755)
         # slurmdbd refuses a file that others can read.
         self._put(
             self.etc / "slurmdbd.conf", self._filled("slurmdbd.conf").encode(), self.slurm, 0o600

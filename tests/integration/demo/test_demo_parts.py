@@ -156,15 +156,18 @@ def test_real_gpus_are_one_node_with_all_of_them() -> None:
             nodes = slurm.client("sinfo", "-h", "-N", "-o", "%N %G").stdout.split("\n")
             assert "gpu01 gpu:h200:2" in nodes and "cpu02 (null)" in nodes
             out = home.demo / "out"
-            words = [
-                "--wait",
-                "--gpus=h200:2",
-                f"--output={out}",
-                "--wrap=echo $CUDA_VISIBLE_DEVICES",
-            ]
-            done = slurm.client("sbatch", *words)
-            assert done.returncode == 0, done.stderr
-            assert out.read_text() == "0,1\n"
+
+            def seen(*options: str) -> str:
+                """Return the GPUs that a job and its step see."""
+                show = "echo ${CUDA_VISIBLE_DEVICES-unset}"
+                wrap = f"--wrap={show}; srun sh -c '{show}'"
+                done = slurm.client("sbatch", "--wait", f"--output={out}", *options, wrap)
+                assert done.returncode == 0, done.stderr
+                return out.read_text()
+
+            assert seen("--gpus=h200:2") == "0,1\n0,1\n"
+            # Without this, CUDA shows a job without GPUs all of the machine's.
+            assert seen("--partition=cpu") == "\n\n"
         finally:
             slurm.stop()
         assert leftovers(home.root, home.run) == []
