@@ -66,12 +66,11 @@ _LIBRARIES = (
 _SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-# cgroup.conf(5): from this version on, slurmd requires cgroups unless this option is set; older
-# versions do not know it.
-_CGROUP_PLUGIN_SINCE = (23, 2)
-_NO_CGROUPS = (
-    b"# This demo's jobs need no rights over the machine's cgroups.\nCgroupPlugin=disabled\n"
-)
+# CgroupPlugin of cgroup.conf(5) by the first version of Slurm that knows it, newest first. Without
+# one, 22.05 takes the plugin for cgroup v2 where the kernel has that alone, and slurmd ends if
+# systemd does not answer; the plugin for v1 does nothing unless it is asked. Newer versions require
+# cgroups unless they are told otherwise.
+_NO_CGROUPS = {(23, 2): "disabled", (22, 5): "cgroup/v1"}
 
 
 class SlurmPlace:
@@ -209,8 +208,7 @@ class SlurmPlace:
             ("mariadb.cnf", "mariadb.cnf"),
         ):
             self._put(self.etc / target, self._filled(template).encode(), myself(), 0o644)
-        if _slurm_version() >= _CGROUP_PLUGIN_SINCE:
-            self._put(self.etc / "cgroup.conf", _NO_CGROUPS, myself(), 0o644)
+        self._put_cgroup_plugin()
         # A script: its dollar signs are the shell's.
         prolog = (self.templates / "task-prolog").read_bytes()
         self._put(self.etc / "task-prolog", prolog, myself(), 0o755)
@@ -225,6 +223,13 @@ class SlurmPlace:
             0o644,
         )
 
+    def _put_cgroup_plugin(self) -> None:
+        file, version = self.etc / "cgroup.conf", _slurm_version()
+        file.unlink(missing_ok=True)  # of another version
+        if plugin := cgroup_plugin(version):
+            text = "# This demo's jobs need no rights over the machine's cgroups.\n"
+            self._put(file, f"{text}CgroupPlugin={plugin}\n".encode(), myself(), 0o644)
+
     def _directory(self, path: Path, account: Account, mode: int) -> None:
         path.mkdir(exist_ok=True)
         if account.uid != os.geteuid():
@@ -238,6 +243,12 @@ class SlurmPlace:
             if account.uid != os.geteuid():
                 os.fchown(file.fileno(), account.uid, account.gid)
         path.chmod(mode)
+
+
+def cgroup_plugin(version: tuple[int, ...]) -> str:
+    """Return the CgroupPlugin with which this version of Slurm leaves cgroups alone; "" if it knows
+    none."""
+    return next((name for since, name in _NO_CGROUPS.items() if version >= since), "")
 
 
 def _slurm_version() -> tuple[int, ...]:
