@@ -134,6 +134,25 @@ def test_a_gpu_as_nvml_describes_it() -> None:
     }
 
 
+def test_what_the_driver_reserves_is_not_used() -> None:
+    """As nvidia-smi shows it; a driver that is older than the library counts it as used."""
+
+    class Newer(Nvml):
+        nvmlMemory_v2 = 33554472
+
+        def nvmlDeviceGetMemoryInfo(self, gpu: dict[str, Any], version: int = 0) -> Any:
+            memory = super().nvmlDeviceGetMemoryInfo(gpu)
+            if version == self.nvmlMemory_v2 and gpu["newer"]:
+                memory.used -= GIB // 2
+            elif version:
+                raise NvmlError("function not found")
+            return memory
+
+    for newer, used in ((True, 3584), (False, 4096)):
+        (gpu,) = read(Newer(a_gpu(4, newer=newer)), "0")
+        assert (gpu["memory_used"], gpu["memory_total"]) == (used, 32 * 1024)
+
+
 def test_what_nvml_does_not_say_is_none() -> None:
     (gpu,) = read(Nvml({}), "0")
     assert gpu == {

@@ -117,7 +117,7 @@ def reading(nvml: Any, index: int, device: Any, mig: bool) -> dict[str, Any]:
     mode = _ask(nvml, "nvmlDeviceGetMigMode", device)
     mig = mig or bool(mode and mode[0])
     rates = None if mig else _ask(nvml, "nvmlDeviceGetUtilizationRates", device)
-    memory = _ask(nvml, "nvmlDeviceGetMemoryInfo", device)
+    memory = _memory(nvml, device)
     uuid = _text(_ask(nvml, "nvmlDeviceGetUUID", device))
     total = _whole(memory.total // MIB, 64 * MIB) if memory else None
     return {
@@ -129,6 +129,14 @@ def reading(nvml: Any, index: int, device: Any, mig: bool) -> dict[str, Any]:
         "memory_total": total,
         "mig": mig,
     }
+
+
+def _memory(nvml: Any, device: Any) -> Any:
+    """Return NVML's answer on memory: ``used`` without what the driver reserves, as in nvidia-smi.
+    An older driver or library counts that as used."""
+    version = getattr(nvml, "nvmlMemory_v2", None)
+    newer = _ask(nvml, "nvmlDeviceGetMemoryInfo", device, version) if version else None
+    return newer or _ask(nvml, "nvmlDeviceGetMemoryInfo", device)
 
 
 def _ask(nvml: Any, name: str, *arguments: Any) -> Any:
