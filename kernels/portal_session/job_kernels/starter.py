@@ -32,7 +32,9 @@ VARIABLE = "PORTAL_KERNEL"  # JSON: "id", and "name", the kernelspec's
 PATIENCE = "PORTAL_KERNEL_PATIENCE"  # seconds without the session, after which the job ends
 _PATIENCE = 600.0
 _FIRST = 60.0  # seconds until the record must name an address
-_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between two tries to connect
+# Seconds between two tries to connect. A kernel that is restarted waits for its new relay, which
+# listens after most of a second.
+_PAUSES = (*[0.1] * 10, 0.2, 0.5, 1.0, 2.0)
 _GREETING = 10.0  # seconds that the relay may take for it
 _LAST = 2.0  # seconds for the last messages
 
