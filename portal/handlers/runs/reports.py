@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from portal.errors import Conflict, InvalidRequest, NotAllowed
+from portal.launch.kinds import of_server
 from portal.models import Frozen
 from portal.models.session.run import (
     MOST_ATTEMPTS,
@@ -59,7 +60,10 @@ class RunReport(OwnSession):
         """Send it again if it was lost. The newest report counts; one of an end is final, except
         for a later attempt."""
         report: PointReport = self.body
-        run = await self.parts.run_reports.of_server(self.person.name, self.server or "")
+        server = self.server or ""
+        kind, run = of_server(server), None
+        if kind is not None and kind.array:  # no other asks the database
+            run = await self.parts.run_reports.of_server(self.person.name, server)
         if run is None:
             raise NotAllowed("This token is not that of a run's job.")
         if report.point >= run.points:

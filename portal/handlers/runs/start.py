@@ -14,8 +14,16 @@ from portal.launch.kinds.run import OPTION, server_for
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.resources import Resources
-from portal.models.session.run import AskedRun, AtOnce, Points, Run, RunFolder, RunId, RunName
-from portal.models.session.run import RunSource as Source
+from portal.models.session.run import (
+    AskedRun,
+    AtOnce,
+    Points,
+    Run,
+    RunFolder,
+    RunId,
+    RunName,
+    RunSource,
+)
 from portal.models.session.session import SessionRecord
 
 from ..base.endpoint import Operation
@@ -30,7 +38,7 @@ class NewRun(Resources):
 
     id: RunId
     name: RunName
-    source: Source
+    source: RunSource
     folder: RunFolder
     points: Points
     at_once: AtOnce = 10
@@ -58,26 +66,26 @@ class SessionRuns(OwnSession):
         """
         record = await self.own_record()
         asked: dict[str, Any] = self.body.model_dump(exclude_unset=True)
-        about = {name: asked.pop(name) for name in AskedRun.model_fields if name in asked}
-        options = {**_kept(record), "environment": record.environment, **asked}
-        if asked.get("environment") is None:
-            options["environment"] = record.environment
+        about = AskedRun(
+            **{name: asked.pop(name) for name in AskedRun.model_fields if name in asked}
+        )
+        environment = asked.pop("environment", None) or record.environment
+        resources = {**_kept(record), **asked}
         run = Run(
-            **about,
+            **about.model_dump(),
             user=record.user,
-            server=server_for(about["id"]),
-            environment=options["environment"],
-            resources={key: value for key, value in options.items() if key != "environment"},
+            server=server_for(about.id),
+            environment=environment,
+            resources=resources,
             created_at=time.time(),
         )
+        options = {**resources, "environment": environment, OPTION: about.model_dump()}
         what = f"Run {run.name} of {run.environment}: {run.points} points, {run.server}."
         async with self.audited("start-run", f"session {record.id}", record.user, what):
             _check(record)
             await self.parts.run_reports.add(run)
             try:
-                await self.parts.hub.begin_server(
-                    record.user, run.server, {**options, OPTION: AskedRun(**about).model_dump()}
-                )
+                await self.parts.hub.begin_server(record.user, run.server, options)
             except PortalError:
                 with contextlib.suppress(StoreUnavailable):
                     await self.parts.run_reports.remove(run)

@@ -619,3 +619,11 @@ def test_no_view_no_look() -> None:
     world.seen = True
     world.go(30)
     assert not world.hub.asked, "nobody looked for long"
+
+
+def test_tasks_of_an_array_end_by_themselves() -> None:
+    world = World()
+    world.jobs = {id_: a_job(id=id_) for id_ in ("7_0", "7_1")}
+    world.sessions = dict.fromkeys(world.jobs, a_record())
+    world.go(10_000)
+    assert not world.hub.asked and not world.state.warned
