@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -89,6 +90,14 @@ def gpu_facts(environ: Mapping[str, str]) -> dict[str, Any]:
     return {"count": count, "names": list(about.get("names") or ())}
 
 
+def program_of(argv: Sequence[str]) -> str:
+    """Return the program of a kernelspec's argv: jupyter_client starts this Python for a plain
+    "python" (KernelManager.format_kernel_cmd)."""
+    major, minor = sys.version_info[:2]
+    plain = ("python", f"python{major}", f"python{major}.{minor}")
+    return sys.executable if argv[0] in plain else argv[0]
+
+
 def python_facts(argv: Sequence[str], variables: Mapping[str, str]) -> dict[str, Any]:
     """Return the ``version`` and the ``packages`` ("name==version") of a Python; if it does not say
     so, the ``problem``. ``argv``: its program. Blocks for _PATIENCE at most."""
@@ -98,8 +107,7 @@ def python_facts(argv: Sequence[str], variables: Mapping[str, str]) -> dict[str,
             env=dict(variables),
             cwd=os.sep,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             timeout=_PATIENCE,
             check=False,
         )
