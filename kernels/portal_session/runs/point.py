@@ -23,7 +23,7 @@ from ..service import Address, Service
 from ..situation import in_thread
 from . import RunError
 from .environment import arguments, of_program
-from .execution.manifest import Manifest, gpu_facts, python_facts, slurm_facts
+from .execution.manifest import Manifest, gpu_facts, program_of, python_facts, slurm_facts
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
 from .execution.outcome import Outcome
@@ -147,7 +147,7 @@ class PointRun:
             return []
         if container is not None and not spec.metadata.get(HERE):
             return container.command(spec.argv[:1])
-        return list(spec.argv[:1])
+        return [program_of(spec.argv)]
 
     def _state(self, state: str, message: str) -> dict[str, Any]:
         """Return what a report says. Called from the reports' thread too."""

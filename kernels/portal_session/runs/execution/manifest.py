@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,7 +24,12 @@ try:
     from importlib.metadata import distributions
 except ImportError:
     from importlib_metadata import distributions
-known = {"%s==%s" % (each.metadata["Name"], each.version) for each in distributions()}
+known = set()
+for each in distributions():
+    try:
+        known.add("%s==%s" % (each.metadata["Name"], each.version))
+    except Exception:
+        pass  # its files are damaged, or not all there
 about = {"version": sys.version.split()[0], "packages": sorted(known, key=str.lower)}
 sys.stdout.write("\\nPORTAL " + json.dumps(about))
 """
@@ -84,25 +90,38 @@ def gpu_facts(environ: Mapping[str, str]) -> dict[str, Any]:
     return {"count": count, "names": list(about.get("names") or ())}
 
 
+def program_of(argv: Sequence[str]) -> str:
+    """Return the program of a kernelspec's argv: jupyter_client starts this Python for a plain
+    "python" (KernelManager.format_kernel_cmd)."""
+    major, minor = sys.version_info[:2]
+    plain = ("python", f"python{major}", f"python{major}.{minor}")
+    return sys.executable if argv[0] in plain else argv[0]
+
+
 def python_facts(argv: Sequence[str], variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return the ``version`` and the ``packages`` ("name==version") of a Python; {} if it does not
-    say so. ``argv``: its program. Blocks for _PATIENCE at most."""
+    """Return the ``version`` and the ``packages`` ("name==version") of a Python; if it does not say
+    so, the ``problem``. ``argv``: its program. Blocks for _PATIENCE at most."""
     try:
         done = subprocess.run(
             [*argv, "-c", _PACKAGES],
             env=dict(variables),
             cwd=os.sep,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
             timeout=_PATIENCE,
             check=False,
         )
-        said = done.stdout.decode("utf-8", "replace").rpartition("\nPORTAL ")[2]
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return {"problem": f"{type(error).__name__}: {error}"[-500:]}
+    said = done.stdout.decode("utf-8", "replace").rpartition("\nPORTAL ")[2]
+    try:
         about = json.loads(said)
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        return {}
-    return about if isinstance(about, dict) else {}
+    except ValueError:
+        about = None
+    if not isinstance(about, dict):
+        last = done.stderr.decode("utf-8", "replace").strip()[-500:]
+        return {"problem": f"Exit code {done.returncode}: {last}"}
+    return about
 
 
 def _now() -> str:
