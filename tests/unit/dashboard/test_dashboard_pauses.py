@@ -20,6 +20,7 @@ class Knot:
 
 
 def test_the_settings_are_put_back() -> None:
+    gc.unfreeze()  # pytest may have frozen what it imported
     before = (sys.getswitchinterval(), gc.get_threshold(), gc.get_freeze_count())
     with Pauses().kept_short():
         assert sys.getswitchinterval() < before[0]
