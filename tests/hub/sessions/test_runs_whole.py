@@ -1,0 +1,115 @@
+"""A run on the real demo, from portal-run in a terminal to the notebooks of its points."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hub_client import Person, wait_until, with_session
+from jobs import nothing_left
+from terminal import terminal
+
+CELLS = [
+    ("rate = 0.1\nname = 'usual'", ["parameters"]),
+    ("from portal_metrics import log\nimport os\nlog(loss=1 / rate)\nprint(os.getcwd(), name)", []),
+    ("import time\nassert rate < 3, 'the rate is too high'\ntime.sleep(rate)", []),
+]
+
+
+@pytest.fixture(scope="module", params=["python-venv", "jupyterlab"])
+def ada(demo: Any, person: Callable[[str], Person], request: Any) -> Iterator[Person]:
+    """Ada in a session: in a virtual environment, and in a container."""
+    nothing_left(demo, "ada")
+    options = {"environment": request.param, "gpus": 0, "time": "1:00:00"}
+    yield from with_session(person("ada"), options)
+    nothing_left(demo, "ada")
+
+
+def _upload(ada: Person, folder: str) -> None:
+    cells = [
+        {
+            "cell_type": "code",
+            "source": text,
+            "metadata": {"tags": tags},
+            "outputs": [],
+            "execution_count": None,
+        }
+        for text, tags in CELLS
+    ]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 4}
+    made = terminal(ada, f"rm -rf {folder}; mkdir {folder}; readlink -f {folder}")
+    assert made.strip().endswith(folder), made
+    model = {"type": "notebook", "format": "json", "content": notebook}
+    assert ada.session("PUT", f"api/contents/{folder}/train.ipynb", json=model).is_success
+
+
+def test_a_run_from_a_terminal_to_its_notebooks(ada: Person) -> None:
+    _upload(ada, "whole")
+    said = wait_until(
+        "the portal knows the session",
+        lambda: (
+            text
+            if "Results:"
+            in (
+                text := terminal(
+                    ada,
+                    "portal-run whole/train.ipynb --cpus 1 "
+                    "--memory 512M --set rate=1,2,4 --set name=it\\'s --at-once 2; echo $?",
+                )
+            )
+            else None
+        ),
+    )
+    assert "Run 'train': 3 points, at most 2 at once." in said, said
+    wait_until(
+        "the run has ended",
+        lambda: "ended" in terminal(ada, "portal-run list | grep '^train' | head -1"),
+        timeout=120,
+        every=3,
+    )
+    shown = terminal(ada, "portal-run show train")
+    assert "2 succeeded, 1 failed" in shown, shown
+    assert "AssertionError: the rate is too high (cell 4 of 4)" in shown
+    assert "loss=0.25" in shown and 'rate=4.0 name="it\'s"' in shown
+    manifest = json.loads(terminal(ada, "cat whole/runs/train/0002/manifest.json"))
+    assert manifest["exit"] == 1 and manifest["slurm"]["job"].endswith("_2")
+    packages = manifest["python"].get("packages", ())
+    assert any(name.startswith("ipykernel==") for name in packages), manifest["python"]
+    text = terminal(ada, "cat whole/runs/train/0000/output.ipynb")
+    printed = "".join(
+        "".join(output.get("text", ""))
+        for cell in json.loads(text)["cells"]
+        for output in cell["outputs"]
+    )
+    assert printed.endswith("/whole it's\n")
+
+
+def test_a_run_that_is_stopped_keeps_its_notebooks(ada: Person) -> None:
+    _upload(ada, "stopped")
+    script = "print('on', flush=True)\nimport time\ntime.sleep(600)\n"
+    model = {"type": "file", "format": "text", "content": script}
+    assert ada.session("PUT", "api/contents/stopped/slow.py", json=model).is_success
+    said = terminal(ada, "portal-run stopped/slow.py --cpus 1 --memory 512M")
+    assert "Run 'slow': 1 point" in said, said
+    log = "stopped/runs/slow/0000/output.log"
+    wait_until("it runs", lambda: "on" in terminal(ada, f"cat {log}"), every=3)
+    assert "is being stopped" in terminal(ada, "portal-run stop slow")
+    wait_until(
+        "it has ended",
+        lambda: "ended" in terminal(ada, "portal-run list | grep slow"),
+        timeout=120,
+        every=3,
+    )
+    manifest = json.loads(terminal(ada, "cat stopped/runs/slow/0000/manifest.json"))
+    assert (manifest["exit"], manifest["message"]) == (143, "The point was stopped")
+    assert "1 failed" in terminal(ada, "portal-run show slow")
+
+
+def test_a_refusal_is_said_in_the_terminal(ada: Person) -> None:
+    _upload(ada, "refused")
+    said = terminal(ada, "portal-run refused/train.ipynb --gpus 4000; ls refused")
+    assert said.startswith("portal-run: ") and "Traceback" not in said, said
+    assert said.splitlines()[-1] == "train.ipynb"
