@@ -51,7 +51,10 @@ def owner(demo: Any) -> Iterator[Person]:
 
 
 def _on_disk(owner: Person) -> str:
-    (cell, *_) = json.loads(owner.session("GET", f"files/{NAME}").text)["cells"]
+    text = owner.session("GET", f"files/{NAME}").text
+    if not text:  # it is being written
+        return ""
+    (cell, *_) = json.loads(text)["cells"]
     return "".join("".join(output.get("text", [])) for output in cell["outputs"])
 
 

@@ -74,6 +74,13 @@ def palette(page: Any, words: str) -> None:
 
 
 def command(page: Any, words: str) -> None:
-    """Run the command of this name from JupyterLab's palette."""
+    """Run the command of this name from JupyterLab's palette, which closes when something else
+    takes the focus."""
+    item = page.locator(".lm-CommandPalette-item", has_text=words).first
+    for _ in range(5):
+        palette(page, words)
+        with contextlib.suppress(playwright.TimeoutError):
+            item.click(timeout=10_000)
+            return
     palette(page, words)
-    page.locator(".lm-CommandPalette-item", has_text=words).first.click()
+    item.click()
