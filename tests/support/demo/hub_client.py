@@ -138,7 +138,10 @@ class Person:
         """Open a websocket of the running session, with this person's token."""
         url, headers = local_hosts.reached(self.session_url(server) + path)
         headers["Authorization"] = f"token {self.token}"
-        return await websocket_connect(HTTPRequest(url.replace("http", "ws", 1), headers=headers))
+        # As patient as a page: the server first waits for the kernel, whose job may be over.
+        patient = {"connect_timeout": 120.0, "request_timeout": 120.0}
+        request = HTTPRequest(url.replace("http", "ws", 1), headers=headers, **patient)
+        return await websocket_connect(request)
 
     def page(self, path: str) -> str:
         """Return the visible text of a Hub page, with white space folded."""
