@@ -73,9 +73,13 @@ def _wait_for_offer(owner: Person) -> None:
     )
 
 
+def _kernel_jobs(demo: Any) -> list[Any]:
+    return [row for row in living_jobs(demo, WHO) if "gpu" in row.gres]
+
+
 def _kernel_job(demo: Any) -> Any:
     """The job with GPUs; None without one."""
-    found = [row for row in living_jobs(demo, WHO) if "gpu" in row.gres]
+    found = _kernel_jobs(demo)
     assert len(found) <= 1, found
     return found[0] if found else None
 
@@ -172,7 +176,12 @@ def _gets_two_gpus_and_gives_all_back(demo: Any, page: Any) -> None:
     former = _kernel_job(demo)
     item(page).get_by_role("button", name="Kernel with GPUs").click()
     choose(page, GPUs="2", GPU_type="t4")
-    wait_until("the former job is over", lambda: (job := _kernel_job(demo)) and job.id != former.id)
+
+    def over() -> bool:
+        """Return True once the former job, which the new one may wait for, has ended."""
+        return former.id not in [job.id for job in _kernel_jobs(demo)]
+
+    wait_until("the former job is over", lambda: over() and _kernel_jobs(demo))
     expect(item(page).get_by_role("status")).to_contain_text("On gpu", timeout=STARTS)
     assert where(page)["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert _kernel_job(demo).gres.endswith(":2")

@@ -129,6 +129,12 @@ def test_slurmctld_away_at_the_start(demo: Any, owner: Person) -> None:
         early = kernels[0].wait(cell, 60)
         has_job = _job(demo) is not None
         assert early.printed == "42\n" if has_job else refusal in early.error
+
+        def restarted() -> bool:
+            kernels[1].ask("restart")
+            return kernels[1].run("print(2)", 60).printed == "2\n"
+
+        wait_until("a restart is enough", restarted, every=2)
     finally:
         for kernel in kernels:
             kernel.leave()
