@@ -21,12 +21,13 @@ from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
-from tornado.web import Application, RequestHandler
+from tornado.web import Application
 
 from ..runs.routes import routes as routes_of_runs
 from ..service import Service, ServiceError
 from ..situation import in_thread
 from .broker_client import VARIABLE
+from .broker_handler import BrokerHandler
 from .record import is_id
 
 LOOKS, PAUSE = 16, 0.5  # questions for the node's address, and seconds between them
@@ -167,20 +168,11 @@ def _state(id: str, state: str, message: str) -> dict[str, Any]:
     return {"id": id, "state": state, "message": message, "node": "", **unknown}
 
 
-class _Handler(RequestHandler):
-    """Handler of a relay's request: its answer or error is a JSON object."""
+class _Handler(BrokerHandler):
+    """Handler of a relay's request."""
 
     def initialize(self, kernels: Kernels) -> None:
         self.kernels = kernels
-
-    async def answer(self, asked: Any) -> None:
-        """Send the result of ``asked``, or the error's sentence."""
-        try:
-            result = await asked
-        except ServiceError as error:
-            self.set_status(error.status)
-            result = {"message": str(error)}
-        self.finish(json.dumps(result))
 
 
 class AboutHandler(_Handler):
@@ -199,15 +191,7 @@ class KernelsHandler(_Handler):
     """``POST /kernels``: submit a kernel's job."""
 
     async def post(self) -> None:
-        try:
-            body = json.loads(self.request.body)
-        except (ValueError, RecursionError):
-            body = None
-        if not isinstance(body, dict):
-            self.set_status(400)
-            self.finish(json.dumps({"message": "The body must be a JSON object."}))
-            return
-        await self.answer(self.kernels.start(body))
+        await self.answer_body(self.kernels.start)
 
 
 class KernelHandler(_Handler):

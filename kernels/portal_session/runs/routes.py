@@ -3,14 +3,11 @@ the session's server has the token."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable
 from typing import Any, Callable
 from urllib.parse import urlencode
 
-from tornado.web import RequestHandler
-
-from ..service import ServiceError
+from ..job_kernels.broker_handler import BrokerHandler
 
 SUBMISSION = "session/runs"  # of the service
 RUNS = "runs"
@@ -21,48 +18,31 @@ _OF_POINTS = ("state", "sort", "offset", "limit")
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 
-class _Handler(RequestHandler):
-    """Handler of a request of portal-run: its answer or error is a JSON object."""
+class _Handler(BrokerHandler):
+    """Handler of a request of portal-run."""
 
     def initialize(self, ask: Ask) -> None:
         self.ask = ask
-
-    async def answer(self, *asked: Any) -> None:
-        """Send the portal's answer, or its error with the sentence."""
-        try:
-            result = await self.ask(*asked)
-        except ServiceError as error:
-            self.set_status(error.status)
-            result = {"message": str(error)}
-        self.finish(json.dumps(result))
 
 
 class RunsHandler(_Handler):
     """``/runs``: the user's runs, and a new one."""
 
     async def get(self) -> None:
-        await self.answer("GET", f"{RUNS}?limit={_MOST}")
+        await self.answer(self.ask("GET", f"{RUNS}?limit={_MOST}"))
 
     async def post(self) -> None:
-        try:
-            body = json.loads(self.request.body)
-        except (ValueError, RecursionError):
-            body = None
-        if not isinstance(body, dict):
-            self.set_status(400)
-            self.finish(json.dumps({"message": "The body must be a JSON object."}))
-            return
-        await self.answer("POST", SUBMISSION, body)
+        await self.answer_body(lambda body: self.ask("POST", SUBMISSION, body))
 
 
 class RunHandler(_Handler):
     """``/runs/ID``: a run, and its end."""
 
     async def get(self, id: str) -> None:
-        await self.answer("GET", f"{RUNS}/{id}")
+        await self.answer(self.ask("GET", f"{RUNS}/{id}"))
 
     async def delete(self, id: str) -> None:
-        await self.answer("DELETE", f"{RUNS}/{id}")
+        await self.answer(self.ask("DELETE", f"{RUNS}/{id}"))
 
 
 class PointsHandler(_Handler):
@@ -71,7 +51,7 @@ class PointsHandler(_Handler):
     async def get(self, id: str) -> None:
         asked = {name: self.get_query_argument(name, "") for name in _OF_POINTS}
         query = urlencode({name: value for name, value in asked.items() if value})
-        await self.answer("GET", f"{RUNS}/{id}/points" + (f"?{query}" if query else ""))
+        await self.answer(self.ask("GET", f"{RUNS}/{id}/points" + (f"?{query}" if query else "")))
 
 
 def routes(ask: Ask) -> list[Any]:
