@@ -6,8 +6,6 @@ import json
 import re
 import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -16,23 +14,9 @@ from run_site import (
     RunSite,
     manifest,
     outputs,
-    played_service,
     printed,
     wait_until,
 )
-
-
-@pytest.fixture
-def service() -> Iterator[PlayedService]:
-    with played_service() as service:
-        yield service
-
-
-@pytest.fixture
-def site(tmp_path: Path, service: PlayedService) -> Iterator[RunSite]:
-    site = RunSite(tmp_path, service)
-    yield site
-    site.end()
 
 
 def test_three_points_of_which_one_fails(site: RunSite, service: PlayedService) -> None:

@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from run_site import PlayedService, RunSite, manifest, played_service, wait_until
-
-
-@pytest.fixture
-def service() -> Iterator[PlayedService]:
-    with played_service() as service:
-        yield service
-
-
-@pytest.fixture
-def site(tmp_path: Path, service: PlayedService) -> Iterator[RunSite]:
-    site = RunSite(tmp_path, service)
-    yield site
-    site.end()
-
+from run_site import PlayedService, RunSite, manifest, wait_until
 
 ECHO = """
 import json, os, sys
