@@ -14,34 +14,19 @@ from portal.launch.kinds.run import OPTION, server_for
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.resources import Resources
-from portal.models.session.run import (
-    AskedRun,
-    AtOnce,
-    Points,
-    Run,
-    RunFolder,
-    RunId,
-    RunName,
-    RunSource,
-)
+from portal.models.session.run import AskedRun, Run
 from portal.models.session.session import SessionRecord
 
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
 
 
-class NewRun(Resources):
+class NewRun(Resources, AskedRun):
     """Run to start: the ``id`` by which the session knows it; its ``name``; the ``source``, a
     notebook or script, for display; the absolute path of the run's ``folder``, with the frozen
     source; the number of ``points``, and how many of them run ``at_once`` at most. Resources, of
     each point, as for a launch; ``environment``: by default the session's."""
 
-    id: RunId
-    name: RunName
-    source: RunSource
-    folder: RunFolder
-    points: Points
-    at_once: AtOnce = 10
     environment: EnvironmentName | None = None
 
 
