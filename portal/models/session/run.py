@@ -50,7 +50,7 @@ RunFolder = Annotated[
     StringConstraints(pattern=r"^/", max_length=_LONGEST),
     AfterValidator(_printable),
     AfterValidator(_inside),
-    Field(examples=["/home/ada/work/runs/learning-rates"]),
+    Field(examples=["/home/ada/projects/runs/learning-rates"]),
 ]
 Points = Annotated[int, Field(ge=1, le=MOST_POINTS, strict=True)]
 AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]

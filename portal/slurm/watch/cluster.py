@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -18,7 +17,7 @@ from traitlets import Float, Instance, Integer, Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import SlurmUnavailable
-from portal.models.cluster.array import ArrayJob, whole_job
+from portal.models.cluster.array import whole_job
 from portal.models.cluster.cluster import Association, ClusterSnapshot, Job, Node, Qos, Reservation
 from portal.setting import setting
 
@@ -34,7 +33,7 @@ from .budget import QueryBudget
 from .exchange import VARIABLE, Exchange, SharedOutput
 from .gpu_holders import GpuHolders
 from .query_cache import QueryCache
-from .queue import positions
+from .queue import Queue
 
 T = TypeVar("T")
 
@@ -145,7 +144,7 @@ class Cluster(LoggingConfigurable):
         self._placed: dict[str, Job] = {}  # jobs that hold nodes
         self._placed_before: dict[str, Job] = {}  # when the nodes were queried the last time
         self._made: tuple[tuple[Any, ...], ClusterSnapshot] | None = None
-        self._ranks: OrderedDict[int, tuple[Mapping[str, Job], dict[str, int]]] = OrderedDict()
+        self._queue = Queue()
 
     def _runner_default(self) -> SlurmRunner:
         return SlurmRunner(parent=self)
@@ -338,17 +337,7 @@ class Cluster(LoggingConfigurable):
     def position(self, job: Job, snapshot: ClusterSnapshot) -> int | None:
         """Return a waiting job's place in its partition's queue, from 1; None for other jobs. An
         array has that of its first task."""
-        key = id(snapshot.jobs)
-        if key not in self._ranks:
-            self._ranks[key] = (snapshot.jobs, positions(snapshot.jobs))
-            while len(self._ranks) > 2:
-                self._ranks.popitem(last=False)
-        ranks = self._ranks[key][1]
-        if not isinstance(job, ArrayJob):
-            return ranks.get(job.id)
-        prefix = f"{job.id}_"
-        places = (rank for id_, rank in ranks.items() if id_.startswith(prefix))
-        return min(places, default=None)
+        return self._queue.place(job, snapshot.jobs)
 
     def close(self) -> None:
         """Shut down the runner's threads."""

@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 
+from portal.models.cluster.array import ArrayJob
 from portal.models.cluster.cluster import Job, JobState
+
+_KEPT = 2  # snapshots whose order is remembered
+
+
+class Queue:
+    """Places of waiting jobs in the newest snapshots, each of which is put in order once."""
+
+    def __init__(self) -> None:
+        # By the identity of the jobs, which are held so that no others can have it.
+        self._ranks: OrderedDict[int, tuple[Mapping[str, Job], dict[str, int]]] = OrderedDict()
+
+    def place(self, job: Job, jobs: Mapping[str, Job]) -> int | None:
+        """Return a waiting job's place in its partition's queue, from 1; None for other jobs. An
+        array has that of its first task. ``jobs``: of a snapshot."""
+        key = id(jobs)
+        if key not in self._ranks:
+            self._ranks[key] = (jobs, positions(jobs))
+            while len(self._ranks) > _KEPT:
+                self._ranks.popitem(last=False)
+        ranks = self._ranks[key][1]
+        if not isinstance(job, ArrayJob):
+            return ranks.get(job.id)
+        prefix = f"{job.id}_"
+        places = (rank for id_, rank in ranks.items() if id_.startswith(prefix))
+        return min(places, default=None)
 
 
 def positions(jobs: Mapping[str, Job]) -> dict[str, int]:

@@ -33,7 +33,7 @@ _COLUMNS = tuple(RunPoint.model_fields)
 
 
 class PointKeys(NamedTuple):
-    """What points are sorted by. Times are Unix seconds."""
+    """Values that points are sorted by. Times are Unix seconds."""
 
     number: int
     state: PointState

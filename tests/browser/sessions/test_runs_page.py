@@ -32,7 +32,7 @@ def runs(demo: Any) -> Iterator[None]:
     def run(id_: str, name: str, **more: Any) -> Run:
         values = {
             "source": "work/train.ipynb",
-            "folder": f"/home/ada/work/runs/{name}",
+            "folder": f"/home/ada/projects/runs/{name}",
             "points": 200,
             "at_once": 20,
             "user": "ada",

@@ -29,7 +29,7 @@ RUN = {
     "id": ID,
     "name": "rates",
     "source": "work/train.ipynb",
-    "folder": "/home/ada/work/runs/rates",
+    "folder": "/home/ada/projects/runs/rates",
     "points": 5,
     "at_once": 2,
 }

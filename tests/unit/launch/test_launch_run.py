@@ -29,7 +29,7 @@ RUN: dict[str, Any] = {
     "id": ID,
     "name": "rates",
     "source": "work/train.ipynb",
-    "folder": "/home/ada/work/runs/rates",
+    "folder": "/home/ada/projects/runs/rates",
     "points": 5,
     "at_once": 2,
 }
@@ -68,7 +68,7 @@ def test_its_options_are_parsed() -> None:
     assert json.loads(kind.variables()["PORTAL_RUN"]) == {
         "id": ID,
         "name": "rates",
-        "folder": "/home/ada/work/runs/rates",
+        "folder": "/home/ada/projects/runs/rates",
         "points": 5,
     }
     assert (kind.serves, kind.array, kind.module) == (False, True, "portal_session.runs.point")
@@ -106,7 +106,7 @@ def test_no_other_kind_has_options_of_sbatch() -> None:
         {"source": "a\0b"},
         {"source": "a" * 1001},
         {"source": "\u202efdp"},
-        {"folder": "work/runs"},
+        {"folder": "projects/runs"},
         {"folder": "/home/../etc"},
         {"folder": "/home/ada/.."},
         {"folder": "/a\x1b[31m"},
