@@ -25,8 +25,8 @@ from portal.models.course.course import STAFF, Course, KeptCourse, Role
 
 from ..lifecycle.stop_reason import SERVICE
 from ..session import SessionSpawner
-from .job_kernels import other_launches
 from .nbgrader_exchange import exchange_of
+from .other_launches import other_launches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

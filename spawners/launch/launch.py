@@ -27,7 +27,7 @@ from portal.models.session.run import AskedRun
 from ..host.storage import StorageArea
 from ..session import SessionSpawner
 from .courses import course_form, course_offer
-from .job_kernels import job_kernels, other_runs
+from .other_launches import job_kernels, other_runs
 from .submit import tensorboard_roots
 
 # A launch and its page need partitions and nodes, not the newest jobs: they do not wait for

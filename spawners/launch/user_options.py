@@ -17,8 +17,8 @@ from portal.launch.request import (
 
 from ..hub_setup import ensure_set_up, is_set_up
 from ..session import SessionSpawner
-from .job_kernels import forget_ended
 from .launch import launch_request, render_form
+from .other_launches import forget_ended
 
 
 class UserOptions(SessionSpawner):

@@ -29,7 +29,7 @@ from portal.models.course.course import Role
 from portal.models.session.resources import Resources
 from spawners.config.named_servers import NamedServers
 from spawners.form.my_courses import FOR_PAGES
-from spawners.launch.job_kernels import forget_ended, job_kernels, other_launches
+from spawners.launch.other_launches import forget_ended, job_kernels, other_launches
 from spawners.launch.submit import submit
 from spawners.lifecycle.job_watch import JobWatch
 from spawners.lifecycle.progress import Progress

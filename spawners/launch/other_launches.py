@@ -1,5 +1,5 @@
-"""Kernels in jobs of their own and runs, as the Hub has them: a named server each, with a new
-name."""
+"""Other launches of a user, beside the one that is judged: each is a named server of the Hub.
+Kernels in jobs of their own and runs have a new name each."""
 
 from __future__ import annotations
 
