@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from typing import Any
 
-from portal.errors import NotAllowed, PortalError, StoreUnavailable
+from portal.errors import NotAllowed
 from portal.launch.fields import KEPT
 from portal.launch.kinds import kind_of, of_server
-from portal.launch.kinds.run import OPTION, server_for
+from portal.launch.kinds.run import server_for
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.resources import Resources
@@ -64,17 +63,10 @@ class SessionRuns(OwnSession):
             resources=resources,
             created_at=time.time(),
         )
-        options = {**resources, "environment": environment, OPTION: about.model_dump()}
         what = f"Run {run.name} of {run.environment}: {run.points} points, {run.server}."
         async with self.audited("start-run", f"session {record.id}", record.user, what):
             _check(record)
-            await self.parts.run_reports.add(run)
-            try:
-                await self.parts.hub.begin_server(record.user, run.server, options)
-            except PortalError:
-                with contextlib.suppress(StoreUnavailable):
-                    await self.parts.run_reports.remove(run)
-                raise
+            await self.parts.run_starts.begin(run)
         self.done("")
         return StartedRun(id=run.id, server=run.server)
 

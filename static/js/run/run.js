@@ -1,15 +1,15 @@
 // One run and its points. The page is updated until the run has ended.
 
-import { call, now } from "./api.js";
-import { ask, tell } from "./dialog.js";
-import { byId, el, fill, setText, showTrouble } from "./dom.js";
-import { followForm, keepInAddress } from "./filters.js";
-import { Pager } from "./pager.js";
-import { facts as factList } from "./panel.js";
-import { Poller } from "./poller.js";
-import { badge, metric, points, pointWords, seconds, time } from "./runview.js";
-import { Table } from "./table.js";
-import { count, exactly } from "./words.js";
+import { call, now } from "../api.js";
+import { ask, tell } from "../dialog.js";
+import { byId, el, fill, setText, showTrouble } from "../dom.js";
+import { followForm, keepInAddress } from "../filters.js";
+import { Pager } from "../pager.js";
+import { facts as factList } from "../panel.js";
+import { Poller } from "../poller.js";
+import { badge, metric, points, pointWords, seconds, time } from "./view.js";
+import { Table } from "../table.js";
+import { count, exactly } from "../words.js";
 
 const LIMIT = 100;
 const EVERY = 5000;

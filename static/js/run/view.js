@@ -1,7 +1,7 @@
 // How a run is shown: its state, and a bar of its points by state.
 
-import { el, hidden } from "./dom.js";
-import { UNKNOWN, clock, count, duration, exactly } from "./words.js";
+import { el, hidden } from "../dom.js";
+import { UNKNOWN, clock, count, duration, exactly } from "../words.js";
 
 // The states of points, in the order of the bar.
 export const STATES = ["succeeded", "failed", "lost", "running", "waiting"];

@@ -1,13 +1,13 @@
 // The user's runs, newest first, updated while any of them has not ended.
 
-import { call, facts } from "./api.js";
-import { byId, el, setText, showTrouble } from "./dom.js";
-import { sortInAddress } from "./filters.js";
-import { Pager } from "./pager.js";
-import { Poller } from "./poller.js";
-import { badge, points, time } from "./runview.js";
-import { Table } from "./table.js";
-import { count } from "./words.js";
+import { call, facts } from "../api.js";
+import { byId, el, setText, showTrouble } from "../dom.js";
+import { sortInAddress } from "../filters.js";
+import { Pager } from "../pager.js";
+import { Poller } from "../poller.js";
+import { badge, points, time } from "./view.js";
+import { Table } from "../table.js";
+import { count } from "../words.js";
 
 const LIMIT = 25;
 const EVERY = 10000;
