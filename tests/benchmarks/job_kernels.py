@@ -224,7 +224,7 @@ def _specs(person: Person) -> dict[str, object]:
 
 
 def _rows(cluster: Cluster, person: Person) -> list[Row]:
-    by_hand, picked = _in_turn(lambda: _by_hand(cluster), lambda: _picked(person))
+    by_hand, picked = in_turn(lambda: _by_hand(cluster), lambda: _picked(person))
     probe, local = NotebookKernel.start(person), NotebookKernel.start(person)
     remote = NotebookKernel.start(person, SPEC)
     try:
@@ -274,7 +274,7 @@ def _rows(cluster: Cluster, person: Person) -> list[Row]:
     ]
 
 
-def _in_turn(peer: Callable[[], float], ours: Callable[[], float]) -> tuple[float, float]:
+def in_turn(peer: Callable[[], float], ours: Callable[[], float]) -> tuple[float, float]:
     """Return the medians of both, which take turns after one of each for the caches."""
     peer()
     ours()

@@ -1,0 +1,175 @@
+"""Runs, compared with ``sbatch --array`` and papermill by hand in the same session's terminal."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from tests.support.demo.hub_client import Person
+from tests.support.demo.terminal import terminal
+
+from .cluster import Cluster, NotMeasured, wait_for
+from .job_kernels import in_turn
+from .lab import wait_for_none
+from .report import Row
+
+WHAT = "A run"
+WHO = "ada"
+POINTS = 1_000
+TIMES = 5
+EACH = 1.5  # seconds that a point may take beyond papermill
+AT_ONCE = 40
+SETTLE, WATCHED, PATIENCE = 20.0, 60.0, 120.0  # seconds
+_RESOURCES = "--cpus 1 --memory 100M --time 0:30:00"
+_TIMED = "python3 -c 'import subprocess as s, sys, time; t = time.monotonic(); \
+s.run(sys.argv[1:], check=True); print(\"SECONDS\", time.monotonic() - t)'"
+_NOTEBOOK = """python3 - <<'END'
+import nbformat.v4 as v4, nbformat
+cells = [v4.new_code_cell("lr = 0.1", metadata={"tags": ["parameters"]})]
+cells += [v4.new_code_cell("import json"), v4.new_code_cell("print(lr)")]
+kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+nbformat.write(v4.new_notebook(cells=cells, metadata=kernel), "bench.ipynb")
+END"""
+# The program of a task, as Slurm starts it, on a run that has ended already.
+_TASK = """python3 - <<'END'
+import json, os, pathlib, subprocess, sys, time
+folder = pathlib.Path("runs/bench").resolve()
+plan = json.loads((folder / "run.json").read_text())
+run = {"id": plan["id"], "name": "bench", "folder": str(folder), "points": 1}
+variables = {"PORTAL_RUN": json.dumps(run), "SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "1"}
+began = time.monotonic()
+subprocess.run([sys.executable, "-m", "portal_session.runs.point"], check=True,
+               env={**os.environ, **variables})
+print("SECONDS", time.monotonic() - began)
+END"""
+
+
+def measure(cluster: Cluster) -> list[Row]:
+    """Return the rows: 1,000 points submitted, their requests to slurmctld, one point."""
+    person = Person(str(cluster.state["url"]), WHO)
+    person.launch({"environment": "python-venv", "gpus": 0, "time": "1:00:00"})
+    person.wait_ready()
+    try:
+        terminal(person, "echo 'import time; time.sleep(1500)' >sleep.py")
+        return [_submission(cluster, person), _requests(cluster, person), _point(person)]
+    finally:
+        person.stop()
+        wait_for_none(cluster)
+
+
+def _submission(cluster: Cluster, person: Person) -> Row:
+    def ours() -> float:
+        options = f"{_RESOURCES} --at-once 1 {_values(POINTS)}"
+        took = _seconds(person, f"{_TIMED} portal-run sleep.py {options}")
+        _stop(cluster, person)
+        return took
+
+    def peer() -> float:
+        array = f"sbatch --array=0-{POINTS - 1}%1 --mem=100M --output=/dev/null"
+        took = _seconds(person, f"{_TIMED} {array} --job-name=peer --wrap='sleep 600'")
+        cluster.run("scancel", "--name=peer", f"--user={WHO}")
+        return took
+
+    by_hand, portal = in_turn(peer, ours)
+    return Row(
+        f"{WHAT} of {POINTS:,} points submitted",
+        portal,
+        "s",
+        "sbatch --array",
+        by_hand,
+        goal="at most 1.5 x peer",
+        met=portal <= 1.5 * by_hand,
+    )
+
+
+def _requests(cluster: Cluster, person: Person) -> Row:
+    """Return the row of the requests to slurmctld, beside those of a run with a single point."""
+    rates = []
+    for points in (1, POINTS):
+        options = f"{_RESOURCES} --at-once {AT_ONCE} {_values(points)}"
+        _said(person, f"portal-run sleep.py {options}", "Results:")
+        try:
+            running = min(points, AT_ONCE)
+            wait_for("the points to run", lambda n=running: _tasks(cluster, "R") >= n, PATIENCE)
+            time.sleep(SETTLE)
+            rates.append(_rate(cluster))
+        finally:
+            _stop(cluster, person)
+    single, many = rates
+    return Row(
+        f"{WHAT} of {POINTS:,} points, {AT_ONCE} of them running: requests to slurmctld",
+        many,
+        "per s",
+        "a run of a single point",
+        single,
+        goal="no more than peer",
+        met=round(many, 1) <= round(single, 1),
+    )
+
+
+def _rate(cluster: Cluster) -> float:
+    """Return the requests to slurmctld per second of the Hub, the service and the user."""
+    began, before = time.monotonic(), cluster.requests_of("portal", WHO)
+    time.sleep(WATCHED)
+    return (cluster.requests_of("portal", WHO) - before) / (time.monotonic() - began)
+
+
+def _point(person: Person) -> Row:
+    """Return the row of a point of a notebook, from the start of its task to its end."""
+    _said(person, "python3 -m pip install --quiet papermill && echo installed", "installed")
+    terminal(person, _NOTEBOOK)
+    _said(person, f"rm -rf runs/bench; portal-run bench.ipynb {_RESOURCES}", "Results:")
+    wait_for(
+        "the run to end", lambda: "ended" in terminal(person, "portal-run list | grep bench"), 60
+    )
+    hand = f"{_TIMED} python3 -m papermill --no-progress-bar bench.ipynb by-hand.ipynb -p lr 0.2"
+    by_hand, portal = in_turn(lambda: _seconds(person, hand), lambda: _seconds(person, _TASK))
+    return Row(
+        f"{WHAT}: one point of a notebook",
+        portal,
+        "s",
+        "papermill by hand",
+        by_hand,
+        goal=f"at most peer + {EACH} s",
+        met=portal <= by_hand + EACH,
+    )
+
+
+def _values(points: int) -> str:
+    """Return the option with so many values, which the shell writes: a terminal takes short lines
+    only."""
+    return f"--set x=$(seq -s, {points})"
+
+
+def _seconds(person: Person, command: str) -> float:
+    found = re.search(r"SECONDS ([0-9.]+)", said := terminal(person, command))
+    if found is None:
+        raise NotMeasured(said[-500:])
+    return float(found[1])
+
+
+def _said(person: Person, command: str, expected: str) -> None:
+    """Run a command; a session that the portal does not know yet is asked again."""
+    said = ""
+
+    def done() -> bool:
+        nonlocal said
+        said = terminal(person, command)
+        return expected in said
+
+    try:
+        wait_for("", done, 120, 3)
+    except NotMeasured:
+        raise NotMeasured(said[-500:]) from None
+
+
+def _stop(cluster: Cluster, person: Person) -> None:
+    """Stop the newest run of the script, and wait until its tasks are gone."""
+    terminal(person, "portal-run stop $(portal-run list | grep -o '^sleep[^ ]*' | head -1)")
+    wait_for("the points' end", lambda: not _tasks(cluster), PATIENCE)
+
+
+def _tasks(cluster: Cluster, states: str = "PD,R,CG") -> int:
+    """Return the number of tasks of arrays in these states."""
+    shown = ("-r", f"-t{states}", f"--user={WHO}", "-o", "%K")
+    return sum(name != "N/A" for name in cluster.run("squeue", "-h", *shown).split())
