@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
+
+from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.support.demo.hub_client import Person
 from tests.support.demo.terminal import terminal
 
-from .cluster import Cluster, NotMeasured, wait_for
+from .cluster import PARTITION, Cluster, NotMeasured, wait_for
 from .job_kernels import in_turn
 from .lab import wait_for_none
 from .report import Row
@@ -20,18 +23,11 @@ TIMES = 5
 EACH = 1.5  # seconds that a point may take beyond papermill
 AT_ONCE = 40
 SETTLE, WATCHED, PATIENCE = 20.0, 60.0, 120.0  # seconds
-_RESOURCES = "--cpus 1 --memory 100M --time 0:30:00"
+_RESOURCES = f"--partition {PARTITION} --cpus 1 --memory 100M --time 0:30:00"
 _TIMED = "python3 -c 'import subprocess as s, sys, time; t = time.monotonic(); \
 s.run(sys.argv[1:], check=True); print(\"SECONDS\", time.monotonic() - t)'"
-_NOTEBOOK = """python3 - <<'END'
-import nbformat.v4 as v4, nbformat
-cells = [v4.new_code_cell("lr = 0.1", metadata={"tags": ["parameters"]})]
-cells += [v4.new_code_cell("import json"), v4.new_code_cell("print(lr)")]
-kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-nbformat.write(v4.new_notebook(cells=cells, metadata=kernel), "bench.ipynb")
-END"""
 # The program of a task, as Slurm starts it, on a run that has ended already.
-_TASK = """python3 - <<'END'
+_TASK = """
 import json, os, pathlib, subprocess, sys, time
 folder = pathlib.Path("runs/bench").resolve()
 plan = json.loads((folder / "run.json").read_text())
@@ -41,7 +37,7 @@ began = time.monotonic()
 subprocess.run([sys.executable, "-m", "portal_session.runs.point"], check=True,
                env={**os.environ, **variables})
 print("SECONDS", time.monotonic() - began)
-END"""
+"""
 
 
 def measure(cluster: Cluster) -> list[Row]:
@@ -51,6 +47,8 @@ def measure(cluster: Cluster) -> list[Row]:
     person.wait_ready()
     try:
         terminal(person, "echo 'import time; time.sleep(1500)' >sleep.py")
+        _said(person, f"portal-run sleep.py {_RESOURCES}", "Results:")
+        _stop(cluster, person)
         return [_submission(cluster, person), _requests(cluster, person), _point(person)]
     finally:
         person.stop()
@@ -65,8 +63,10 @@ def _submission(cluster: Cluster, person: Person) -> Row:
         return took
 
     def peer() -> float:
-        array = f"sbatch --array=0-{POINTS - 1}%1 --mem=100M --output=/dev/null"
-        took = _seconds(person, f"{_TIMED} {array} --job-name=peer --wrap='sleep 600'")
+        array = f"sbatch --array=0-{POINTS - 1}%1 --partition={PARTITION} --mem=100M"
+        took = _seconds(
+            person, f"{_TIMED} {array} --output=/dev/null --job-name=peer --wrap='sleep 600'"
+        )
         cluster.run("scancel", "--name=peer", f"--user={WHO}")
         return took
 
@@ -117,13 +117,16 @@ def _rate(cluster: Cluster) -> float:
 def _point(person: Person) -> Row:
     """Return the row of a point of a notebook, from the start of its task to its end."""
     _said(person, "python3 -m pip install --quiet papermill && echo installed", "installed")
-    terminal(person, _NOTEBOOK)
+    _write(person, "bench.ipynb", "notebook", "json", _notebook())
+    _write(person, "task.py", "file", "text", _TASK)
     _said(person, f"rm -rf runs/bench; portal-run bench.ipynb {_RESOURCES}", "Results:")
     wait_for(
         "the run to end", lambda: "ended" in terminal(person, "portal-run list | grep bench"), 60
     )
     hand = f"{_TIMED} python3 -m papermill --no-progress-bar bench.ipynb by-hand.ipynb -p lr 0.2"
-    by_hand, portal = in_turn(lambda: _seconds(person, hand), lambda: _seconds(person, _TASK))
+    by_hand, portal = in_turn(
+        lambda: _seconds(person, hand), lambda: _seconds(person, "python3 task.py")
+    )
     return Row(
         f"{WHAT}: one point of a notebook",
         portal,
@@ -139,6 +142,22 @@ def _values(points: int) -> str:
     """Return the option with so many values, which the shell writes: a terminal takes short lines
     only."""
     return f"--set x=$(seq -s, {points})"
+
+
+def _notebook() -> dict[str, Any]:
+    cells = [
+        new_code_cell("lr = 0.1", metadata={"tags": ["parameters"]}),
+        new_code_cell("import json"),
+        new_code_cell("print(lr)"),
+    ]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return dict(new_notebook(cells=cells, metadata={"kernelspec": kernel}))
+
+
+def _write(person: Person, path: str, kind: str, format: str, content: Any) -> None:
+    model = {"type": kind, "format": format, "content": content}
+    if not person.session("PUT", f"api/contents/{path}", json=model).is_success:
+        raise NotMeasured(f"{path} could not be written")
 
 
 def _seconds(person: Person, command: str) -> float:
