@@ -31,11 +31,14 @@ from .execution.reports import Reports
 from .execution.script_execution import ScriptExecution, python
 from .execution.task import PlannedPoint, Task, claim_folder, read_point, read_task
 from .source import injected, parsed
+from .tracking.tracking import Tracking
 
 LIMIT = "PORTAL_RUN_OUTPUT_LIMIT"  # bytes of a point's output
 _LIMIT = 50 * 1024 * 1024
 _LAST = 60.0  # seconds for the last report
 _LAST_STOPPED = 8.0  # the same after SIGTERM: Slurm kills what goes on for long
+_SCALARS = 20.0  # seconds for what TensorBoard's files have got last
+_SCALARS_STOPPED = 1.0  # the same after SIGTERM
 _FACTS = 10.0  # seconds that a point waits for its packages to be listed, after its end
 _AT_THE_END = 90.0  # seconds around the end of the job's time, in which SIGTERM is for that
 
@@ -47,6 +50,7 @@ class PointRun:
         self._task, self._environ = task, environ
         self._execution: Any = None
         self._metrics: Metrics | None = None
+        self._tracking: Tracking | None = None
         self._reason = ""  # why it is stopped
         address = Address.of(environ)
         service = None if address is None else Service(address, environ)
@@ -63,13 +67,16 @@ class PointRun:
             point = await in_thread(read_point, self._task)
             folder = await in_thread(claim_folder, self._task)
             self._metrics = Metrics(folder / METRICS)
+            self._tracking = Tracking(folder, folder / METRICS, point.cwd, time.time())
             manifest = Manifest(folder, self._facts(point))
             manifest.write()
             self._execution = await self._prepared(point, folder)
             facts = [asyncio.ensure_future(self._find_facts(manifest, point))]
+            self._tracking.follow(*self._program(point))
             if self._reason:
                 self._execution.stop(self._reason)
             outcome = await self._execution.run()
+            await self._tracking.end(_SCALARS_STOPPED if self._reason else _SCALARS)
         except RunError as error:
             outcome = Outcome.failed(str(error), 72)
         except Exception as error:  # the portal and the manifest say so in any case
@@ -85,6 +92,7 @@ class PointRun:
         task, limit = self._task, _limit(self._environ)
         named: dict[str, Any] = {"name": task.name, "number": task.number}
         named["metrics"] = folder / METRICS
+        named["more"] = self._tracking.begin(os.environ) if self._tracking is not None else {}
         if point.source.suffix == ".py":
             variables = of_program(self._environ, **named, values=point.values, first=point.cwd)
             return ScriptExecution(
@@ -127,14 +135,19 @@ class PointRun:
     async def _find_facts(self, manifest: Manifest, point: PlannedPoint) -> None:
         """Find out the GPUs and the packages while the point runs."""
         manifest.note(gpus=await in_thread(gpu_facts, self._environ))
-        argv = self._python(point)
+        argv, variables = self._program(point)
         if argv:
-            variables = for_commands(self._environ)
-            container = Container.of(self._environ)
-            if container is not None and argv[0] in container.exec:
-                variables = container.environment(variables)
             manifest.note(python=await in_thread(python_facts, argv, variables))
         await in_thread(manifest.write)
+
+    def _program(self, point: PlannedPoint) -> tuple[list[str], dict[str, str]]:
+        """Return the argv of the Python that executes the point, and its variables; [] if none
+        does."""
+        argv, variables = self._python(point), for_commands(self._environ)
+        container = Container.of(self._environ)
+        if argv and container is not None and argv[0] in container.exec:
+            variables = container.environment(variables)
+        return argv, variables
 
     def _python(self, point: PlannedPoint) -> list[str]:
         """Return the argv of the Python that executes the point; [] if none does."""
