@@ -26,10 +26,11 @@ from .environment import arguments, of_program
 from .execution.manifest import Manifest, gpu_facts, program_of, python_facts, slurm_facts
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
-from .execution.outcome import Outcome
+from .execution.outcome import SUCCEEDED, Outcome
 from .execution.reports import Reports
 from .execution.script_execution import ScriptExecution, python
 from .execution.task import PlannedPoint, Task, claim_folder, read_point, read_task
+from .search.question import ask_parameters, objective_missing
 from .source import injected, parsed
 from .tracking.tracking import Tracking
 
@@ -53,9 +54,9 @@ class PointRun:
         self._tracking: Tracking | None = None
         self._reason = ""  # why it is stopped
         address = Address.of(environ)
-        service = None if address is None else Service(address, environ)
+        self._service = None if address is None else Service(address, environ)
         about = {"point": task.number, "job": task.job, "attempt": task.attempt}
-        self._reports = Reports(service, about, lambda: self._state("running", ""))
+        self._reports = Reports(self._service, about, lambda: self._state("running", ""))
 
     async def run(self) -> int:
         """Execute the point; return the exit code of the job."""
@@ -66,10 +67,12 @@ class PointRun:
         try:
             point = await in_thread(read_point, self._task)
             folder = await in_thread(claim_folder, self._task)
-            self._metrics = Metrics(folder / METRICS)
+            objective = str(point.search["metric"]) if point.search else ""
+            self._metrics = Metrics(folder / METRICS, objective)
             self._tracking = Tracking(folder, folder / METRICS, point.cwd, time.time())
             manifest = Manifest(folder, self._facts(point))
             manifest.write()
+            point = await self._with_parameters(point, manifest)
             self._execution = await self._prepared(point, folder)
             facts = [asyncio.ensure_future(self._find_facts(manifest, point))]
             self._tracking.follow(*self._program(point))
@@ -77,6 +80,9 @@ class PointRun:
                 self._execution.stop(self._reason)
             outcome = await self._execution.run()
             await self._tracking.end(_SCALARS_STOPPED if self._reason else _SCALARS)
+            if point.search and outcome.state == SUCCEEDED:
+                problem = objective_missing(point.search, await in_thread(self._metrics.newest))
+                outcome = Outcome.failed(problem) if problem else outcome
         except RunError as error:
             outcome = Outcome.failed(str(error), 72)
         except Exception as error:  # the portal and the manifest say so in any case
@@ -86,6 +92,18 @@ class PointRun:
             facts[0].cancel()
         await self._end(outcome, manifest)
         return outcome.exit
+
+    async def _with_parameters(self, point: PlannedPoint, manifest: Manifest) -> PlannedPoint:
+        """Return a search's point with the parameters that the portal chooses. Raises RunError."""
+        if point.search is None:
+            return point
+        chosen = await ask_parameters(
+            self._service, point.search, self._task.number, lambda: self._reason
+        )
+        values = {**point.values, **chosen}
+        manifest.note(parameters=values)
+        await in_thread(manifest.write)
+        return point._replace(values=values)
 
     async def _prepared(self, point: PlannedPoint, folder: Path) -> Any:
         """Return the execution of the point. Raises RunError."""
