@@ -10,8 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
+from portal_session.kernels.container import Container
 from portal_session.runs.tracking.mlflow_runs import FILE, MlflowError, MlflowRuns
 from portal_session.runs.tracking.mlflow_server import TOKEN, URI, MlflowServer
+from portal_session.runs.tracking.tracking import Tracking
 
 
 @pytest.fixture
@@ -131,3 +133,19 @@ def test_its_variables(server: MlflowServer) -> None:
     variables = server.variables({"no_proxy": "example.org"})
     assert variables["NO_PROXY"] == variables["no_proxy"] == "example.org,127.0.0.1"
     assert variables[URI].startswith("http://127.0.0.1:")
+
+
+def test_a_container_beside_the_point_s_process_has_them_too(tmp_path: Path) -> None:
+    environ = {
+        "PORTAL_CONTAINER": json.dumps({"exec": ["apptainer", "exec"], "image": "a", "roots": []}),
+        "PORTAL_PASSED": "HF_HOME",
+    }
+    tracking = Tracking(tmp_path, tmp_path / "metrics.jsonl", tmp_path, 0.0)
+    variables = tracking.begin(environ)
+    container = Container.of(environ)
+    assert container is not None
+    inside = container.environment({**variables, "HF_HOME": "/h", "SECRET": "x"})
+    for name in (*variables, "HF_HOME"):
+        assert f"APPTAINERENV_{name}" in inside
+    assert "APPTAINERENV_SECRET" not in inside
+    assert variables["PORTAL_LOGS"] == str(tmp_path / "logs")
