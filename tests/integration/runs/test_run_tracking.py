@@ -31,6 +31,8 @@ with mlflow.start_run(run_name='first'):
     mlflow.log_metrics({'accuracy': 0.5, 'bad': float('nan')}, step=2)
     mlflow.set_tag('stage', 'test')
     mlflow.log_text('hello', 'note.txt')
+    model = mlflow.initialize_logged_model(name='net', params={'layers': '3'})
+    mlflow.finalize_logged_model(model.model_id, 'READY')
     run = mlflow.active_run()
 found = mlflow.MlflowClient().get_run(run.info.run_id)
 print(found.data.params, found.data.metrics['loss'], found.info.status)

@@ -16,21 +16,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .mlflow_models import PATH as MODELS
+from .mlflow_models import MlflowModels
+from .mlflow_values import MlflowError, check_number, items, metric_of, missing, named, text, whole
+
 FILE = "mlflow.jsonl"  # in the point's folder, beside metrics.jsonl
 ARTIFACTS = "mlflow-artifacts"  # a folder there
-_MOST = 10_000  # runs, experiments, and names of one run
-_LONGEST_NAME = 250  # characters, as MLflow has it
-_LONGEST = 8_000  # characters of a value
 _INFO = ("run_id", "run_uuid", "experiment_id", "run_name", "user_id", "status", "start_time",
          "end_time", "artifact_uri", "lifecycle_stage")  # fmt: skip
-
-
-class MlflowError(Exception):
-    """Refused call: a sentence, MLflow's ``code`` and the HTTP ``status``."""
-
-    def __init__(self, message: str, code: str = "INVALID_PARAMETER_VALUE", status: int = 400):
-        super().__init__(message)
-        self.code, self.status = code, status
 
 
 class MlflowRuns:
@@ -42,9 +35,10 @@ class MlflowRuns:
         self._lock = threading.Lock()
         self._experiments = {"0": "Default"}
         self._runs: dict[str, dict[str, Any]] = {}
+        self._models = MlflowModels(folder)
         self._calls: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "experiments/create": self._create_experiment,
-            "experiments/get": lambda body: self._experiment(_text(body, "experiment_id", "0")),
+            "experiments/get": lambda body: self._experiment(text(body, "experiment_id", "0")),
             "experiments/get-by-name": self._experiment_by_name,
             "experiments/search": lambda body: {"experiments": self._all_experiments()},
             "experiments/set-experiment-tag": lambda body: {},
@@ -58,6 +52,7 @@ class MlflowRuns:
             "runs/delete-tag": self._delete_tag,
             "runs/log-inputs": lambda body: {},
             "runs/log-model": lambda body: {},
+            "runs/outputs": lambda body: {},
             "runs/search": self._search,
             "metrics/get-history": self._history,
         }
@@ -66,6 +61,9 @@ class MlflowRuns:
         """Return the answer to a call, such as "runs/create". Raises MlflowError, and OSError if
         the file system takes nothing."""
         call = self._calls.get(path)
+        if call is None and path.split("/")[0] == MODELS:
+            with self._lock:
+                return self._models.answer(path, body)
         if call is None:
             raise MlflowError(
                 f"The portal takes the metrics, parameters, tags and artifacts of runs; it has no "
@@ -79,17 +77,17 @@ class MlflowRuns:
     # -- experiments -------------------------------------------------------------------------------
 
     def _create_experiment(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        name = _text(body, "name")
+        name = text(body, "name")
         if name in self._experiments.values():
             raise MlflowError(f"There is an experiment '{name}'.", "RESOURCE_ALREADY_EXISTS")
-        _check_number(len(self._experiments), "experiments")
+        check_number(len(self._experiments), "experiments")
         id_ = str(len(self._experiments))
         self._experiments[id_] = name
         return {"experiment_id": id_}
 
     def _experiment(self, id_: str) -> dict[str, Any]:
         if id_ not in self._experiments:
-            raise _missing(f"There is no experiment '{id_}'.")
+            raise missing(f"There is no experiment '{id_}'.")
         return {
             "experiment": {
                 "experiment_id": id_,
@@ -100,11 +98,11 @@ class MlflowRuns:
         }
 
     def _experiment_by_name(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        name = _text(body, "experiment_name")
+        name = text(body, "experiment_name")
         for id_, known in self._experiments.items():
             if known == name:
                 return self._experiment(id_)
-        raise _missing(f"There is no experiment '{name}'.")
+        raise missing(f"There is no experiment '{name}'.")
 
     def _all_experiments(self) -> list[Any]:
         return [self._experiment(id_)["experiment"] for id_ in self._experiments]
@@ -112,11 +110,11 @@ class MlflowRuns:
     # -- runs --------------------------------------------------------------------------------------
 
     def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        _check_number(len(self._runs), "runs")
+        check_number(len(self._runs), "runs")
         id_, now = uuid.uuid4().hex, int(time.time() * 1000)
-        tags = dict(_named(item, _text) for item in _items(body, "tags"))
-        name = _text(body, "run_name", "") or tags.get("mlflow.runName", "") or f"run-{id_[:8]}"
-        experiment = _text(body, "experiment_id", "0") or "0"
+        tags = dict(named(item, text) for item in items(body, "tags"))
+        name = text(body, "run_name", "") or tags.get("mlflow.runName", "") or f"run-{id_[:8]}"
+        experiment = text(body, "experiment_id", "0") or "0"
         self._experiment(experiment)
         run = self._runs[id_] = {
             "run_id": id_,
@@ -125,7 +123,7 @@ class MlflowRuns:
             "run_name": name,
             "user_id": self._user,
             "status": "RUNNING",
-            "start_time": _whole(body, "start_time", now),
+            "start_time": whole(body, "start_time", now),
             "artifact_uri": (self._folder / ARTIFACTS / id_).as_uri(),
             "lifecycle_stage": "active",
             "metrics": {},
@@ -137,9 +135,9 @@ class MlflowRuns:
         return {"run": _shown(run)}
 
     def _run(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        id_ = _text(body, "run_id", "") or _text(body, "run_uuid")
+        id_ = text(body, "run_id", "") or text(body, "run_uuid")
         if id_ not in self._runs:
-            raise _missing(f"There is no run '{id_}' in this point.")
+            raise missing(f"There is no run '{id_}' in this point.")
         return self._runs[id_]
 
     def _update(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,9 +147,9 @@ class MlflowRuns:
             run["status"] = status
             self._keep(run, status=status)
         if body.get("end_time"):
-            run["end_time"] = _whole(body, "end_time", 0)
+            run["end_time"] = whole(body, "end_time", 0)
         if body.get("run_name"):
-            run["run_name"] = run["tags"]["mlflow.runName"] = _text(body, "run_name")
+            run["run_name"] = run["tags"]["mlflow.runName"] = text(body, "run_name")
             self._keep(run, name=run["run_name"])
         return {"run_info": _shown(run)["info"]}
 
@@ -160,9 +158,9 @@ class MlflowRuns:
 
     def _log_batch(self, body: Mapping[str, Any]) -> dict[str, Any]:
         run = self._run(body)
-        metrics = [_metric(item) for item in _items(body, "metrics")]
-        params = dict(_named(item, _text) for item in _items(body, "params"))
-        tags = dict(_named(item, _text) for item in _items(body, "tags"))
+        metrics = [metric_of(item) for item in items(body, "metrics")]
+        params = dict(named(item, text) for item in items(body, "params"))
+        tags = dict(named(item, text) for item in items(body, "tags"))
         for name, value in params.items():
             if run["params"].get(name, value) != value:
                 raise MlflowError(f"The parameter '{name}' of the run has another value already.")
@@ -170,13 +168,13 @@ class MlflowRuns:
         self._take(run, "tags", tags)
         for metric in metrics:
             if metric["key"] not in run["metrics"]:
-                _check_number(len(run["metrics"]), "metrics")
+                check_number(len(run["metrics"]), "metrics")
             run["metrics"][metric["key"]] = metric
         self._write(metrics)
         return {}
 
     def _delete_tag(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        self._run(body)["tags"].pop(_text(body, "key"), None)
+        self._run(body)["tags"].pop(text(body, "key"), None)
         return {}
 
     def _search(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,7 +188,7 @@ class MlflowRuns:
 
     def _history(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the newest value only: metrics.jsonl has the others."""
-        metric = self._run(body)["metrics"].get(_text(body, "metric_key"))
+        metric = self._run(body)["metrics"].get(text(body, "metric_key"))
         return {"metrics": [] if metric is None else [metric]}
 
     # -- files -------------------------------------------------------------------------------------
@@ -198,7 +196,7 @@ class MlflowRuns:
     def _take(self, run: dict[str, Any], kind: str, values: Mapping[str, str]) -> None:
         new = {name: value for name, value in values.items() if run[kind].get(name) != value}
         if new:
-            _check_number(len(run[kind]) + len(new) - 1, kind)
+            check_number(len(run[kind]) + len(new) - 1, kind)
             run[kind].update(new)
             self._keep(run, **{kind: new})
 
@@ -232,66 +230,3 @@ def _shown(run: Mapping[str, Any]) -> dict[str, Any]:
             for kind in ("params", "tags")}  # fmt: skip
     info = {name: run[name] for name in _INFO if name in run}
     return {"info": info, "data": {**data, "metrics": list(run["metrics"].values())}}
-
-
-def _items(body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    items = body.get(name) or []
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise MlflowError(f"'{name}' must be a list of objects.")
-    return items
-
-
-def _named(item: Mapping[str, Any], read: Callable[..., str]) -> tuple[str, str]:
-    name = _text(item, "key")
-    if len(name) > _LONGEST_NAME:
-        raise MlflowError(f"The name '{name[:50]}…' has more than {_LONGEST_NAME} characters.")
-    return name, read(item, "value", "")
-
-
-def _metric(item: Mapping[str, Any]) -> dict[str, Any]:
-    name, _ = _named(item, lambda *_: "")
-    value = item.get("value", 0.0)
-    try:
-        # Protocol buffers write NaN and infinity as text.
-        number = float(value) if isinstance(value, (int, float, str)) else None
-    except ValueError:
-        number = None
-    if number is None:
-        raise MlflowError(f"The value of the metric '{name[:100]}' must be a number.")
-    shown = value if math.isfinite(number) else {"inf": "Infinity", "-inf": "-Infinity"}.get(
-        str(number), "NaN"
-    )  # fmt: skip
-    now = int(time.time() * 1000)
-    return {
-        "key": name,
-        "value": shown,
-        "timestamp": _whole(item, "timestamp", now),
-        "step": _whole(item, "step", 0),
-    }
-
-
-def _text(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = body.get(name, default)
-    if not isinstance(value, str) or len(value) > _LONGEST:
-        raise MlflowError(f"'{name}' must be a text of at most {_LONGEST:,} characters.")
-    return value
-
-
-def _whole(body: Mapping[str, Any], name: str, default: int) -> int:
-    value = body.get(name, default)
-    try:
-        number = int(value) if isinstance(value, (int, str)) else None
-    except ValueError:
-        number = None
-    if number is None or abs(number) >= 2**63:
-        raise MlflowError(f"'{name}' must be a whole number.")
-    return number
-
-
-def _check_number(number: int, what: str) -> None:
-    if number >= _MOST:
-        raise MlflowError(f"A point has at most {_MOST:,} {what}.")
-
-
-def _missing(sentence: str) -> MlflowError:
-    return MlflowError(sentence, "RESOURCE_DOES_NOT_EXIST", 404)

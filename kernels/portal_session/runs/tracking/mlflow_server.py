@@ -17,7 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from .mlflow_runs import MlflowError, MlflowRuns
+from .mlflow_runs import MlflowRuns
+from .mlflow_values import MlflowError
 
 _HOST = "127.0.0.1"
 _PREFIX = "/api/2.0/mlflow/"

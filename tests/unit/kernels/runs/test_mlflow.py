@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 from portal_session.kernels.container import Container
-from portal_session.runs.tracking.mlflow_runs import FILE, MlflowError, MlflowRuns
+from portal_session.runs.tracking.mlflow_runs import FILE, MlflowRuns
 from portal_session.runs.tracking.mlflow_server import TOKEN, URI, MlflowServer
+from portal_session.runs.tracking.mlflow_values import MlflowError
 from portal_session.runs.tracking.tracking import Tracking
 
 
@@ -65,6 +66,7 @@ def test_a_refused_batch_keeps_nothing(runs: MlflowRuns, tmp_path: Path) -> None
         ("runs/get", {"run_id": 7}, "INVALID_PARAMETER_VALUE"),
         ("runs/log-metric", {"key": "loss", "value": {}}, "INVALID_PARAMETER_VALUE"),
         ("runs/log-metric", {"key": "loss", "value": "many"}, "INVALID_PARAMETER_VALUE"),
+        ("runs/log-metric", {"key": "loss", "value": 10**400}, "INVALID_PARAMETER_VALUE"),
         ("runs/log-metric", {"key": "x" * 251, "value": 1}, "INVALID_PARAMETER_VALUE"),
         ("runs/log-metric", {"value": 1}, "INVALID_PARAMETER_VALUE"),
         ("runs/log-metric", {"key": "a", "value": 1, "step": 2**64}, "INVALID_PARAMETER_VALUE"),
@@ -76,6 +78,9 @@ def test_a_refused_batch_keeps_nothing(runs: MlflowRuns, tmp_path: Path) -> None
         ("experiments/get-by-name", {"experiment_name": "x"}, "RESOURCE_DOES_NOT_EXIST"),
         ("experiments/create", {"name": "Default"}, "RESOURCE_ALREADY_EXISTS"),
         ("registered-models/create", {}, "ENDPOINT_NOT_FOUND"),
+        ("logged-models", {"name": 7}, "INVALID_PARAMETER_VALUE"),
+        ("logged-models/m-0", {}, "RESOURCE_DOES_NOT_EXIST"),
+        ("logged-models/../x", {}, "RESOURCE_DOES_NOT_EXIST"),
         ("../../etc/passwd", {}, "ENDPOINT_NOT_FOUND"),
     ],
 )
@@ -86,6 +91,23 @@ def test_calls_that_are_refused(
     with pytest.raises(MlflowError) as error:
         runs.answer(path, {**own, **body})
     assert error.value.code == code
+
+
+def test_models(runs: MlflowRuns, tmp_path: Path) -> None:
+    """MLflow 3 logs one for each fit, before its metrics."""
+    params = [{"key": "a", "value": "1"}]
+    model = runs.answer("logged-models", {"name": "net", "model_type": "x", "params": params})
+    info = model["model"]["info"]
+    assert info["artifact_uri"] == (tmp_path / "mlflow-models" / info["model_id"]).as_uri()
+    path = f"logged-models/{info['model_id']}"
+    assert runs.answer(f"{path}/params", {"params": [{"key": "b", "value": "2"}]}) == {}
+    runs.answer(f"{path}/tags", {"tags": [{"key": "t", "value": "u"}]})
+    runs.answer(path, {"status": "LOGGED_MODEL_READY"})
+    found = runs.answer(path, {})["model"]
+    assert (found["info"]["status"], found["info"]["name"]) == ("LOGGED_MODEL_READY", "net")
+    assert found["info"]["tags"] == [{"key": "t", "value": "u"}]
+    assert found["data"]["params"] == [*params, {"key": "b", "value": "2"}]
+    assert len(runs.answer("logged-models/search", {})["models"]) == 1
 
 
 # -- the server ------------------------------------------------------------------------------------
