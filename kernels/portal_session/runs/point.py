@@ -31,6 +31,7 @@ from .execution.reports import Reports
 from .execution.script_execution import ScriptExecution, python
 from .execution.task import PlannedPoint, Task, claim_folder, read_point, read_task
 from .search.question import ask_parameters, objective_missing
+from .search.repeated import parameters_before
 from .source import injected, parsed
 from .tracking.tracking import Tracking
 
@@ -97,9 +98,11 @@ class PointRun:
         """Return a search's point with the parameters that the portal chooses. Raises RunError."""
         if point.search is None:
             return point
-        chosen = await ask_parameters(
-            self._service, point.search, self._task.number, lambda: self._reason
-        )
+        number, chosen = self._task.number, None
+        if point.repeats is not None:
+            chosen = await in_thread(parameters_before, point.repeats, number, point.search)
+        if chosen is None:
+            chosen = await ask_parameters(self._service, point.search, number, lambda: self._reason)
         values = {**point.values, **chosen}
         manifest.note(parameters=values)
         await in_thread(manifest.write)

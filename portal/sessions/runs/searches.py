@@ -53,7 +53,7 @@ class RunSearches:
         no search; StoreUnavailable."""
         search = await self._search(run)
         if search is None:
-            raise NotFound("This run has no search: run.json has the parameters of its points.")
+            raise NotFound("The portal has no search of this run.")
         key, table = _key(run), self._store.run_searches
         chosen = await table.trial(key, number)
         if chosen is None:

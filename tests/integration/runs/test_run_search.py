@@ -64,6 +64,14 @@ def test_points_of_a_script_get_their_parameters(site: RunSite, service: PlayedS
     again = site.execute(plan, 3, SLURM_RESTART_COUNT="1")
     assert again[0] == 0
     assert manifest(plan.folder / "0003-2")["parameters"] == values[3], "a later attempt"
+    # A run that repeats this one asks nobody.
+    other = site.plan(source, [{"note": "same"}] * 12, search=SEARCH)
+    content = json.loads((other.folder / "run.json").read_text())
+    origin = {"origin": {"folder": str(plan.folder)}}
+    (other.folder / "run.json").write_text(json.dumps({**content, **origin}))
+    service.choose = lambda number: {}
+    assert site.execute(other, 5)[0] == 0
+    assert manifest(other.folder / "0005")["parameters"] == values[5]
 
 
 def test_a_notebook_has_them_too_and_must_log_the_metric(

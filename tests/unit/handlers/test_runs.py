@@ -439,7 +439,7 @@ async def test_a_search_chooses_the_parameters_of_its_points(site: Site) -> None
 async def test_questions_that_are_refused(site: Site) -> None:
     await site.start()
     answer = await site.ask("POST", "session/points/ask", "run", {"point": 0})
-    assert answer.status_code == 404 and said(answer).startswith("This run has no search")
+    assert answer.status_code == 404 and said(answer) == "The portal has no search of this run."
     assert (await site.get(f"runs/{ID}"))["search"] is None
     for token in ("session", "kernel", "ada", "barbaras-run", "nobody"):
         answer = await site.ask("POST", "session/points/ask", token, {"point": 0})

@@ -13,6 +13,7 @@ from portal_session.runs.parameters import Parameter
 from portal_session.runs.search import question
 from portal_session.runs.search.question import ask_parameters, objective_missing
 from portal_session.runs.search.ranges import read_ranges
+from portal_session.runs.search.repeated import parameters_before
 from portal_session.service import ServiceError
 
 from portal.models.session.search import Search
@@ -183,6 +184,21 @@ async def test_a_point_that_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_answers_that_are_refused(answer: Any) -> None:
     with pytest.raises(RunError):
         await asked(Service(answer))
+
+
+def test_a_repetition_has_the_parameters_of_its_original(tmp_path: Path) -> None:
+    def attempt(name: str, text: str) -> None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text(text)
+
+    assert parameters_before(tmp_path / "gone", 4, SEARCH) is None
+    assert parameters_before(tmp_path, 4, SEARCH) is None
+    attempt("0004", json.dumps({"parameters": {"x": 0.5, "note": "a"}}))
+    attempt("0004-2", json.dumps({"parameters": {"x": 0.25}}))
+    for number, text in enumerate(("{", "[]", '{"parameters": {}}', '{"parameters": {"x": []}}')):
+        attempt(f"0004-{number + 10}", text)
+    attempt("0005", json.dumps({"parameters": {"x": 9}}))
+    assert parameters_before(tmp_path, 4, SEARCH) == {"x": 0.25}
 
 
 def test_the_searched_metric_is_kept_among_many(tmp_path: Path) -> None:
