@@ -70,7 +70,7 @@ class PointRun:
             folder = await in_thread(claim_folder, self._task)
             objective = str(point.search["metric"]) if point.search else ""
             self._metrics = Metrics(folder / METRICS, objective)
-            self._tracking = Tracking(folder, folder / METRICS, point.cwd, time.time())
+            self._tracking = Tracking(folder, folder / METRICS, point.cwd)
             manifest = Manifest(folder, self._facts(point))
             manifest.write()
             point = await self._with_parameters(point, manifest)

@@ -5,13 +5,12 @@ metrics are lost too."""
 from __future__ import annotations
 
 import re
-import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .mlflow_values import MOST, MlflowError, check_number, items, missing, named, text
+from .mlflow_values import MOST, MlflowError, check_number, items, missing, named, now, text
 
 MODELS = "mlflow-models"  # a folder in the point's
 PATH = "logged-models"
@@ -49,15 +48,15 @@ class MlflowModels:
     def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
         if len(self._models) >= MOST:
             raise MlflowError(f"A point has at most {MOST:,} models.")
-        id_, now = f"m-{uuid.uuid4().hex}", int(time.time() * 1000)
+        id_, moment = f"m-{uuid.uuid4().hex}", now()
         optional = {name: text(body, name) for name in ("model_type", "source_run_id")
                     if body.get(name)}  # fmt: skip
         model = self._models[id_] = {
             "model_id": id_,
             "experiment_id": text(body, "experiment_id", "0"),
             "name": text(body, "name", "") or id_,
-            "creation_timestamp_ms": now,
-            "last_updated_timestamp_ms": now,
+            "creation_timestamp_ms": moment,
+            "last_updated_timestamp_ms": moment,
             "artifact_uri": (self._place / id_).as_uri(),
             "status": "LOGGED_MODEL_PENDING",
             **optional,

@@ -10,7 +10,6 @@ import math
 import os
 import re
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +17,17 @@ from typing import Any
 
 from .mlflow_models import PATH as MODELS
 from .mlflow_models import MlflowModels
-from .mlflow_values import MlflowError, check_number, items, metric_of, missing, named, text, whole
+from .mlflow_values import (
+    MlflowError,
+    check_number,
+    items,
+    metric_of,
+    missing,
+    named,
+    now,
+    text,
+    whole,
+)
 
 FILE = "mlflow.jsonl"  # in the point's folder, beside metrics.jsonl
 ARTIFACTS = "mlflow-artifacts"  # a folder there
@@ -111,7 +120,7 @@ class MlflowRuns:
 
     def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
         check_number(len(self._runs), "runs")
-        id_, now = uuid.uuid4().hex, int(time.time() * 1000)
+        id_ = uuid.uuid4().hex
         tags = dict(named(item, text) for item in items(body, "tags"))
         name = text(body, "run_name", "") or tags.get("mlflow.runName", "") or f"run-{id_[:8]}"
         experiment = text(body, "experiment_id", "0") or "0"
@@ -123,7 +132,7 @@ class MlflowRuns:
             "run_name": name,
             "user_id": self._user,
             "status": "RUNNING",
-            "start_time": whole(body, "start_time", now),
+            "start_time": whole(body, "start_time", now()),
             "artifact_uri": (self._folder / ARTIFACTS / id_).as_uri(),
             "lifecycle_stage": "active",
             "metrics": {},

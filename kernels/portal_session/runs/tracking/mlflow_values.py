@@ -50,11 +50,10 @@ def metric_of(item: Mapping[str, Any]) -> dict[str, Any]:
     shown = value if math.isfinite(number) else {"inf": "Infinity", "-inf": "-Infinity"}.get(
         str(number), "NaN"
     )  # fmt: skip
-    now = int(time.time() * 1000)
     return {
         "key": name,
         "value": shown,
-        "timestamp": whole(item, "timestamp", now),
+        "timestamp": whole(item, "timestamp", now()),
         "step": whole(item, "step", 0),
     }
 
@@ -83,6 +82,11 @@ def check_number(number: int, what: str) -> None:
     """Raise MlflowError if there are ``number`` already, which are too many."""
     if number >= MOST:
         raise MlflowError(f"A point has at most {MOST:,} {what}.")
+
+
+def now() -> int:
+    """Return the moment, in Unix milliseconds as MLflow's API has it."""
+    return int(time.time() * 1000)
 
 
 def missing(sentence: str) -> MlflowError:

@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import os
 import sys
+import time
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 
@@ -23,12 +24,11 @@ _OF_TRANSFORMERS = "TENSORBOARD_LOGGING_DIR"  # its Trainer reads it
 
 
 class Tracking:
-    """Tracking of the point whose files are in ``folder``; its metrics go to the file ``metrics``.
-    ``started``: Unix seconds."""
+    """Tracking of a point whose files are in ``folder``. Its metrics go to the file ``metrics``."""
 
-    def __init__(self, folder: Path, metrics: Path, cwd: Path, started: float) -> None:
+    def __init__(self, folder: Path, metrics: Path, cwd: Path) -> None:
         self._logs, self._metrics = folder / _FOLDER, metrics
-        self._files = EventFiles(self._logs, cwd, started, f"{METRICS}={metrics}")
+        self._files = EventFiles(self._logs, cwd, time.time(), f"{METRICS}={metrics}")
         self._mlflow = MlflowServer(MlflowRuns(folder, metrics, _user()))
         self._scalars: Scalars | None = None
 

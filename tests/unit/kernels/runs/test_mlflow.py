@@ -162,7 +162,7 @@ def test_a_container_beside_the_point_s_process_has_them_too(tmp_path: Path) -> 
         "PORTAL_CONTAINER": json.dumps({"exec": ["apptainer", "exec"], "image": "a", "roots": []}),
         "PORTAL_PASSED": "HF_HOME",
     }
-    tracking = Tracking(tmp_path, tmp_path / "metrics.jsonl", tmp_path, 0.0)
+    tracking = Tracking(tmp_path, tmp_path / "metrics.jsonl", tmp_path)
     variables = tracking.begin(environ)
     container = Container.of(environ)
     assert container is not None
