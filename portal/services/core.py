@@ -43,6 +43,7 @@ from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
 from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.reports import RunReports
+from portal.sessions.runs.searches import RunSearches
 from portal.sessions.runs.starts import RunStarts
 from portal.slurm.control.reservations import Reserving
 from portal.web.audit_rate_limit import AuditRateLimit
@@ -99,6 +100,7 @@ class CoreServices:
     software: Software = field(init=False)
     moves: Moves = field(init=False)
     run_reports: RunReports = field(init=False)
+    run_searches: RunSearches = field(init=False)
     run_starts: RunStarts = field(init=False)
     run_follower: RunFollower = field(init=False)
     tiles: Tiles = field(init=False)
@@ -125,6 +127,7 @@ class CoreServices:
         self.software = Software(self.store)
         self.moves = Moves(self.hub, self.log)
         self.run_reports = RunReports(self.store, self.log)
+        self.run_searches = RunSearches(self.store)
         self.run_starts = RunStarts(self.run_reports, self.hub)
         self.run_follower = RunFollower(
             self.store, self.cluster, self.run_reports, lambda: self.dashboard.view, self.log

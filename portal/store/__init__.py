@@ -29,6 +29,7 @@ from .engine.database import Database, ping
 from .engine.upgrade import HEAD
 from .runs.points import RunPointTable
 from .runs.runs import RunTable
+from .runs.searches import RunSearchTable
 from .sessions.estimates import EstimateTable
 from .sessions.notices import NoticeTable
 from .sessions.reports import ReportTable
@@ -112,6 +113,7 @@ class Store(LoggingConfigurable):
         self.notices = NoticeTable(self.database)
         self.runs = RunTable(self.database)
         self.run_points = RunPointTable(self.database)
+        self.run_searches = RunSearchTable(self.database)
         self.versions = VersionTable(self.database)
         self.builds = BuildTable(self.database)
         self.tests = EnvironmentTestTable(self.database)

@@ -13,6 +13,7 @@ READS: dict[str, dict[str, int]] = {
     "the moment of a row, an event or a message, to be shown": {
         "kernels/portal_session/runs/execution/manifest.py": 1,
         "kernels/portal_session/runs/plan.py": 1,
+        "kernels/portal_session/runs/tracking/mlflow_values.py": 1,
         "kernels/portal_session/situation.py": 1,
         "kernels/portal_session/startup.py": 1,
         "kernels/portal_session/tensorboard/logs.py": 1,
@@ -107,10 +108,14 @@ READS: dict[str, dict[str, int]] = {
         "kernels/portal_session/course/course.py": 1,
         "spawners/lifecycle/culler.py": 1,
     },
-    "part of a file's name": {"kernels/portal_session/notebooks/merging.py": 1},
+    "part of a file's name": {
+        "kernels/portal_session/notebooks/merging.py": 1,
+        "kernels/portal_session/runs/tracking/tracking.py": 1,
+    },
     "a file that outlives this process says": {"kernels/portal_session/tensorboard/running.py": 3},
     "an age across restarts of the service: the beginning stands in a row": {
         "portal/catalog/builds/ages.py": 1,
+        "portal/store/runs/searches.py": 2,
     },
     "a commit of git's": {"portal/courses/files/tree.py": 1},
     "the history's and the meter's, which sees steps itself": {"portal/dashboard/dashboard.py": 2},

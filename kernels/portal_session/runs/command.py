@@ -21,11 +21,13 @@ from .kernel_choice import kernel_for
 from .parameters import declared
 from .plan import Plan, check_name, freeze, name_after
 from .points import make_points, read_grid, read_list
+from .search.options import add_options, points_of, read_search
 from .source import read_source
 
 IN_JOB_KERNEL = "PORTAL_KERNEL"  # `job_kernels.starter.VARIABLE`
 IN_RUN = "PORTAL_RUN"
 _AT_ONCE = 1000
+_TRIALS = 50
 _RESOURCES = {
     "gpus": "GPUs of each point",
     "gpu_type": "type of the GPUs, such as v100",
@@ -77,7 +79,8 @@ def parser() -> argparse.ArgumentParser:
         "--list", dest="file", metavar="FILE", help="points: a .csv file, or a .json list"
     )
     options.add_argument("--sample", type=_whole(1, 10_000), default=0, help="so many of the grid")
-    options.add_argument("--seed", type=_whole(0, 2**63 - 1), help="seed of the sample")
+    options.add_argument("--seed", type=_whole(0, 2**63 - 1), help="seed of the sample or search")
+    add_options(options, _whole)
     options.add_argument(
         "--at-once", type=_whole(1, _AT_ONCE), default=10, help="points that run at once (10)"
     )
@@ -106,12 +109,17 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
     known = declared(source)
     grid = read_grid(options.values, known)
     rows = read_list(Path(options.file).expanduser(), known) if options.file else []
-    if options.seed is not None and not options.sample:
-        raise RunError("'--seed' is for a sample. Give '--sample' too.")
+    search = read_search(options, known)
+    if options.seed is not None and not options.sample and not search:
+        raise RunError("'--seed' is for a sample or a search. Give '--sample' or '--search' too.")
     seed = options.seed
-    if options.sample and seed is None:
+    if (options.sample or search) and seed is None:
         seed = random.SystemRandom().randrange(2**31)
-    points = make_points(rows, grid, options.sample, seed or 0)
+    if search:
+        search["seed"] = seed
+        points = points_of(search, grid, options.trials or _TRIALS)
+    else:
+        points = make_points(rows, grid, options.sample, seed or 0)
     asked = {name: getattr(options, name) for name in _RESOURCES}
     resources = {name: value for name, value in asked.items() if value is not None}
     environment = options.environment or environ.get("PORTAL_ENVIRONMENT", "")
@@ -123,6 +131,7 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
         environment=environment,
         resources=resources,
         seed=seed,
+        search=search,
     )
     body = {
         **resources,
@@ -135,6 +144,8 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
     }
     if environment:
         body["environment"] = environment
+    if search:
+        body["search"] = search
     return plan, body
 
 

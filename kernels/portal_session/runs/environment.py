@@ -24,12 +24,13 @@ def of_program(
     metrics: Path,
     values: Mapping[str, Scalar] | None = None,
     first: Path | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the variables of a point's kernel or script: those of the job without its secrets,
     the place of its metrics, and the ``values`` of a script's parameters. ``first``: the folder
-    whose modules it finds before others."""
+    whose modules it finds before others. ``more``: further variables, of its metrics."""
     variables = for_commands(environ)
-    variables.update({METRICS: str(metrics), NAME: name, POINT: str(number)})
+    variables.update({METRICS: str(metrics), NAME: name, POINT: str(number), **(more or {})})
     if values is not None:
         variables[PARAMETERS] = json.dumps(values, allow_nan=False)
     own = variables.get("PYTHONPATH", "").split(os.pathsep)

@@ -73,13 +73,15 @@ def _shown(found: Mapping[str, Any], state: str, broker: Broker) -> str:
     query = f"?limit={_POINTS}" + (f"&state={state}" if state else "")
     answer = broker.ask("GET", f"/runs/{found['id']}/points{query}")
     items = [item for item in answer.get("items") or () if isinstance(item, dict)]
-    message = _text(broker.ask("GET", f"/runs/{found['id']}"), "message")
+    details = broker.ask("GET", f"/runs/{found['id']}")
+    message = _text(details, "message")
     counts = _counts(found)
     lines = [
         f"Run '{_text(found, 'name')}' of {_text(found, 'source')}",
         f"Folder: {_text(found, 'folder')}",
         ", ".join(f"{counts[name]} {name}" for name in STATES if counts[name]) or "no points",
         *([message] if message else ()),
+        *_search_lines(details.get("search")),
         "",
     ]
     values = frozen_points(Path(str(found.get("folder") or "")))
@@ -98,6 +100,20 @@ def _shown(found: Mapping[str, Any], state: str, broker: Broker) -> str:
     if isinstance(total, int) and total > len(items):
         lines.append(f"({len(items)} of {total:,} points)")
     return "\n".join(lines)
+
+
+def _search_lines(search: Any) -> list[str]:
+    """Return what a run's search has found so far; [] of a run without one."""
+    if not isinstance(search, dict):
+        return []
+    metric, best = _text(search, "metric"), search.get("best")
+    line = f"Search: {_text(search, 'direction')} {metric}"
+    if not isinstance(best, dict) or not _is_number(best.get("value")):
+        return [f"{line}; no point has a value yet"]
+    values = best.get("parameters")
+    pairs = values.items() if isinstance(values, dict) else ()
+    chosen = " ".join(f"{name}={json.dumps(value)}"[:60] for name, value in pairs)
+    return [line, f"Best:   point {_text(best, 'point')}, {metric}={best['value']:.6g}, {chosen}"]
 
 
 def _counts(found: Mapping[str, Any]) -> dict[str, int]:

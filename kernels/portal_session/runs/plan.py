@@ -71,12 +71,14 @@ def freeze(
     environment: str = "",
     resources: Mapping[str, Any] | None = None,
     seed: int | None = None,
+    search: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Write the source and the points into a new folder, and return the plan. If ``name`` is taken,
     the run has the name NAME-2, NAME-3, …
 
     ``kernel``: name of the kernelspec; "" of a script. ``resources``: as the portal is asked for
-    them. ``seed``: of a sample. Raises RunError; nothing is left then.
+    them. ``seed``: of a sample. ``search``: as the portal is asked for it; the points then have
+    what is the same for all. Raises RunError; nothing is left then.
     """
     place = _real(source.path).parent / FOLDER
     if not str(place).isprintable() or len(str(place)) + LONGEST_NAME > LONGEST_PATH - 1:
@@ -101,6 +103,8 @@ def freeze(
             "seed": seed,
             "points": list(points),
         }
+        if search:
+            content["search"] = dict(search)
         _write(folder / source.file_name, source.content)
         _write(folder / FILE, json.dumps(content, allow_nan=False, indent=1).encode())
     except OSError as error:

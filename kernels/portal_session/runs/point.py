@@ -26,16 +26,21 @@ from .environment import arguments, of_program
 from .execution.manifest import Manifest, gpu_facts, program_of, python_facts, slurm_facts
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
-from .execution.outcome import Outcome
+from .execution.outcome import SUCCEEDED, Outcome
 from .execution.reports import Reports
 from .execution.script_execution import ScriptExecution, python
 from .execution.task import PlannedPoint, Task, claim_folder, read_point, read_task
+from .search.question import ask_parameters, objective_missing
+from .search.repeated import parameters_before
 from .source import injected, parsed
+from .tracking.tracking import Tracking
 
 LIMIT = "PORTAL_RUN_OUTPUT_LIMIT"  # bytes of a point's output
 _LIMIT = 50 * 1024 * 1024
 _LAST = 60.0  # seconds for the last report
 _LAST_STOPPED = 8.0  # the same after SIGTERM: Slurm kills what goes on for long
+_SCALARS = 20.0  # seconds for what TensorBoard's files have got last
+_SCALARS_STOPPED = 1.0  # the same after SIGTERM
 _FACTS = 10.0  # seconds that a point waits for its packages to be listed, after its end
 _AT_THE_END = 90.0  # seconds around the end of the job's time, in which SIGTERM is for that
 
@@ -47,11 +52,12 @@ class PointRun:
         self._task, self._environ = task, environ
         self._execution: Any = None
         self._metrics: Metrics | None = None
+        self._tracking: Tracking | None = None
         self._reason = ""  # why it is stopped
         address = Address.of(environ)
-        service = None if address is None else Service(address, environ)
+        self._service = None if address is None else Service(address, environ)
         about = {"point": task.number, "job": task.job, "attempt": task.attempt}
-        self._reports = Reports(service, about, lambda: self._state("running", ""))
+        self._reports = Reports(self._service, about, lambda: self._state("running", ""))
 
     async def run(self) -> int:
         """Execute the point; return the exit code of the job."""
@@ -62,14 +68,22 @@ class PointRun:
         try:
             point = await in_thread(read_point, self._task)
             folder = await in_thread(claim_folder, self._task)
-            self._metrics = Metrics(folder / METRICS)
+            objective = str(point.search["metric"]) if point.search else ""
+            self._metrics = Metrics(folder / METRICS, objective)
+            self._tracking = Tracking(folder, folder / METRICS, point.cwd)
             manifest = Manifest(folder, self._facts(point))
             manifest.write()
+            point = await self._with_parameters(point, manifest)
             self._execution = await self._prepared(point, folder)
             facts = [asyncio.ensure_future(self._find_facts(manifest, point))]
+            self._tracking.follow(*self._program(point))
             if self._reason:
                 self._execution.stop(self._reason)
             outcome = await self._execution.run()
+            await self._tracking.end(_SCALARS_STOPPED if self._reason else _SCALARS)
+            if point.search and outcome.state == SUCCEEDED:
+                problem = objective_missing(point.search, await in_thread(self._metrics.newest))
+                outcome = Outcome.failed(problem) if problem else outcome
         except RunError as error:
             outcome = Outcome.failed(str(error), 72)
         except Exception as error:  # the portal and the manifest say so in any case
@@ -80,11 +94,26 @@ class PointRun:
         await self._end(outcome, manifest)
         return outcome.exit
 
+    async def _with_parameters(self, point: PlannedPoint, manifest: Manifest) -> PlannedPoint:
+        """Return a search's point with the parameters that the portal chooses. Raises RunError."""
+        if point.search is None:
+            return point
+        number, chosen = self._task.number, None
+        if point.repeats is not None:
+            chosen = await in_thread(parameters_before, point.repeats, number, point.search)
+        if chosen is None:
+            chosen = await ask_parameters(self._service, point.search, number, lambda: self._reason)
+        values = {**point.values, **chosen}
+        manifest.note(parameters=values)
+        await in_thread(manifest.write)
+        return point._replace(values=values)
+
     async def _prepared(self, point: PlannedPoint, folder: Path) -> Any:
         """Return the execution of the point. Raises RunError."""
         task, limit = self._task, _limit(self._environ)
         named: dict[str, Any] = {"name": task.name, "number": task.number}
         named["metrics"] = folder / METRICS
+        named["more"] = self._tracking.begin(os.environ) if self._tracking is not None else {}
         if point.source.suffix == ".py":
             variables = of_program(self._environ, **named, values=point.values, first=point.cwd)
             return ScriptExecution(
@@ -127,14 +156,19 @@ class PointRun:
     async def _find_facts(self, manifest: Manifest, point: PlannedPoint) -> None:
         """Find out the GPUs and the packages while the point runs."""
         manifest.note(gpus=await in_thread(gpu_facts, self._environ))
-        argv = self._python(point)
+        argv, variables = self._program(point)
         if argv:
-            variables = for_commands(self._environ)
-            container = Container.of(self._environ)
-            if container is not None and argv[0] in container.exec:
-                variables = container.environment(variables)
             manifest.note(python=await in_thread(python_facts, argv, variables))
         await in_thread(manifest.write)
+
+    def _program(self, point: PlannedPoint) -> tuple[list[str], dict[str, str]]:
+        """Return the argv of the Python that executes the point, and its variables; [] if none
+        does."""
+        argv, variables = self._python(point), for_commands(self._environ)
+        container = Container.of(self._environ)
+        if argv and container is not None and argv[0] in container.exec:
+            variables = container.environment(variables)
+        return argv, variables
 
     def _python(self, point: PlannedPoint) -> list[str]:
         """Return the argv of the Python that executes the point; [] if none does."""

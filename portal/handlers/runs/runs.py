@@ -123,7 +123,12 @@ class OneRun(RunAction):
         keys = await self.parts.store.run_points.keys(item.user, item.id)
         metrics = sorted({name for key in keys for name in key.metrics})
         message = self._message(item, record)
-        return RunDetail(**item.model_dump(), message=message, metrics=tuple(metrics))
+        return RunDetail(
+            **item.model_dump(),
+            message=message,
+            metrics=tuple(metrics),
+            search=await self.parts.run_searches.item(item, keys),
+        )
 
     def _message(self, run: Run, record: SessionRecord | None) -> str:
         """Return why it waits, or how its session ended."""

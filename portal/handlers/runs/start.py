@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from portal.errors import NotAllowed
+from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.fields import KEPT
 from portal.launch.kinds import kind_of, of_server
 from portal.launch.kinds.run import server_for
@@ -14,6 +14,7 @@ from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.resources import Resources
 from portal.models.session.run import AskedRun, Run
+from portal.models.session.search import MOST_TRIALS, Search
 from portal.models.session.session import SessionRecord
 
 from ..base.endpoint import Operation
@@ -24,9 +25,11 @@ class NewRun(Resources, AskedRun):
     """Run to start: the ``id`` by which the session knows it; its ``name``; the ``source``, a
     notebook or script, for display; the absolute path of the run's ``folder``, with the frozen
     source; the number of ``points``, and how many of them run ``at_once`` at most. Resources, of
-    each point, as for a launch; ``environment``: by default the session's."""
+    each point, as for a launch; ``environment``: by default the session's; ``search``: how the
+    parameters of the points are chosen, which is up to the session otherwise."""
 
     environment: EnvironmentName | None = None
+    search: Search | None = None
 
 
 class StartedRun(Frozen):
@@ -49,7 +52,8 @@ class SessionRuns(OwnSession):
         owner. The answer comes once Slurm has the job, which may wait then.
         """
         record = await self.own_record()
-        asked: dict[str, Any] = self.body.model_dump(exclude_unset=True)
+        asked: dict[str, Any] = self.body.model_dump(exclude_unset=True, exclude={"search"})
+        search: Search | None = self.body.search
         about = AskedRun(
             **{name: asked.pop(name) for name in AskedRun.model_fields if name in asked}
         )
@@ -66,7 +70,9 @@ class SessionRuns(OwnSession):
         what = f"Run {run.name} of {run.environment}: {run.points} points, {run.server}."
         async with self.audited("start-run", f"session {record.id}", record.user, what):
             _check(record)
-            await self.parts.run_starts.begin(run)
+            _check_search(search, run)
+            async with self.parts.run_searches.kept(run, search):
+                await self.parts.run_starts.begin(run)
         self.done("")
         return StartedRun(id=run.id, server=run.server)
 
@@ -77,6 +83,14 @@ def _check(record: SessionRecord) -> None:
     if record.course or not kind.job_kernels:
         raise NotAllowed(
             f"Runs are not offered in {kind.title}. Start them in a JupyterLab session of your own."
+        )
+
+
+def _check_search(search: Search | None, run: Run) -> None:
+    """Raise InvalidRequest if a search has too many points."""
+    if search is not None and run.points > MOST_TRIALS:
+        raise InvalidRequest(
+            f"A search has at most {MOST_TRIALS:,} points; this one has {run.points:,}.", "points"
         )
 
 

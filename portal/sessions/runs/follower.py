@@ -124,6 +124,7 @@ class RunFollower:
         days = self._store.sessions_days
         if days and time.monotonic() >= self._prune_at:
             await self._store.run_points.prune(time.time() - days * _DAY)
+            await self._store.run_searches.prune()
             self._prune_at = time.monotonic() + _DAY
 
     async def _end(self, run: Run, at: float) -> None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from portal.models import Frozen
 from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.search import SearchItem
 from portal.models.session.session import SessionRecord, SessionState
 
 
@@ -37,10 +38,12 @@ class RunItem(Run):
 
 class RunDetail(RunItem):
     """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics``: names of the
-    metrics that its points have reported, in alphabetical order."""
+    metrics that its points have reported, in alphabetical order; ``search``: of a run whose
+    parameters are searched."""
 
     message: str = ""
     metrics: tuple[str, ...] = ()
+    search: SearchItem | None = None
 
 
 class PointsPage(Frozen):

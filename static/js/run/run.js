@@ -7,6 +7,7 @@ import { followForm, keepInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
+import { searchFacts } from "./search.js";
 import { badge, metric, points, pointWords, seconds, time } from "./view.js";
 import { Table } from "../table.js";
 import { count, exactly } from "../words.js";
@@ -102,6 +103,7 @@ function show(run) {
       run.job_id ? ["Slurm job", run.job_id] : null,
       ["Started", exactly(run.created_at)],
       run.ended_at === null ? null : ["Ended", exactly(run.ended_at)],
+      ...searchFacts(run),
     ]),
   );
   if (focused) [...main.querySelectorAll("button")].find((item) => item.textContent === focused)?.focus();

@@ -13,6 +13,7 @@ from remembered import stored
 from sign_in import sign_in
 
 from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.search import Search
 from portal.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -22,6 +23,14 @@ pytestmark = pytest.mark.usefixtures("unharmed")
 
 ID = "9e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 OLD = "8e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
+SEARCH = {
+    "parameters": [
+        {"name": "lr", "kind": "float", "low": 1e-5, "high": 0.1, "log": True},
+        {"name": "opt", "kind": "choice", "choices": ["adam", "<b>sgd</b>"]},
+    ],
+    "metric": "loss",
+    "direction": "minimize",
+}
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 
 
@@ -53,6 +62,8 @@ def runs(demo: Any) -> Iterator[None]:
     async def keep(store: Store) -> None:
         await store.runs.add(run(ID, "rates"))
         await store.runs.add(run(OLD, "before", points=3, created_at=5.0, ended_at=9.0))
+        await store.run_searches.add(("ada", ID), Search.model_validate(SEARCH))
+        await store.run_searches.choose(("ada", ID), 9, {"lr": 0.0123456789, "opt": 1})
         await store.run_points.save(
             [
                 *(point(n, "succeeded", metrics={"loss": 1 / (1 + n)}) for n in range(10)),
@@ -64,6 +75,7 @@ def runs(demo: Any) -> Iterator[None]:
     async def drop(store: Store) -> None:
         for id_ in (ID, OLD):
             await store.runs.remove("ada", id_)
+            await store.run_searches.remove(("ada", id_))
 
     stored(demo, keep)
     yield
@@ -83,6 +95,9 @@ def test_the_list_leads_to_a_run(demo: Any, page: Any) -> None:
     check(page, "runs")
     row.get_by_role("link", name="rates").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("rates")
+    facts = page.locator("#run .facts")
+    expect(facts).to_contain_text("minimize loss by lr, opt")
+    expect(facts).to_contain_text("point 9: loss 0.1 with lr = 0.0123457, opt = <b>sgd</b>")
 
 
 def test_the_points_are_sorted_and_filtered(demo: Any, page: Any) -> None:

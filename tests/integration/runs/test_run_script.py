@@ -26,7 +26,7 @@ def test_a_script_has_its_values_and_its_folder(site: RunSite, service: PlayedSe
     assert site.execute(plan)[0] == 0
     log = (plan.folder / "0000/output.log").read_text()
     arguments = ["--lr=0.1", "--fast=true", f"--note={values['note']}", "--rest=null"]
-    assert log == f"{arguments}\n{values}\n{site.work} helper []\n"
+    assert log == f"{arguments}\n{values}\n{site.work} helper ['MLFLOW_TRACKING_TOKEN']\n"
     last = service.last(0)
     assert (last["state"], last["cell"], last["cells"]) == ("succeeded", None, None)
     assert last["metrics"] == {"loss": 0.5}

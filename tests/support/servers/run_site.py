@@ -27,7 +27,7 @@ PATIENCE = 60  # seconds until a test gives up
 
 class PlayedService:
     """The portal's service: ``reports`` has what it took, ``away`` how many requests it refuses
-    first."""
+    first; ``choose`` gives the parameters of a search's point by its number."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -35,6 +35,7 @@ class PlayedService:
         self.refused: list[dict[str, Any]] = []
         self.times: list[float] = []
         self.away = 0
+        self.choose: Callable[[int], dict[str, Any]] = lambda number: {}
 
     def of_point(self, number: int) -> list[dict[str, Any]]:
         """Reports of a point, in their order."""
@@ -52,12 +53,17 @@ def played_service() -> Iterator[PlayedService]:
     class Handler(QuietHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            assert self.path == "/services/portal/api/v1/session/points", self.path
+            path = self.path.removeprefix("/services/portal/api/v1/session/points")
+            assert path in ("", "/ask"), self.path
             assert self.headers["Authorization"] == f"token {TOKEN}"
             if service.away:
                 service.away -= 1
                 service.refused.append(body)
                 self.send_whole(503, b"{}")
+                return
+            if path == "/ask":
+                answer = {"parameters": service.choose(body["point"])}
+                self.send_whole(200, json.dumps(answer).encode())
                 return
             service.times.append(time.monotonic())
             service.reports.append(body)
@@ -116,10 +122,10 @@ class RunSite:
         path.write_text(text)
         return path
 
-    def plan(self, source: Path, points: list[Point] | None = None) -> Plan:
-        """Freeze a run."""
+    def plan(self, source: Path, points: list[Point] | None = None, **more: Any) -> Plan:
+        """Freeze a run. ``more``: arguments of `freeze`."""
         kernel = "python3" if source.suffix == ".ipynb" else ""
-        return freeze(read_source(source), points or [{}], source.stem, kernel=kernel)
+        return freeze(read_source(source), points or [{}], source.stem, kernel=kernel, **more)
 
     def begin(self, plan: Plan, number: int = 0, **variables: str) -> subprocess.Popen[str]:
         """Start the program of a task."""

@@ -16,7 +16,7 @@ from clusters import snapshot
 from session_endpoints import of_server, parts_on, person, said, served
 
 from portal.errors import HubUnavailable, NotAllowed, NotFound
-from portal.handlers.runs import reports, runs, start
+from portal.handlers.runs import ask, reports, runs, start
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord, SessionState
@@ -130,7 +130,7 @@ class Site:
 async def site(store: Store) -> AsyncIterator[Site]:
     await store.sessions.save(*RECORDS)
     parts = parts_on(store, dashboard=Cluster(), hub=Hub())
-    kinds = (*start.ENDPOINTS, *reports.ENDPOINTS, *runs.ENDPOINTS)
+    kinds = (*start.ENDPOINTS, *ask.ENDPOINTS, *reports.ENDPOINTS, *runs.ENDPOINTS)
     async with served(kinds, parts, TOKENS.get, logins=True) as client:
         yield Site(client, parts)
 
@@ -389,3 +389,95 @@ async def test_it_says_why_it_waits_and_how_it_ended(site: Site) -> None:
 @pytest.mark.parametrize("path", ["runs/x", "runs/12", "runs/..%2f", f"runs/{ID}0000000000/points"])
 async def test_other_addresses(site: Site, path: str) -> None:
     assert (await site.ask("GET", path, "ada")).status_code == 404
+
+
+# -- searches --------------------------------------------------------------------------------------
+
+SEARCH = {
+    "parameters": [
+        {"name": "lr", "kind": "float", "low": 1e-5, "high": 0.1, "log": True},
+        {"name": "opt", "kind": "choice", "choices": ["adam", "sgd"]},
+    ],
+    "metric": "loss",
+    "direction": "minimize",
+    "seed": 1,
+}
+
+
+async def parameters(site: Site, point: int, token: str = "run") -> Any:
+    answer = await site.ask("POST", "session/points/ask", token, {"point": point})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["parameters"]
+
+
+async def test_a_search_chooses_the_parameters_of_its_points(site: Site) -> None:
+    await site.start(search=SEARCH)
+    assert site.hub.begun[0][2]["run"] == RUN, "the Hub need not know"
+    found = await site.get(f"runs/{ID}")
+    assert found["search"] == {
+        "parameters": ["lr", "opt"], "metric": "loss", "direction": "minimize", "best": None
+    }  # fmt: skip
+    first, *others = await asyncio.gather(*(parameters(site, point) for point in range(4)))
+    assert len({each["lr"] for each in (first, *others)}) == 4, "those at once differ"
+    assert all(1e-5 <= each["lr"] <= 0.1 and each["opt"] in ("adam", "sgd") for each in others)
+    # Of another service, after this one was killed; and of a point that Slurm runs again.
+    site.parts.run_searches = type(site.parts.run_searches)(site.parts.store)
+    assert await parameters(site, 0) == first
+    assert (
+        await asyncio.gather(*(parameters(site, 4) for _ in range(3)))
+        == [await parameters(site, 4)] * 3
+    )
+    for point, state, metrics in (
+        (0, "succeeded", {"loss": 0.5}), (1, "succeeded", {"loss": 0.25, "step": 3}),
+        (2, "failed", {"loss": 0.1}), (3, "running", {"loss": 0.1}), (4, "succeeded", {}),
+    ):  # fmt: skip
+        assert (await site.report(point=point, state=state, metrics=metrics)).is_success
+    best = (await site.get(f"runs/{ID}"))["search"]["best"]
+    assert best == {"point": 1, "value": 0.25, "parameters": others[0]}
+
+
+async def test_questions_that_are_refused(site: Site) -> None:
+    await site.start()
+    answer = await site.ask("POST", "session/points/ask", "run", {"point": 0})
+    assert answer.status_code == 404 and said(answer) == "The portal has no search of this run."
+    assert (await site.get(f"runs/{ID}"))["search"] is None
+    for token in ("session", "kernel", "ada", "barbaras-run", "nobody"):
+        answer = await site.ask("POST", "session/points/ask", token, {"point": 0})
+        assert answer.status_code == 403, answer.text
+    for point in (-1, 5, "0", None):
+        answer = await site.ask("POST", "session/points/ask", "run", {"point": point})
+        assert answer.status_code == 400, answer.text
+    await site.parts.store.runs.end("ada", ID, time.time())
+    site.parts.run_reports.forget(await site.parts.store.runs.get("ada", ID))
+    answer = await site.ask("POST", "session/points/ask", "run", {"point": 0})
+    assert answer.status_code == 409, answer.text
+
+
+async def test_a_refused_search_leaves_nothing(site: Site) -> None:
+    site.hub.refusal = NotAllowed("You have 20 runs.")
+    answer = await site.ask("POST", "session/runs", "session", {**BODY, "search": SEARCH})
+    assert answer.status_code == 403
+    assert await site.parts.store.run_searches.get(("ada", ID)) is None
+    site.hub.refusal = None
+    await site.start(search=SEARCH)
+    answer = await site.ask("POST", "session/runs", "session", {**BODY, "search": SEARCH})
+    assert answer.status_code == 409, answer.text
+    assert await site.parts.store.run_searches.get(("ada", ID)) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"points": 1001}, "A search has at most 1,000 points"),
+        ({"search": {}}, "search"),
+        ({"search": {**SEARCH, "direction": "up"}}, "search"),
+        ({"search": {**SEARCH, "metric": ""}}, "search"),
+        ({"search": {**SEARCH, "parameters": SEARCH["parameters"] * 2}}, "search"),
+        ({"search": {**SEARCH, "seed": -1}}, "search"),
+    ],
+)
+async def test_searches_that_are_refused(site: Site, change: Any, words: str) -> None:
+    body = {**BODY, "search": SEARCH, **change}
+    answer = await site.ask("POST", "session/runs", "session", body)
+    assert answer.status_code == 400 and words in said(answer), answer.text
+    assert site.hub.begun == [] and (await site.get("runs"))["total"] == 0

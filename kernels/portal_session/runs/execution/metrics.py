@@ -16,10 +16,11 @@ _LONGEST_LINE = 64 * 1024
 
 
 class Metrics:
-    """Newest values of a file that grows. `newest` may be called from any thread."""
+    """Newest values of a file that grows. `newest` may be called from any thread. ``always``: name
+    of one that is kept although there are many others."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, always: str = "") -> None:
+        self._path, self._always = path, always
         self._at, self._rest = 0, b""
         self._values: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -52,7 +53,8 @@ class Metrics:
     def _set(self, name: str, value: Any) -> None:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if number and abs(value) <= 1e300 and math.isfinite(value):
-            known = name in self._values or len(self._values) < MOST
+            others = MOST - (self._always != "" and self._always not in self._values)
+            known = name in (*self._values, self._always) or len(self._values) < others
             if known and 0 < len(name) <= _LONGEST_NAME and name.isprintable():
                 self._values[name] = float(value)
         else:

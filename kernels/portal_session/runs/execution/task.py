@@ -33,13 +33,16 @@ class Task(NamedTuple):
 
 class PlannedPoint(NamedTuple):
     """Point to execute. ``source``: the frozen copy; ``kernel``: name of a kernelspec; ``cwd``: the
-    folder of the source itself; ``sha256``: of the source."""
+    folder of the source itself; ``sha256``: of the source; ``search``: by which the portal chooses
+    further values; ``repeats``: the folder of the run that this one repeats."""
 
     source: Path
     kernel: str
     values: dict[str, Scalar]
     cwd: Path
     sha256: str
+    search: Mapping[str, Any] | None = None
+    repeats: Path | None = None
 
 
 def read_task(environ: Mapping[str, str]) -> Task:
@@ -66,6 +69,8 @@ def read_point(task: Task) -> PlannedPoint:
         values = plan["points"][task.number]
         source = task.folder / str(plan["file"])
         kernel, sha256 = str(plan["kernel"]), str(plan["sha256"])
+        search, origin = plan.get("search"), plan.get("origin")
+        repeats = Path(str(origin["folder"])) if isinstance(origin, dict) else None
     except IndexError:
         raise RunError(f"The run has no point {task.number}.") from None
     except (KeyError, TypeError):
@@ -82,7 +87,7 @@ def read_point(task: Task) -> PlannedPoint:
     if digest.hexdigest() != sha256:
         raise RunError(f"{source} is not what was frozen: it was changed. Start a new run.")
     cwd = task.folder.parent.parent
-    return PlannedPoint(source, kernel, values, cwd, sha256)
+    return PlannedPoint(source, kernel, values, cwd, sha256, search, repeats)
 
 
 def _plan(task: Task) -> dict[str, Any]:

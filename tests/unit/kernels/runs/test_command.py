@@ -203,6 +203,8 @@ POINTS = {
     ],
 }  # fmt: skip
 
+RUNS_OF_ONE = {"items": RUNS["items"][:1]}
+
 
 def listed(*argv: str, **answers: Any) -> tuple[str, PlayedBroker]:
     broker = PlayedBroker({"GET /runs": RUNS, "GET": POINTS, **answers})
@@ -237,6 +239,17 @@ def test_a_run_is_shown_with_its_parameters(script: Path) -> None:
     assert '1      failed   2 of 5  lr=1 note="a\\u001bb"  loss=0.123457  ValueError: x\n' in said
     (Path(folder) / "run.json").write_text("{")
     assert "ValueError: x" in listed("show", "rates", **{"GET /runs": runs})[0]
+
+
+def test_the_search_of_a_run_is_shown() -> None:
+    search = {"metric": "loss", "direction": "minimize", "best": None}
+    path = f"GET /runs/{'0' * 32}"
+    said, _ = listed("show", "rates", **{path: {"search": search}, "GET /runs": RUNS_OF_ONE})
+    assert "Search: minimize loss; no point has a value yet\n" in said
+    best = {"point": 3, "value": 0.123456789, "parameters": {"lr": 0.01, "opt": "a\x1bb"}}
+    answer = {"search": {**search, "best": best}}
+    said, _ = listed("show", "rates", **{path: answer, "GET /runs": RUNS_OF_ONE})
+    assert 'Best:   point 3, loss=0.123457, lr=0.01 opt="a\\u001bb"\n' in said
 
 
 def test_of_several_runs_the_one_that_goes_on_is_stopped() -> None:

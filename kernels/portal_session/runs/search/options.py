@@ -1,0 +1,73 @@
+"""Options of portal-run by which a run searches its parameters."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any, Callable
+
+from .. import RunError
+from ..parameters import Declared
+from ..points import Grid, Point
+from .ranges import read_ranges
+
+MOST = 1_000  # trials
+_LONGEST_NAME = 100  # characters of a metric's name
+_MOST_PARAMETERS = 50
+
+
+def add_options(options: argparse.ArgumentParser, whole: Callable[[int, int], Any]) -> None:
+    """Add the options. ``whole`` makes a reader of whole numbers of their limits."""
+    options.add_argument(
+        "--search",
+        dest="ranges",
+        metavar="NAME=RANGE",
+        action="append",
+        default=[],
+        help="range of a parameter whose values are chosen by the results so far: log(LOW,HIGH), "
+        "uniform(LOW,HIGH), int(LOW,HIGH), logint(LOW,HIGH) or [VALUE,VALUE]",
+    )
+    options.add_argument(
+        "--trials", type=whole(1, MOST), help="number of points of a search; 50, unless you give it"
+    )
+    options.add_argument("--maximize", metavar="METRIC", help="metric that a search makes large")
+    options.add_argument("--minimize", metavar="METRIC", help="metric that a search makes small")
+
+
+def read_search(options: argparse.Namespace, known: Declared | None) -> dict[str, Any] | None:
+    """Return the search of these options, as the portal takes it, but for its seed; None without
+    one. Raises RunError."""
+    metrics = {"maximize": options.maximize, "minimize": options.minimize}
+    given = {direction: name for direction, name in metrics.items() if name is not None}
+    if not options.ranges:
+        if given or options.trials is not None:
+            raise RunError(
+                "'--trials', '--maximize' and '--minimize' are for a search. Give '--search' too."
+            )
+        return None
+    if len(given) != 1:
+        raise RunError("A search needs '--maximize METRIC' or '--minimize METRIC', one of them.")
+    if options.file or options.sample:
+        raise RunError("A search chooses its points itself: leave '--list' and '--sample' out.")
+    ((direction, metric),) = given.items()
+    if not 0 < len(metric) <= _LONGEST_NAME or not metric.isprintable():
+        raise RunError(f"The name of a metric has 1 to {_LONGEST_NAME} characters.")
+    ranges = read_ranges(options.ranges, known)
+    if len(ranges) > _MOST_PARAMETERS:
+        raise RunError(f"A search has at most {_MOST_PARAMETERS} parameters.")
+    return {"parameters": ranges, "metric": metric, "direction": direction}
+
+
+def points_of(search: Mapping[str, Any], grid: Grid, trials: int) -> list[Point]:
+    """Return the points of a search before it has chosen anything: they have the values that are
+    the same for all. Raises RunError."""
+    searched = {each["name"] for each in search["parameters"]}
+    for name, values in grid.items():
+        if name in searched:
+            raise RunError(f"'{name}' is set, and is searched too. Choose one.")
+        if len(values) != 1:
+            raise RunError(
+                f"'{name}' has {len(values)} values. In a search, set one, or search it: "
+                f"--search '{name}=[…]'."
+            )
+    return [{name: values[0] for name, values in grid.items()} for _ in range(trials)]

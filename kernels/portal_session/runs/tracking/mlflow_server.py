@@ -1,0 +1,143 @@
+"""Server of MLflow's API for the programs of one point, on the loopback of their node.
+
+Every user of the node can connect to it, so each request needs a token, which only the point's
+programs have: in their environment, never on a command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import secrets
+import socket
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from .mlflow_runs import MlflowRuns
+from .mlflow_values import MlflowError
+
+_HOST = "127.0.0.1"
+_PREFIX = "/api/2.0/mlflow/"
+_LARGEST = 4 * 1024 * 1024  # bytes of a body; MLflow's batches have 1 MB
+_PATIENCE = 60.0  # seconds for the next request of a connection
+_MOST = 64  # connections at once
+URI, TOKEN = "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_TOKEN"
+_NO_PROXY = ("no_proxy", "NO_PROXY")
+
+
+class MlflowServer:
+    """Server of the ``runs`` of a point, once `start` was called. It ends with its process."""
+
+    def __init__(self, runs: MlflowRuns) -> None:
+        self._runs, self._token = runs, secrets.token_urlsafe(32)
+        self._server: _Server | None = None
+
+    def start(self) -> None:
+        """Listen on a free port. Raises OSError if there is none."""
+        self._server = _Server((_HOST, 0), self._runs, self._token)
+        threading.Thread(
+            target=self._server.serve_forever, name="portal-mlflow", daemon=True
+        ).start()
+
+    def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables by which MLflow's client finds the server; {} if it does not run, or
+        if ``environ`` names another one."""
+        if self._server is None or environ.get(URI):
+            return {}
+        # A proxy of the site would get the token, and could not reach the server.
+        known = next((environ[name] for name in _NO_PROXY if environ.get(name)), "")
+        without = ",".join(part for part in (known, _HOST) if part)
+        address = f"http://{_HOST}:{self._server.server_address[1]}"
+        variables = {URI: address, TOKEN: self._token, **dict.fromkeys(_NO_PROXY, without)}
+        return {**variables, "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}  # there is no page
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], runs: MlflowRuns, token: str) -> None:
+        super().__init__(address, _Handler)
+        self.runs, self.authorization = runs, f"Bearer {token}".encode()
+        self._places = threading.BoundedSemaphore(_MOST)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:  # another user of the node may hold them all; the client tries again
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a connection that was closed
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    timeout = _PATIENCE
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        """Answer a call whose arguments are in the query."""
+        self._answer(dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True)))
+
+    def do_POST(self) -> None:
+        """Answer a call whose arguments are in the body."""
+        self._answer(None)
+
+    do_PATCH = do_POST
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing: the job's log is the point's."""
+
+    def _answer(self, query: dict[str, Any] | None) -> None:
+        try:
+            given = self.headers.get("Authorization", "").encode("latin-1", "replace")
+            if not hmac.compare_digest(given, self.server.authorization):
+                self.close_connection = True  # its body is not read
+                raise MlflowError("The token is wrong.", "UNAUTHENTICATED", 401)
+            body = self._body() if query is None else query
+            path = urlsplit(self.path).path
+            call = path[len(_PREFIX) :] if path.startswith(_PREFIX) else path
+            status, content = 200, self.server.runs.answer(call, body)
+        except MlflowError as error:
+            status, content = error.status, {"error_code": error.code, "message": str(error)}
+        except OSError as error:
+            message = f"The point's folder takes nothing: {error.strerror}."
+            status, content = 400, {"error_code": "INTERNAL_ERROR", "message": message}
+        whole = json.dumps(content).encode()
+        with contextlib.suppress(OSError, socket.timeout):
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(whole)))
+            self.end_headers()
+            self.wfile.write(whole)
+
+    def _body(self) -> dict[str, Any]:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > _LARGEST:
+            self.close_connection = True
+            raise MlflowError(f"The body has more than {_LARGEST >> 20} MB, or no length.")
+        try:
+            body = json.loads(self.rfile.read(int(length)) or b"{}")
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
+            raise MlflowError("The body is no JSON object.")
+        return body

@@ -1,0 +1,94 @@
+"""Values in the bodies of MLflow's calls: they are checked where they enter."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+MOST = 10_000  # runs, experiments, models, and names of one of them
+_LONGEST_NAME = 250  # characters, as MLflow has it
+_LONGEST = 8_000  # characters of a value
+
+
+class MlflowError(Exception):
+    """Refused call: a sentence, MLflow's ``code`` and the HTTP ``status``."""
+
+    def __init__(self, message: str, code: str = "INVALID_PARAMETER_VALUE", status: int = 400):
+        super().__init__(message)
+        self.code, self.status = code, status
+
+
+def items(body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return a list of objects; [] if it is not there. Raises MlflowError."""
+    listed = body.get(name) or []
+    if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
+        raise MlflowError(f"'{name}' must be a list of objects.")
+    return listed
+
+
+def named(item: Mapping[str, Any], read: Callable[..., str]) -> tuple[str, str]:
+    """Return the key and the value of an item; ``read`` reads the latter. Raises MlflowError."""
+    name = text(item, "key")
+    if len(name) > _LONGEST_NAME:
+        raise MlflowError(f"The name '{name[:50]}…' has more than {_LONGEST_NAME} characters.")
+    return name, read(item, "value", "")
+
+
+def metric_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a metric as MLflow's API has it. Raises MlflowError for what is no number."""
+    name, _ = named(item, lambda *_: "")
+    value = item.get("value", 0.0)
+    try:
+        # Protocol buffers write NaN and infinity as text.
+        number = float(value) if isinstance(value, (int, float, str)) else None
+    except (ValueError, OverflowError):
+        number = None
+    if number is None:
+        raise MlflowError(f"The value of the metric '{name[:100]}' must be a number.")
+    shown = value if math.isfinite(number) else {"inf": "Infinity", "-inf": "-Infinity"}.get(
+        str(number), "NaN"
+    )  # fmt: skip
+    return {
+        "key": name,
+        "value": shown,
+        "timestamp": whole(item, "timestamp", now()),
+        "step": whole(item, "step", 0),
+    }
+
+
+def text(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    """Return a text; without a ``default``, it must be there. Raises MlflowError."""
+    value = body.get(name, default)
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        raise MlflowError(f"'{name}' must be a text of at most {_LONGEST:,} characters.")
+    return value
+
+
+def whole(body: Mapping[str, Any], name: str, default: int) -> int:
+    """Return a whole number, which protocol buffers write as text. Raises MlflowError."""
+    value = body.get(name, default)
+    try:
+        number = int(value) if isinstance(value, (int, str)) else None
+    except ValueError:
+        number = None
+    if number is None or abs(number) >= 2**63:
+        raise MlflowError(f"'{name}' must be a whole number.")
+    return number
+
+
+def check_number(number: int, what: str) -> None:
+    """Raise MlflowError if there are ``number`` already, which are too many."""
+    if number >= MOST:
+        raise MlflowError(f"A point has at most {MOST:,} {what}.")
+
+
+def now() -> int:
+    """Return the moment, in Unix milliseconds as MLflow's API has it."""
+    return int(time.time() * 1000)
+
+
+def missing(sentence: str) -> MlflowError:
+    """Return the error about something that is not there."""
+    return MlflowError(sentence, "RESOURCE_DOES_NOT_EXIST", 404)

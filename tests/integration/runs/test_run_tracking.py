@@ -1,0 +1,104 @@
+"""Metrics of points by TensorBoard's writer and MLflow's client, which write as in anybody's
+program; what arrives is in the reports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from run_site import PlayedService, RunSite, printed, wait_until
+
+pytest.importorskip("tensorboard")
+WRITER = """
+import os, sys
+from tensorboard.summary import Writer
+writer = Writer(FOLDER)
+for step in range(3):
+    writer.add_scalar('loss', 1 / (step + 1), step)
+writer.add_scalar('bad', float('nan'), 2)
+writer.close()
+"""
+TRACKED = """
+import mlflow
+mlflow.set_experiment('digits')
+with mlflow.start_run(run_name='first'):
+    mlflow.log_params({'lr': 0.1, 'name': 'a'})
+    for step in range(3):
+        mlflow.log_metric('loss', 1 / (step + 1), step=step)
+    mlflow.log_metrics({'accuracy': 0.5, 'bad': float('nan')}, step=2)
+    mlflow.set_tag('stage', 'test')
+    mlflow.log_text('hello', 'note.txt')
+    model = mlflow.initialize_logged_model(name='net', params={'layers': '3'})
+    mlflow.finalize_logged_model(model.model_id, 'READY')
+    run = mlflow.active_run()
+found = mlflow.MlflowClient().get_run(run.info.run_id)
+print(found.data.params, found.data.metrics['loss'], found.info.status)
+"""
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_scalars_in_the_point_s_folder(site: RunSite, service: PlayedService) -> None:
+    source = site.notebook(
+        WRITER.replace("FOLDER", "os.environ['PORTAL_LOGS'] + '/validation'"),
+        "assert os.environ['TENSORBOARD_LOGGING_DIR'] == os.environ['PORTAL_LOGS']",
+    )
+    plan = site.plan(source)
+    code, said = site.execute(plan)
+    assert (code, said) == (0, "")
+    assert service.last(0)["metrics"] == {"validation/loss": pytest.approx(1 / 3), "step": 2.0}
+    assert [line["step"] for line in lines(plan.folder / "0000/metrics.jsonl")] == [0, 1, 2]
+
+
+def test_scalars_in_a_usual_folder_are_seen_while_the_point_runs(
+    site: RunSite, service: PlayedService
+) -> None:
+    """Those that another process writes into the same folder are not the point's."""
+    text = WRITER.replace("FOLDER", "sys.argv[1]")
+    go_on = "import pathlib, time\nwhile not pathlib.Path('end').exists():\n    time.sleep(0.1)\n"
+    source = site.script(text.replace("sys.argv[1]", "'logs/fit'") + go_on)
+    process = site.begin(site.plan(source))
+    theirs = text.replace("'loss'", "'theirs'")
+    subprocess.run([sys.executable, "-c", theirs, site.work / "logs/fit"], check=True)
+
+    def metrics() -> dict[str, float]:
+        return service.last(0)["metrics"] if service.of_point(0) else {}
+
+    wait_until(metrics)
+    (site.work / "end").touch()
+    assert process.wait(60) == 0
+    assert service.last(0)["metrics"] == {"loss": pytest.approx(1 / 3), "step": 2.0}
+
+
+def test_mlflow_s_client(site: RunSite, service: PlayedService) -> None:
+    pytest.importorskip("mlflow")
+    plan = site.plan(site.notebook(TRACKED))
+    # A proxy of the site cannot reach this node's loopback.
+    code, said = site.execute(
+        plan, http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9"
+    )
+    folder = plan.folder / "0000"
+    assert (code, said) == (0, "")
+    assert "{'lr': '0.1', 'name': 'a'} 0.333" in printed(folder) and "FINISHED" in printed(folder)
+    assert "127.0.0.1" not in printed(folder)
+    metrics = {"loss": pytest.approx(1 / 3), "accuracy": 0.5, "step": 2.0}
+    assert service.last(0)["metrics"] == metrics
+    assert [line["loss"] for line in lines(folder / "metrics.jsonl")[:2]] == [1.0, 0.5]
+    told = lines(folder / "mlflow.jsonl")
+    assert (told[0]["name"], told[0]["experiment"]) == ("first", "digits")
+    assert {"lr": "0.1", "name": "a"} in [line.get("params") for line in told]
+    assert {"stage": "test"} in [line.get("tags") for line in told]
+    (note,) = folder.glob("mlflow-artifacts/*/note.txt")
+    assert note.read_text() == "hello"
+
+
+def test_another_server_of_mlflow_is_left_alone(site: RunSite) -> None:
+    source = site.script("import os\nprint(os.environ['MLFLOW_TRACKING_URI'], end='')\n")
+    plan = site.plan(source)
+    assert site.execute(plan, MLFLOW_TRACKING_URI="http://mlflow.example.org")[0] == 0
+    assert (plan.folder / "0000/output.log").read_text() == "http://mlflow.example.org"

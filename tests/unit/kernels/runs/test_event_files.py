@@ -1,0 +1,105 @@
+"""Event files of TensorBoard: which of them are a point's, and what its reader takes of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from portal_session.runs.tracking import event_files, event_reader
+from portal_session.runs.tracking.event_files import EventFiles
+
+HOST, STARTED = socket.gethostname(), 1_700_000_000.5
+
+
+def event_file(
+    folder: Path, time: int = 1_700_000_000, host: str = HOST, process: int = 77
+) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"events.out.tfevents.{time}.{host}.{process}.0.v2"
+    path.touch()
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EventFiles:
+    monkeypatch.setattr(event_files, "children", lambda: {"77"})
+    return EventFiles(tmp_path / "0000/logs", tmp_path, STARTED, "PORTAL_METRICS=/here")
+
+
+@pytest.mark.parametrize(
+    "folder", ["", "runs/Jan01_gpu01", "logs/fit/a/train", "lightning_logs/version_3"]
+)
+def test_files_in_usual_folders(files: EventFiles, tmp_path: Path, folder: str) -> None:
+    path = event_file(tmp_path / folder)
+    (tmp_path / folder / "notes.txt").touch()
+    assert files.look() == [path]
+    assert files.look() == [], "each is found once"
+    later = event_file(tmp_path / folder, 1_700_000_050)
+    assert files.look() == [later]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"time": 1_699_999_999},
+        {"host": "another"},
+        {"host": f"{HOST}.77.0"},
+        {"process": 78},
+        {"process": 1},
+    ],
+)
+def test_files_of_others(files: EventFiles, tmp_path: Path, facts: dict[str, int]) -> None:
+    event_file(tmp_path / "logs", **facts)  # type: ignore[arg-type]
+    assert files.look() == []
+
+
+@pytest.mark.parametrize("folder", ["data", "logs/.hidden", "logs/a/b/c/d/e", "runs/train/logs"])
+def test_folders_that_are_not_searched(files: EventFiles, tmp_path: Path, folder: str) -> None:
+    event_file(tmp_path / folder)
+    if folder.startswith("runs"):
+        (tmp_path / "runs/train/run.json").touch()
+    assert files.look() == []
+
+
+def test_the_own_folder_has_files_of_any_name(files: EventFiles, tmp_path: Path) -> None:
+    path = tmp_path / "0000/logs/a/events.out.tfevents.1.elsewhere"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert files.look() == [path]
+
+
+def test_a_process_that_is_no_child_has_the_mark(tmp_path: Path) -> None:
+    own = Path("/proc/self/environ").read_bytes().split(b"\0")[0].decode()
+    marked = EventFiles(tmp_path / "l", tmp_path, STARTED, own)
+    path = event_file(tmp_path / "logs", process=os.getpid())
+    assert marked.look() == [path]
+    assert EventFiles(tmp_path / "l", tmp_path, STARTED, f"{own}x").look() == []
+
+
+def test_a_number_of_folders_is_searched_at_most(
+    files: EventFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_files, "_MOST_FOLDERS", 3)
+    for number in range(6):
+        folder = tmp_path / f"logs/{number}"
+        event_file(folder)
+        os.utime(folder, (number, number))
+    assert sorted(path.parent.name for path in files.look()) == ["4", "5"], "the newest"
+
+
+def test_steps_are_thinned_to_their_last(tmp_path: Path) -> None:
+    steps = {number: {"loss": float(number)} for number in range(1001)}
+    numbers = event_reader.thinned(steps)
+    assert len(numbers) <= 200 and numbers[-1] == 1000 and numbers == sorted(numbers)
+    assert event_reader.thinned({3: {}, 1: {}}) == [1, 3] and event_reader.thinned({}) == []
+    target = tmp_path / "metrics.jsonl"
+    event_reader.append(str(target), {7: {"loss": "nan"}})
+    assert json.loads(target.read_text()) == {"loss": "nan", "step": 7}
+
+
+def test_keras_s_splits_are_part_of_a_name() -> None:
+    assert event_reader.named("loss", "/a/validation/events") == "validation/loss"
+    assert event_reader.named("loss", "/a/version_0/events") == "loss"
