@@ -30,12 +30,16 @@ from .execution.outcome import Outcome
 from .execution.reports import Reports
 from .execution.script_execution import ScriptExecution, python
 from .execution.task import PlannedPoint, Task, claim_folder, read_point, read_task
+from .live.channel import LiveChannel
+from .live.kept_kernel import kept_until
 from .source import injected, parsed
 
 LIMIT = "PORTAL_RUN_OUTPUT_LIMIT"  # bytes of a point's output
 _LIMIT = 50 * 1024 * 1024
 _LAST = 60.0  # seconds for the last report
 _LAST_STOPPED = 8.0  # the same after SIGTERM: Slurm kills what goes on for long
+_LAST_OUTPUT = 15.0  # seconds for the last output, after the last report
+_LAST_OUTPUT_STOPPED = 3.0
 _FACTS = 10.0  # seconds that a point waits for its packages to be listed, after its end
 _AT_THE_END = 90.0  # seconds around the end of the job's time, in which SIGTERM is for that
 
@@ -49,13 +53,18 @@ class PointRun:
         self._metrics: Metrics | None = None
         self._reason = ""  # why it is stopped
         address = Address.of(environ)
-        service = None if address is None else Service(address, environ)
+        self._service = None if address is None else Service(address, environ)
+        self._live: LiveChannel | None = None
         about = {"point": task.number, "job": task.job, "attempt": task.attempt}
-        self._reports = Reports(service, about, lambda: self._state("running", ""))
+        self._reports = Reports(
+            self._service, about, lambda: self._state("running", ""), self._heard
+        )
 
     async def run(self) -> int:
         """Execute the point; return the exit code of the job."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
+        about = {"point": self._task.number, "attempt": self._task.attempt}
+        self._live = LiveChannel(self._service, about, self._rendered)
         self._reports.start()
         manifest: Manifest | None = None
         facts: list[asyncio.Future[None]] = []
@@ -77,8 +86,25 @@ class PointRun:
         if facts:
             await asyncio.wait(facts, timeout=0 if self._reason else _FACTS)
             facts[0].cancel()
+        kept = getattr(self._execution, "kept", None)
+        if kept is not None:
+            outcome = outcome._replace(message=f"{outcome.message}. {kept.words}")
         await self._end(outcome, manifest)
+        seconds = _LAST_OUTPUT_STOPPED if self._reason else _LAST_OUTPUT
+        await self._live.end(outcome.state, kept, seconds)
         return outcome.exit
+
+    def _heard(self, answer: dict[str, Any]) -> None:
+        """Take the answer to a report, in the reports' thread."""
+        if self._live is not None:
+            self._live.heard(answer)
+
+    async def _rendered(self, state: str, largest: int) -> dict[str, Any] | None:
+        """Return the output as text; None while there is none."""
+        if self._execution is None:
+            return None
+        rendered: dict[str, Any] | None = await self._execution.rendered(state, largest)
+        return rendered
 
     async def _prepared(self, point: PlannedPoint, folder: Path) -> Any:
         """Return the execution of the point. Raises RunError."""
@@ -107,6 +133,8 @@ class PointRun:
             of_program(self._environ, **named),
             limit,
         )
+        if task.keep_failed:
+            execution.keep_until = lambda: kept_until(self._environ)
         await execution.find()
         return execution
 

@@ -54,6 +54,7 @@ RunFolder = Annotated[
 ]
 Points = Annotated[int, Field(ge=1, le=MOST_POINTS, strict=True)]
 AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]
+KeepFailed = Annotated[bool, Field(strict=True)]
 PointNumber = Annotated[int, Field(ge=0, lt=MOST_POINTS, strict=True)]
 Metric = Annotated[float, Field(allow_inf_nan=False)]
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -62,7 +63,8 @@ MetricName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 class AskedRun(Frozen):
     """Run as it is asked for. ``source``: the notebook or script, for display; ``folder``: the
     absolute path of the run's folder, with its frozen copy; ``points``: their number;
-    ``at_once``: how many of them run at the same time at most."""
+    ``at_once``: how many of them run at the same time at most; ``keep_failed``: the kernel of a
+    notebook's cell that fails is kept for ten minutes."""
 
     id: RunId
     name: RunName
@@ -70,6 +72,7 @@ class AskedRun(Frozen):
     folder: RunFolder
     points: Points
     at_once: AtOnce = 10
+    keep_failed: KeepFailed = False
 
 
 class Run(AskedRun):

@@ -13,6 +13,7 @@ from portal.models.session.run import PointState, RunPoint
 from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
 from ..engine.listing import moment
 from ..engine.rows import ModelTable
+from .outputs import run_outputs
 from .runs import RunKey, runs
 
 run_points = keyed(
@@ -98,12 +99,13 @@ class RunPointTable(ModelTable[RunPoint]):
         """Delete the runs that ended before ``before`` (Unix seconds), with their points; return
         how many runs."""
         old = runs.c.ended_at < moment(before, "before")
-        own = select(runs.c.id).where(
-            old, runs.c.user == run_points.c.user, runs.c.id == run_points.c.run
-        )
 
         def remove(to: Connection) -> int:
-            to.execute(delete(run_points).where(own.exists()))
+            for table in (run_points, run_outputs):
+                own = select(runs.c.id).where(
+                    old, runs.c.user == table.c.user, runs.c.id == table.c.run
+                )
+                to.execute(delete(table).where(own.exists()))
             return to.execute(delete(runs).where(old)).rowcount
 
         return await self._database.run(remove, write=True)
