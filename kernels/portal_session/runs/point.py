@@ -29,6 +29,7 @@ from .execution.metrics import Metrics
 from .execution.outcome import Outcome
 from .execution.reports import Reports
 from .execution.script_execution import ScriptExecution, python
+from .execution.shown_values import shown_values
 from .execution.task import PlannedPoint, Task, claim_folder, read_point, read_task
 from .source import injected, parsed
 
@@ -47,11 +48,12 @@ class PointRun:
         self._task, self._environ = task, environ
         self._execution: Any = None
         self._metrics: Metrics | None = None
+        self._values: dict[str, Any] = {}  # parameters, as reports have them
         self._reason = ""  # why it is stopped
         address = Address.of(environ)
         service = None if address is None else Service(address, environ)
         about = {"point": task.number, "job": task.job, "attempt": task.attempt}
-        self._reports = Reports(service, about, lambda: self._state("running", ""))
+        self._reports = Reports(service, about, self._progress)
 
     async def run(self) -> int:
         """Execute the point; return the exit code of the job."""
@@ -61,6 +63,7 @@ class PointRun:
         facts: list[asyncio.Future[None]] = []
         try:
             point = await in_thread(read_point, self._task)
+            self._values = shown_values(point.values)
             folder = await in_thread(claim_folder, self._task)
             self._metrics = Metrics(folder / METRICS)
             manifest = Manifest(folder, self._facts(point))
@@ -149,8 +152,12 @@ class PointRun:
             return container.command(spec.argv[:1])
         return [program_of(spec.argv)]
 
+    def _progress(self) -> dict[str, Any]:
+        """Return the report of a point that runs. Called from the reports' thread."""
+        return {**self._state("running", ""), "parameters": self._values}
+
     def _state(self, state: str, message: str) -> dict[str, Any]:
-        """Return what a report says. Called from the reports' thread too."""
+        """Return what reports and the manifest say. Called from the reports' thread too."""
         return {
             "state": state,
             "cell": getattr(self._execution, "cell", None) or None,
@@ -168,6 +175,7 @@ class PointRun:
             ended = {**report, "exit": outcome.exit}
             if problem := await in_thread(lambda: manifest.end(**ended)):
                 print(problem, file=sys.stderr, flush=True)
+        report["parameters"] = self._values
         patience = _LAST_STOPPED if self._reason else _LAST
         sending = asyncio.ensure_future(in_thread(self._reports.finish, report, patience))
         await asyncio.wait({sending}, timeout=patience + 1)

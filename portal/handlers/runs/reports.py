@@ -14,6 +14,8 @@ from portal.models.session.run import (
     MOST_ATTEMPTS,
     Metric,
     MetricName,
+    Parameter,
+    ParameterName,
     PointNumber,
     PointState,
     RunPoint,
@@ -29,8 +31,8 @@ _Cell = Annotated[int, Field(ge=0, le=_MOST_CELLS, strict=True)]
 
 class PointReport(Frozen):
     """Report of a ``point`` by its number, from 0: its state, the notebook's ``cell`` of ``cells``,
-    a sentence, its newest metrics, and its Slurm job. ``attempt``: from 1; it is larger if Slurm
-    has run the job again."""
+    a sentence, its newest metrics, its parameters, and its Slurm job. ``attempt``: from 1; it is
+    larger if Slurm has run the job again."""
 
     point: PointNumber
     state: Literal["running", "succeeded", "failed"]
@@ -38,6 +40,7 @@ class PointReport(Frozen):
     cells: _Cell | None = None
     message: Annotated[str, StringConstraints(max_length=2000)] = ""
     metrics: Annotated[dict[MetricName, Metric], Field(max_length=50)] = {}
+    parameters: Annotated[dict[ParameterName, Parameter], Field(max_length=50)] = {}
     job: Annotated[
         str,
         StringConstraints(pattern=r"^([0-9]{1,12}(_[0-9]{1,9})?)?$"),

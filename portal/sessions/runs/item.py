@@ -36,11 +36,12 @@ class RunItem(Run):
 
 
 class RunDetail(RunItem):
-    """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics``: names of the
-    metrics that its points have reported, in alphabetical order."""
+    """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics`` and
+    ``parameters``: names that its points have reported, in alphabetical order."""
 
     message: str = ""
     metrics: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
 
 
 class PointsPage(Frozen):

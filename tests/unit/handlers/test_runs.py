@@ -276,6 +276,14 @@ async def test_points_report(site: Site) -> None:
         {"metrics": {"a" * 101: 1.0}},
         {"metrics": {"loss": "low"}},
         {"metrics": {"loss": float("inf")}},
+        {"parameters": {str(number): 1 for number in range(51)}},
+        {"parameters": {"a" * 101: 1}},
+        {"parameters": {"": 1}},
+        {"parameters": {"a\u202eb": 1}},
+        {"parameters": {"lr": "a" * 201}},
+        {"parameters": {"lr": "a\nb"}},
+        {"parameters": {"lr": [1]}},
+        {"parameters": {"lr": float("nan")}},
         {"job": "12_0; id"},
         {"attempt": 0},
         {"run": ID},
@@ -288,6 +296,23 @@ async def test_hostile_reports_are_refused(site: Site, change: Any) -> None:
     assert answer.status_code == 400, answer.text
     assert said(answer).endswith(".")
     assert (await site.get(f"runs/{ID}"))["counts"]["waiting"] == 5
+
+
+async def test_parameters_are_columns(site: Site) -> None:
+    await site.start()
+    for number, values in enumerate(({"lr": 0.5}, {"lr": "high"}, {"lr": -1, "fast": True})):
+        assert (await site.report(point=number, parameters=values)).status_code == 204
+    assert (await site.get(f"runs/{ID}"))["parameters"] == ["fast", "lr"]
+    for sort, order in (("parameter", [2, 0, 1, 3, 4]), ("-parameter", [1, 0, 2, 3, 4])):
+        found = await site.get(f"runs/{ID}/points?sort={sort}&parameter=lr")
+        assert [point["number"] for point in found["items"]] == order
+    point = await site.get(f"runs/{ID}/points/2")
+    assert (point["number"], point["parameters"]) == (2, {"lr": -1, "fast": True})
+    assert (await site.get(f"runs/{ID}/points/4"))["state"] == "waiting"
+    answer = await site.ask("GET", f"runs/{ID}/points/5", "ada")
+    assert (answer.status_code, said(answer)) == (404, "This run has the points 0 to 4.")
+    answer = await site.ask("GET", f"runs/{ID}/points/2", "barbara")
+    assert answer.status_code == 404
 
 
 @pytest.mark.parametrize("token", ["session", "kernel", "ada", "barbaras-run", "nobody"])
