@@ -154,7 +154,12 @@ class PointRun:
 
     def _progress(self) -> dict[str, Any]:
         """Return the report of a point that runs. Called from the reports' thread."""
-        return {**self._state("running", ""), "parameters": self._values}
+        return {**self._state("running", ""), **self._shown(newest=False)}
+
+    def _shown(self, *, newest: bool) -> dict[str, Any]:
+        """Return what only reports say, since files of the point have it whole."""
+        curves = {} if self._metrics is None else self._metrics.curves(newest=newest)
+        return {"parameters": self._values, "curves": curves}
 
     def _state(self, state: str, message: str) -> dict[str, Any]:
         """Return what reports and the manifest say. Called from the reports' thread too."""
@@ -175,7 +180,7 @@ class PointRun:
             ended = {**report, "exit": outcome.exit}
             if problem := await in_thread(lambda: manifest.end(**ended)):
                 print(problem, file=sys.stderr, flush=True)
-        report["parameters"] = self._values
+        report |= self._shown(newest=True)
         patience = _LAST_STOPPED if self._reason else _LAST
         sending = asyncio.ensure_future(in_thread(self._reports.finish, report, patience))
         await asyncio.wait({sending}, timeout=patience + 1)

@@ -12,6 +12,7 @@ from portal.launch.kinds import of_server
 from portal.models import Frozen
 from portal.models.session.run import (
     MOST_ATTEMPTS,
+    Curves,
     Metric,
     MetricName,
     Parameter,
@@ -31,8 +32,9 @@ _Cell = Annotated[int, Field(ge=0, le=_MOST_CELLS, strict=True)]
 
 class PointReport(Frozen):
     """Report of a ``point`` by its number, from 0: its state, the notebook's ``cell`` of ``cells``,
-    a sentence, its newest metrics, its parameters, and its Slurm job. ``attempt``: from 1; it is
-    larger if Slurm has run the job again."""
+    a sentence, its newest metrics, its parameters, and its Slurm job. ``curves``: by the name of
+    a metric, pairs of a step and a value; left out if they are as before. ``attempt``: from 1; it
+    is larger if Slurm has run the job again."""
 
     point: PointNumber
     state: Literal["running", "succeeded", "failed"]
@@ -41,6 +43,7 @@ class PointReport(Frozen):
     message: Annotated[str, StringConstraints(max_length=2000)] = ""
     metrics: Annotated[dict[MetricName, Metric], Field(max_length=50)] = {}
     parameters: Annotated[dict[ParameterName, Parameter], Field(max_length=50)] = {}
+    curves: Curves = {}
     job: Annotated[
         str,
         StringConstraints(pattern=r"^([0-9]{1,12}(_[0-9]{1,9})?)?$"),
@@ -80,9 +83,9 @@ class RunReport(OwnSession):
             state=state,
             started_at=now,
             ended_at=None if state is PointState.RUNNING else now,
-            **report.model_dump(exclude={"point", "state"}),
+            **report.model_dump(exclude={"point", "state", "curves"}),
         )
-        await self.parts.run_reports.take(run, point)
+        await self.parts.run_reports.take(run, point, report.curves)
 
     async def hub_model(self) -> Any:
         """Return the Hub's model of the job's token, which is cached: a thousand points report

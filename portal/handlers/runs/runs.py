@@ -33,8 +33,8 @@ class RunsQuery(PageQuery):
     ] = "-created_at"  # fmt: skip
 
 
-class PointsQuery(Query):
-    """Filter, order and page of a run's points."""
+class PointsOrder(Query):
+    """Filter and order of a run's points."""
 
     state: PointState | None = None
     sort: Literal[
@@ -48,6 +48,16 @@ class PointsQuery(Query):
     parameter: Annotated[
         str, Field(max_length=100, description="Name of the parameter that 'sort' means.")
     ] = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the metric or parameter that ``sort`` means."""
+        return self.parameter if self.sort.endswith("parameter") else self.metric
+
+
+class PointsQuery(PointsOrder):
+    """Filter, order and page of a run's points."""
+
     offset: Annotated[int, Field(ge=0, le=MOST_POINTS)] = 0
     limit: Annotated[int, Field(ge=1, le=MOST)] = 50
 
@@ -173,8 +183,7 @@ class RunPoints(RunAction):
         found, query = await self.own(run), self.query
         table = self.parts.store.run_points
         keys = await table.keys(found.user, found.id)
-        name = query.parameter if query.sort.endswith("parameter") else query.metric
-        numbers = point_numbers(found.points, keys, query.state, query.sort, name)
+        numbers = point_numbers(found.points, keys, query.state, query.sort, query.name)
         shown = numbers[query.offset : query.offset + query.limit]
         points = await table.of_run(found.user, found.id, shown)
         return PointsPage(

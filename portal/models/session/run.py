@@ -57,6 +57,9 @@ AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]
 PointNumber = Annotated[int, Field(ge=0, lt=MOST_POINTS, strict=True)]
 Metric = Annotated[float, Field(allow_inf_nan=False)]
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+MOST_PAIRS = 200  # of a curve
+Curve = Annotated[list[tuple[Metric, Metric]], Field(max_length=MOST_PAIRS)]
+Curves = Annotated[dict[MetricName, Curve], Field(max_length=20)]
 ParameterName = Annotated[
     str, StringConstraints(min_length=1, max_length=100), AfterValidator(_printable)
 ]

@@ -51,6 +51,20 @@ class PointsPage(Frozen):
     total: int
 
 
+class PointCurve(Frozen):
+    """Curve of a point: pairs of a step and a value, in the order in which they were reported."""
+
+    number: int
+    pairs: tuple[tuple[float, float], ...]
+
+
+class CurvesPage(Frozen):
+    """Curves of the first points in an order. ``total`` counts all points that have any."""
+
+    items: tuple[PointCurve, ...]
+    total: int
+
+
 def run_item(run: Run, counts: Mapping[PointState, int], session: SessionRecord | None) -> RunItem:
     """Return the item of a run. ``counts``: of its points with a row; ``session``: its session,
     while that lives."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import LargeBinary, select
 
+from portal.models.session.run import Curves
+
 from ..engine.columns import COUNT, NAME, filled, keyed, keys
 from ..engine.rows import StoreTable
 from .runs import RunKey
-
-# By the name of a metric: pairs of a step and a value.
-Curves = Mapping[str, Sequence[tuple[float, float]]]
 
 run_curves = keyed(
     "run_curves",
@@ -50,6 +49,12 @@ class RunCurveTable(StoreTable):
             to.execute(statement, rows)
 
         await self._database.run(write, write=True)
+
+    async def numbers(self, user: str, run: str) -> set[int]:
+        """Return the numbers of the points that have curves."""
+        columns = run_curves.c
+        query = select(columns.number).where(columns.user == user, columns.run == run)
+        return {row.number for row in await self._rows_of(query)}
 
     async def of_metric(
         self, user: str, run: str, metric: str, numbers: Collection[int]

@@ -16,7 +16,7 @@ from clusters import snapshot
 from session_endpoints import of_server, parts_on, person, said, served
 
 from portal.errors import HubUnavailable, NotAllowed, NotFound
-from portal.handlers.runs import reports, runs, start
+from portal.handlers.runs import curves, reports, runs, start
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord, SessionState
@@ -130,7 +130,7 @@ class Site:
 async def site(store: Store) -> AsyncIterator[Site]:
     await store.sessions.save(*RECORDS)
     parts = parts_on(store, dashboard=Cluster(), hub=Hub())
-    kinds = (*start.ENDPOINTS, *reports.ENDPOINTS, *runs.ENDPOINTS)
+    kinds = (*start.ENDPOINTS, *reports.ENDPOINTS, *runs.ENDPOINTS, *curves.ENDPOINTS)
     async with served(kinds, parts, TOKENS.get, logins=True) as client:
         yield Site(client, parts)
 
@@ -284,6 +284,10 @@ async def test_points_report(site: Site) -> None:
         {"parameters": {"lr": "a\nb"}},
         {"parameters": {"lr": [1]}},
         {"parameters": {"lr": float("nan")}},
+        {"curves": {str(number): [] for number in range(21)}},
+        {"curves": {"loss": [[1, 2]] * 201}},
+        {"curves": {"loss": [[1, 2, 3]]}},
+        {"curves": {"loss": [[1, float("nan")]]}},
         {"job": "12_0; id"},
         {"attempt": 0},
         {"run": ID},
@@ -313,6 +317,24 @@ async def test_parameters_are_columns(site: Site) -> None:
     assert (answer.status_code, said(answer)) == (404, "This run has the points 0 to 4.")
     answer = await site.ask("GET", f"runs/{ID}/points/2", "barbara")
     assert answer.status_code == 404
+
+
+async def test_curves_of_the_first_points(site: Site) -> None:
+    await site.start()
+    for number in range(4):
+        pairs = [[step, number + 1 / (1 + step)] for step in range(3)]
+        curves = {"loss": pairs} if number else {"other": pairs}
+        more = {"metrics": {"loss": 3 - number}, "curves": curves}
+        assert (await site.report(point=number, **more)).status_code == 204
+    assert (await site.report(point=1, metrics={"loss": 2})).is_success, "curves stay"
+    found = await site.get(f"runs/{ID}/curves?curve=loss&sort=metric&metric=loss&limit=2")
+    assert found["total"] == 4 and [curve["number"] for curve in found["items"]] == [3, 2]
+    assert found["items"][0]["pairs"] == [[0, 4], [1, 3.5], [2, pytest.approx(3 + 1 / 3)]]
+    found = await site.get(f"runs/{ID}/curves?curve=loss&state=running")
+    assert [curve["number"] for curve in found["items"]] == [1, 2, 3], "the first has none"
+    for wrong in ("", "?curve=", "?curve=loss&limit=101", "?curve=loss&offset=1"):
+        assert (await site.ask("GET", f"runs/{ID}/curves{wrong}", "ada")).status_code == 400
+    assert (await site.ask("GET", f"runs/{ID}/curves?curve=loss", "barbara")).status_code == 404
 
 
 @pytest.mark.parametrize("token", ["session", "kernel", "ada", "barbaras-run", "nobody"])
