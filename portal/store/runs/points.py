@@ -130,6 +130,14 @@ class RunPointTable(ModelTable[RunPoint]):
 
         return await self._database.run(remove, write=True)
 
+    async def of_whole_run(self, user: str, run: str) -> dict[int, RunPoint]:
+        """Return all points of a run that have a row, by number."""
+        columns = run_points.c
+        query = select(*(columns[name] for name in _COLUMNS)).where(
+            columns.user == user, columns.run == run
+        )
+        return {point.number: point for point in await self._models(query)}
+
     async def of_run(self, user: str, run: str, numbers: Collection[int]) -> dict[int, RunPoint]:
         """Return points of a run by number; those without a row are left out."""
         columns = run_points.c

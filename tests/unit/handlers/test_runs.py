@@ -304,8 +304,8 @@ async def test_hostile_reports_are_refused(site: Site, change: Any) -> None:
 
 async def test_parameters_are_columns(site: Site) -> None:
     await site.start()
-    for number, values in enumerate(({"lr": 0.5}, {"lr": "high"}, {"lr": -1, "fast": True})):
-        assert (await site.report(point=number, parameters=values)).status_code == 204
+    for number, given in enumerate(({"lr": 0.5}, {"lr": "high"}, {"lr": -1, "fast": True})):
+        assert (await site.report(point=number, parameters=given)).status_code == 204
     assert (await site.get(f"runs/{ID}"))["parameters"] == ["fast", "lr"]
     for sort, order in (("parameter", [2, 0, 1, 3, 4]), ("-parameter", [1, 0, 2, 3, 4])):
         found = await site.get(f"runs/{ID}/points?sort={sort}&parameter=lr")
