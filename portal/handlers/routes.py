@@ -43,10 +43,14 @@ from .pages.curate import CURATE_PAGES
 from .pages.pages import PAGES
 from .pages.runs import RUN_PAGES
 from .pages.sessions import SESSION_PAGES
+from .runs import comparison as run_comparison
+from .runs import curves as run_curves
+from .runs import record as run_record
 from .runs import outputs as run_outputs
 from .runs import reports as run_reports
 from .runs import runs
 from .runs import start as run_start
+from .runs import values as run_values
 from .sessions import (
     actions,
     estimates,
@@ -101,9 +105,13 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *openapi.ENDPOINTS,
     *user_environments.ENDPOINTS,
     *registries.ENDPOINTS,
+    *run_comparison.ENDPOINTS,
+    *run_curves.ENDPOINTS,
+    *run_record.ENDPOINTS,
     *run_reports.ENDPOINTS,
     *run_outputs.ENDPOINTS,
     *run_start.ENDPOINTS,
+    *run_values.ENDPOINTS,
     *runs.ENDPOINTS,
     *servers.ENDPOINTS,
     *session.ENDPOINTS,

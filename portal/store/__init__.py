@@ -27,6 +27,7 @@ from .courses.starts import CourseReservationTable, CourseStartTable
 from .engine.address import Address
 from .engine.database import Database, ping
 from .engine.upgrade import HEAD
+from .runs.curves import RunCurveTable
 from .runs.outputs import RunOutputTable
 from .runs.points import RunPointTable
 from .runs.runs import RunTable
@@ -113,6 +114,7 @@ class Store(LoggingConfigurable):
         self.notices = NoticeTable(self.database)
         self.runs = RunTable(self.database)
         self.run_points = RunPointTable(self.database)
+        self.run_curves = RunCurveTable(self.database)
         self.run_outputs = RunOutputTable(self.database)
         self.versions = VersionTable(self.database)
         self.builds = BuildTable(self.database)

@@ -29,6 +29,7 @@ from .execution.metrics import Metrics
 from .execution.outcome import Outcome
 from .execution.reports import Reports
 from .execution.script_execution import ScriptExecution, python
+from .execution.shown_values import shown_values
 from .execution.task import PlannedPoint, Task, claim_folder, read_point, read_task
 from .live.channel import LiveChannel
 from .live.kept_kernel import kept_until
@@ -51,14 +52,13 @@ class PointRun:
         self._task, self._environ = task, environ
         self._execution: Any = None
         self._metrics: Metrics | None = None
+        self._values: dict[str, Any] = {}  # parameters, as reports have them
         self._reason = ""  # why it is stopped
         address = Address.of(environ)
         self._service = None if address is None else Service(address, environ)
         self._live: LiveChannel | None = None
         about = {"point": task.number, "job": task.job, "attempt": task.attempt}
-        self._reports = Reports(
-            self._service, about, lambda: self._state("running", ""), self._heard
-        )
+        self._reports = Reports(self._service, about, self._progress, self._heard)
 
     async def run(self) -> int:
         """Execute the point; return the exit code of the job."""
@@ -70,6 +70,7 @@ class PointRun:
         facts: list[asyncio.Future[None]] = []
         try:
             point = await in_thread(read_point, self._task)
+            self._values = shown_values(point.values)
             folder = await in_thread(claim_folder, self._task)
             self._metrics = Metrics(folder / METRICS)
             manifest = Manifest(folder, self._facts(point))
@@ -177,8 +178,17 @@ class PointRun:
             return container.command(spec.argv[:1])
         return [program_of(spec.argv)]
 
+    def _progress(self) -> dict[str, Any]:
+        """Return the report of a point that runs. Called from the reports' thread."""
+        return {**self._state("running", ""), **self._shown(newest=False)}
+
+    def _shown(self, *, newest: bool) -> dict[str, Any]:
+        """Return what only reports say, since files of the point have it whole."""
+        curves = {} if self._metrics is None else self._metrics.curves(newest=newest)
+        return {"parameters": self._values, "curves": curves}
+
     def _state(self, state: str, message: str) -> dict[str, Any]:
-        """Return what a report says. Called from the reports' thread too."""
+        """Return what reports and the manifest say. Called from the reports' thread too."""
         return {
             "state": state,
             "cell": getattr(self._execution, "cell", None) or None,
@@ -196,6 +206,7 @@ class PointRun:
             ended = {**report, "exit": outcome.exit}
             if problem := await in_thread(lambda: manifest.end(**ended)):
                 print(problem, file=sys.stderr, flush=True)
+        report |= self._shown(newest=True)
         patience = _LAST_STOPPED if self._reason else _LAST
         sending = asyncio.ensure_future(in_thread(self._reports.finish, report, patience))
         await asyncio.wait({sending}, timeout=patience + 1)

@@ -12,8 +12,11 @@ from portal.launch.kinds import of_server
 from portal.models import Frozen
 from portal.models.session.run import (
     MOST_ATTEMPTS,
+    Curves,
     Metric,
     MetricName,
+    Parameter,
+    ParameterName,
     PointNumber,
     PointState,
     Run,
@@ -30,8 +33,9 @@ _Cell = Annotated[int, Field(ge=0, le=_MOST_CELLS, strict=True)]
 
 class PointReport(Frozen):
     """Report of a ``point`` by its number, from 0: its state, the notebook's ``cell`` of ``cells``,
-    a sentence, its newest metrics, and its Slurm job. ``attempt``: from 1; it is larger if Slurm
-    has run the job again."""
+    a sentence, its newest metrics, its parameters, and its Slurm job. ``curves``: by the name of
+    a metric, pairs of a step and a value; left out if they are as before. ``attempt``: from 1; it
+    is larger if Slurm has run the job again."""
 
     point: PointNumber
     state: Literal["running", "succeeded", "failed"]
@@ -39,6 +43,8 @@ class PointReport(Frozen):
     cells: _Cell | None = None
     message: Annotated[str, StringConstraints(max_length=2000)] = ""
     metrics: Annotated[dict[MetricName, Metric], Field(max_length=50)] = {}
+    parameters: Annotated[dict[ParameterName, Parameter], Field(max_length=50)] = {}
+    curves: Curves = {}
     job: Annotated[
         str,
         StringConstraints(pattern=r"^([0-9]{1,12}(_[0-9]{1,9})?)?$"),
@@ -100,9 +106,9 @@ class RunReport(PointHandler):
             state=state,
             started_at=now,
             ended_at=None if state is PointState.RUNNING else now,
-            **report.model_dump(exclude={"point", "state"}),
+            **report.model_dump(exclude={"point", "state", "curves"}),
         )
-        await self.parts.run_reports.take(run, point)
+        await self.parts.run_reports.take(run, point, report.curves)
         key = (run.user, run.id, report.point)
         return ReportAnswer(watched=self.parts.live_points.is_watched(key))
 

@@ -55,7 +55,15 @@ def runs(demo: Any) -> Iterator[None]:
         await store.runs.add(run(OLD, "before", points=3, created_at=5.0, ended_at=9.0))
         await store.run_points.save(
             [
-                *(point(n, "succeeded", metrics={"loss": 1 / (1 + n)}) for n in range(10)),
+                *(
+                    point(
+                        n,
+                        "succeeded",
+                        metrics={"loss": 1 / (1 + n)},
+                        parameters={"rate": 10.0 ** -(n % 3), "kind": HOSTILE},
+                    )
+                    for n in range(10)
+                ),
                 point(10, "failed", cell=4, message=f"ValueError: {HOSTILE} is no rate."),
                 point(11, "running", cell=2, metrics={"loss": 7.5}),
             ]
@@ -104,6 +112,28 @@ def test_the_points_are_sorted_and_filtered(demo: Any, page: Any) -> None:
     expect(rows.first).to_contain_text("4 of 9")
     assert page.evaluate("window.hacked") is None
     check(page, "run")
+
+
+def test_a_point_is_opened(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}")
+    page.locator("#list").get_by_role("button", name="rate").click()
+    expect(page.locator("#list tbody tr").first).to_have_attribute("data-key", "2")
+    button = page.get_by_role("button", name="Point 2", exact=True)
+    button.focus()
+    page.keyboard.press("Enter")
+    panel = page.get_by_role("region", name="Point 2", exact=True)
+    expect(panel).to_be_focused()
+    expect(panel).to_contain_text("rate0.01")
+    expect(panel).to_contain_text("loss0.333333")
+    assert "point=2" in page.url
+    check(page, "run-point")
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(button).to_be_focused()
+    page.goto(f"{demo.url}/services/portal/runs/{ID}?point=10")
+    expect(page.get_by_role("region", name="Point 10")).to_contain_text(HOSTILE)
+    assert page.evaluate("window.hacked") is None
 
 
 def test_a_run_is_stopped_after_a_question(demo: Any, page: Any) -> None:

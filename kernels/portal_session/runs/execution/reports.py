@@ -23,8 +23,8 @@ _LONGEST_WAIT = 60.0  # seconds between two reports while the portal takes none
 
 class Reports(threading.Thread):
     """Reports of one point. ``about``: what each of them has (point, job, attempt); ``state``
-    returns the rest, and may be slow; ``heard`` is called with the portal's answers, in this
-    thread."""
+    returns the rest, and may be slow; its "curves" are sent only if they have changed. ``heard`` is
+    called with the portal's answers, in this thread."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Reports(threading.Thread):
             with self._sending:
                 if self._end.is_set():
                     return
-                error = self._send(report)
+                error = self._send(_without_known(report, told))
             if error is None:
                 told, told_at, wait = report, time.monotonic(), SHORTEST * jitter
             elif error.status in _GIVES_UP:
@@ -89,3 +89,9 @@ class Reports(threading.Thread):
         except ServiceError as error:
             return error
         return None
+
+
+def _without_known(report: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """Return a report without the curves that the portal has: they are the largest part."""
+    known = "curves" in report and report["curves"] == told.get("curves", {})
+    return {name: value for name, value in report.items() if not (known and name == "curves")}
