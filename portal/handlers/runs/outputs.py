@@ -22,6 +22,7 @@ from portal.models.session.run_output import (
     PointOutput,
 )
 from portal.sessions.runs.live import PointKey
+from portal.sessions.runs.opener import opener_url
 
 from ..base.action import Done
 from ..base.endpoint import Operation
@@ -64,11 +65,13 @@ class ShownKernel(Frozen):
 
 class ShownOutput(Frozen):
     """Output of a point, null: none has come yet. ``at``: when it came (Unix seconds); ``kernel``:
-    that of its failed cell; null: none is kept."""
+    that of its failed cell; null: none is kept. ``opener``: address in a session of the user that
+    opens the file which ``path`` names in its query; a session is started if none runs."""
 
     output: PointOutput | None = None
     at: float | None = None
     kernel: ShownKernel | None = None
+    opener: str
 
 
 class Code(Frozen):
@@ -141,7 +144,9 @@ class ShownPoint(_PointAction):
                 output, at = stored.output, stored.at
         kept = self.parts.live_points.kernel(key)
         kernel = None if kept is None else ShownKernel(until=kept.until, asked=tuple(kept.asked))
-        return ShownOutput(output=output, at=at, kernel=kernel)
+        base = self.parts.prefix.removesuffix("services/portal/")
+        opener = opener_url(key[0], self.living().values(), base)
+        return ShownOutput(output=output, at=at, kernel=kernel, opener=opener)
 
 
 class PointKernel(_PointAction):

@@ -85,10 +85,10 @@ class RunAction(SessionAction):
         """Return the items of runs of this user; one query counts the points of all."""
         user = self.person.name
         counts = await self.parts.store.run_points.counts(user, [run.id for run in runs])
-        living = self._living()
+        living = self.living()
         return [run_item(run, counts.get(run.id, {}), living.get(run.server)) for run in runs]
 
-    def _living(self) -> dict[str, SessionRecord]:
+    def living(self) -> dict[str, SessionRecord]:
         """Return the living sessions of this user by server, as far as they are known."""
         view = self.parts.dashboard.view
         records = view.sessions.values() if view is not None else ()

@@ -7,6 +7,8 @@ import { Pager } from "../pager.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
 import { actions } from "./actions.js";
+import "./output.js";
+import "./tensorboard.js";
 import { columns, order } from "./columns.js";
 import { PointPanel } from "./point.js";
 import { badge, points, pointWords } from "./view.js";

@@ -13,6 +13,7 @@ from remembered import stored
 from sign_in import sign_in
 
 from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.run_output import KeptOutput, PointOutput
 from portal.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -23,6 +24,15 @@ pytestmark = pytest.mark.usefixtures("unharmed")
 ID = "9e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 OLD = "8e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 HOSTILE = "<img src=x onerror=window.hacked=1>"
+CELLS = [
+    *(
+        {"kind": "code", "cell": n, "state": "done", "source": f"step({n})\n" * 20}
+        for n in (1, 2, 3)
+    ),
+    {"kind": "code", "cell": 4, "state": "failed", "source": "check(rate)", "output": HOSTILE},
+    {"kind": "text", "state": "done", "source": "# After it"},
+    {"kind": "code", "cell": 5, "state": "waiting", "source": "report()"},
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,6 +78,9 @@ def runs(demo: Any) -> Iterator[None]:
                 point(11, "running", cell=2, metrics={"loss": 7.5}),
             ]
         )
+        output = PointOutput.model_validate({"cells": CELLS, "left_out": 4})
+        kept = KeptOutput(attempt=1, at=time.time(), output=output)
+        await store.run_outputs.save(("ada", ID), 10, kept)
 
     async def drop(store: Store) -> None:
         for id_ in (ID, OLD):
@@ -134,6 +147,37 @@ def test_a_point_is_opened(demo: Any, page: Any) -> None:
     page.goto(f"{demo.url}/services/portal/runs/{ID}?point=10")
     expect(page.get_by_role("region", name="Point 10")).to_contain_text(HOSTILE)
     assert page.evaluate("window.hacked") is None
+
+
+def test_a_failed_point_opens_at_its_failing_cell(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}?state=failed")
+    page.get_by_role("button", name="Point 10", exact=True).click()
+    panel = page.get_by_role("region", name="Point 10", exact=True)
+    output = page.get_by_role("region", name="Output of point 10")
+    cells = output.get_by_role("listitem")
+    expect(cells).to_have_count(6)
+    failed = cells.filter(has_text="Cell 4 failed")
+    expect(failed).to_be_focused()
+    expect(failed).to_be_in_viewport()
+    expect(failed).to_contain_text(HOSTILE)
+    expect(panel).to_contain_text("4 cells farther away are left out.")
+    address = panel.get_by_role("link", name="Open in JupyterLab").get_attribute("href")
+    file = "path=%2Fhome%2Fada%2Fprojects%2Fruns%2Frates%2F0010%2Foutput.ipynb"
+    assert address.endswith(f"/user/ada/portal/runs/open?{file}")
+    with page.expect_download() as download:
+        panel.get_by_role("button", name="Download text").click()
+    assert download.value.suggested_filename == "rates-10.txt"
+    check(page, "run-output")
+    assert page.evaluate("window.hacked") is None
+
+
+def test_the_output_of_a_running_point_is_awaited(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}?point=11")
+    panel = page.get_by_role("region", name="Point 11", exact=True)
+    expect(panel).to_contain_text("Waiting for the output")
+    expect(panel.get_by_role("button", name="Download text")).to_be_hidden()
 
 
 def test_a_run_is_stopped_after_a_question(demo: Any, page: Any) -> None:

@@ -12,9 +12,11 @@ import httpx
 import pytest
 from session_endpoints import of_server, parts_on, person, said, served
 
-from portal.handlers.runs import outputs, reports
+from portal.errors import Conflict, NotFound
+from portal.handlers.runs import outputs, reports, tensorboard
 from portal.models.session.run import Run
 from portal.models.session.run_output import LARGEST, MOST_QUESTIONS
+from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 from portal.store.runs import outputs as table
 
@@ -44,19 +46,52 @@ RUN = Run(
 
 
 class Dashboard:
-    """The cluster's view, which nothing here needs."""
+    """The cluster's view: the living sessions."""
 
-    view = SimpleNamespace(sessions={}, jobs={})
+    def __init__(self) -> None:
+        self.sessions: dict[str, SessionRecord] = {}
+        self.view = SimpleNamespace(sessions=self.sessions, jobs={})
+
+    def add(self, server: str = "", **more: Any) -> None:
+        values = {"state": SessionState.RUNNING, "submitted_at": 5.0, **more}
+        record = SessionRecord(id=f"of-{server}", user="ada", server=server, **values)
+        self.sessions[record.id] = record
 
     async def refreshed(self) -> None:
         pass
 
 
+class Hub:
+    """The Hub's API: ``started`` has what was asked for."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[str, str, Any]] = []
+
+    async def start_server(self, user: str, server: str, options: Any) -> None:
+        if self.started:
+            raise Conflict("It runs already.")
+        self.started.append((user, server, options))
+
+
+class Catalog:
+    """Catalog with the environment of the run, unless it is ``gone``."""
+
+    gone = False
+
+    async def load(self) -> None:
+        pass
+
+    def get(self, name: str, person: Any) -> None:
+        if self.gone or name != "torch":
+            raise NotFound("There is no such environment.")
+
+
 class Site:
     """The endpoints on loopback."""
 
-    def __init__(self, client: httpx.AsyncClient, store: Store) -> None:
-        self.client, self.store = client, store
+    def __init__(self, client: httpx.AsyncClient, parts: Any) -> None:
+        self.client, self.store = client, parts.store
+        self.dashboard, self.hub, self.catalog = parts.dashboard, parts.hub, parts.catalog
 
     async def ask(self, method: str, path: str, token: str, body: Any = None) -> httpx.Response:
         headers = {"Authorization": f"token {token}", "Content-Type": "application/json"}
@@ -81,10 +116,10 @@ class Site:
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
     await store.runs.add(RUN)
-    parts = parts_on(store, dashboard=Dashboard())
-    kinds = (*reports.ENDPOINTS, *outputs.ENDPOINTS)
+    parts = parts_on(store, dashboard=Dashboard(), hub=Hub(), catalog=Catalog())
+    kinds = (*reports.ENDPOINTS, *outputs.ENDPOINTS, *tensorboard.ENDPOINTS)
     async with served(kinds, parts, TOKENS.get, logins=True) as client:
-        yield Site(client, store)
+        yield Site(client, parts)
 
 
 async def test_reports_say_whether_somebody_looks(site: Site) -> None:
@@ -97,7 +132,8 @@ async def test_reports_say_whether_somebody_looks(site: Site) -> None:
 
 
 async def test_the_output_of_a_watched_point(site: Site) -> None:
-    assert await site.shown() == {"output": None, "at": None, "kernel": None}
+    opener = "/user/ada/portal/runs/open"
+    assert await site.shown() == {"output": None, "at": None, "kernel": None, "opener": opener}
     answer = await site.sent(output=None)
     assert (answer["watched"], answer["missing"]) == (True, True)
     answer = await site.sent()
@@ -221,3 +257,31 @@ async def test_hostile_code_is_refused(site: Site, code: Any) -> None:
     await site.sent(state="failed", last=True, kept_until=time.time() + 600)
     assert (await site.ask("POST", KERNEL, "ada", {"code": code})).status_code == 400
     assert (await site.shown())["kernel"]["asked"] == []
+
+
+async def test_files_are_opened_in_a_session_that_runs(site: Site) -> None:
+    site.dashboard.add("new", state=SessionState.PENDING, submitted_at=9.0)
+    site.dashboard.add("tensorboard", options={"tensorboard": ["~"]}, submitted_at=9.0)
+    site.dashboard.add("course-deep", course="deep", options={"course": "deep"}, submitted_at=9.0)
+    assert (await site.shown())["opener"] == "/user/ada/portal/runs/open"
+    site.dashboard.add("old", submitted_at=1.0)
+    site.dashboard.add("second", submitted_at=2.0)
+    assert (await site.shown())["opener"] == "/user/ada/second/portal/runs/open"
+
+
+async def test_tensorboard_shows_the_folder_of_a_run(site: Site) -> None:
+    path = f"runs/{ID}/tensorboard"
+    answer = await site.ask("POST", path, "ada", {})
+    assert answer.status_code == 202, answer.text
+    assert answer.json() == {"url": "/hub/spawn-pending/ada/tensorboard"}
+    options = {"environment": "torch", "tensorboard": [RUN.folder]}
+    assert site.hub.started == [("ada", "tensorboard", options)]
+    site.dashboard.add("tensorboard", options=options)
+    answer = await site.ask("POST", path, "ada", {})
+    assert answer.json() == {"url": "/user/ada/tensorboard/"}, "it runs already"
+    site.dashboard.add("tensorboard", options={**options, "tensorboard": ["/home/ada/logs"]})
+    assert (await site.ask("POST", path, "ada", {})).status_code == 409, "for other logs"
+    assert (await site.ask("POST", path, "barbara", {})).status_code == 404
+    site.catalog.gone = True
+    answer = await site.ask("POST", path, "ada", {})
+    assert answer.status_code == 404 and "no longer available" in said(answer)
