@@ -26,6 +26,7 @@ _EXTENSIONS = (
     "tensorboard",
     "program",
     "job_kernels.extension",
+    "runs.opening",
 )
 
 

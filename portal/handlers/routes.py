@@ -44,9 +44,15 @@ from .pages.pages import PAGES
 from .pages.runs import RUN_PAGES
 from .pages.sessions import SESSION_PAGES
 from .runs import ask as run_ask
+from .runs import comparison as run_comparison
+from .runs import curves as run_curves
+from .runs import outputs as run_outputs
+from .runs import record as run_record
 from .runs import reports as run_reports
 from .runs import runs
 from .runs import start as run_start
+from .runs import tensorboard as run_tensorboard
+from .runs import values as run_values
 from .sessions import (
     actions,
     estimates,
@@ -101,9 +107,15 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *openapi.ENDPOINTS,
     *user_environments.ENDPOINTS,
     *registries.ENDPOINTS,
+    *run_comparison.ENDPOINTS,
+    *run_curves.ENDPOINTS,
+    *run_record.ENDPOINTS,
     *run_reports.ENDPOINTS,
     *run_ask.ENDPOINTS,
+    *run_outputs.ENDPOINTS,
     *run_start.ENDPOINTS,
+    *run_tensorboard.ENDPOINTS,
+    *run_values.ENDPOINTS,
     *runs.ENDPOINTS,
     *servers.ENDPOINTS,
     *session.ENDPOINTS,

@@ -42,6 +42,7 @@ from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
 from portal.sessions.runs.follower import RunFollower
+from portal.sessions.runs.live import LivePoints
 from portal.sessions.runs.reports import RunReports
 from portal.sessions.runs.searches import RunSearches
 from portal.sessions.runs.starts import RunStarts
@@ -103,6 +104,7 @@ class CoreServices:
     run_searches: RunSearches = field(init=False)
     run_starts: RunStarts = field(init=False)
     run_follower: RunFollower = field(init=False)
+    live_points: LivePoints = field(init=False)
     tiles: Tiles = field(init=False)
 
     def __post_init__(self) -> None:
@@ -128,6 +130,7 @@ class CoreServices:
         self.moves = Moves(self.hub, self.log)
         self.run_reports = RunReports(self.store, self.log)
         self.run_searches = RunSearches(self.store)
+        self.live_points = LivePoints()
         self.run_starts = RunStarts(self.run_reports, self.hub)
         self.run_follower = RunFollower(
             self.store, self.cluster, self.run_reports, lambda: self.dashboard.view, self.log

@@ -27,6 +27,8 @@ from .courses.starts import CourseReservationTable, CourseStartTable
 from .engine.address import Address
 from .engine.database import Database, ping
 from .engine.upgrade import HEAD
+from .runs.curves import RunCurveTable
+from .runs.outputs import RunOutputTable
 from .runs.points import RunPointTable
 from .runs.runs import RunTable
 from .runs.searches import RunSearchTable
@@ -114,6 +116,8 @@ class Store(LoggingConfigurable):
         self.runs = RunTable(self.database)
         self.run_points = RunPointTable(self.database)
         self.run_searches = RunSearchTable(self.database)
+        self.run_curves = RunCurveTable(self.database)
+        self.run_outputs = RunOutputTable(self.database)
         self.versions = VersionTable(self.database)
         self.builds = BuildTable(self.database)
         self.tests = EnvironmentTestTable(self.database)

@@ -36,6 +36,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/handlers/courses/handouts.py": 1,
         "portal/handlers/pages/rendering.py": 1,
         "portal/handlers/sessions/notices.py": 1,
+        "portal/handlers/runs/outputs.py": 1,
         "portal/handlers/runs/reports.py": 1,
         "portal/handlers/runs/start.py": 1,
         "portal/handlers/sessions/session.py": 1,
@@ -125,6 +126,7 @@ READS: dict[str, dict[str, int]] = {
     },
     "starts that Slurm names, and when an answer was made": {"portal/estimates/estimator.py": 7},
     "compared with the starts and ends that Slurm names": {
+        "kernels/portal_session/runs/live/kept_kernel.py": 2,
         "kernels/portal_session/runs/point.py": 1,
         "portal/estimates/judging.py": 1,
         "portal/handlers/sessions/job_kernels.py": 1,

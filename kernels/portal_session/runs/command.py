@@ -84,6 +84,11 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--at-once", type=_whole(1, _AT_ONCE), default=10, help="points that run at once (10)"
     )
+    options.add_argument(
+        "--keep-failed",
+        action="store_true",
+        help="keep the kernel of a cell that fails for ten minutes, to look at its variables",
+    )
     options.add_argument("--environment", help="environment; the session's, unless you give one")
     options.add_argument("--kernel", help="kernelspec; the notebook's, unless you give one")
     for name, meaning in _RESOURCES.items():
@@ -106,6 +111,8 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
     RunError."""
     source = read_source(Path(options.source).expanduser())
     name = name_after(source.path) if options.name is None else check_name(options.name)
+    if options.keep_failed and source.notebook is None:
+        raise RunError("'--keep-failed' is for notebooks: a script has no kernel.")
     known = declared(source)
     grid = read_grid(options.values, known)
     rows = read_list(Path(options.file).expanduser(), known) if options.file else []
@@ -142,6 +149,8 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
         "points": plan.points,
         "at_once": options.at_once,
     }
+    if options.keep_failed:
+        body["keep_failed"] = True
     if environment:
         body["environment"] = environment
     if search:

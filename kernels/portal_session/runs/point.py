@@ -29,7 +29,10 @@ from .execution.metrics import Metrics
 from .execution.outcome import SUCCEEDED, Outcome
 from .execution.reports import Reports
 from .execution.script_execution import ScriptExecution, python
+from .execution.shown_values import shown_values
 from .execution.task import PlannedPoint, Task, claim_folder, read_point, read_task
+from .live.channel import LiveChannel
+from .live.kept_kernel import kept_until
 from .search.question import ask_parameters, objective_missing
 from .search.repeated import parameters_before
 from .source import injected, parsed
@@ -41,6 +44,8 @@ _LAST = 60.0  # seconds for the last report
 _LAST_STOPPED = 8.0  # the same after SIGTERM: Slurm kills what goes on for long
 _SCALARS = 20.0  # seconds for what TensorBoard's files have got last
 _SCALARS_STOPPED = 1.0  # the same after SIGTERM
+_LAST_OUTPUT = 15.0  # seconds for the last output, after the last report
+_LAST_OUTPUT_STOPPED = 3.0
 _FACTS = 10.0  # seconds that a point waits for its packages to be listed, after its end
 _AT_THE_END = 90.0  # seconds around the end of the job's time, in which SIGTERM is for that
 
@@ -53,20 +58,25 @@ class PointRun:
         self._execution: Any = None
         self._metrics: Metrics | None = None
         self._tracking: Tracking | None = None
+        self._values: dict[str, Any] = {}  # parameters, as reports have them
         self._reason = ""  # why it is stopped
         address = Address.of(environ)
         self._service = None if address is None else Service(address, environ)
+        self._live: LiveChannel | None = None
         about = {"point": task.number, "job": task.job, "attempt": task.attempt}
-        self._reports = Reports(self._service, about, lambda: self._state("running", ""))
+        self._reports = Reports(self._service, about, self._progress, self._heard)
 
     async def run(self) -> int:
         """Execute the point; return the exit code of the job."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
+        about = {"point": self._task.number, "attempt": self._task.attempt}
+        self._live = LiveChannel(self._service, about, self._rendered)
         self._reports.start()
         manifest: Manifest | None = None
         facts: list[asyncio.Future[None]] = []
         try:
             point = await in_thread(read_point, self._task)
+            self._values = shown_values(point.values)
             folder = await in_thread(claim_folder, self._task)
             objective = str(point.search["metric"]) if point.search else ""
             self._metrics = Metrics(folder / METRICS, objective)
@@ -91,7 +101,12 @@ class PointRun:
         if facts:
             await asyncio.wait(facts, timeout=0 if self._reason else _FACTS)
             facts[0].cancel()
+        kept = getattr(self._execution, "kept", None)
+        if kept is not None:
+            outcome = outcome._replace(message=f"{outcome.message}. {kept.words}")
         await self._end(outcome, manifest)
+        seconds = _LAST_OUTPUT_STOPPED if self._reason else _LAST_OUTPUT
+        await self._live.end(outcome.state, kept, seconds)
         return outcome.exit
 
     async def _with_parameters(self, point: PlannedPoint, manifest: Manifest) -> PlannedPoint:
@@ -106,7 +121,20 @@ class PointRun:
         values = {**point.values, **chosen}
         manifest.note(parameters=values)
         await in_thread(manifest.write)
+        self._values = shown_values(values)
         return point._replace(values=values)
+
+    def _heard(self, answer: dict[str, Any]) -> None:
+        """Take the answer to a report, in the reports' thread."""
+        if self._live is not None:
+            self._live.heard(answer)
+
+    async def _rendered(self, state: str, largest: int) -> dict[str, Any] | None:
+        """Return the output as text; None while there is none."""
+        if self._execution is None:
+            return None
+        rendered: dict[str, Any] | None = await self._execution.rendered(state, largest)
+        return rendered
 
     async def _prepared(self, point: PlannedPoint, folder: Path) -> Any:
         """Return the execution of the point. Raises RunError."""
@@ -136,6 +164,8 @@ class PointRun:
             of_program(self._environ, **named),
             limit,
         )
+        if task.keep_failed:
+            execution.keep_until = lambda: kept_until(self._environ)
         await execution.find()
         return execution
 
@@ -183,8 +213,17 @@ class PointRun:
             return container.command(spec.argv[:1])
         return [program_of(spec.argv)]
 
+    def _progress(self) -> dict[str, Any]:
+        """Return the report of a point that runs. Called from the reports' thread."""
+        return {**self._state("running", ""), **self._shown(newest=False)}
+
+    def _shown(self, *, newest: bool) -> dict[str, Any]:
+        """Return what only reports say, since files of the point have it whole."""
+        curves = {} if self._metrics is None else self._metrics.curves(newest=newest)
+        return {"parameters": self._values, "curves": curves}
+
     def _state(self, state: str, message: str) -> dict[str, Any]:
-        """Return what a report says. Called from the reports' thread too."""
+        """Return what reports and the manifest say. Called from the reports' thread too."""
         return {
             "state": state,
             "cell": getattr(self._execution, "cell", None) or None,
@@ -202,6 +241,7 @@ class PointRun:
             ended = {**report, "exit": outcome.exit}
             if problem := await in_thread(lambda: manifest.end(**ended)):
                 print(problem, file=sys.stderr, flush=True)
+        report |= self._shown(newest=True)
         patience = _LAST_STOPPED if self._reason else _LAST
         sending = asyncio.ensure_future(in_thread(self._reports.finish, report, patience))
         await asyncio.wait({sending}, timeout=patience + 1)

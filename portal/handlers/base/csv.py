@@ -10,7 +10,7 @@ import asyncio
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -38,7 +38,7 @@ class CsvEndpoint(Endpoint):
     """
 
     written_by = {"get": "rows"}
-    columns: ClassVar[tuple[str, ...]]
+    columns: tuple[str, ...]
     times: ClassVar[frozenset[str]] = frozenset()
 
     async def rows(self) -> Sequence[BaseModel]:
@@ -58,23 +58,30 @@ class CsvEndpoint(Endpoint):
             )
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
         if self.request.method != "HEAD":
-            for text in lines(rows, self.columns, self.times):
+            for text in lines(rows, self.columns, self.times, self.value):
                 self.write(text)
                 await self.flush()
                 await asyncio.sleep(0)  # flush() waits only for a reader that is slow
         self.finish()
 
+    def value(self, row: Any, column: str) -> Any:
+        """Return the value of a row's cell."""
+        return getattr(row, column)
+
 
 def lines(
-    rows: Sequence[BaseModel], columns: Sequence[str], times: frozenset[str] = frozenset()
+    rows: Sequence[BaseModel],
+    columns: Sequence[str],
+    times: frozenset[str] = frozenset(),
+    value: Callable[[Any, str], Any] = getattr,
 ) -> Iterator[str]:
     """Yield the text of a CSV file, some lines at a time."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow(columns)
+    writer.writerow([cell(name) for name in columns])
     for start in range(0, max(len(rows), 1), _CHUNK):
         for row in rows[start : start + _CHUNK]:
-            writer.writerow([cell(getattr(row, name), name in times) for name in columns])
+            writer.writerow([cell(value(row, name), name in times) for name in columns])
         yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()

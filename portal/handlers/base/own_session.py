@@ -36,6 +36,7 @@ class OwnSession(Action):
     """
 
     scope: ClassVar[str] = SESSION_OWN
+    largest: ClassVar[int] = _LARGEST  # bytes of a body
     server: str | None = None
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -64,8 +65,8 @@ class OwnSession(Action):
         return await self.hub_auth.user_for_token(token, use_cache=False, sync=False)
 
     async def prepare(self) -> None:
-        if len(self.request.body) > _LARGEST:
-            raise InvalidRequest(f"The body is longer than {_LARGEST} bytes.")
+        if len(self.request.body) > self.largest:
+            raise InvalidRequest(f"The body is longer than {self.largest} bytes.")
         await super().prepare()
 
     def check_hub_user(self, model: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The pages of runs: all of one's own, and a single one with its points."""
+"""The pages of runs: all of one's own, a single one with its points, and a comparison."""
 
 from __future__ import annotations
 
@@ -31,4 +31,14 @@ class RunPage(Page):
         return {"run_id": segments[0]}
 
 
-RUN_PAGES = ((r"runs/?", RunsPage), (rf"runs/({RUN_ID.replace('(', '(?:')})", RunPage))
+class ComparisonPage(Page):
+    """Comparison of runs, whose ids are in the address."""
+
+    template = "runs_compare.html"
+
+
+RUN_PAGES = (
+    (r"runs/?", RunsPage),
+    (r"runs/compare", ComparisonPage),
+    (rf"runs/({RUN_ID.replace('(', '(?:')})", RunPage),
+)

@@ -12,10 +12,14 @@ from portal.launch.kinds import of_server
 from portal.models import Frozen
 from portal.models.session.run import (
     MOST_ATTEMPTS,
+    Curves,
     Metric,
     MetricName,
+    Parameter,
+    ParameterName,
     PointNumber,
     PointState,
+    Run,
     RunPoint,
 )
 
@@ -29,8 +33,9 @@ _Cell = Annotated[int, Field(ge=0, le=_MOST_CELLS, strict=True)]
 
 class PointReport(Frozen):
     """Report of a ``point`` by its number, from 0: its state, the notebook's ``cell`` of ``cells``,
-    a sentence, its newest metrics, and its Slurm job. ``attempt``: from 1; it is larger if Slurm
-    has run the job again."""
+    a sentence, its newest metrics, its parameters, and its Slurm job. ``curves``: by the name of
+    a metric, pairs of a step and a value; left out if they are as before. ``attempt``: from 1; it
+    is larger if Slurm has run the job again."""
 
     point: PointNumber
     state: Literal["running", "succeeded", "failed"]
@@ -38,6 +43,8 @@ class PointReport(Frozen):
     cells: _Cell | None = None
     message: Annotated[str, StringConstraints(max_length=2000)] = ""
     metrics: Annotated[dict[MetricName, Metric], Field(max_length=50)] = {}
+    parameters: Annotated[dict[ParameterName, Parameter], Field(max_length=50)] = {}
+    curves: Curves = {}
     job: Annotated[
         str,
         StringConstraints(pattern=r"^([0-9]{1,12}(_[0-9]{1,9})?)?$"),
@@ -46,7 +53,38 @@ class PointReport(Frozen):
     attempt: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS, strict=True)] = 1
 
 
-class RunReport(OwnSession):
+class ReportAnswer(Frozen):
+    """Answer to a report. ``watched``: somebody looks at the point, whose job then sends its
+    output."""
+
+    watched: bool
+
+
+class PointHandler(OwnSession):
+    """Base class of endpoints for the job of a point."""
+
+    async def run_of_job(self) -> Run:
+        """Return the run whose job asks. Raises NotAllowed, Conflict if it has ended,
+        StoreUnavailable."""
+        server = self.server or ""
+        kind, run = of_server(server), None
+        if kind is not None and kind.array:  # no other asks the database
+            run = await self.parts.run_reports.of_server(self.person.name, server)
+        if run is None:
+            raise NotAllowed("This token is not that of a run's job.")
+        if self.body.point >= run.points:
+            raise InvalidRequest(f"This run has the points 0 to {run.points - 1}.", "point")
+        if run.ended_at is not None:
+            raise Conflict("This run has already ended.")
+        return run
+
+    async def hub_model(self) -> Any:
+        """Return the Hub's model of the job's token, which is cached: a thousand points report
+        every few seconds, and nothing else than their own run can be changed."""
+        return await Action.hub_model(self)
+
+
+class RunReport(PointHandler):
     """Report of a point, by its own job."""
 
     path = "session/points"
@@ -56,20 +94,11 @@ class RunReport(OwnSession):
         body=PointReport,
         errors=(409,),
     )
-    async def on_post(self) -> None:
+    async def on_post(self) -> ReportAnswer:
         """Send it again if it was lost. The newest report counts; one of an end is final, except
         for a later attempt."""
         report: PointReport = self.body
-        server = self.server or ""
-        kind, run = of_server(server), None
-        if kind is not None and kind.array:  # no other asks the database
-            run = await self.parts.run_reports.of_server(self.person.name, server)
-        if run is None:
-            raise NotAllowed("This token is not that of a run's job.")
-        if report.point >= run.points:
-            raise InvalidRequest(f"This run has the points 0 to {run.points - 1}.", "point")
-        if run.ended_at is not None:
-            raise Conflict("This run has already ended.")
+        run = await self.run_of_job()
         now = time.time()
         state = PointState(report.state)
         point = RunPoint(
@@ -77,14 +106,11 @@ class RunReport(OwnSession):
             state=state,
             started_at=now,
             ended_at=None if state is PointState.RUNNING else now,
-            **report.model_dump(exclude={"point", "state"}),
+            **report.model_dump(exclude={"point", "state", "curves"}),
         )
-        await self.parts.run_reports.take(run, point)
-
-    async def hub_model(self) -> Any:
-        """Return the Hub's model of the job's token, which is cached: a thousand points report
-        every few seconds, and nothing else than their own run can be changed."""
-        return await Action.hub_model(self)
+        await self.parts.run_reports.take(run, point, report.curves)
+        key = (run.user, run.id, report.point)
+        return ReportAnswer(watched=self.parts.live_points.is_watched(key))
 
 
 ENDPOINTS = (RunReport,)

@@ -33,17 +33,31 @@ class RunsQuery(PageQuery):
     ] = "-created_at"  # fmt: skip
 
 
-class PointsQuery(Query):
-    """Filter, order and page of a run's points."""
+class PointsOrder(Query):
+    """Filter and order of a run's points."""
 
     state: PointState | None = None
     sort: Literal[
         "number", "-number", "state", "-state", "cell", "-cell", "started_at", "-started_at",
         "ended_at", "-ended_at", "seconds", "-seconds", "metric", "-metric",
+        "parameter", "-parameter",
     ] = "number"  # fmt: skip
     metric: Annotated[
         str, Field(max_length=100, description="Name of the metric that 'sort' means.")
     ] = ""
+    parameter: Annotated[
+        str, Field(max_length=100, description="Name of the parameter that 'sort' means.")
+    ] = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the metric or parameter that ``sort`` means."""
+        return self.parameter if self.sort.endswith("parameter") else self.metric
+
+
+class PointsQuery(PointsOrder):
+    """Filter, order and page of a run's points."""
+
     offset: Annotated[int, Field(ge=0, le=MOST_POINTS)] = 0
     limit: Annotated[int, Field(ge=1, le=MOST)] = 50
 
@@ -71,10 +85,10 @@ class RunAction(SessionAction):
         """Return the items of runs of this user; one query counts the points of all."""
         user = self.person.name
         counts = await self.parts.store.run_points.counts(user, [run.id for run in runs])
-        living = self._living()
+        living = self.living()
         return [run_item(run, counts.get(run.id, {}), living.get(run.server)) for run in runs]
 
-    def _living(self) -> dict[str, SessionRecord]:
+    def living(self) -> dict[str, SessionRecord]:
         """Return the living sessions of this user by server, as far as they are known."""
         view = self.parts.dashboard.view
         records = view.sessions.values() if view is not None else ()
@@ -121,12 +135,11 @@ class OneRun(RunAction):
         except StoreUnavailable:
             record = None
         keys = await self.parts.store.run_points.keys(item.user, item.id)
-        metrics = sorted({name for key in keys for name in key.metrics})
-        message = self._message(item, record)
         return RunDetail(
             **item.model_dump(),
-            message=message,
-            metrics=tuple(metrics),
+            message=self._message(item, record),
+            metrics=tuple(sorted({name for key in keys for name in key.metrics})),
+            parameters=tuple(sorted({name for key in keys for name in key.parameters})),
             search=await self.parts.run_searches.item(item, keys),
         )
 
@@ -171,7 +184,7 @@ class RunPoints(RunAction):
         found, query = await self.own(run), self.query
         table = self.parts.store.run_points
         keys = await table.keys(found.user, found.id)
-        numbers = point_numbers(found.points, keys, query.state, query.sort, query.metric)
+        numbers = point_numbers(found.points, keys, query.state, query.sort, query.name)
         shown = numbers[query.offset : query.offset + query.limit]
         points = await table.of_run(found.user, found.id, shown)
         return PointsPage(
@@ -180,4 +193,20 @@ class RunPoints(RunAction):
         )
 
 
-ENDPOINTS = (Runs, OneRun, RunPoints)
+class OneRunPoint(RunAction):
+    """Point of a run of the user."""
+
+    path = "runs/{run}/points/{point}"
+    parameters = {"run": RUN_ID, "point": r"[0-9]{1,5}"}
+
+    @Operation("Get a point of one of your runs.")
+    async def on_get(self, run: str, point: str) -> RunPoint:
+        """Return it as it has reported last; a point that has not reported waits."""
+        found, number = await self.own(run), int(point)
+        if number >= found.points:
+            raise NotFound(f"This run has the points 0 to {found.points - 1}.")
+        points = await self.parts.store.run_points.of_run(found.user, found.id, [number])
+        return points.get(number) or RunPoint(number=number)
+
+
+ENDPOINTS = (Runs, OneRun, RunPoints, OneRunPoint)

@@ -31,6 +31,7 @@ _SHOULD_BE = {
     "folder": "must be an absolute path of at most 1,000 printable characters, without '..'",
     "points": "must be a whole number from 1 to 10,000",
     "at_once": "must be a whole number from 1 to 1,000",
+    "keep_failed": "must be true or false",
 }
 
 
@@ -114,6 +115,7 @@ class Run(Kind):
     def variables(self) -> dict[str, str]:
         run = self.run
         of_job = {"id": run.id, "name": run.name, "folder": run.folder, "points": run.points}
+        of_job |= {"keep_failed": True} if run.keep_failed else {}
         return {"PORTAL_RUN": json.dumps(of_job)}
 
     def sbatch_options(self) -> Sequence[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StrictBool, StringConstraints
 
 from .. import Frozen
 
@@ -54,15 +54,30 @@ RunFolder = Annotated[
 ]
 Points = Annotated[int, Field(ge=1, le=MOST_POINTS, strict=True)]
 AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]
+KeepFailed = Annotated[bool, Field(strict=True)]
 PointNumber = Annotated[int, Field(ge=0, lt=MOST_POINTS, strict=True)]
 Metric = Annotated[float, Field(allow_inf_nan=False)]
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+MOST_PAIRS = 200  # of a curve
+Curve = Annotated[list[tuple[Metric, Metric]], Field(max_length=MOST_PAIRS)]
+Curves = Annotated[dict[MetricName, Curve], Field(max_length=20)]
+ParameterName = Annotated[
+    str, StringConstraints(min_length=1, max_length=100), AfterValidator(_printable)
+]
+Parameter = (
+    StrictBool
+    | Annotated[int, Field(strict=True, ge=-(2**53), le=2**53)]  # what a browser has exactly
+    | Annotated[float, Field(strict=True, allow_inf_nan=False)]
+    | Annotated[str, StringConstraints(strict=True, max_length=200), AfterValidator(_printable)]
+    | None
+)
 
 
 class AskedRun(Frozen):
     """Run as it is asked for. ``source``: the notebook or script, for display; ``folder``: the
     absolute path of the run's folder, with its frozen copy; ``points``: their number;
-    ``at_once``: how many of them run at the same time at most."""
+    ``at_once``: how many of them run at the same time at most; ``keep_failed``: the kernel of a
+    notebook's cell that fails is kept for ten minutes."""
 
     id: RunId
     name: RunName
@@ -70,6 +85,7 @@ class AskedRun(Frozen):
     folder: RunFolder
     points: Points
     at_once: AtOnce = 10
+    keep_failed: KeepFailed = False
 
 
 class Run(AskedRun):
@@ -101,8 +117,9 @@ FINAL = frozenset({PointState.SUCCEEDED, PointState.FAILED, PointState.LOST})
 
 class RunPoint(Frozen):
     """Point of a run, by its ``number`` from 0. ``cell`` of ``cells``: the notebook's cell that
-    runs or ran last, from 1; null for a script. ``message``: a sentence about its end. ``job``: its
-    Slurm job, such as "123_4". ``attempt``: from 1; more than that if Slurm ran it again."""
+    runs or ran last, from 1; null for a script. ``message``: a sentence about its end.
+    ``parameters``: those that it has reported, with texts cut. ``job``: its Slurm job, such as
+    "123_4". ``attempt``: from 1; more than that if Slurm ran it again."""
 
     number: int
     state: PointState = PointState.WAITING
@@ -110,6 +127,7 @@ class RunPoint(Frozen):
     cells: int | None = None
     message: str = ""
     metrics: Mapping[str, float] = {}
+    parameters: Mapping[str, Parameter] = {}
     job: str = ""
     attempt: int = 0
     started_at: float | None = None

@@ -37,12 +37,13 @@ class RunItem(Run):
 
 
 class RunDetail(RunItem):
-    """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics``: names of the
-    metrics that its points have reported, in alphabetical order; ``search``: of a run whose
-    parameters are searched."""
+    """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics`` and
+    ``parameters``: names that its points have reported, in alphabetical order; ``search``: of a
+    run whose parameters are searched."""
 
     message: str = ""
     metrics: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
     search: SearchItem | None = None
 
 
@@ -50,6 +51,20 @@ class PointsPage(Frozen):
     """Page of a run's points. ``total`` counts all with the same filter."""
 
     items: tuple[RunPoint, ...]
+    total: int
+
+
+class PointCurve(Frozen):
+    """Curve of a point: pairs of a step and a value, in the order in which they were reported."""
+
+    number: int
+    pairs: tuple[tuple[float, float], ...]
+
+
+class CurvesPage(Frozen):
+    """Curves of the first points in an order. ``total`` counts all points that have any."""
+
+    items: tuple[PointCurve, ...]
     total: int
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from portal.models.session.run import PointState
 from portal.store.runs.points import PointKeys
 
-SORTS = ("number", "state", "cell", "started_at", "ended_at", "seconds", "metric")
+SORTS = ("number", "state", "cell", "started_at", "ended_at", "seconds", "metric", "parameter")
 _RANKS = {state: rank for rank, state in enumerate(PointState)}
 
 
@@ -17,17 +17,18 @@ def point_numbers(
     keys: Sequence[PointKeys],
     state: PointState | None,
     sort: str,
-    metric: str = "",
+    name: str = "",
 ) -> list[int]:
     """Return the numbers of a run's points of this state (None: all) in the order of ``sort``: one
     of SORTS, with "-" before it for descending order. Points without a value stand last; ties go
     by number.
 
-    ``count``: of all points; ``keys``: of those with a row; ``metric``: name of the one to sort by.
+    ``count``: of all points; ``keys``: of those with a row; ``name``: of the metric or parameter to
+    sort by.
     """
-    value = _value(sort.removeprefix("-"), metric)
+    value = _value(sort.removeprefix("-"), name)
     known = {key.number for key in keys}
-    waiting = [PointKeys(number, PointState.WAITING, None, {}, None, None)
+    waiting = [PointKeys(number, PointState.WAITING, None, {}, {}, None, None)
                for number in range(count) if number not in known]  # fmt: skip
     points = [key for key in (*keys, *waiting) if state in (None, key.state)]
     points.sort(key=lambda key: key.number)
@@ -38,14 +39,23 @@ def point_numbers(
     return [key.number for _, key in with_value] + without
 
 
-def _value(name: str, metric: str) -> Callable[[PointKeys], Any]:
-    if name == "metric":
-        return lambda key: key.metrics.get(metric)
-    if name == "state":
+def _value(sort: str, name: str) -> Callable[[PointKeys], Any]:
+    if sort == "metric":
+        return lambda key: key.metrics.get(name)
+    if sort == "parameter":
+        return lambda key: _ordered(key.parameters.get(name))
+    if sort == "state":
         return lambda key: _RANKS[key.state]
-    if name == "seconds":
+    if sort == "seconds":
         return _seconds
-    return lambda key: getattr(key, name)
+    return lambda key: getattr(key, sort)
+
+
+def _ordered(value: Any) -> tuple[int, float, str] | None:
+    """Return what a parameter's value is sorted by: numbers, true and false first, then texts."""
+    if value is None:
+        return None
+    return (1, 0.0, value) if isinstance(value, str) else (0, float(value), "")
 
 
 def _seconds(key: PointKeys) -> float | None:

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import Any
 
 from portal.errors import PortalError
-from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.run import Curves, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
 from portal.store import Store
 from portal.store.runs.runs import RunKey
@@ -27,6 +27,8 @@ class RunReports:
         self._store, self._log = store, log
         self._runs: OrderedDict[tuple[str, str], Run] = OrderedDict()
         self._waiting: list[_Waiting] = []
+        # By run and number of a point: its attempt, and the newest curves.
+        self._curves: dict[tuple[RunKey, int], tuple[int, Curves]] = {}
         self._writing: asyncio.Task[None] | None = None
 
     async def add(self, run: Run) -> None:
@@ -64,10 +66,14 @@ class RunReports:
         await self._store.runs.add(run)
         return run
 
-    async def take(self, run: Run, point: RunPoint) -> None:
-        """Store a report; return once it is. Raises StoreUnavailable."""
+    async def take(self, run: Run, point: RunPoint, curves: Curves | None = None) -> None:
+        """Store a report, and the ``curves`` of its metrics unless there are none; return once it
+        is. Raises StoreUnavailable."""
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(((run.user, run.id), point, stored))
+        key = (run.user, run.id)
+        self._waiting.append((key, point, stored))
+        if curves and point.attempt >= self._curves.get((key, point.number), (0,))[0]:
+            self._curves[key, point.number] = (point.attempt, curves)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write())
         await stored
@@ -75,9 +81,13 @@ class RunReports:
     async def _write(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting, []
+            curves, self._curves = self._curves, {}
             error: Exception | None = None
             try:
                 await self._store.run_points.save(newest(batch))
+                await self._store.run_curves.save(
+                    [(key, number, *histories) for (key, number), histories in curves.items()]
+                )
             except PortalError as failure:
                 error = failure
             except Exception as failure:

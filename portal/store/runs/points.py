@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, case, delete, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, or_, select
 
 from portal.models.session.run import PointState, RunPoint
 
 from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
 from ..engine.listing import moment
 from ..engine.rows import ModelTable
+from .curves import run_curves
+from .outputs import run_outputs
 from .runs import RunKey, runs
 
 run_points = keyed(
@@ -23,13 +25,25 @@ run_points = keyed(
     *filled(COUNT, "attempt"),
     *optional(COUNT, "cell", "cells"),
     *filled(Json, "metrics"),
+    *filled(Json, "parameters", server_default="{}"),
     *optional(TIME, "started_at", "ended_at"),
     *filled(TEXT, "message"),
 )
 # What a point itself says of its end stays, until a later attempt reports.
 _SAID = (PointState.SUCCEEDED, PointState.FAILED)
-_NEWEST = ("state", "job", "attempt", "cell", "cells", "metrics", "ended_at", "message")
+_NEWEST = (
+    "state",
+    "job",
+    "attempt",
+    "cell",
+    "cells",
+    "metrics",
+    "parameters",
+    "ended_at",
+    "message",
+)
 _COLUMNS = tuple(RunPoint.model_fields)
+_OF_RUNS = (run_points, run_curves, run_outputs)  # rows that go with their run
 
 
 class PointKeys(NamedTuple):
@@ -39,6 +53,7 @@ class PointKeys(NamedTuple):
     state: PointState
     cell: int | None
     metrics: Mapping[str, float]
+    parameters: Mapping[str, Any]
     started_at: float | None
     ended_at: float | None
 
@@ -97,16 +112,32 @@ class RunPointTable(ModelTable[RunPoint]):
     async def prune(self, before: float) -> int:
         """Delete the runs that ended before ``before`` (Unix seconds), with their points; return
         how many runs."""
-        old = runs.c.ended_at < moment(before, "before")
-        own = select(runs.c.id).where(
-            old, runs.c.user == run_points.c.user, runs.c.id == run_points.c.run
+        return await self._remove(runs.c.ended_at < moment(before, "before"))
+
+    async def remove(self, user: str, run: str) -> int:
+        """Delete a run that has ended, with its points; return how many runs."""
+        return await self._remove(
+            and_(runs.c.user == user, runs.c.id == run, runs.c.ended_at.is_not(None))
         )
 
+    async def _remove(self, old: ColumnElement[bool]) -> int:
         def remove(to: Connection) -> int:
-            to.execute(delete(run_points).where(own.exists()))
+            for table in _OF_RUNS:
+                own = select(runs.c.id).where(
+                    old, runs.c.user == table.c.user, runs.c.id == table.c.run
+                )
+                to.execute(delete(table).where(own.exists()))
             return to.execute(delete(runs).where(old)).rowcount
 
         return await self._database.run(remove, write=True)
+
+    async def of_whole_run(self, user: str, run: str) -> dict[int, RunPoint]:
+        """Return all points of a run that have a row, by number."""
+        columns = run_points.c
+        query = select(*(columns[name] for name in _COLUMNS)).where(
+            columns.user == user, columns.run == run
+        )
+        return {point.number: point for point in await self._models(query)}
 
     async def of_run(self, user: str, run: str, numbers: Collection[int]) -> dict[int, RunPoint]:
         """Return points of a run by number; those without a row are left out."""

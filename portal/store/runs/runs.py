@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Index, bindparam, delete, select, update
+from sqlalchemy import Boolean, Index, bindparam, delete, false, select, update
 
 from portal.errors import Conflict
 from portal.models.session.run import Run
@@ -21,6 +21,7 @@ runs = keyed(
     *filled(NAME, "server", "name", "environment", "job_id"),
     *filled(Json, "resources"),
     *filled(COUNT, "points", "at_once"),
+    *filled(Boolean(), "keep_failed", server_default=false()),
     *filled(TIME, "created_at"),
     *optional(TIME, "ended_at"),
     *filled(TEXT, "source", "folder"),

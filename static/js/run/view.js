@@ -41,4 +41,10 @@ export function metric(value) {
   return Number(value.toPrecision(6)).toLocaleString("en", { maximumSignificantDigits: 6 });
 }
 
+// A parameter's value.
+export function value(given) {
+  if (given === undefined || given === null) return el("span", {}, "–", hidden(UNKNOWN));
+  return typeof given === "number" ? metric(given) : String(given);
+}
+
 export const pointWords = (run) => `${count(run.points, "point")}, at most ${run.at_once.toLocaleString("en")} at once`;

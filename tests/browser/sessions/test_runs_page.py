@@ -13,6 +13,7 @@ from remembered import stored
 from sign_in import sign_in
 
 from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.run_output import KeptOutput, PointOutput
 from portal.models.session.search import Search
 from portal.store import Store
 
@@ -32,6 +33,15 @@ SEARCH = {
     "direction": "minimize",
 }
 HOSTILE = "<img src=x onerror=window.hacked=1>"
+CELLS = [
+    *(
+        {"kind": "code", "cell": n, "state": "done", "source": f"step({n})\n" * 20}
+        for n in (1, 2, 3)
+    ),
+    {"kind": "code", "cell": 4, "state": "failed", "source": "check(rate)", "output": HOSTILE},
+    {"kind": "text", "state": "done", "source": "# After it"},
+    {"kind": "code", "cell": 5, "state": "waiting", "source": "report()"},
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,11 +76,22 @@ def runs(demo: Any) -> Iterator[None]:
         await store.run_searches.choose(("ada", ID), 9, {"lr": 0.0123456789, "opt": 1})
         await store.run_points.save(
             [
-                *(point(n, "succeeded", metrics={"loss": 1 / (1 + n)}) for n in range(10)),
+                *(
+                    point(
+                        n,
+                        "succeeded",
+                        metrics={"loss": 1 / (1 + n)},
+                        parameters={"rate": 10.0 ** -(n % 3), "kind": HOSTILE},
+                    )
+                    for n in range(10)
+                ),
                 point(10, "failed", cell=4, message=f"ValueError: {HOSTILE} is no rate."),
                 point(11, "running", cell=2, metrics={"loss": 7.5}),
             ]
         )
+        output = PointOutput.model_validate({"cells": CELLS, "left_out": 4})
+        kept = KeptOutput(attempt=1, at=time.time(), output=output)
+        await store.run_outputs.save(("ada", ID), 10, kept)
 
     async def drop(store: Store) -> None:
         for id_ in (ID, OLD):
@@ -119,6 +140,59 @@ def test_the_points_are_sorted_and_filtered(demo: Any, page: Any) -> None:
     expect(rows.first).to_contain_text("4 of 9")
     assert page.evaluate("window.hacked") is None
     check(page, "run")
+
+
+def test_a_point_is_opened(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}")
+    page.locator("#list").get_by_role("button", name="rate").click()
+    expect(page.locator("#list tbody tr").first).to_have_attribute("data-key", "2")
+    button = page.get_by_role("button", name="Point 2", exact=True)
+    button.focus()
+    page.keyboard.press("Enter")
+    panel = page.get_by_role("region", name="Point 2", exact=True)
+    expect(panel).to_be_focused()
+    expect(panel).to_contain_text("rate0.01")
+    expect(panel).to_contain_text("loss0.333333")
+    assert "point=2" in page.url
+    check(page, "run-point")
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(button).to_be_focused()
+    page.goto(f"{demo.url}/services/portal/runs/{ID}?point=10")
+    expect(page.get_by_role("region", name="Point 10")).to_contain_text(HOSTILE)
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_failed_point_opens_at_its_failing_cell(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}?state=failed")
+    page.get_by_role("button", name="Point 10", exact=True).click()
+    panel = page.get_by_role("region", name="Point 10", exact=True)
+    output = page.get_by_role("region", name="Output of point 10")
+    cells = output.get_by_role("listitem")
+    expect(cells).to_have_count(6)
+    failed = cells.filter(has_text="Cell 4 failed")
+    expect(failed).to_be_focused()
+    expect(failed).to_be_in_viewport()
+    expect(failed).to_contain_text(HOSTILE)
+    expect(panel).to_contain_text("4 cells farther away are left out.")
+    address = panel.get_by_role("link", name="Open in JupyterLab").get_attribute("href")
+    file = "path=%2Fhome%2Fada%2Fprojects%2Fruns%2Frates%2F0010%2Foutput.ipynb"
+    assert address.endswith(f"/user/ada/portal/runs/open?{file}")
+    with page.expect_download() as download:
+        panel.get_by_role("button", name="Download text").click()
+    assert download.value.suggested_filename == "rates-10.txt"
+    check(page, "run-output")
+    assert page.evaluate("window.hacked") is None
+
+
+def test_the_output_of_a_running_point_is_awaited(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}?point=11")
+    panel = page.get_by_role("region", name="Point 11", exact=True)
+    expect(panel).to_contain_text("Waiting for the output")
+    expect(panel.get_by_role("button", name="Download text")).to_be_hidden()
 
 
 def test_a_run_is_stopped_after_a_question(demo: Any, page: Any) -> None:

@@ -12,6 +12,7 @@ ECHO = """
 import json, os, sys
 import helper
 from portal_metrics import log
+log(loss=1.5)
 log(loss=0.5)
 print(sys.argv[1:])
 print(json.loads(os.environ["PORTAL_PARAMETERS"]))
@@ -30,7 +31,11 @@ def test_a_script_has_its_values_and_its_folder(site: RunSite, service: PlayedSe
     last = service.last(0)
     assert (last["state"], last["cell"], last["cells"]) == ("succeeded", None, None)
     assert last["metrics"] == {"loss": 0.5}
-    assert manifest(plan.folder / "0000")["python"]["packages"]
+    assert last["curves"] == {"loss": [[0, 1.5], [1, 0.5]]}
+    assert last["parameters"] == {**values, "note": "a 'b'\ufffd\"c\" $(touch x)"}
+    about = manifest(plan.folder / "0000")
+    assert about["python"]["packages"] and about["parameters"] == values
+    assert "curves" not in about
 
 
 def test_a_script_that_fails(site: RunSite, service: PlayedService) -> None:

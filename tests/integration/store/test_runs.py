@@ -137,6 +137,38 @@ async def test_old_runs_go_with_their_points(store: Store) -> None:
     assert await store.run_points.counts("barbara", [ID])
 
 
+async def test_curves_are_kept_by_point(store: Store) -> None:
+    save = store.run_curves.save
+    await save([(KEY, 0, 1, {"loss": [(0, 1.5), (1, 0.5)], "auc": [(0, 0.25)]})])
+    await save([(KEY, 7, 2, {"loss": [(0, 9.0)]}), (("barbara", ID), 1, 1, {"loss": [(5, 5.0)]})])
+    assert await store.run_curves.numbers(*KEY) == {0, 7}
+    of_metric = store.run_curves.of_metric
+    assert await of_metric(*KEY, "loss", [0, 1, 7]) == {0: [(0, 1.5), (1, 0.5)], 7: [(0, 9.0)]}
+    assert await of_metric(*KEY, "auc", [0, 7]) == {0: [(0, 0.25)]}
+    assert await of_metric(*KEY, "loss", []) == {}
+    await save([(KEY, 7, 1, {"loss": [(0, 1.0)]}), (KEY, 0, 1, {"loss": [(0, 2.0)]})])
+    assert await of_metric(*KEY, "loss", [0, 7]) == {0: [(0, 2.0)], 7: [(0, 9.0)]}
+    await save([])
+
+
+async def test_an_ended_run_is_deleted_with_all_of_it(store: Store) -> None:
+    keys = (KEY, ("barbara", ID), ("ada", "6e2f3c1a"))
+    for user, id_ in keys:
+        await store.runs.add(run(id_, user=user))
+        await store.run_points.save([((user, id_), point(0)[1])])
+        await store.run_curves.save([((user, id_), 0, 1, {"loss": [(0, 1.0)]})])
+    assert await store.run_points.remove(*KEY) == 0, "it has not ended"
+    await store.runs.end(*KEY, 500.0)
+    assert await store.run_points.remove(*KEY) == 1
+    assert await store.runs.get(*KEY) is None
+    assert await store.run_points.keys(*KEY) == []
+    assert await store.run_curves.numbers(*KEY) == set()
+    for key in keys[1:]:
+        assert await store.runs.get(*key) is not None
+        assert len(await store.run_points.keys(*key)) == 1
+        assert await store.run_curves.numbers(*key) == {0}
+
+
 async def test_ten_thousand_points_are_read_quickly(store: Store) -> None:
     rows = [point(number, metrics={"loss": float(number)}) for number in range(10_000)]
     await store.run_points.save(rows)

@@ -104,7 +104,7 @@ SECOND = """
 import sqlalchemy as sa
 from alembic import op
 revision = "9999"
-down_revision = "0008"
+down_revision = "HEAD"
 def upgrade():
     with op.batch_alter_table("announcements") as table:
         table.add_column(sa.Column("colour", sa.Text(), server_default="red", nullable=False))
@@ -120,7 +120,7 @@ async def test_the_next_version_upgrades_what_this_one_wrote(
     kept = await old.announcements.add(DRAFT, "grace", 1)
     scripts = tmp_path / "migrations"
     shutil.copytree(ROOT / "portal/store/migrations", scripts)
-    (scripts / "versions/v9999_next.py").write_text(SECOND)
+    (scripts / "versions/v9999_next.py").write_text(SECOND.replace("HEAD", HEAD))
     monkeypatch.setattr("portal.store.engine.upgrade._HERE", str(scripts))
     monkeypatch.setattr("portal.store.engine.upgrade._scripts", ScriptDirectory(str(scripts)))
     for module in ("upgrade", "database"):

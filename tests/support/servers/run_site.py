@@ -27,7 +27,9 @@ PATIENCE = 60  # seconds until a test gives up
 
 class PlayedService:
     """The portal's service: ``reports`` has what it took, ``away`` how many requests it refuses
-    first; ``choose`` gives the parameters of a search's point by its number."""
+    first, ``outputs`` the outputs of points; ``choose`` gives the parameters of a search's point by
+    its number. ``watched``: it says that somebody looks; ``questions``: of the next answer, to a
+    kept kernel."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -36,6 +38,9 @@ class PlayedService:
         self.times: list[float] = []
         self.away = 0
         self.choose: Callable[[int], dict[str, Any]] = lambda number: {}
+        self.outputs: list[dict[str, Any]] = []
+        self.watched = self.missing = self.end_kernel = False
+        self.questions: list[dict[str, Any]] = []
 
     def of_point(self, number: int) -> list[dict[str, Any]]:
         """Reports of a point, in their order."""
@@ -44,6 +49,13 @@ class PlayedService:
     def last(self, number: int) -> dict[str, Any]:
         """Newest report of a point."""
         return self.of_point(number)[-1]
+
+    def take_output(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Take an output; return the answer."""
+        self.outputs.append(body)
+        questions, self.questions = self.questions, []
+        about = {"watched": self.watched, "missing": self.missing, "end": self.end_kernel}
+        return {**about, "questions": questions}
 
 
 @contextmanager
@@ -54,8 +66,11 @@ def played_service() -> Iterator[PlayedService]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             path = self.path.removeprefix("/services/portal/api/v1/session/points")
-            assert path in ("", "/ask"), self.path
+            assert path in ("", "/ask", "/output"), self.path
             assert self.headers["Authorization"] == f"token {TOKEN}"
+            if path == "/output":
+                self.send_whole(200, json.dumps(service.take_output(body)).encode())
+                return
             if service.away:
                 service.away -= 1
                 service.refused.append(body)
@@ -67,7 +82,7 @@ def played_service() -> Iterator[PlayedService]:
                 return
             service.times.append(time.monotonic())
             service.reports.append(body)
-            self.send_whole(200, b"{}")
+            self.send_whole(200, json.dumps({"watched": service.watched}).encode())
 
     with serving(Handler) as server:
         service = PlayedService(f"http://127.0.0.1:{server.server_address[1]}/services/portal")
@@ -102,6 +117,7 @@ class RunSite:
             "SLURM_JOB_ID": "130",
             "SLURMD_NODENAME": "gpu01",
         }
+        self.run: dict[str, Any] = {}
         self.processes: list[subprocess.Popen[str]] = []
 
     def notebook(self, *cells: str, name: str = "train.ipynb", parameters: str = "") -> Path:
@@ -128,12 +144,13 @@ class RunSite:
         return freeze(read_source(source), points or [{}], source.stem, kernel=kernel, **more)
 
     def begin(self, plan: Plan, number: int = 0, **variables: str) -> subprocess.Popen[str]:
-        """Start the program of a task."""
+        """Start the program of a task. `run` has more of what the portal says of the run."""
         named = {
             "id": plan.id,
             "name": plan.name,
             "folder": str(plan.folder),
             "points": plan.points,
+            **self.run,
         }
         process = subprocess.Popen(
             [sys.executable, "-m", "portal_session.runs.point"],

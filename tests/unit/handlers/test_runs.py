@@ -32,6 +32,7 @@ RUN = {
     "folder": "/home/ada/projects/runs/rates",
     "points": 5,
     "at_once": 2,
+    "keep_failed": False,
 }
 BODY = {**RUN, "gpus": 1, "memory": "8G"}
 TOKENS = {
@@ -242,7 +243,7 @@ async def test_hostile_bodies_are_refused(site: Site, change: Any) -> None:
 async def test_points_report(site: Site) -> None:
     await site.start()
     more = {"cell": 3, "cells": 9, "metrics": {"loss": 0.25, "step": 7}, "job": "12_0"}
-    assert (await site.report(**more)).status_code == 204
+    assert (await site.report(**more)).is_success
     assert (await site.report(point=4, state="failed", message="ValueError: 'x'")).is_success
     item = await site.get(f"runs/{ID}")
     assert item["counts"] == {"waiting": 3, "running": 1, "succeeded": 0, "failed": 1, "lost": 0}
@@ -276,6 +277,18 @@ async def test_points_report(site: Site) -> None:
         {"metrics": {"a" * 101: 1.0}},
         {"metrics": {"loss": "low"}},
         {"metrics": {"loss": float("inf")}},
+        {"parameters": {str(number): 1 for number in range(51)}},
+        {"parameters": {"a" * 101: 1}},
+        {"parameters": {"": 1}},
+        {"parameters": {"a\u202eb": 1}},
+        {"parameters": {"lr": "a" * 201}},
+        {"parameters": {"lr": "a\nb"}},
+        {"parameters": {"lr": [1]}},
+        {"parameters": {"lr": float("nan")}},
+        {"curves": {str(number): [] for number in range(21)}},
+        {"curves": {"loss": [[1, 2]] * 201}},
+        {"curves": {"loss": [[1, 2, 3]]}},
+        {"curves": {"loss": [[1, float("nan")]]}},
         {"job": "12_0; id"},
         {"attempt": 0},
         {"run": ID},
@@ -288,6 +301,41 @@ async def test_hostile_reports_are_refused(site: Site, change: Any) -> None:
     assert answer.status_code == 400, answer.text
     assert said(answer).endswith(".")
     assert (await site.get(f"runs/{ID}"))["counts"]["waiting"] == 5
+
+
+async def test_parameters_are_columns(site: Site) -> None:
+    await site.start()
+    for number, given in enumerate(({"lr": 0.5}, {"lr": "high"}, {"lr": -1, "fast": True})):
+        assert (await site.report(point=number, parameters=given)).status_code == 200
+    assert (await site.get(f"runs/{ID}"))["parameters"] == ["fast", "lr"]
+    for sort, order in (("parameter", [2, 0, 1, 3, 4]), ("-parameter", [1, 0, 2, 3, 4])):
+        found = await site.get(f"runs/{ID}/points?sort={sort}&parameter=lr")
+        assert [point["number"] for point in found["items"]] == order
+    point = await site.get(f"runs/{ID}/points/2")
+    assert (point["number"], point["parameters"]) == (2, {"lr": -1, "fast": True})
+    assert (await site.get(f"runs/{ID}/points/4"))["state"] == "waiting"
+    answer = await site.ask("GET", f"runs/{ID}/points/5", "ada")
+    assert (answer.status_code, said(answer)) == (404, "This run has the points 0 to 4.")
+    answer = await site.ask("GET", f"runs/{ID}/points/2", "barbara")
+    assert answer.status_code == 404
+
+
+async def test_curves_of_the_first_points(site: Site) -> None:
+    await site.start()
+    for number in range(4):
+        pairs = [[step, number + 1 / (1 + step)] for step in range(3)]
+        curves = {"loss": pairs} if number else {"other": pairs}
+        more = {"metrics": {"loss": 3 - number}, "curves": curves}
+        assert (await site.report(point=number, **more)).status_code == 200
+    assert (await site.report(point=1, metrics={"loss": 2})).is_success, "curves stay"
+    found = await site.get(f"runs/{ID}/curves?curve=loss&sort=metric&metric=loss&limit=2")
+    assert found["total"] == 4 and [curve["number"] for curve in found["items"]] == [3, 2]
+    assert found["items"][0]["pairs"] == [[0, 4], [1, 3.5], [2, pytest.approx(3 + 1 / 3)]]
+    found = await site.get(f"runs/{ID}/curves?curve=loss&state=running")
+    assert [curve["number"] for curve in found["items"]] == [1, 2, 3], "the first has none"
+    for wrong in ("", "?curve=", "?curve=loss&limit=101", "?curve=loss&offset=1"):
+        assert (await site.ask("GET", f"runs/{ID}/curves{wrong}", "ada")).status_code == 400
+    assert (await site.ask("GET", f"runs/{ID}/curves?curve=loss", "barbara")).status_code == 404
 
 
 @pytest.mark.parametrize("token", ["session", "kernel", "ada", "barbaras-run", "nobody"])
@@ -314,7 +362,7 @@ async def test_a_run_that_the_hub_launched_by_itself_is_added(site: Site) -> Non
     options = {"environment": "torch", "gpus": 1, "run": RUN}
     record = a_record("9", SERVER, environment="torch", options=options)
     await site.parts.store.sessions.save(record)
-    assert (await site.report()).status_code == 204
+    assert (await site.report()).is_success
     item = await site.get(f"runs/{ID}")
     assert (item["name"], item["environment"], item["job_id"]) == ("rates", "torch", "19")
     assert item["resources"] == {"gpus": 1} and item["counts"]["running"] == 1
@@ -331,7 +379,7 @@ async def test_a_thousand_reports_are_few_transactions(site: Site) -> None:
 
     site.parts.store.run_points.save = counted  # type: ignore[method-assign]
     answers = await asyncio.gather(*(site.report(point=number) for number in range(300)))
-    assert {answer.status_code for answer in answers} == {204}
+    assert {answer.status_code for answer in answers} == {200}
     assert sum(saved) == 300 and len(saved) < 150
     assert (await site.get(f"runs/{ID}"))["counts"]["running"] == 300
 

@@ -32,6 +32,7 @@ RUN: dict[str, Any] = {
     "folder": "/home/ada/projects/runs/rates",
     "points": 5,
     "at_once": 2,
+    "keep_failed": False,
 }
 OPTIONS: dict[str, Any] = {"environment": "lab", "gpus": 1, "run": RUN}
 LAB = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab")
@@ -75,6 +76,8 @@ def test_its_options_are_parsed() -> None:
     assert kind.sbatch_options() == ("--array=0-4%2",)
     assert kind.name not in OFFERED and not kind.job_kernels
     assert Asked.parse({**OPTIONS, "run": None}).kind == JupyterLab()
+    kept = Asked.parse({"run": {**RUN, "keep_failed": True}}).kind
+    assert json.loads(kept.variables()["PORTAL_RUN"])["keep_failed"] is True
     few = {key: value for key, value in RUN.items() if key != "at_once"}
     assert Asked.parse({"run": few}).kind.sbatch_options() == ("--array=0-4%10",)
 
@@ -119,6 +122,8 @@ def test_no_other_kind_has_options_of_sbatch() -> None:
         {"at_once": 0},
         {"at_once": 1001},
         {"at_once": None},
+        {"keep_failed": 1},
+        {"keep_failed": "yes"},
         {"more": 1},
         {7: 1},
     ],

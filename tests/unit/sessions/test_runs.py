@@ -42,14 +42,36 @@ def a_run(**more: Any) -> Run:
 
 
 def keys(number: int, state: str = "running", **more: Any) -> PointKeys:
-    values = {"cell": None, "metrics": {}, "started_at": None, "ended_at": None, **more}
+    values = {
+        "cell": None,
+        "metrics": {},
+        "parameters": {},
+        "started_at": None,
+        "ended_at": None,
+        **more,
+    }
     return PointKeys(number=number, state=PointState(state), **values)
 
 
 KEYS = (
-    keys(1, "succeeded", started_at=10.0, ended_at=30.0, metrics={"loss": 0.5}),
-    keys(3, "failed", started_at=5.0, ended_at=95.0, cell=2, metrics={"loss": 0.1}),
-    keys(4, "running", started_at=7.0, cell=9),
+    keys(
+        1,
+        "succeeded",
+        started_at=10.0,
+        ended_at=30.0,
+        metrics={"loss": 0.5},
+        parameters={"loss": 3},
+    ),
+    keys(
+        3,
+        "failed",
+        started_at=5.0,
+        ended_at=95.0,
+        cell=2,
+        metrics={"loss": 0.1},
+        parameters={"loss": "3"},
+    ),
+    keys(4, "running", started_at=7.0, cell=9, parameters={"loss": False}),
 )
 
 
@@ -65,6 +87,8 @@ KEYS = (
         ("seconds", [1, 3, 0, 2, 4]),
         ("metric", [3, 1, 0, 2, 4]),
         ("-metric", [1, 3, 0, 2, 4]),
+        ("parameter", [4, 1, 3, 0, 2]),
+        ("-parameter", [3, 1, 4, 0, 2]),
     ],
 )
 def test_points_without_a_value_stand_last(sort: str, numbers: list[int]) -> None:

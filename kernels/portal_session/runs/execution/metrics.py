@@ -1,4 +1,5 @@
-"""Metrics of a point: the newest values in the file that ``portal_metrics.log`` appends to."""
+"""Metrics of a point: the newest values in the file that ``portal_metrics.log`` appends to, and
+their histories."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from .histories import Histories
+
 FILE = "metrics.jsonl"  # in the point's folder
 MOST = 50  # names; further ones are in the file only
 _LONGEST_NAME = 100
@@ -16,13 +19,14 @@ _LONGEST_LINE = 64 * 1024
 
 
 class Metrics:
-    """Newest values of a file that grows. `newest` may be called from any thread. ``always``: name
-    of one that is kept although there are many others."""
+    """Newest values of a file that grows, and their curves. Methods may be called from any thread.
+    ``always``: name of one that is kept although there are many others."""
 
     def __init__(self, path: Path, always: str = "") -> None:
         self._path, self._always = path, always
         self._at, self._rest = 0, b""
         self._values: dict[str, float] = {}
+        self._histories = Histories()
         self._lock = threading.Lock()
 
     def newest(self) -> dict[str, float]:
@@ -41,21 +45,30 @@ class Metrics:
                 pass  # nothing was logged yet
             return dict(self._values)
 
+    def curves(self, *, newest: bool = False) -> dict[str, list[tuple[float, float]]]:
+        """Return pairs of a step and a value by name, as `newest` has read them: those of the last
+        half minute's beginning, or with ``newest`` all. The pairs must not be changed."""
+        with self._lock:
+            return self._histories.curves(newest=newest)
+
     def _take(self, line: bytes) -> None:
         try:
             values = json.loads(line) if len(line) <= _LONGEST_LINE else None
         except (ValueError, RecursionError):
             return  # another program wrote it
         if isinstance(values, dict):
-            for name, value in values.items():
-                self._set(name, value)
+            taken = [name for name, value in values.items() if self._set(name, value)]
+            self._histories.add({name: self._values[name] for name in taken})
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set(self, name: str, value: Any) -> bool:
+        """Set a value; return whether it is one."""
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if number and abs(value) <= 1e300 and math.isfinite(value):
             others = MOST - (self._always != "" and self._always not in self._values)
             known = name in (*self._values, self._always) or len(self._values) < others
             if known and 0 < len(name) <= _LONGEST_NAME and name.isprintable():
                 self._values[name] = float(value)
-        else:
-            self._values.pop(name, None)  # a loss that is NaN by now is not what it was
+                return True
+            return False
+        self._values.pop(name, None)  # a loss that is NaN by now is not what it was
+        return False

@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import nbformat
 from jupyter_client import AsyncKernelManager
@@ -18,7 +18,10 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from ...job_kernels.running_kernel import cause_of_end
 from ...kernels.command_line import PROVISIONER
 from ...kernels.kernels import SessionKernelSpecs
+from ...situation import in_thread
 from .. import RunError
+from ..live.kept_kernel import KeptKernel
+from ..live.rendering import notebook_rendering
 from .notebook_client import PointClient, shortened
 from .notebook_writer import NotebookWriter
 from .outcome import STOPPED, SUCCEEDED, Outcome
@@ -50,6 +53,11 @@ class NotebookExecution:
         self._path = folder / FILE
         self._task: asyncio.Task[Outcome] | None = None
         self._stopped, self._is_over = "", False
+        self._client: PointClient | None = None
+        self._failed = False  # by an error of a cell: the kernel lives
+        # Returns how long (Unix seconds) the kernel of a cell that fails is kept; None: not at all.
+        self.keep_until: Callable[[], float] | None = None
+        self.kept: KeptKernel | None = None  # after `run`
         self.spec: Any = None  # the kernelspec, once it is found
         self.cell = 0
         self.cells = sum(_runs(cell) for cell in self._notebook["cells"])
@@ -69,10 +77,20 @@ class NotebookExecution:
         self._stopped = self._stopped or reason
         if self._task is not None and not self._is_over:
             self._task.cancel()
+        if self.kept is not None:
+            self.kept.end()
+
+    async def rendered(self, state: str, largest: int) -> dict[str, Any] | None:
+        """Return the cells, as `notebook_rendering` does; None while there are none."""
+        if self._client is None:
+            return None
+        notebook = self._client.snapshot()
+        return await in_thread(notebook_rendering, notebook, self.cell, state, largest)
 
     async def run(self) -> Outcome:
         """Execute the cells in order, up to one that fails."""
-        with tempfile.TemporaryDirectory(prefix="portal-run-") as folder:  # mode 700
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="portal-run-"))  # 700
             # Unix sockets: any user of the node could connect to ports of loopback.
             manager = AsyncKernelManager(
                 kernel_name=self._kernel,
@@ -91,6 +109,7 @@ class NotebookExecution:
                 startup_timeout=_STARTS,
                 record_timing=True,
             )
+            self._client = client
             writer = NotebookWriter(self._path, client.snapshot)
             await writer.write()
             keeping = asyncio.ensure_future(writer.keep())
@@ -104,7 +123,10 @@ class NotebookExecution:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
             await writer.write()
-            await _end(manager, client, now=bool(self._stopped))
+            if self._failed and self.keep_until is not None and not self._stopped:
+                self.kept = self._keep(manager, client, self.keep_until(), stack.pop_all())
+            else:
+                await _end(manager, client, now=bool(self._stopped))
         if writer.problem and outcome.state == SUCCEEDED:
             return Outcome.failed(writer.problem)
         return outcome
@@ -132,6 +154,7 @@ class NotebookExecution:
                 if not any(output["output_type"] == "error" for output in outputs.as_json()):
                     lines = str(error.traceback).split("\n")
                     outputs.take("error", shortened({**said, "traceback": lines}))
+                self._failed = True
                 return Outcome.failed(self._where(_sentence(**said)))
             except (DeadKernelError, RuntimeError) as error:
                 self._is_over = True
@@ -144,6 +167,17 @@ class NotebookExecution:
         if self._stopped:
             return Outcome.failed(self._where(self._stopped), STOPPED)
         return Outcome(SUCCEEDED, "", 0)
+
+    def _keep(
+        self, manager: Any, client: PointClient, until: float, stack: contextlib.ExitStack
+    ) -> KeptKernel:
+        """Return the kernel, which ends with the folder of its sockets, ``stack``."""
+
+        async def end() -> None:
+            with stack:
+                await _end(manager, client, now=bool(self._stopped))
+
+        return KeptKernel(manager, client.kc, until, end)
 
     def _where(self, sentence: str) -> str:
         if not self.cell:

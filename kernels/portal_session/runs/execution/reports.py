@@ -10,7 +10,9 @@ from typing import Any, Callable
 from ...service import Service, ServiceError
 
 SHORTEST = 5.0  # seconds between two reports
-_UNCHANGED = 60.0  # seconds after which a report is repeated: one may have been lost
+# Seconds after which a report is repeated: one may have been lost, and its answer says whether
+# somebody looks at the point.
+_UNCHANGED = 20.0
 _PAUSES = (1.0, 2.0, 5.0, 10.0)  # seconds between the tries of the last report
 _PATH = "session/points"
 _LONGEST = 2000  # characters of a message
@@ -21,13 +23,19 @@ _LONGEST_WAIT = 60.0  # seconds between two reports while the portal takes none
 
 class Reports(threading.Thread):
     """Reports of one point. ``about``: what each of them has (point, job, attempt); ``state``
-    returns the rest, and may be slow."""
+    returns the rest, and may be slow; its "curves" are sent only if they have changed. ``heard`` is
+    called with the portal's answers, in this thread."""
 
     def __init__(
-        self, service: Service | None, about: dict[str, Any], state: Callable[[], dict[str, Any]]
+        self,
+        service: Service | None,
+        about: dict[str, Any],
+        state: Callable[[], dict[str, Any]],
+        heard: Callable[[dict[str, Any]], None] = lambda answer: None,
     ) -> None:
         super().__init__(name="portal-reports", daemon=True)
         self._service, self._about, self._state = service, about, state
+        self._heard = heard
         self._end = threading.Event()
         self._sending = threading.Lock()
 
@@ -44,7 +52,7 @@ class Reports(threading.Thread):
             with self._sending:
                 if self._end.is_set():
                     return
-                error = self._send(report)
+                error = self._send(_without_known(report, told))
             if error is None:
                 told, told_at, wait = report, time.monotonic(), SHORTEST * jitter
             elif error.status in _GIVES_UP:
@@ -77,7 +85,13 @@ class Reports(threading.Thread):
         whole = {**self._about, **report}
         whole["message"] = str(whole.get("message", ""))[:_LONGEST]
         try:
-            self._service.ask("POST", _PATH, whole)
+            self._heard(self._service.ask("POST", _PATH, whole))
         except ServiceError as error:
             return error
         return None
+
+
+def _without_known(report: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """Return a report without the curves that the portal has: they are the largest part."""
+    known = "curves" in report and report["curves"] == told.get("curves", {})
+    return {name: value for name, value in report.items() if not (known and name == "curves")}

@@ -10,9 +10,11 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from ...kernels.container import Container
+from ...situation import in_thread
+from ..live.rendering import log_rendering
 from .outcome import STOPPED, SUCCEEDED, Outcome
 
 FILE = "output.log"
@@ -33,6 +35,7 @@ class ScriptExecution:
     to ``largest`` bytes. A script has no cells: `cell` and `cells` are None."""
 
     cell = cells = None
+    kept = None  # a script has no kernel
 
     def __init__(
         self,
@@ -55,6 +58,10 @@ class ScriptExecution:
         self._stopped = self._stopped or reason
         self._stopping.set()
         self._signal(signal.SIGTERM)
+
+    async def rendered(self, state: str, largest: int) -> dict[str, Any]:
+        """Return the end of the log, as `log_rendering` does."""
+        return await in_thread(log_rendering, self._folder / FILE, largest)
 
     async def run(self) -> Outcome:
         """Run the script to its end."""

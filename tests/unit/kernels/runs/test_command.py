@@ -258,3 +258,15 @@ def test_of_several_runs_the_one_that_goes_on_is_stopped() -> None:
     assert said == "The run 'rates' is being stopped."
     with pytest.raises(RunError, match="Name one run"):
         listed("stop")
+
+
+def test_kernels_of_failed_cells_are_kept_of_notebooks(script: Path) -> None:
+    broker = PlayedBroker()
+    with pytest.raises(RunError, match="'--keep-failed' is for notebooks: a script has no kernel"):
+        start(broker, script, "--keep-failed")
+    assert broker.asked == [] and not (script.parent / "runs").exists()
+    notebook = script.with_name("train.ipynb")
+    cell = {"cell_type": "code", "metadata": {}, "source": "1", "outputs": []}
+    notebook.write_text(json.dumps({"nbformat": 4, "cells": [cell], "metadata": {}}))
+    start(broker, notebook, "--keep-failed")
+    assert broker.asked[0][1]["keep_failed"] is True

@@ -79,6 +79,29 @@ def test_only_changes_are_reported() -> None:
     assert [report["cell"] for report in service.asked] == [1, 2, 3], "the end is the last one"
 
 
+def test_curves_are_sent_when_they_have_changed() -> None:
+    service, state = Service(away()), {"cell": 1, "curves": {"loss": [(0, 1.0)]}}
+    thread = made(service, lambda: dict(state))
+    thread.start()
+
+    def reach(cell: int) -> list[bool]:
+        deadline = time.monotonic() + 30
+        while not service.asked or service.asked[-1]["cell"] != cell or service.errors:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return ["curves" in report for report in service.asked]
+
+    reach(1)
+    time.sleep(0.3)
+    assert reach(1)[:2] == [True, True], "the first one was lost"
+    state["cell"] = 2
+    assert reach(2)[-1] is False
+    state.update(cell=3, curves={"loss": [(0, 1.0), (1, 0.5)]})
+    assert reach(3)[-1] is True
+    thread.finish(dict(state, cell=4), 1)
+    assert reach(4)[-1] is True
+
+
 def test_a_portal_that_is_away_is_asked_less_and_gets_the_newest() -> None:
     service, states = Service(*[away() for _ in range(3)]), iter(range(100))
     thread = made(service, lambda: {"cell": next(states)})

@@ -1,0 +1,31 @@
+"""Plain text of what programs print for terminals."""
+
+from __future__ import annotations
+
+import re
+
+# As in static/js/curate/log.js.
+_ESCAPES = re.compile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\-_])")
+_OVERWRITTEN = re.compile("[^\n]*\r(?=[^\n])")
+# Bidirectional marks too: with them, a line reads as another than it is.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+REPLACEMENT = "\ufffd"
+
+
+def plain_text(text: str) -> str:
+    """Return what a terminal shows of ``text``, without colours: of a line that was overwritten,
+    the last state. Other control characters become U+FFFD."""
+    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
+    text = _OVERWRITTEN.sub("", text).replace("\r", "\n")
+    return _CONTROLS.sub(REPLACEMENT, text)
+
+
+def newest_part(text: str, longest: int) -> str:
+    """Return the end of ``text`` as plain text: ``longest`` characters at most, from the beginning
+    of a line if there is one."""
+    if len(text) <= longest:
+        return plain_text(text)
+    part = text[-longest:]
+    return plain_text(part[part.find("\n") + 1 :])

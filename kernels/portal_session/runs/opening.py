@@ -1,0 +1,56 @@
+"""Address that opens a file of a run in JupyterLab: the portal's page knows its path, and only the
+session's server knows which folder JupyterLab shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.utils import url_path_join
+from tornado import web
+
+from ..situation import in_thread
+
+PATH = "portal/runs/open"
+_LONGEST = 1200  # characters
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Load this server extension. ``app`` is jupyter_server's ServerApp."""
+    base = app.web_app.settings["base_url"]
+    arguments = {"root": Path(app.root_dir)}
+    app.web_app.add_handlers(".*$", [(url_path_join(base, PATH), OpenFile, arguments)])
+
+
+class OpenFile(JupyterHandler):
+    """``GET …/portal/runs/open?path=…``: leads to JupyterLab with this file."""
+
+    def initialize(self, root: Path) -> None:
+        self._root = root
+
+    @web.authenticated
+    async def get(self) -> None:
+        found = await in_thread(below, self._root, self.get_query_argument("path", ""))
+        if found.startswith("/"):
+            self.redirect(url_path_join(self.base_url, "lab/tree") + quote(found))
+        else:
+            raise web.HTTPError(404, found)
+
+
+def below(root: Path, path: str) -> str:
+    """Return the path of a file or folder within ``root``, with a slash before it; otherwise a
+    sentence that says why there is none."""
+    if not path.startswith("/") or len(path) > _LONGEST or "\0" in path:
+        return "The address names no file."
+    shown = path if path.isprintable() else ascii(path)
+    try:
+        relative = Path(path).resolve().relative_to(root.resolve())
+    except (OSError, RuntimeError):
+        return f"{shown} cannot be read."
+    except ValueError:
+        return f"{shown} is not in {root}, the folder that JupyterLab shows in this session."
+    if not (root / relative).exists():
+        return f"{shown} is not there: the point has not begun, or the file was deleted."
+    return f"/{relative}"

@@ -1,0 +1,60 @@
+"""TensorBoard over all logs of a run, while it runs and afterwards."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from portal.errors import NotFound
+from portal.launch.kinds.tensorboard import OPTION, SERVER
+from portal.models.session.run import Run
+from portal.models.session.session import SessionState
+from portal.sessions.links import progress_url, server_url
+
+from ..base.endpoint import Operation
+from ..sessions.actions import ServerAddress
+from .runs import RUN_ID, RunAction
+
+
+class RunTensorBoard(RunAction):
+    """Server "tensorboard" of the person, in the environment of the run."""
+
+    path = "runs/{run}/tensorboard"
+    parameters = {"run": RUN_ID}
+
+    @Operation("Show the logs of one of your runs in TensorBoard.", status=202, errors=(409,))
+    async def on_post(self, run: str) -> ServerAddress:
+        """Start it in a job of its own, which has no GPUs and ends by itself
+        (``c.PortalSpawner.tensorboard_resources``); if it runs for this folder already, its address
+        is returned. The folder is that of the run: write the logs there or below it."""
+        found = await self.own(run)
+        base = self.parts.prefix.removesuffix("services/portal/")
+        if (running := self._running(found, base)) is not None:
+            return ServerAddress(url=running)
+        async with self.audited("open-logs", f"run {found.id}", found.user, found.folder):
+            await self._offered(found)
+            options = {"environment": found.environment, OPTION: [found.folder]}
+            await self.parts.hub.start_server(found.user, SERVER, options)
+        self.done("")
+        return ServerAddress(url=f"{base}hub/spawn-pending/{quote(found.user, safe='@~')}/{SERVER}")
+
+    def _running(self, run: Run, base: str) -> str | None:
+        """Return the address of a TensorBoard that shows the run; None without one."""
+        record = self.living().get(SERVER)
+        if record is None or record.options.get(OPTION) != [run.folder]:
+            return None
+        runs = record.state is SessionState.RUNNING
+        return server_url(record, base) if runs else progress_url(record, base)
+
+    async def _offered(self, run: Run) -> None:
+        """Raise NotFound unless the run's environment is available to its user."""
+        await self.parts.catalog.load()
+        try:
+            self.parts.catalog.get(run.environment, self.person)
+        except NotFound:
+            raise NotFound(
+                f"The environment of this run, '{run.environment}', is no longer available to "
+                "you. Start a session in another environment and open TensorBoard there."
+            ) from None
+
+
+ENDPOINTS = (RunTensorBoard,)

@@ -1,0 +1,170 @@
+"""Points that somebody looks at, in memory: their newest output, and the kernels that are kept.
+
+A point's job asks with each report whether somebody looks, and sends its output only then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from portal.errors import Conflict
+from portal.models.session.run_output import (
+    MOST_QUESTIONS,
+    AskedKernel,
+    KernelAnswer,
+    KernelQuestion,
+    PointOutput,
+)
+
+PointKey = tuple[str, str, int]  # user, id of the run, number of the point
+
+LOOKS = 30.0  # seconds for which a point is watched after its page has asked
+_MOST = 200  # points with an output
+_MOST_OF_USER = 10
+_MOST_KERNELS = 2_000
+_SILENT = 60.0  # seconds after which the job of a kept kernel is gone
+_MOST_ASKED = 50  # questions that are shown
+_Entry = TypeVar("_Entry")
+
+
+@dataclass
+class Watched:
+    """Point that somebody looks at. ``until``, in time.monotonic(); ``at``: when its output came
+    (Unix seconds); ``ended``: that is its last."""
+
+    until: float
+    output: PointOutput | None = None
+    at: float | None = None
+    attempt: int = 0
+    ended: bool = False
+
+
+@dataclass
+class Kept:
+    """Kernel of a failed point. ``until``: Unix seconds; ``heard``: in time.monotonic()."""
+
+    until: float
+    heard: float
+    asked: list[AskedKernel] = field(default_factory=list)
+    next_id: int = 1
+    sent: set[int] = field(default_factory=set)
+    end: bool = False
+
+
+class LivePoints:
+    """Points that are watched, and kept kernels. All of it is lost with the process: jobs send it
+    anew."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._watched: OrderedDict[PointKey, Watched] = OrderedDict()
+        self._kept: OrderedDict[PointKey, Kept] = OrderedDict()
+
+    def watch(self, key: PointKey) -> Watched:
+        """Note that somebody looks at the point now; return what is known of it."""
+        self._drop_old()
+        watched = self._watched.pop(key, None) or Watched(0.0)
+        watched.until = self._clock() + LOOKS
+        self._watched[key] = watched
+        own = [other for other in self._watched if other[0] == key[0]]
+        for other in own[:-_MOST_OF_USER]:
+            del self._watched[other]
+        _bound(self._watched, _MOST)
+        return watched
+
+    def is_watched(self, key: PointKey) -> bool:
+        """Return True while somebody looks at the point."""
+        watched = self._watched.get(key)
+        return watched is not None and watched.until > self._clock()
+
+    def is_missing(self, key: PointKey) -> bool:
+        """Return True if somebody looks, and has no output to look at."""
+        return self.is_watched(key) and self._watched[key].output is None
+
+    def take(
+        self, key: PointKey, attempt: int, output: PointOutput, at: float, *, last: bool, kept: bool
+    ) -> None:
+        """Keep the newest output of a watched point, which came at ``at`` (Unix seconds).
+        ``last``: the point has ended; ``kept``: and its kernel lives."""
+        watched = self._watched.get(key)
+        if watched is None or attempt < watched.attempt:
+            return
+        if watched.ended and attempt == watched.attempt and not (last or kept):
+            return  # it was overtaken
+        watched.output, watched.at, watched.attempt = output, at, attempt
+        watched.ended = last or kept
+
+    def keep(self, key: PointKey, until: float, answers: tuple[KernelAnswer, ...]) -> None:
+        """Note that the point's kernel is kept until ``until`` (Unix seconds; 0: no longer), and
+        what it has answered."""
+        kept = self._kept.pop(key, None) or Kept(until, 0.0)
+        if not until:
+            return
+        kept.until, kept.heard = until, self._clock()
+        texts = {answer.id: answer.text for answer in answers}
+        kept.asked = [
+            asked.model_copy(update={"text": texts[asked.id]}) if asked.id in texts else asked
+            for asked in kept.asked
+        ]
+        self._kept[key] = kept
+        _bound(self._kept, _MOST_KERNELS)
+
+    def kernel(self, key: PointKey) -> Kept | None:
+        """Return the point's kernel; None if none is kept."""
+        kept = self._kept.get(key)
+        if kept is None or kept.end or self._clock() - kept.heard > _SILENT:
+            return None
+        return kept
+
+    def ask(self, key: PointKey, code: str) -> AskedKernel:
+        """Ask the point's kernel to execute ``code``. Raises Conflict if none is kept, or too much
+        waits."""
+        kept = self._kernel(key)
+        if sum(asked.text is None for asked in kept.asked) >= MOST_QUESTIONS:
+            raise Conflict(
+                f"{MOST_QUESTIONS} questions to this kernel wait for an answer. Wait for those."
+            )
+        asked = AskedKernel(id=kept.next_id, code=code)
+        kept.next_id += 1
+        kept.asked = [*kept.asked, asked][-_MOST_ASKED:]
+        return asked
+
+    def questions(self, key: PointKey) -> tuple[KernelQuestion, ...]:
+        """Return what the kernel was not asked yet; it is, with this."""
+        kept = self.kernel(key)
+        if kept is None:
+            return ()
+        fresh = [asked for asked in kept.asked if asked.text is None and asked.id not in kept.sent]
+        kept.sent |= {asked.id for asked in fresh}
+        return tuple(KernelQuestion(id=asked.id, code=asked.code) for asked in fresh)
+
+    def end_kernel(self, key: PointKey) -> None:
+        """End the point's kernel. Raises Conflict if none is kept."""
+        self._kernel(key).end = True
+
+    def is_to_end(self, key: PointKey) -> bool:
+        """Return True if the point's kernel was ended by its user."""
+        kept = self._kept.get(key)
+        return kept is not None and kept.end
+
+    def _kernel(self, key: PointKey) -> Kept:
+        kept = self.kernel(key)
+        if kept is None:
+            raise Conflict("The kernel of this point is not kept, or no longer.")
+        return kept
+
+    def _drop_old(self) -> None:
+        now = self._clock()
+        for key in [key for key, watched in self._watched.items() if watched.until <= now]:
+            del self._watched[key]
+        for key in [key for key, kept in self._kept.items() if now - kept.heard > _SILENT]:
+            del self._kept[key]
+
+
+def _bound(entries: OrderedDict[PointKey, _Entry], most: int) -> None:
+    while len(entries) > most:
+        entries.popitem(last=False)

@@ -1,0 +1,29 @@
+// Buttons of a run's page. A module adds its own: actions.push((run, refresh) => element or null);
+// `refresh()` reads the run again, soon. Stopping and deleting are here.
+
+import { call } from "../api.js";
+import { ask, tell } from "../dialog.js";
+import { el } from "../dom.js";
+
+/** @type {((run: any, refresh: () => void) => (HTMLElement | null))[]} */
+export const actions = [];
+
+// A button of the run's page; its words are kept while the page is updated, and so is the focus.
+export const actionButton = (words, onclick, look = "btn-outline-contrast") =>
+  el(`button.btn.${look.split(" ").join(".")}`, { type: "button", onclick }, words);
+
+actions.push((run, refresh) =>
+  run.ended_at === null ? actionButton("Stop run", () => stop(run, refresh), "btn-outline-danger portal-danger") : null,
+);
+
+async function stop(run, refresh) {
+  const sure = await ask({
+    title: `Stop “${run.name}”?`,
+    text: "Points that wait or run are cancelled. What has been written so far is kept.",
+    action: "Stop run",
+    danger: true,
+  });
+  if (sure === null) return;
+  await tell(async () => (await call(`runs/${encodeURIComponent(run.id)}`, { method: "DELETE" })).message);
+  refresh();
+}
