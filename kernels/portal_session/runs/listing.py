@@ -11,6 +11,7 @@ from typing import Any
 from ..job_kernels.broker_client import Broker
 from . import RunError
 from .plan import frozen_points
+from .search.repeated import frozen_search, parameters_before
 
 COMMANDS = ("list", "show", "stop")
 STATES = ("waiting", "running", "succeeded", "failed", "lost")
@@ -84,7 +85,8 @@ def _shown(found: Mapping[str, Any], state: str, broker: Broker) -> str:
         *_search_lines(details.get("search")),
         "",
     ]
-    values = frozen_points(Path(str(found.get("folder") or "")))
+    folder = Path(str(found.get("folder") or ""))
+    values, search = frozen_points(folder), frozen_search(folder)
     rows = [("POINT", "STATE", "CELL", "PARAMETERS", "METRICS", "MESSAGE")]
     for item in items:
         cell = f"{item['cell']} of {item.get('cells')}" if item.get("cell") else ""
@@ -93,6 +95,8 @@ def _shown(found: Mapping[str, Any], state: str, broker: Broker) -> str:
         said = " ".join(f"{name}={value:.6g}" for name, value in numbers if _is_number(value))
         number, now, message = (_text(item, key) for key in ("number", "state", "message"))
         point = values[int(number)] if number.isdecimal() and int(number) < len(values) else {}
+        if search and number.isdecimal():
+            point = {**point, **(parameters_before(folder, int(number), search) or {})}
         set_to = " ".join(f"{name}={json.dumps(value)}"[:40] for name, value in point.items())
         rows.append((number, now, cell, set_to, said, message))
     lines.append(_aligned(rows))

@@ -12,6 +12,7 @@ import pytest
 from run_site import PlayedService, RunSite, printed, wait_until
 
 pytest.importorskip("tensorboard")
+PATIENCE = 240  # seconds: TensorBoard is imported twice, once with a low priority
 WRITER = """
 import os, sys
 from tensorboard.summary import Writer
@@ -49,8 +50,9 @@ def test_scalars_in_the_point_s_folder(site: RunSite, service: PlayedService) ->
         "assert os.environ['TENSORBOARD_LOGGING_DIR'] == os.environ['PORTAL_LOGS']",
     )
     plan = site.plan(source)
-    code, said = site.execute(plan)
-    assert (code, said) == (0, "")
+    process = site.begin(plan)
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, said) == (0, "")
     assert service.last(0)["metrics"] == {"validation/loss": pytest.approx(1 / 3), "step": 2.0}
     assert [line["step"] for line in lines(plan.folder / "0000/metrics.jsonl")] == [0, 1, 2]
 
@@ -69,9 +71,9 @@ def test_scalars_in_a_usual_folder_are_seen_while_the_point_runs(
     def metrics() -> dict[str, float]:
         return service.last(0)["metrics"] if service.of_point(0) else {}
 
-    wait_until(metrics)
+    wait_until(metrics, PATIENCE)
     (site.work / "end").touch()
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE) == 0
     assert service.last(0)["metrics"] == {"loss": pytest.approx(1 / 3), "step": 2.0}
 
 
@@ -79,11 +81,11 @@ def test_mlflow_s_client(site: RunSite, service: PlayedService) -> None:
     pytest.importorskip("mlflow")
     plan = site.plan(site.notebook(TRACKED))
     # A proxy of the site cannot reach this node's loopback.
-    code, said = site.execute(
-        plan, http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9"
-    )
+    proxy = "http://127.0.0.1:9"
+    process = site.begin(plan, http_proxy=proxy, HTTP_PROXY=proxy)
+    said, _ = process.communicate(timeout=PATIENCE)
     folder = plan.folder / "0000"
-    assert (code, said) == (0, "")
+    assert (process.returncode, said) == (0, "")
     assert "{'lr': '0.1', 'name': 'a'} 0.333" in printed(folder) and "FINISHED" in printed(folder)
     assert "127.0.0.1" not in printed(folder)
     metrics = {"loss": pytest.approx(1 / 3), "accuracy": 0.5, "step": 2.0}

@@ -1,5 +1,5 @@
-"""Parameters that a search's point has had before, in another run that this one repeats: the same
-ones count, so nothing is chosen anew."""
+"""Parameters that were chosen for a search's point, by the manifests in the run's folder: for who
+looks at them, and for a run that repeats this one, where the same ones count."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from ..execution.manifest import FILE as MANIFEST
 from ..parameters import Scalar
+from ..plan import FILE
 
 _LARGEST = 64 * 1024 * 1024  # bytes of a manifest
 _MOST = 1_000  # attempts of a point
@@ -37,6 +38,16 @@ def parameters_before(
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue  # it failed before it had them
     return None
+
+
+def frozen_search(folder: Path) -> dict[str, Any] | None:
+    """Return the search of the run in ``folder``; None without one, or if run.json is damaged."""
+    try:
+        search = json.loads((folder / FILE).read_bytes())["search"]
+        names = [each["name"] for each in search["parameters"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return search if all(isinstance(name, str) for name in names) else None
 
 
 def _is_scalar(value: Any) -> bool:

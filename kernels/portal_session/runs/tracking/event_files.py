@@ -73,10 +73,10 @@ class EventFiles:
             below: list[tuple[float, Path]] = []
             for place in level[:left]:
                 with contextlib.suppress(OSError):
+                    if (place / _OF_RUN).exists():
+                        continue
                     with os.scandir(place) as entries:
                         listed = list(entries)
-                    if any(entry.name == _OF_RUN for entry in listed):
-                        continue
                     for entry in listed:
                         path = place / entry.name
                         if not entry.is_dir(follow_symlinks=False):

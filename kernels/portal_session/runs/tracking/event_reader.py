@@ -73,7 +73,7 @@ def append(target, steps):
 
 def main(target):
     """Read until the standard input ends; return the exit code."""
-    os.nice(15)
+    os.nice(10)
     # TensorFlow would take a GPU's memory, and some seconds; TensorBoard has a reader of its own.
     sys.modules["tensorboard.compat.notf"] = types.ModuleType("tensorboard.compat.notf")
     try:

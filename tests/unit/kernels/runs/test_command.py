@@ -252,6 +252,18 @@ def test_the_search_of_a_run_is_shown() -> None:
     assert 'Best:   point 3, loss=0.123457, lr=0.01 opt="a\\u001bb"\n' in said
 
 
+def test_the_points_of_a_search_are_shown_with_what_was_chosen(script: Path) -> None:
+    start(PlayedBroker(), script, "--search", "lr=uniform(0,1)", "--minimize", "loss",
+          "--trials", "3", "--set", "epochs=2", "--name", "rates")  # fmt: skip
+    folder = script.parent / "runs/rates"
+    (folder / "0001").mkdir()
+    (folder / "0001/manifest.json").write_text('{"parameters": {"lr": 0.25, "epochs": 2}}')
+    runs = {"items": [{**RUNS["items"][0], "folder": str(folder)}]}
+    said, _ = listed("show", "rates", **{"GET /runs": runs})
+    assert "1      failed   2 of 5  epochs=2 lr=0.25  loss=0.123457" in said
+    assert "2      waiting          epochs=2\n" in f"{said}\n".replace(" \n", "\n")
+
+
 def test_of_several_runs_the_one_that_goes_on_is_stopped() -> None:
     said, broker = listed("stop", "rates", DELETE={})
     assert broker.asked[-1][0] == f"DELETE /runs/{'1' * 32}"

@@ -103,3 +103,39 @@ def test_steps_are_thinned_to_their_last(tmp_path: Path) -> None:
 def test_keras_s_splits_are_part_of_a_name() -> None:
     assert event_reader.named("loss", "/a/validation/events") == "validation/loss"
     assert event_reader.named("loss", "/a/version_0/events") == "loss"
+
+
+def test_scalars_of_both_kinds_are_read_as_the_file_grows(tmp_path: Path) -> None:
+    """PyTorch writes plain values, TensorFlow 2 tensors; histograms and texts are left out."""
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+    from tensorboard.util import tensor_util
+
+    def scalar(tag: str, value: float) -> Summary.Value:
+        made = Summary.Value(tag=tag, tensor=tensor_util.make_tensor_proto(value))
+        made.metadata.plugin_data.plugin_name = "scalars"
+        return made
+
+    def text(tag: str) -> Summary.Value:
+        made = Summary.Value(tag=tag, tensor=tensor_util.make_tensor_proto(["a text"]))
+        made.metadata.plugin_data.plugin_name = "text"
+        return made
+
+    writer = EventFileWriter(str(tmp_path / "train"))
+    (path,) = map(str, (tmp_path / "train").iterdir())
+    loader = LegacyEventFileLoader(path)
+
+    def steps(step: int, *values: Summary.Value) -> dict[int, dict[str, object]]:
+        writer.add_event(Event(step=step, summary=Summary(value=values)))
+        writer.flush()
+        return event_reader.steps_of(loader, path, tensor_util.make_ndarray)
+
+    plain = Summary.Value(tag="loss", simple_value=0.5)
+    histogram = Summary.Value(tag="weights", histo=HistogramProto(num=3))
+    assert steps(1, plain, histogram, text("note")) == {1: {"train/loss": 0.5}}
+    found = steps(2, scalar("accuracy", 0.25), scalar("bad", float("nan")))
+    assert found == {2: {"train/accuracy": 0.25, "train/bad": "nan"}}
+    writer.close()
