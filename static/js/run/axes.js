@@ -38,12 +38,12 @@ export const short = (number) => {
   return Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
 };
 
-// The axes of a run's values: parameters that differ, then metrics; at most `most` of each.
-export function axesOf({ parameters, metrics, items }, most) {
+// The axes of a run's values: parameters that differ, then metrics; at most `most` of each, and `metric`.
+export function axesOf({ parameters, metrics, items }, most, metric) {
   const made = (names, kind) =>
     names.map((name, index) => axis(name, items.map((item) => item[kind][index]))).map((made, index) => ({ ...made, kind, index }));
   const varied = made(parameters, "parameters").filter((each) => each.numbers ? each.ticks.length > 1 : each.texts.length > 1);
   const chosen = (varied.length ? varied : made(parameters, "parameters")).slice(0, most);
-  const measured = made(metrics, "metrics").filter((each) => each.ticks.length > 1).slice(0, most);
+  const measured = made(metrics, "metrics").filter((each) => each.ticks.length > 1).filter((each, at) => at < most || each.name === metric);
   return [...chosen, ...measured];
 }

@@ -51,11 +51,10 @@ export class Parallel {
     if (key === this.drawn) return;
     this.drawn = key;
     Object.assign(this, { values, metric, lowest });
-    this.axes = axesOf(values, MOST);
+    this.axes = axesOf(values, MOST, metric);
     this.limits.offer(this.axes);
-    this.#draw();
     this.picker.offer(values.items.map(({ number }) => ({ key: String(number), name: `Point ${number}` })));
-    this.#highlight(this.picker.select.value);
+    this.#draw();
   }
 
   #draw() {
@@ -79,6 +78,7 @@ export class Parallel {
     this.picture.addEventListener("click", () => this.near && this.open(Number(this.near)));
     fill(this.scroll, this.picture);
     this.#apply();
+    this.#highlight(this.picker.select.value);
   }
 
   #x = (at) => LEAST_WIDTH / 2 + at * this.step;
