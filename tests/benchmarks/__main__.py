@@ -30,6 +30,7 @@ from . import (
     pending,
     report,
     run_points,
+    runs,
     scale,
     service,
     sessions,
@@ -64,6 +65,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "page": page.measure,
     "sessions": sessions.measure,
     "board": course_board.measure,
+    "runs": runs.measure,
 }
 ORDER = (
     "startup",
@@ -121,6 +123,7 @@ _ROWS = {
     "service": (service.WHAT,),
     "page": (page.WHAT,),
     "sessions": (sessions.WHAT,),
+    "runs": (runs.WHAT,),
 }
 
 
