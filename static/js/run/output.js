@@ -22,6 +22,7 @@ class PointOutput {
     this.following = true;
     this.words = el("p.portal-quiet");
     this.follow = button("Follow", () => this.#turn(!this.following));
+    this.follow.setAttribute("aria-pressed", "true");
     this.save = button("Download text", () => this.#save());
     this.box = el("div.portal-log.point-output", { tabindex: "0", role: "region", "aria-label": `Output of point ${number}` });
     this.open = el("a.btn.btn-sm.btn-outline-contrast", {}, "Open in JupyterLab", hidden(` the output of point ${number}`));
