@@ -12,6 +12,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from ..situation import in_thread
+from . import RunError
 
 PATH = "portal/runs/open"
 _LONGEST = 1200  # characters
@@ -32,25 +33,27 @@ class OpenFile(JupyterHandler):
 
     @web.authenticated
     async def get(self) -> None:
-        found = await in_thread(below, self._root, self.get_query_argument("path", ""))
-        if found.startswith("/"):
-            self.redirect(url_path_join(self.base_url, "lab/tree") + quote(found))
-        else:
-            raise web.HTTPError(404, found)
+        try:
+            found = await in_thread(below, self._root, self.get_query_argument("path", ""))
+        except RunError as error:  # the page of a 404 has no sentence
+            raise web.HTTPError(400, "%s", str(error)) from None
+        self.redirect(url_path_join(self.base_url, "lab/tree", quote(found)))
 
 
 def below(root: Path, path: str) -> str:
-    """Return the path of a file or folder within ``root``, with a slash before it; otherwise a
-    sentence that says why there is none."""
+    """Return the path of a file or folder relative to ``root``, for the absolute ``path``. Raises
+    RunError if it is not there, or not below ``root``."""
     if not path.startswith("/") or len(path) > _LONGEST or "\0" in path:
-        return "The address names no file."
+        raise RunError("The address names no file.")
     shown = path if path.isprintable() else ascii(path)
     try:
         relative = Path(path).resolve().relative_to(root.resolve())
     except (OSError, RuntimeError):
-        return f"{shown} cannot be read."
+        raise RunError(f"{shown} cannot be read.") from None
     except ValueError:
-        return f"{shown} is not in {root}, the folder that JupyterLab shows in this session."
+        raise RunError(
+            f"{shown} is not in {root}, the folder that JupyterLab shows in this session."
+        ) from None
     if not (root / relative).exists():
-        return f"{shown} is not there: the point has not begun, or the file was deleted."
-    return f"/{relative}"
+        raise RunError(f"{shown} is not there: the point has not begun, or the file was deleted.")
+    return str(relative)

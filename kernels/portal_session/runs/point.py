@@ -70,7 +70,7 @@ class PointRun:
         """Execute the point; return the exit code of the job."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
         about = {"point": self._task.number, "attempt": self._task.attempt}
-        self._live = LiveChannel(self._service, about, self._rendered)
+        self._live = LiveChannel(self._service, about, lambda: self._execution)
         self._reports.start()
         manifest: Manifest | None = None
         facts: list[asyncio.Future[None]] = []
@@ -128,13 +128,6 @@ class PointRun:
         """Take the answer to a report, in the reports' thread."""
         if self._live is not None:
             self._live.heard(answer)
-
-    async def _rendered(self, state: str, largest: int) -> dict[str, Any] | None:
-        """Return the output as text; None while there is none."""
-        if self._execution is None:
-            return None
-        rendered: dict[str, Any] | None = await self._execution.rendered(state, largest)
-        return rendered
 
     async def _prepared(self, point: PlannedPoint, folder: Path) -> Any:
         """Return the execution of the point. Raises RunError."""

@@ -10,6 +10,7 @@ import { sections } from "./point.js";
 import { Poller } from "../poller.js";
 
 const EVERY = 2000;
+const LAST = 5; // times that it looks once more after the end: a kernel may be kept
 const NEAR = 24; // within this many pixels counts as the end
 
 class PointOutput {
@@ -21,6 +22,7 @@ class PointOutput {
     this.following = true;
     this.words = el("p.portal-quiet");
     this.follow = button("Follow", () => this.#turn(!this.following));
+    this.follow.setAttribute("aria-pressed", "true");
     this.save = button("Download text", () => this.#save());
     this.box = el("div.portal-log.point-output", { tabindex: "0", role: "region", "aria-label": `Output of point ${number}` });
     this.open = el("a.btn.btn-sm.btn-outline-contrast", {}, "Open in JupyterLab", hidden(` the output of point ${number}`));
@@ -37,7 +39,9 @@ class PointOutput {
     const before = this.state;
     this.state = point.state;
     this.attempt = point.attempt;
-    if (before !== point.state) this.poller.now();
+    if (before === point.state) return;
+    this.left = this.run.ended_at === null ? LAST : 0;
+    this.poller.now();
   }
 
   close() {
@@ -54,7 +58,7 @@ class PointOutput {
     this.open.hidden = this.state === "waiting";
     if (output) this.#show(output);
     setText(this.words, this.#about(output, at));
-    return runs || kernel || this.state === "waiting" ? EVERY : null;
+    return runs || kernel || this.state === "waiting" || this.left-- > 0 ? EVERY : null;
   }
 
   #show(output) {

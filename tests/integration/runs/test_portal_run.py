@@ -135,3 +135,15 @@ def test_a_refusal_is_said_and_leaves_nothing(session: SessionServer, portal: Po
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "portal-run: Runs are not offered on this site.\n"
     assert [path.name for path in place.iterdir()] == ["train.py"]
+
+
+def test_the_files_of_a_point_are_opened_in_jupyterlab(session: SessionServer) -> None:
+    folder = session.home / "é %/runs/train/0000"
+    folder.mkdir(parents=True)
+    (folder / "output.log").touch()
+    answer = session.client.get("portal/runs/open", params={"path": f"{folder}/output.log"})
+    assert answer.status_code == 302, answer.text
+    place = "lab/tree/%C3%A9%20%25/runs/train/0000/output.log"
+    assert answer.headers["Location"].endswith(place)
+    answer = session.client.get("portal/runs/open", params={"path": "/etc/passwd"})
+    assert answer.status_code == 400 and "/etc/passwd is not in" in answer.text

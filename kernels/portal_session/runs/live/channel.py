@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable
 from typing import Any, Callable
 
 from ...service import Service, ServiceError
@@ -21,15 +20,15 @@ _LOOKS = 5.0  # seconds between two questions whether somebody looks at a kept k
 _TRIES = (0.0, 1.0, 3.0, 6.0)  # seconds before each try of the last sending
 _GIVES_UP = frozenset({400, 403, 409, 413})
 
-# Returns the output as it is now, for the state of the point and as many bytes; None: none yet.
-Rendered = Callable[[str, int], Awaitable["dict[str, Any] | None"]]
-
 
 class LiveChannel:
-    """Channel of one point. ``about``: what each sending has (point, attempt)."""
+    """Channel of one point. ``about``: what each sending has (point, attempt); ``execution``
+    returns its execution, None while there is none."""
 
-    def __init__(self, service: Service | None, about: dict[str, Any], rendered: Rendered) -> None:
-        self._service, self._about, self._rendered = service, about, rendered
+    def __init__(
+        self, service: Service | None, about: dict[str, Any], execution: Callable[[], Any]
+    ) -> None:
+        self._service, self._about, self._execution = service, about, execution
         self._loop = asyncio.get_running_loop()
         self._watched = asyncio.Event()
         self._is_watched = False
@@ -110,6 +109,11 @@ class LiveChannel:
         kernel.end()
         with contextlib.suppress(ServiceError):
             await self._send("failed", None, kept_until=0.0, answers=answers)
+
+    async def _rendered(self, state: str, largest: int) -> dict[str, Any] | None:
+        """Return the output as text, of ``largest`` bytes at most; None while there is none."""
+        execution = self._execution()
+        return None if execution is None else await execution.rendered(state, largest)
 
     async def _changed(self, state: str) -> dict[str, Any] | None:
         """Return the output, None if the portal has it."""

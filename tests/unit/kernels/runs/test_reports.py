@@ -111,3 +111,17 @@ def test_a_portal_that_is_away_is_asked_less_and_gets_the_newest() -> None:
     assert pauses == sorted(pauses) and pauses[2] > 1.5 * pauses[0]
     assert [report["cell"] for report in service.asked[:4]] == [0, 1, 2, 3]
     thread.finish({}, 1)
+
+
+def test_answers_are_heard() -> None:
+    heard: list[dict[str, Any]] = []
+
+    class Watched(Service):
+        def ask(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+            super().ask(method, path, body)
+            return {"watched": True}
+
+    about = {"point": 3, "job": "123_3", "attempt": 1}
+    told = Reports(Watched(away()), about, dict, heard.append)  # type: ignore[arg-type]
+    assert told.finish({"state": "succeeded"}, 5) == ""
+    assert heard == [{"watched": True}], "not of what failed"
