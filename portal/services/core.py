@@ -41,7 +41,9 @@ from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
+from portal.sessions.runs.again import RunsAgain
 from portal.sessions.runs.follower import RunFollower
+from portal.sessions.runs.repetitions import RunRepetitions
 from portal.sessions.runs.reports import RunReports
 from portal.sessions.runs.starts import RunStarts
 from portal.slurm.control.reservations import Reserving
@@ -100,6 +102,8 @@ class CoreServices:
     moves: Moves = field(init=False)
     run_reports: RunReports = field(init=False)
     run_starts: RunStarts = field(init=False)
+    run_again: RunsAgain = field(init=False)
+    run_repetitions: RunRepetitions = field(init=False)
     run_follower: RunFollower = field(init=False)
     tiles: Tiles = field(init=False)
 
@@ -126,6 +130,8 @@ class CoreServices:
         self.moves = Moves(self.hub, self.log)
         self.run_reports = RunReports(self.store, self.log)
         self.run_starts = RunStarts(self.run_reports, self.hub)
+        self.run_again = RunsAgain(self.store, self.run_reports, self.hub)
+        self.run_repetitions = RunRepetitions(self.store, self.run_starts)
         self.run_follower = RunFollower(
             self.store, self.cluster, self.run_reports, lambda: self.dashboard.view, self.log
         )

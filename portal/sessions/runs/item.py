@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from portal.models import Frozen
-from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.run import PointState, Run, RunDrift, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 
 
@@ -37,10 +37,14 @@ class RunItem(Run):
 
 class RunDetail(RunItem):
     """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics``: names of the
-    metrics that its points have reported, in alphabetical order."""
+    metrics that its points have reported, in alphabetical order. ``mine``: false if another user
+    shares it. ``drift``: of a repetition, the differences from the original, the most frequent
+    first."""
 
     message: str = ""
     metrics: tuple[str, ...] = ()
+    mine: bool = True
+    drift: tuple[RunDrift, ...] = ()
 
 
 class PointsPage(Frozen):
