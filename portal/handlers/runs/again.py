@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import model_validator
+
 from portal.catalog.versions.pins import PinLost, pin_of, pinned
 from portal.errors import Conflict, NotAllowed
+from portal.launch.fields import OF
+from portal.launch.request import Asked
 from portal.models import Frozen
 from portal.models.scope import SESSION_OWN
 from portal.models.session.resources import Resources
@@ -19,6 +23,14 @@ from .start import StartedRun
 
 class Changes(Resources):
     """Resources that differ from those before; unset: they stay."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_words(cls, values: Any) -> Any:
+        """Raise InvalidRequest with the sentence of a launch for a value that cannot be read."""
+        if isinstance(values, dict):
+            Asked.parse({name: value for name, value in values.items() if name in OF})
+        return values
 
 
 class Repetition(Frozen):

@@ -9,16 +9,18 @@ import { count } from "../words.js";
 /** @type {(run: any) => `runs/${string}`} */
 const path = (run) => `runs/${encodeURIComponent(run.id)}`;
 
-// The buttons of a run that has ended; `onDone()` shows what has changed.
+// The buttons of a run that has ended, null of another one; `onDone()` shows what has changed.
 export function againButtons(run, onDone) {
-  if (run.ended_at === null) return [];
+  if (run.ended_at === null) return null;
   const left = run.points - run.counts.succeeded;
-  return [
+  return el(
+    "div.run-actions",
+    {},
     left && run.mine
       ? el("button.btn.btn-outline-contrast", { type: "button", onclick: () => again(run, left, onDone) }, "Run failed points again…")
       : null,
     el("button.btn.btn-outline-contrast", { type: "button", onclick: () => repeat(run) }, "Repeat exactly…"),
-  ];
+  );
 }
 
 async function again(run, left, onDone) {

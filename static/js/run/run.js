@@ -91,7 +91,7 @@ function show(run) {
       "div.board-head",
       {},
       el("h1", {}, run.name),
-      ...againButtons(run, () => poller.in(1000)),
+      againButtons(run, () => poller.in(1000)),
       run.ended_at === null && run.mine
         ? el("button.btn.btn-outline-danger.portal-danger", { type: "button", onclick: () => stop(run) }, "Stop run")
         : null,

@@ -191,6 +191,12 @@ async def test_a_refusal_is_told_and_changes_nothing(ended: Site) -> None:
     assert ("ada", "run-again", "refused") in await ended.audit()
 
 
+async def test_a_wrong_time_is_told_in_words(ended: Site) -> None:
+    answer = await ended.ask("POST", f"runs/{ID}/again", "ada", {"time": "soon"})
+    assert answer.status_code == 400
+    assert "'soon' is not" in said(answer) and "[0-9]" not in said(answer), said(answer)
+
+
 @pytest.mark.parametrize("body", [{"time": "soon"}, {"memory": "$(id)"}, {"only": "0"}, [], 7])
 async def test_hostile_changes_are_refused(ended: Site, body: Any) -> None:
     answer = await ended.ask("POST", f"runs/{ID}/again", "ada", body)
