@@ -187,3 +187,12 @@ def test_names_count_on() -> None:
     repetition = repeat("ada", original, "lr-18-2")
     assert free_name(repetition, {"lr-18", "lr-18-2"}) == "lr-18-3"
     assert free_name(a_run(name="a" * 60), ()) == "a" * 58 + "-2"
+
+
+async def test_a_late_report_does_not_keep_the_end(site: Site) -> None:
+    late = await site.reports.of_server("ada", "run-5e2f3c1a")
+    assert late is not None and late.ended_at == 99.0
+    # Whatever was read before, the tasks of the next launch find it open.
+    await site.store.run_reopenings.reopen(late, {})
+    run = await site.reports.of_server("ada", "run-5e2f3c1a")
+    assert run is not None and run.ended_at is None and run.attempt == 2
