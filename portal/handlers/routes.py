@@ -43,6 +43,7 @@ from .pages.curate import CURATE_PAGES
 from .pages.pages import PAGES
 from .pages.runs import RUN_PAGES
 from .pages.sessions import SESSION_PAGES
+from .runs import again as run_again
 from .runs import ask as run_ask
 from .runs import comparison as run_comparison
 from .runs import curves as run_curves
@@ -50,6 +51,7 @@ from .runs import outputs as run_outputs
 from .runs import record as run_record
 from .runs import reports as run_reports
 from .runs import runs
+from .runs import shares as run_shares
 from .runs import start as run_start
 from .runs import tensorboard as run_tensorboard
 from .runs import values as run_values
@@ -113,6 +115,9 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *run_reports.ENDPOINTS,
     *run_ask.ENDPOINTS,
     *run_outputs.ENDPOINTS,
+    *run_again.ENDPOINTS,
+    *run_reports.ENDPOINTS,
+    *run_shares.ENDPOINTS,
     *run_start.ENDPOINTS,
     *run_tensorboard.ENDPOINTS,
     *run_values.ENDPOINTS,

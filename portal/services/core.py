@@ -41,8 +41,10 @@ from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
+from portal.sessions.runs.again import RunsAgain
 from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.live import LivePoints
+from portal.sessions.runs.repetitions import RunRepetitions
 from portal.sessions.runs.reports import RunReports
 from portal.sessions.runs.searches import RunSearches
 from portal.sessions.runs.starts import RunStarts
@@ -103,6 +105,8 @@ class CoreServices:
     run_reports: RunReports = field(init=False)
     run_searches: RunSearches = field(init=False)
     run_starts: RunStarts = field(init=False)
+    run_again: RunsAgain = field(init=False)
+    run_repetitions: RunRepetitions = field(init=False)
     run_follower: RunFollower = field(init=False)
     live_points: LivePoints = field(init=False)
     tiles: Tiles = field(init=False)
@@ -132,6 +136,8 @@ class CoreServices:
         self.run_searches = RunSearches(self.store)
         self.live_points = LivePoints()
         self.run_starts = RunStarts(self.run_reports, self.hub)
+        self.run_again = RunsAgain(self.store, self.run_reports, self.hub)
+        self.run_repetitions = RunRepetitions(self.store, self.run_starts)
         self.run_follower = RunFollower(
             self.store, self.cluster, self.run_reports, lambda: self.dashboard.view, self.log
         )

@@ -30,8 +30,10 @@ from .engine.upgrade import HEAD
 from .runs.curves import RunCurveTable
 from .runs.outputs import RunOutputTable
 from .runs.points import RunPointTable
+from .runs.reopenings import RunReopenings
 from .runs.runs import RunTable
 from .runs.searches import RunSearchTable
+from .runs.shares import RunShareTable
 from .sessions.estimates import EstimateTable
 from .sessions.notices import NoticeTable
 from .sessions.reports import ReportTable
@@ -118,6 +120,8 @@ class Store(LoggingConfigurable):
         self.run_searches = RunSearchTable(self.database)
         self.run_curves = RunCurveTable(self.database)
         self.run_outputs = RunOutputTable(self.database)
+        self.run_reopenings = RunReopenings(self.database)
+        self.run_shares = RunShareTable(self.database)
         self.versions = VersionTable(self.database)
         self.builds = BuildTable(self.database)
         self.tests = EnvironmentTestTable(self.database)

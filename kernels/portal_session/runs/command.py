@@ -16,7 +16,7 @@ from typing import Any
 
 from ..job_kernels.broker_client import VARIABLE as BROKER
 from ..job_kernels.broker_client import Broker, BrokerError
-from . import RunError, listing
+from . import RunError, again, listing
 from .kernel_choice import kernel_for
 from .parameters import declared
 from .plan import Plan, check_name, freeze, name_after
@@ -45,6 +45,8 @@ _EPILOG = """\
 portal-run list        your runs
 portal-run show NAME   the points of a run
 portal-run stop NAME   stop a run
+portal-run again NAME  run the points again that have not succeeded
+portal-run repeat NAME run it again, exactly, as a new run
 
 Results are in runs/NAME/ beside the notebook or script.
 """
@@ -214,8 +216,9 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     if not environ.get(BROKER):
         raise RunError("portal-run works in a session of the portal with JupyterLab only.")
     broker = Broker(environ[BROKER])
-    if argv[0] in listing.COMMANDS:
-        return listing.run(argv, broker)
+    for module in (listing, again):
+        if argv[0] in module.COMMANDS:
+            return module.run(argv, broker)
     return start(argv, broker, environ)
 
 

@@ -23,14 +23,30 @@ from ..service import Address, Service
 from ..situation import in_thread
 from . import RunError
 from .environment import arguments, of_program
-from .execution.manifest import Manifest, gpu_facts, program_of, python_facts, slurm_facts
+from .execution.drift import drift_of
+from .execution.manifest import (
+    Manifest,
+    environment_facts,
+    gpu_facts,
+    program_of,
+    python_facts,
+    slurm_facts,
+)
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
 from .execution.outcome import SUCCEEDED, Outcome
+from .execution.repetition import make_repetition
 from .execution.reports import Reports
 from .execution.script_execution import ScriptExecution, python
 from .execution.shown_values import shown_values
-from .execution.task import PlannedPoint, Task, claim_folder, read_point, read_task
+from .execution.task import (
+    PlannedPoint,
+    Task,
+    claim_folder,
+    read_point,
+    read_task,
+    succeeded_before,
+)
 from .live.channel import LiveChannel
 from .live.kept_kernel import kept_until
 from .search.question import ask_parameters, objective_missing
@@ -59,6 +75,7 @@ class PointRun:
         self._metrics: Metrics | None = None
         self._tracking: Tracking | None = None
         self._values: dict[str, Any] = {}  # parameters, as reports have them
+        self._drift: list[str] = []  # of a repetition
         self._reason = ""  # why it is stopped
         address = Address.of(environ)
         self._service = None if address is None else Service(address, environ)
@@ -75,6 +92,11 @@ class PointRun:
         manifest: Manifest | None = None
         facts: list[asyncio.Future[None]] = []
         try:
+            if self._task.attempt > 1 and (done := await in_thread(succeeded_before, self._task)):
+                self._metrics = Metrics(done / METRICS)
+                await self._end(Outcome(SUCCEEDED, "", 0), None)
+                return 0
+            await in_thread(make_repetition, self._task)
             point = await in_thread(read_point, self._task)
             self._values = shown_values(point.values)
             folder = await in_thread(claim_folder, self._task)
@@ -172,6 +194,7 @@ class PointRun:
             "source": {"file": point.source.name, "sha256": point.sha256},
             "kernel": point.kernel,
             "environment": self._environ.get("PORTAL_ENVIRONMENT", ""),
+            **environment_facts(task.version, self._environ),
             "working_directory": str(point.cwd),
             "slurm": {"job": task.job, **slurm_facts(self._environ)},
         }
@@ -182,6 +205,9 @@ class PointRun:
         argv, variables = self._program(point)
         if argv:
             manifest.note(python=await in_thread(python_facts, argv, variables))
+        if self._task.origin is not None:
+            self._drift = await in_thread(drift_of, self._task, manifest.facts)
+            manifest.note(drift=self._drift)
         await in_thread(manifest.write)
 
     def _program(self, point: PlannedPoint) -> tuple[list[str], dict[str, str]]:
@@ -223,6 +249,7 @@ class PointRun:
             "cells": getattr(self._execution, "cells", None) or None,
             "message": message,
             "metrics": {} if self._metrics is None else self._metrics.newest(),
+            **({"drift": self._drift} if self._drift else {}),
         }
 
     async def _end(self, outcome: Outcome, manifest: Manifest | None) -> None:

@@ -34,7 +34,7 @@ class RunsComparison(RunAction):
     @Operation("Compare up to four of your runs.", query=ComparisonQuery)
     async def on_get(self) -> RunComparison:
         """Return their facts and parameters that differ, and the best point of each metric."""
-        runs = [await self.own(id_) for id_ in self.query.ids]
+        runs = [await self.seen(id_) for id_ in self.query.ids]
         table = self.parts.store.run_points
         keys = [await table.keys(run.user, run.id) for run in runs]
         return await asyncio.to_thread(compared, await self.items(runs), keys)

@@ -34,7 +34,7 @@ class RunCurves(RunAction):
         """Return those of the first points in this order. ``total`` counts all points that have
         reported curves. Each has at most 200 steps; a task reports them every half minute, and at
         its end."""
-        found, query = await self.own(run), self.query
+        found, query = await self.seen(run), self.query
         store, key = self.parts.store, (found.user, found.id)
         keys = await store.run_points.keys(*key, values=query.by_value)
         having = await store.run_curves.numbers(*key)

@@ -145,7 +145,8 @@ class ShownPoint(_PointAction):
         kept = self.parts.live_points.kernel(key)
         kernel = None if kept is None else ShownKernel(until=kept.until, asked=tuple(kept.asked))
         base = self.parts.prefix.removesuffix("services/portal/")
-        opener = opener_url(key[0], self.living().values(), base)
+        sessions = [record for (user, _), record in self.living().items() if user == key[0]]
+        opener = opener_url(key[0], sessions, base)
         return ShownOutput(output=output, at=at, kernel=kernel, opener=opener)
 
 

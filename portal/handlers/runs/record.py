@@ -48,7 +48,7 @@ class RunPointsCsv(RunAction, CsvEndpoint):
     async def on_get(self, run: str) -> None:  # type: ignore[override]
         """Return a header and a line for each point: its state, its parameters and its newest
         metrics, each with 'parameters.' or 'metrics.' before its name, its times and message."""
-        self._run = await self.own(run)
+        self._run = await self.seen(run)
         await self.send(f"{self._run.name}-points.csv")
 
     def value(self, row: Any, column: str) -> Any:

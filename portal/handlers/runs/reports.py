@@ -12,7 +12,9 @@ from portal.launch.kinds import of_server
 from portal.models import Frozen
 from portal.models.session.run import (
     MOST_ATTEMPTS,
+    MOST_DRIFT,
     Curves,
+    Drift,
     Metric,
     MetricName,
     Parameter,
@@ -35,7 +37,8 @@ class PointReport(Frozen):
     """Report of a ``point`` by its number, from 0: its state, the notebook's ``cell`` of ``cells``,
     a sentence, its newest metrics, its parameters, and its Slurm job. ``curves``: by the name of
     a metric, pairs of a step and a value; left out if they are as before. ``attempt``: from 1; it
-    is larger if Slurm has run the job again."""
+    is larger if the point ran before. ``drift``: of a repetition, the differences from the
+    original point."""
 
     point: PointNumber
     state: Literal["running", "succeeded", "failed"]
@@ -51,6 +54,7 @@ class PointReport(Frozen):
         Field(examples=["123_4"]),
     ] = ""
     attempt: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS, strict=True)] = 1
+    drift: Annotated[tuple[Drift, ...], Field(max_length=MOST_DRIFT)] = ()
 
 
 class ReportAnswer(Frozen):
@@ -99,6 +103,8 @@ class RunReport(PointHandler):
         for a later attempt."""
         report: PointReport = self.body
         run = await self.run_of_job()
+        if report.attempt <= run.attempt:
+            raise Conflict("This attempt of the point is over: it was started again.")
         now = time.time()
         state = PointState(report.state)
         point = RunPoint(

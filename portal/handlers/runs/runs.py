@@ -13,6 +13,7 @@ from portal.models.session.run import MOST_POINTS, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
 from portal.sessions.ending import words_for
 from portal.sessions.runs.best import best_point
+from portal.sessions.runs.follower import is_of
 from portal.sessions.runs.item import PointsPage, RunDetail, RunItem, run_item
 from portal.sessions.runs.order import point_numbers
 
@@ -93,26 +94,39 @@ class RunAction(SessionAction):
             raise NotFound(_NO_SUCH)
         return run
 
-    async def items(self, runs: list[Run]) -> list[RunItem]:
-        """Return the items of runs of this user; one query counts the points of all."""
-        user = self.person.name
-        counts = await self.parts.store.run_points.counts(user, [run.id for run in runs])
-        living = self.living()
-        return [run_item(run, counts.get(run.id, {}), living.get(run.server)) for run in runs]
+    async def seen(self, id_: str) -> Run:
+        """Return a run of this user, or one that is shared with them. Raises NotFound,
+        StoreUnavailable."""
+        run = await self.parts.store.runs.get(self.person.name, id_)
+        run = run or await self.parts.store.run_shares.get(self.person.name, id_)
+        if run is None:
+            raise NotFound(_NO_SUCH)
+        return run
 
-    def living(self) -> dict[str, SessionRecord]:
-        """Return the living sessions of this user by server, as far as they are known."""
+    async def items(self, runs: list[Run]) -> list[RunItem]:
+        """Return the items of runs; one query counts the points of all of a user's."""
+        count = self.parts.store.run_points.counts
+        counts = {
+            user: await count(user, [run.id for run in runs if run.user == user])
+            for user in {run.user for run in runs}
+        }
+        living = self.living()
+        return [
+            run_item(run, counts[run.user].get(run.id, {}), living.get((run.user, run.server)))
+            for run in runs
+        ]
+
+    def living(self) -> dict[tuple[str, str], SessionRecord]:
+        """Return the living sessions by user and server, as far as they are known."""
         view = self.parts.dashboard.view
         records = view.sessions.values() if view is not None else ()
-        return {record.server: record for record in records if record.user == self.person.name}
+        return {(record.user, record.server): record for record in records}
 
     async def session_of(self, run: Run) -> SessionRecord | None:
         """Return the session of a run; None while it is not recorded."""
         find = self.parts.store.sessions.find
         records, _ = await find(user=run.user, server=run.server, limit=1)
-        asked = records[0].options.get("run") if records else None
-        own = isinstance(asked, dict) and asked.get("id") == run.id
-        return records[0] if own else None
+        return records[0] if records and is_of(records[0], run) else None
 
 
 class Runs(RunAction):
@@ -140,13 +154,14 @@ class OneRun(RunAction):
 
     @Operation("Get one of your runs.", query=RunQuery)
     async def on_get(self, run: str) -> RunDetail:
-        """Return it with a sentence about its session."""
-        (item,) = await self.items([await self.own(run)])
+        """Return it with a sentence about its session; also one that is shared with you."""
+        (item,) = await self.items([await self.seen(run)])
         try:
             record = await self.session_of(item)
         except StoreUnavailable:
             record = None
         keys = await self.parts.store.run_points.keys(item.user, item.id)
+        drift = await self.parts.store.run_points.drift(item.user, item.id) if item.origin else ()
         return RunDetail(
             **item.model_dump(),
             message=self._message(item, record),
@@ -155,6 +170,8 @@ class OneRun(RunAction):
             search=await self.parts.run_searches.item(item, keys),
             lowest=best_point(keys, self.query.metric, min),
             highest=best_point(keys, self.query.metric, max),
+            mine=item.user == self.person.name,
+            drift=tuple(drift),
         )
 
     def _message(self, run: Run, record: SessionRecord | None) -> str:
@@ -195,7 +212,7 @@ class RunPoints(RunAction):
     @Operation("List the points of one of your runs.", query=PointsQuery)
     async def on_get(self, run: str) -> PointsPage:
         """Return the page at ``offset``; points that nobody has reported wait."""
-        found, query = await self.own(run), self.query
+        found, query = await self.seen(run), self.query
         table = self.parts.store.run_points
         keys = await table.keys(found.user, found.id, values=query.by_value)
         numbers = point_numbers(found.points, keys, query.state, query.sort, query.name)
@@ -216,7 +233,7 @@ class OneRunPoint(RunAction):
     @Operation("Get a point of one of your runs.")
     async def on_get(self, run: str, point: str) -> RunPoint:
         """Return it as it has reported last; a point that has not reported waits."""
-        found, number = await self.own(run), int(point)
+        found, number = await self.seen(run), int(point)
         if number >= found.points:
             raise NotFound(f"This run has the points 0 to {found.points - 1}.")
         points = await self.parts.store.run_points.of_run(found.user, found.id, [number])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from portal.catalog.versions.pins import pin_of
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.fields import KEPT
 from portal.launch.kinds import kind_of, of_server
@@ -19,6 +20,8 @@ from portal.models.session.session import SessionRecord
 
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
+
+_OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest"})
 
 
 class NewRun(Resources, AskedRun):
@@ -54,13 +57,17 @@ class SessionRuns(OwnSession):
         record = await self.own_record()
         asked: dict[str, Any] = self.body.model_dump(exclude_unset=True, exclude={"search"})
         search: Search | None = self.body.search
+        for name in _OF_PORTAL & asked.keys():
+            raise InvalidRequest(f"'{name}' of a run is set by the portal.", name)
         about = AskedRun(
             **{name: asked.pop(name) for name in AskedRun.model_fields if name in asked}
         )
         environment = asked.pop("environment", None) or record.environment
         resources = {**_kept(record), **asked}
+        since = record.submitted_at if environment == record.environment else None
+        pin = await pin_of(self.parts.catalog, self.parts.store, environment, since)
         run = Run(
-            **about.model_dump(),
+            **about.model_dump() | pin._asdict(),
             user=record.user,
             server=server_for(about.id),
             environment=environment,

@@ -39,7 +39,7 @@ class RunTensorBoard(RunAction):
 
     def _running(self, run: Run, base: str) -> str | None:
         """Return the address of a TensorBoard that shows the run; None without one."""
-        record = self.living().get(SERVER)
+        record = self.living().get((self.person.name, SERVER))
         if record is None or record.options.get(OPTION) != [run.folder]:
             return None
         runs = record.state is SessionState.RUNNING

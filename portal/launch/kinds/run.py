@@ -32,6 +32,11 @@ _SHOULD_BE = {
     "points": "must be a whole number from 1 to 10,000",
     "at_once": "must be a whole number from 1 to 1,000",
     "keep_failed": "must be true or false",
+    "only": "must be numbers of its points in ascending order, such as '3,17-20'",
+    "attempt": "must be a whole number from 0 to 99,000",
+    "origin": "must be an object with 'id', 'user' and 'folder' of the run that is repeated",
+    "version": "must be a version of its environment, a whole number; 0 is the published one",
+    "digest": "must be 'sha256:' and 64 hexadecimal digits",
 }
 
 
@@ -67,6 +72,9 @@ class Run(Kind):
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
         place = await super().place(asked, hub, facts)
+        own, run = dict(place.environments), await self._at_home(hub)
+        if self.run.version and asked.environment in own:
+            own[asked.environment] = await hub.pinned(own[asked.environment], self.run.version)
         largest = await hub.most_array_tasks()
         # Nothing is awaited after this, or launches at the same moment would not see each other.
         self._check_limits(hub, largest)
@@ -74,9 +82,16 @@ class Run(Kind):
             name: chosen.model_copy(
                 update={"title": f"Run {self.run.name} of {chosen.title}"[:120]}
             )
-            for name, chosen in place.environments.items()
+            for name, chosen in own.items()
         }
-        return place._replace(environments=environments)
+        return place._replace(environments=environments, kind=run)
+
+    async def _at_home(self, hub: Hub) -> Self:
+        """Return the run with the absolute path of its folder."""
+        if not self.run.folder.startswith("~/"):
+            return self
+        folder = (await hub.home()).rstrip("/") + self.run.folder[1:]
+        return self.model_copy(update={"run": self.run.model_copy(update={"folder": folder})})
 
     def _check_limits(self, hub: Hub, largest: int | None) -> None:
         """Raise NotAllowed if the user may not have this run beside the others. ``largest``: the
@@ -101,25 +116,28 @@ class Run(Kind):
                 f"You have {len(others)} runs that wait or run; the limit is {limits.per_user}. "
                 "Wait until one has ended, or stop one."
             )
-        held = sum(run.points for run in others)
-        if held + points > limits.points_per_user:
+        held, tasks = sum(run.tasks for run in others), self.run.tasks
+        if held + tasks > limits.points_per_user:
             raise NotAllowed(
                 f"Your runs that wait or run have {held:,} points; with this one, they would have "
-                f"{held + points:,}. The limit is {limits.points_per_user:,}. Wait until one has "
+                f"{held + tasks:,}. The limit is {limits.points_per_user:,}. Wait until one has "
                 "ended, or stop one."
             )
 
     def own(self) -> dict[str, Any]:
-        return {OPTION: self.run.model_dump()}
+        return {OPTION: self.run.model_dump(exclude_defaults=True)}
 
     def variables(self) -> dict[str, str]:
         run = self.run
         of_job = {"id": run.id, "name": run.name, "folder": run.folder, "points": run.points}
         of_job |= {"keep_failed": True} if run.keep_failed else {}
+        more = {"attempt", "origin", "version"}
+        of_job |= run.model_dump(include=more, exclude_defaults=True)
         return {"PORTAL_RUN": json.dumps(of_job)}
 
     def sbatch_options(self) -> Sequence[str]:
-        return (f"--array=0-{self.run.points - 1}%{self.run.at_once}",)
+        numbers = self.run.only or f"0-{self.run.points - 1}"
+        return (f"--array={numbers}%{self.run.at_once}",)
 
 
 def asked_run(options: Mapping[str, Any]) -> AskedRun | None:
@@ -144,7 +162,7 @@ def _listed() -> str:
 def _complaint(error: ValidationError | TypeError) -> str:
     """Return the sentence about the first key that is wrong."""
     if isinstance(error, ValidationError):
-        key = str(error.errors(include_input=False)[0]["loc"][0])
+        key = str((*error.errors(include_input=False)[0]["loc"], "only")[0])
         if key in _SHOULD_BE:
             return f"The '{key}' of a run {_SHOULD_BE[key]}."
     return f"'{OPTION}' has an unknown key. Its keys: {_listed()}."

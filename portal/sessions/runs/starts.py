@@ -42,5 +42,6 @@ class RunStarts:
 
 def launch_options(run: Run) -> dict[str, Any]:
     """Return the ``user_options`` of a run's launch."""
-    asked = run.model_dump(include=set(_ASKED))
+    asked = run.model_dump(include=set(_ASKED), exclude_defaults=True)
+    asked["at_once"] = run.at_once
     return {**run.resources, "environment": run.environment, OPTION: asked}

@@ -3,12 +3,13 @@ Written by the service only."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Index, and_, case, delete, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Index, and_, case, delete, func, or_, select, text
 
-from portal.models.session.run import PointState, RunPoint
+from portal.models.session.run import PointState, RunDrift, RunPoint
 
 from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
 from ..engine.listing import moment
@@ -16,6 +17,8 @@ from ..engine.rows import ModelTable
 from .curves import run_curves
 from .outputs import run_outputs
 from .runs import RunKey, runs
+from .searches import run_searches, run_trials
+from .shares import run_shares
 
 run_points = keyed(
     "run_points",
@@ -26,6 +29,7 @@ run_points = keyed(
     *optional(COUNT, "cell", "cells"),
     *filled(Json, "metrics"),
     *filled(Json, "parameters", server_default="{}"),
+    *filled(Json, "drift", server_default=text("'[]'")),
     *optional(TIME, "started_at", "ended_at"),
     *filled(TEXT, "message"),
     Index(None, "user", "run", "state"),  # counts read it alone
@@ -40,11 +44,21 @@ _NEWEST = (
     "cells",
     "metrics",
     "parameters",
+    "drift",
     "ended_at",
     "message",
 )
 _COLUMNS = tuple(RunPoint.model_fields)
-_OF_RUNS = (run_points, run_curves, run_outputs)  # rows that go with their run
+_MOST_DRIFT = 50  # differences of a run
+# Rows that go with their run: tables, each with the column of the run's user.
+_OF_RUNS = (
+    (run_points, run_points.c.user),
+    (run_curves, run_curves.c.user),
+    (run_outputs, run_outputs.c.user),
+    (run_trials, run_trials.c.user),
+    (run_searches, run_searches.c.user),
+    (run_shares, run_shares.c.owner),
+)
 _VALUES = ("metrics", "parameters")
 
 
@@ -120,6 +134,14 @@ class RunPointTable(ModelTable[RunPoint]):
 
         return await self._database.run(read)
 
+    async def drift(self, user: str, run: str) -> list[RunDrift]:
+        """Return the differences of a repetition's points from the original ones, the most frequent
+        first; _MOST_DRIFT at most."""
+        columns = run_points.c
+        query = select(columns.drift).where(columns.user == user, columns.run == run)
+        counts = Counter(text for row in await self._rows_of(query) for text in row.drift)
+        return [RunDrift(text=text, points=n) for text, n in counts.most_common(_MOST_DRIFT)]
+
     async def prune(self, before: float) -> int:
         """Delete the runs that ended before ``before`` (Unix seconds), with their points; return
         how many runs."""
@@ -133,10 +155,8 @@ class RunPointTable(ModelTable[RunPoint]):
 
     async def _remove(self, old: ColumnElement[bool]) -> int:
         def remove(to: Connection) -> int:
-            for table in _OF_RUNS:
-                own = select(runs.c.id).where(
-                    old, runs.c.user == table.c.user, runs.c.id == table.c.run
-                )
+            for table, user in _OF_RUNS:
+                own = select(runs.c.id).where(old, runs.c.user == user, runs.c.id == table.c.run)
                 to.execute(delete(table).where(own.exists()))
             return to.execute(delete(runs).where(old)).rowcount
 

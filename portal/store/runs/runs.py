@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Boolean, Index, bindparam, delete, false, select, update
+from sqlalchemy import Boolean, Index, bindparam, delete, false, select, text, update
 
 from portal.errors import Conflict
 from portal.models.session.run import Run
@@ -23,13 +23,16 @@ runs = keyed(
     *filled(COUNT, "points", "at_once"),
     *filled(Boolean(), "keep_failed", server_default=false()),
     *filled(TIME, "created_at"),
-    *optional(TIME, "ended_at"),
+    *optional(TIME, "ended_at", "again_at"),
     *filled(TEXT, "source", "folder"),
+    *filled(TEXT, "only", "digest", server_default=text("''")),
+    *filled(COUNT, "attempt", "version", server_default="0"),
+    *optional(Json, "origin"),
     Index(None, "user", "created_at"),
     Index(None, "ended_at"),
 )
 _SORTS = {name: runs.c[name] for name in ("created_at", "ended_at", "name", "environment")}
-_OWN = (runs.c.user == bindparam("of_user"), runs.c.id == bindparam("of_id"))
+OWN = (runs.c.user == bindparam("of_user"), runs.c.id == bindparam("of_id"))
 
 
 class RunTable(ModelTable[Run]):
@@ -48,7 +51,7 @@ class RunTable(ModelTable[Run]):
 
     async def remove(self, user: str, id_: str) -> None:
         """Delete a run that was refused."""
-        await self._write(delete(runs).where(*_OWN), {"of_user": user, "of_id": id_})
+        await self._write(delete(runs).where(*OWN), {"of_user": user, "of_id": id_})
 
     async def get(self, user: str, id_: str) -> Run | None:
         """Return a run of a user; None without one."""
@@ -66,6 +69,11 @@ class RunTable(ModelTable[Run]):
         query = select(runs).where(runs.c.user == user)
         return await self._page(query, order_by(runs, sort, _SORTS), offset, limit)
 
+    async def names(self, user: str) -> set[str]:
+        """Return the names of all runs of a user."""
+        query = select(runs.c.name).where(runs.c.user == user)
+        return {row.name for row in await self._rows_of(query)}
+
     async def living(self) -> list[Run]:
         """Return all runs that have not ended, oldest first."""
         query = select(runs).where(runs.c.ended_at.is_(None)).order_by(runs.c.created_at)
@@ -74,13 +82,18 @@ class RunTable(ModelTable[Run]):
     async def note_jobs(self, job_ids: Mapping[RunKey, str]) -> None:
         """Set the ids of the runs' jobs; all or none."""
         if job_ids:
-            statement = update(runs).where(*_OWN).values(job_id=bindparam("to_job"))
+            statement = update(runs).where(*OWN).values(job_id=bindparam("to_job"))
             rows = [
                 {"of_user": key[0], "of_id": key[1], "to_job": id_} for key, id_ in job_ids.items()
             ]
             await self._write(statement, rows)
 
+    async def note_folder(self, user: str, id_: str, folder: str) -> None:
+        """Set the absolute path of a run's folder."""
+        statement = update(runs).where(*OWN).values(folder=folder)
+        await self._write(statement, {"of_user": user, "of_id": id_})
+
     async def end(self, user: str, id_: str, at: float) -> None:
         """End a run at ``at`` (Unix seconds), if it has not ended."""
-        statement = update(runs).where(*_OWN, runs.c.ended_at.is_(None)).values(ended_at=at)
+        statement = update(runs).where(*OWN, runs.c.ended_at.is_(None)).values(ended_at=at)
         await self._write(statement, {"of_user": user, "of_id": id_})

@@ -13,10 +13,10 @@ export const actionButton = (words, onclick, look = "btn-outline-contrast") =>
   el(`button.btn.${look.split(" ").join(".")}`, { type: "button", onclick }, words);
 
 actions.push((run, refresh) =>
-  run.ended_at === null ? actionButton("Stop run", () => stop(run, refresh), "btn-outline-danger portal-danger") : null,
+  run.ended_at === null && run.mine ? actionButton("Stop run", () => stop(run, refresh), "btn-outline-danger portal-danger") : null,
 );
 
-actions.push((run) => (run.ended_at === null ? null : actionButton("Delete run", () => remove(run), "btn-outline-danger portal-danger")));
+actions.push((run) => (run.ended_at === null || !run.mine ? null : actionButton("Delete run", () => remove(run), "btn-outline-danger portal-danger")));
 
 async function remove(run) {
   const sure = await ask({

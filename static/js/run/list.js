@@ -6,6 +6,7 @@ import { sortInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { Poller } from "../poller.js";
 import { Selection } from "./selection.js";
+import { showShared } from "./shared.js";
 import { badge, points, time } from "./view.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
@@ -44,3 +45,4 @@ async function load() {
 }
 
 poller.now();
+showShared();

@@ -7,6 +7,7 @@ import { Pager } from "../pager.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
 import { actions } from "./actions.js";
+import { Shares, driftPart } from "./again.js";
 import "./output.js";
 import "./tensorboard.js";
 import { Best } from "./best.js";
@@ -25,6 +26,7 @@ const EVERY = 5000;
 const PLOTS_EVERY = 15000;
 const main = byId("run");
 const { id } = main.dataset;
+const shares = new Shares(byId("shares"));
 const pager = new Pager(byId("list-pager"), LIMIT, () => poller.now());
 const poller = new Poller({ every: EVERY, ask: load, onTrouble: showTrouble });
 const panel = new PointPanel(id);
@@ -71,6 +73,7 @@ async function load() {
   if (best.offer(run)) run = await call(`runs/${encodeURIComponent(id)}`, { query: { metric: best.metric } });
   show(run);
   best.show(run);
+  shares.show(run);
   const query = { state: values.state || undefined, ...order(sort) };
   byId("points-csv").href = apiUrl(`runs/${encodeURIComponent(id)}/points.csv`, query);
   if (views.name === "table") await loadTable(run, query);
@@ -111,12 +114,15 @@ function show(run) {
     el("p.portal-facts", {}, badge(run.state), el("span", {}, pointWords(run))),
     run.message ? el("div.alert.alert-secondary.ending", {}, run.message) : null,
     points(run),
+    driftPart(run),
     factList([
+      run.mine ? null : ["User", run.user],
       ["Source", run.source],
       ["Folder", run.folder],
-      ["Environment", run.environment],
+      ["Environment", run.version ? `${run.environment}, version ${run.version}` : run.environment],
       run.job_id ? ["Slurm job", run.job_id] : null,
       ["Started", exactly(run.created_at)],
+      run.again_at === null ? null : ["Started again", exactly(run.again_at)],
       run.ended_at === null ? null : ["Ended", exactly(run.ended_at)],
       ...searchFacts(run),
     ]),
