@@ -112,7 +112,6 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *run_comparison.ENDPOINTS,
     *run_curves.ENDPOINTS,
     *run_record.ENDPOINTS,
-    *run_reports.ENDPOINTS,
     *run_ask.ENDPOINTS,
     *run_outputs.ENDPOINTS,
     *run_again.ENDPOINTS,

@@ -16,7 +16,7 @@ from clusters import snapshot
 from session_endpoints import of_server, parts_on, person, said, served
 
 from portal.errors import HubUnavailable, NotAllowed, NotFound
-from portal.handlers.runs import ask, reports, runs, start
+from portal.handlers.runs import ask, curves, reports, runs, start
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord, SessionState
@@ -32,7 +32,6 @@ RUN = {
     "folder": "/home/ada/projects/runs/rates",
     "points": 5,
     "at_once": 2,
-    "keep_failed": False,
 }
 BODY = {**RUN, "gpus": 1, "memory": "8G"}
 TOKENS = {
@@ -131,7 +130,13 @@ class Site:
 async def site(store: Store) -> AsyncIterator[Site]:
     await store.sessions.save(*RECORDS)
     parts = parts_on(store, dashboard=Cluster(), hub=Hub())
-    kinds = (*start.ENDPOINTS, *ask.ENDPOINTS, *reports.ENDPOINTS, *runs.ENDPOINTS)
+    kinds = (
+        *start.ENDPOINTS,
+        *ask.ENDPOINTS,
+        *reports.ENDPOINTS,
+        *runs.ENDPOINTS,
+        *curves.ENDPOINTS,
+    )
     async with served(kinds, parts, TOKENS.get, logins=True) as client:
         yield Site(client, parts)
 

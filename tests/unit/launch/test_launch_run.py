@@ -32,7 +32,6 @@ RUN: dict[str, Any] = {
     "folder": "/home/ada/projects/runs/rates",
     "points": 5,
     "at_once": 2,
-    "keep_failed": False,
 }
 OPTIONS: dict[str, Any] = {"environment": "lab", "gpus": 1, "run": RUN}
 LAB = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab")

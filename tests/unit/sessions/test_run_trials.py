@@ -68,7 +68,7 @@ def test_the_same_is_chosen_again_and_points_at_once_differ() -> None:
 
 def test_results_of_trials() -> None:
     def key(number: int, state: str, **metrics: float) -> PointKeys:
-        return PointKeys(number, PointState(state), None, metrics, None, None)
+        return PointKeys(number, PointState(state), None, metrics, {}, None, None)
 
     keys = [key(0, "succeeded", loss=1.5, other=9), key(1, "succeeded"), key(2, "running", loss=1),
             key(3, "failed", loss=0.1), key(4, "lost"), key(9, "succeeded", loss=0)]  # fmt: skip

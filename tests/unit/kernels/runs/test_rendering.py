@@ -62,10 +62,10 @@ def test_plain_text(text: str, plain: str) -> None:
 
 
 def test_plain_text_of_hostile_output_takes_no_time() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     for text in ("\r" * 60_000, "\x1b[" * 30_000, "\x1b]" * 30_000, "x" * 60_000 + "\r"):
         plain_text(text)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_the_newest_part_begins_with_a_line() -> None:
