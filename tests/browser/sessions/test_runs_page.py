@@ -154,7 +154,7 @@ def test_a_failed_point_opens_at_its_failing_cell(demo: Any, page: Any) -> None:
     page.goto(f"{demo.url}/services/portal/runs/{ID}?state=failed")
     page.get_by_role("button", name="Point 10", exact=True).click()
     panel = page.get_by_role("region", name="Point 10", exact=True)
-    output = page.get_by_role("region", name="Output of point 10")
+    output = page.get_by_role("region", name="Output", exact=True)
     cells = output.get_by_role("listitem")
     expect(cells).to_have_count(6)
     failed = cells.filter(has_text="Cell 4 failed")
