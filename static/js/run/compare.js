@@ -77,7 +77,7 @@ function table(title, label, rows) {
     el("h2", { id }, title),
     el(
       "div.compare-scroll",
-      { tabindex: 0, role: "region", "aria-label": label },
+      { tabindex: 0, role: "region", "aria-label": `${label}, table` },
       el(
         "table.list",
         { "aria-labelledby": id },
