@@ -29,6 +29,7 @@ from . import (
     patches,
     pending,
     report,
+    runs,
     scale,
     service,
     sessions,
@@ -62,6 +63,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "page": page.measure,
     "sessions": sessions.measure,
     "board": course_board.measure,
+    "runs": runs.measure,
 }
 ORDER = (
     "startup",
@@ -116,6 +118,7 @@ _ROWS = {
     "service": (service.WHAT,),
     "page": (page.WHAT,),
     "sessions": (sessions.WHAT,),
+    "runs": (runs.WHAT,),
 }
 
 

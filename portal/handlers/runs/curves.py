@@ -36,7 +36,7 @@ class RunCurves(RunAction):
         its end."""
         found, query = await self.own(run), self.query
         store, key = self.parts.store, (found.user, found.id)
-        keys = await store.run_points.keys(*key)
+        keys = await store.run_points.keys(*key, values=query.by_value)
         having = await store.run_curves.numbers(*key)
         order = point_numbers(found.points, keys, query.state, query.sort, query.name)
         numbers = [number for number in order if number in having]

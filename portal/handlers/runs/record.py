@@ -32,7 +32,7 @@ class RunPointsCsv(RunAction, CsvEndpoint):
     async def rows(self) -> Sequence[RunPoint]:
         run, query = self._run, self.query
         table = self.parts.store.run_points
-        keys = await table.keys(run.user, run.id)
+        keys = await table.keys(run.user, run.id, values=query.by_value)
         numbers = point_numbers(run.points, keys, query.state, query.sort, query.name)
         points = await table.of_whole_run(run.user, run.id)
         parameters = sorted({name for point in points.values() for name in point.parameters})

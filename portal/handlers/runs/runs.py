@@ -12,6 +12,7 @@ from portal.models.scope import SESSION_OWN
 from portal.models.session.run import MOST_POINTS, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
 from portal.sessions.ending import words_for
+from portal.sessions.runs.best import best_point
 from portal.sessions.runs.item import PointsPage, RunDetail, RunItem, run_item
 from portal.sessions.runs.order import point_numbers
 
@@ -33,6 +34,12 @@ class RunsQuery(PageQuery):
     ] = "-created_at"  # fmt: skip
 
 
+class RunQuery(Query):
+    """Metric by which the best points of a run are named."""
+
+    metric: Annotated[str, Field(max_length=100)] = ""
+
+
 class PointsOrder(Query):
     """Filter and order of a run's points."""
 
@@ -48,6 +55,11 @@ class PointsOrder(Query):
     parameter: Annotated[
         str, Field(max_length=100, description="Name of the parameter that 'sort' means.")
     ] = ""
+
+    @property
+    def by_value(self) -> bool:
+        """Return whether ``sort`` means a metric or a parameter."""
+        return self.sort.endswith(("metric", "parameter"))
 
     @property
     def name(self) -> str:
@@ -126,7 +138,7 @@ class OneRun(RunAction):
     path = "runs/{run}"
     parameters = {"run": RUN_ID}
 
-    @Operation("Get one of your runs.")
+    @Operation("Get one of your runs.", query=RunQuery)
     async def on_get(self, run: str) -> RunDetail:
         """Return it with a sentence about its session."""
         (item,) = await self.items([await self.own(run)])
@@ -140,6 +152,8 @@ class OneRun(RunAction):
             message=self._message(item, record),
             metrics=tuple(sorted({name for key in keys for name in key.metrics})),
             parameters=tuple(sorted({name for key in keys for name in key.parameters})),
+            lowest=best_point(keys, self.query.metric, min),
+            highest=best_point(keys, self.query.metric, max),
         )
 
     def _message(self, run: Run, record: SessionRecord | None) -> str:
@@ -182,7 +196,7 @@ class RunPoints(RunAction):
         """Return the page at ``offset``; points that nobody has reported wait."""
         found, query = await self.own(run), self.query
         table = self.parts.store.run_points
-        keys = await table.keys(found.user, found.id)
+        keys = await table.keys(found.user, found.id, values=query.by_value)
         numbers = point_numbers(found.points, keys, query.state, query.sort, query.name)
         shown = numbers[query.offset : query.offset + query.limit]
         points = await table.of_run(found.user, found.id, shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from pydantic import Field
@@ -36,7 +37,7 @@ class RunValuesOfPoints(RunAction):
         found, query = await self.own(run), self.query
         keys = await self.parts.store.run_points.keys(found.user, found.id)
         order = point_numbers(found.points, keys, query.state, query.sort, query.name)
-        return run_values(keys, order, query.limit)
+        return await asyncio.to_thread(run_values, keys, order, query.limit)
 
 
 ENDPOINTS = (RunValuesOfPoints,)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from portal.models import Frozen
 from portal.models.session.run import Parameter, Run
 from portal.store.runs.points import PointKeys
 
+from .best import BestPoint, best_point
 from .item import RunItem
 
 _MOST_VALUES = 20  # of a parameter
@@ -28,14 +29,6 @@ class ComparedParameter(Frozen):
 
     name: str
     values: tuple[tuple[Parameter, ...], ...]
-
-
-class BestPoint(Frozen):
-    """Point that is best by a metric, with its value and its parameters."""
-
-    number: int
-    value: float
-    parameters: dict[str, Parameter]
 
 
 class ComparedMetric(Frozen):
@@ -65,8 +58,8 @@ def compared(runs: Sequence[RunItem], keys: Sequence[Sequence[PointKeys]]) -> Ru
         metrics=tuple(
             ComparedMetric(
                 name=name,
-                lowest=tuple(_best(points, name, min) for points in keys),
-                highest=tuple(_best(points, name, max) for points in keys),
+                lowest=tuple(best_point(points, name, min) for points in keys),
+                highest=tuple(best_point(points, name, max) for points in keys),
             )
             for name in metrics[:_MOST_NAMES]
         ),
@@ -108,15 +101,3 @@ def _typed(value: Any) -> tuple[int, float, str, Any]:
     if isinstance(value, str):
         return (2, 0.0, value, value)
     return (1 if isinstance(value, bool) else 0, float(value), "", value)
-
-
-def _best(
-    points: Sequence[PointKeys], name: str, choose: Callable[..., PointKeys]
-) -> BestPoint | None:
-    with_value = [point for point in points if name in point.metrics]
-    if not with_value:
-        return None
-    point = choose(with_value, key=lambda key: key.metrics[name])
-    return BestPoint(
-        number=point.number, value=point.metrics[name], parameters=dict(point.parameters)
-    )

@@ -88,7 +88,7 @@ class RunFollower:
         """Say how the points ended that have not said it, and end the run; later, if accounting
         does not know yet."""
         key = (run.user, run.id)
-        keys = await self._store.run_points.keys(*key)
+        keys = await self._store.run_points.keys(*key, values=False)
         said = {point.number for point in keys if point.state in FINAL}
         missing = [number for number in range(run.points) if number not in said]
         if missing:

@@ -9,6 +9,8 @@ from portal.models import Frozen
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 
+from .best import BestPoint
+
 
 class RunState(StrEnum):
     """State of a run. RUNNING: a point runs or has ended, and the run has not."""
@@ -37,11 +39,14 @@ class RunItem(Run):
 
 class RunDetail(RunItem):
     """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics`` and
-    ``parameters``: names that its points have reported, in alphabetical order."""
+    ``parameters``: names that its points have reported, in alphabetical order.
+    ``lowest`` and ``highest``: the best points by the metric that was asked for; null: none."""
 
     message: str = ""
     metrics: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    lowest: BestPoint | None = None
+    highest: BestPoint | None = None
 
 
 class PointsPage(Frozen):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Index, and_, case, delete, func, or_, select
 
 from portal.models.session.run import PointState, RunPoint
 
@@ -28,6 +28,7 @@ run_points = keyed(
     *filled(Json, "parameters", server_default="{}"),
     *optional(TIME, "started_at", "ended_at"),
     *filled(TEXT, "message"),
+    Index(None, "user", "run", "state"),  # counts read it alone
 )
 # What a point itself says of its end stays, until a later attempt reports.
 _SAID = (PointState.SUCCEEDED, PointState.FAILED)
@@ -43,6 +44,7 @@ _NEWEST = (
     "message",
 )
 _COLUMNS = tuple(RunPoint.model_fields)
+_VALUES = ("metrics", "parameters")
 _OF_RUNS = (run_points, run_curves, run_outputs)  # rows that go with their run
 
 
@@ -98,16 +100,25 @@ class RunPointTable(ModelTable[RunPoint]):
             counts.setdefault(run, {})[PointState(state)] = int(number)
         return counts
 
-    async def keys(self, user: str, run: str) -> list[PointKeys]:
-        """Return what the points of a run are sorted by, in the order of their numbers."""
+    async def keys(self, user: str, run: str, *, values: bool = True) -> list[PointKeys]:
+        """Return what the points of a run are sorted by, in the order of their numbers. Without
+        ``values``, metrics and parameters are left out: they cost most."""
         columns = run_points.c
+        names = [name for name in PointKeys._fields if values or name not in _VALUES]
         query = (
-            select(*(columns[name] for name in PointKeys._fields))
+            select(*(columns[name] for name in names))
             .where(columns.user == user, columns.run == run)
             .order_by(columns.number)
         )
-        rows = await self._rows_of(query)
-        return [PointKeys(*row)._replace(state=PointState(row.state)) for row in rows]
+        none: dict[str, Any] = {} if values else {name: {} for name in _VALUES}
+
+        def read(at: Connection) -> list[PointKeys]:
+            return [
+                PointKeys(**{**none, **row._mapping, "state": PointState(row.state)})
+                for row in at.execute(query)
+            ]
+
+        return await self._database.run(read)
 
     async def prune(self, before: float) -> int:
         """Delete the runs that ended before ``before`` (Unix seconds), with their points; return

@@ -1,7 +1,7 @@
 // Buttons of a run's page. A module adds its own: actions.push((run, refresh) => element or null);
 // `refresh()` reads the run again, soon. Stopping and deleting are here.
 
-import { call } from "../api.js";
+import { call, facts } from "../api.js";
 import { ask, tell } from "../dialog.js";
 import { el } from "../dom.js";
 
@@ -15,6 +15,20 @@ export const actionButton = (words, onclick, look = "btn-outline-contrast") =>
 actions.push((run, refresh) =>
   run.ended_at === null ? actionButton("Stop run", () => stop(run, refresh), "btn-outline-danger portal-danger") : null,
 );
+
+actions.push((run) => (run.ended_at === null ? null : actionButton("Delete run", () => remove(run), "btn-outline-danger portal-danger")));
+
+async function remove(run) {
+  const sure = await ask({
+    title: `Delete “${run.name}”?`,
+    text: `The portal forgets the run, its points and its curves. Its files stay: ${run.folder}`,
+    action: "Delete run",
+    danger: true,
+  });
+  if (sure === null) return;
+  const deleted = await tell(async () => (await call(`runs/${encodeURIComponent(run.id)}/record`, { method: "DELETE" })).message);
+  if (deleted) window.location.assign(`${facts.prefix}runs`);
+}
 
 async function stop(run, refresh) {
   const sure = await ask({

@@ -5,6 +5,7 @@ import { byId, el, setText, showTrouble } from "../dom.js";
 import { sortInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { Poller } from "../poller.js";
+import { Selection } from "./selection.js";
 import { badge, points, time } from "./view.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
@@ -12,6 +13,7 @@ import { count } from "../words.js";
 const LIMIT = 25;
 const EVERY = 10000;
 const pager = new Pager(byId("list-pager"), LIMIT, () => poller.now());
+const selection = new Selection();
 const table = new Table(byId("list"), {
   label: "list-title",
   key: (run) => run.id,
@@ -20,6 +22,7 @@ const table = new Table(byId("list"), {
     poller.now();
   }),
   columns: [
+    { head: "Compare", paint: (cell, run) => selection.paint(cell, run) },
     { head: "Name", sort: "name", cell: (run) => el("a", { href: `${facts.prefix}runs/${run.id}` }, run.name) },
     { head: "State", cell: (run) => badge(run.state) },
     { head: "Points", cell: points, wide: true },

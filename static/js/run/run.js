@@ -1,27 +1,42 @@
 // One run and its points. The page is updated until the run has ended.
 
-import { call } from "../api.js";
+import { apiUrl, call } from "../api.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
 import { followForm, keepInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
 import { actions } from "./actions.js";
+import { Best } from "./best.js";
 import "./output.js";
 import "./tensorboard.js";
 import { columns, order } from "./columns.js";
+import { Curves } from "./curves.js";
+import { Parallel } from "./parallel.js";
 import { PointPanel } from "./point.js";
 import { badge, points, pointWords } from "./view.js";
+import { Views } from "./views.js";
 import { Table } from "../table.js";
 import { count, exactly } from "../words.js";
 
 const LIMIT = 100;
 const EVERY = 5000;
+const PLOTS_EVERY = 15000;
 const main = byId("run");
 const { id } = main.dataset;
 const pager = new Pager(byId("list-pager"), LIMIT, () => poller.now());
 const poller = new Poller({ every: EVERY, ask: load, onTrouble: showTrouble });
 const panel = new PointPanel(id);
+const open = (number) => panel.open(number, shown).catch(showTrouble);
+const best = new Best(() => poller.now(), open);
+const views = new Views(
+  {
+    table: null,
+    curves: { make: (place) => new Curves(place, open), every: PLOTS_EVERY },
+    parallel: { make: (place) => new Parallel(place, open), every: PLOTS_EVERY },
+  },
+  () => poller.now(),
+);
 let values = followForm(byId("filters"), (fresh) => {
   values = fresh;
   again();
@@ -46,28 +61,37 @@ function makeTable(run) {
       keepInAddress({ sort: sort === "number" ? "" : sort });
       again();
     },
-    columns: columns(run.parameters, run.metrics, (number) => panel.open(number, shown).catch(showTrouble)),
+    columns: columns(run.parameters, run.metrics, open),
   });
 }
 
 async function load() {
-  const run = await call(`runs/${encodeURIComponent(id)}`);
+  let run = await call(`runs/${encodeURIComponent(id)}`, { query: { metric: best.metric } });
+  if (best.offer(run)) run = await call(`runs/${encodeURIComponent(id)}`, { query: { metric: best.metric } });
   show(run);
+  best.show(run);
+  const query = { state: values.state || undefined, ...order(sort) };
+  byId("points-csv").href = apiUrl(`runs/${encodeURIComponent(id)}/points.csv`, query);
+  if (views.name === "table") await loadTable(run, query);
+  else await views.update(run, { metric: best.metric, lowest: best.lowest, query });
+  await panel.update(run);
+  showTrouble(null);
+  return run.ended_at === null ? EVERY : null;
+}
+
+async function loadTable(run, query) {
   const fresh = JSON.stringify([run.parameters, run.metrics]);
   if (names !== fresh) makeTable(run);
   names = fresh;
   const offset = Number(pager.after ?? 0);
   const page = await call(`runs/${encodeURIComponent(id)}/points`, {
-    query: { state: /** @type {any} */ (values.state || undefined), ...order(sort), offset, limit: LIMIT },
+    query: { ...query, offset, limit: LIMIT },
   });
   const end = offset + page.items.length;
   pager.show({ ...page, next: page.items.length && end < page.total ? String(end) : null });
   byId("list").removeAttribute("aria-busy");
   setText(byId("list-count"), count(page.total, "point"));
   table.show(page.items, "No point has this state.");
-  await panel.update(run);
-  showTrouble(null);
-  return run.ended_at === null ? EVERY : null;
 }
 
 function show(run) {

@@ -63,6 +63,12 @@ def runs(demo: Any) -> Iterator[None]:
     async def keep(store: Store) -> None:
         await store.runs.add(run(ID, "rates"))
         await store.runs.add(run(OLD, "before", points=3, created_at=5.0, ended_at=9.0))
+        await store.run_curves.save(
+            [
+                (("ada", ID), n, 1, {"loss": [(step, 1 / (n + step + 1)) for step in range(20)]})
+                for n in range(10)
+            ]
+        )
         await store.run_points.save(
             [
                 *(
@@ -149,6 +155,37 @@ def test_a_point_is_opened(demo: Any, page: Any) -> None:
     assert page.evaluate("window.hacked") is None
 
 
+def test_curves_and_parallel_coordinates(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}")
+    best = page.locator("#best")
+    expect(best).to_contain_text("Point 9 with loss 0.1")
+    page.get_by_label("Best is").select_option("highest")
+    expect(best).to_contain_text("Point 11 with loss 7.5")
+    assert "goal=highest" in page.url
+    page.get_by_role("button", name="Curves", exact=True).click()
+    plot = page.get_by_role("img", name=re.compile("^loss: 10 lines"))
+    expect(plot).to_be_visible()
+    page.locator("#view-curves").get_by_label("Highlight").select_option("Point 3")
+    expect(page.locator("#view-curves")).to_contain_text("Point 3: 0.0434783 at step 19")
+    check(page, "run-curves")
+    page.get_by_role("button", name="Parallel coordinates").click()
+    lines = page.locator("#view-parallel .parallel-line")
+    expect(lines).to_have_count(11)
+    page.get_by_text("Limit the lines").click()
+    page.get_by_label("rate, maximum").fill("0.5")
+    expect(page.locator("#view-parallel")).to_contain_text("6 of 11 points within the limits")
+    expect(page.locator("#view-parallel .parallel-faint")).to_have_count(5)
+    page.locator("#view-parallel").get_by_label("Highlight").select_option("Point 4")
+    expect(page.locator("#view-parallel")).to_contain_text("Point 4: rate 0.1")
+    check(page, "run-parallel")
+    page.locator("#view-parallel").get_by_role("button", name="Open point").press("Enter")
+    expect(page.get_by_role("region", name="Point 4", exact=True)).to_be_focused()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the points: CSV").click()
+    assert download.value.suggested_filename == "rates-points.csv"
+
+
 def test_a_failed_point_opens_at_its_failing_cell(demo: Any, page: Any) -> None:
     sign_in(page, demo.url, "ada")
     page.goto(f"{demo.url}/services/portal/runs/{ID}?state=failed")
@@ -192,6 +229,29 @@ def test_a_run_is_stopped_after_a_question(demo: Any, page: Any) -> None:
     page.goto(f"{demo.url}/services/portal/runs/{OLD}")
     expect(page.locator("#list")).to_contain_text("waiting")
     expect(page.get_by_role("button", name="Stop run")).to_have_count(0)
+
+
+def test_runs_are_compared_and_deleted(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs")
+    page.get_by_label("Compare rates").check()
+    expect(page.locator("#compare-words")).to_contain_text("Choose another run")
+    page.get_by_label("Compare before").check()
+    page.get_by_role("link", name="Compare 2 runs").click()
+    differences = page.get_by_role("table", name="Differences")
+    expect(differences).to_contain_text(HOSTILE)
+    expect(page.get_by_role("table", name="Best points")).to_contain_text("0.1 point 9")
+    expect(page.get_by_role("img", name=re.compile("^loss: "))).to_be_visible()
+    assert page.evaluate("window.hacked") is None
+    check(page, "runs-compare")
+    page.goto(f"{demo.url}/services/portal/runs/{OLD}")
+    page.get_by_role("button", name="Delete run").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Its files stay: /home/ada/projects/runs/before")
+    dialog.get_by_role("button", name="Delete run").click()
+    page.wait_for_url(re.compile("/runs$"))
+    expect(page.locator("#list")).to_contain_text("rates")
+    expect(page.locator("#list")).not_to_contain_text("before")
 
 
 def test_others_have_no_such_run(demo: Any, page: Any) -> None:

@@ -89,6 +89,7 @@ HARMLESS = {
     "/notices",
     "/telemetry",
     "/runs/{run}",  # of one's own, and there is none
+    "/runs/{run}/record",
     # These take a session's own token only, which nobody has here.
     "/session/estimates",
     "/session/extend",

@@ -103,7 +103,9 @@ async def test_what_was_lost_may_report(store: Store) -> None:
 
 
 async def test_points_without_a_report_have_no_row(store: Store) -> None:
-    await store.run_points.save([point(0), point(7, "failed"), point(8, "failed")])
+    await store.run_points.save(
+        [point(0, metrics={"loss": 1.5}), point(7, "failed"), point(8, "failed")]
+    )
     other = (("barbara", ID), point(0)[1])
     await store.run_points.save([other])
     counts = await store.run_points.counts("ada", [ID, "ffffffff"])
@@ -115,6 +117,8 @@ async def test_points_without_a_report_have_no_row(store: Store) -> None:
         (7, PointState.FAILED),
         (8, PointState.FAILED),
     ]
+    bare = await store.run_points.keys(*KEY, values=False)
+    assert bare == [key._replace(metrics={}, parameters={}) for key in keys]
     assert set(await store.run_points.of_run(*KEY, [0, 1, 7])) == {0, 7}
     assert await store.run_points.of_run(*KEY, []) == {}
 

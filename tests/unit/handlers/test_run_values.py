@@ -140,6 +140,15 @@ async def test_values_of_all_points(site: Site) -> None:
     assert (await site.ask("GET", f"runs/{ID}/values", "barbara")).status_code == 404
 
 
+async def test_the_best_points(site: Site) -> None:
+    found = await site.get(f"runs/{ID}?metric=loss")
+    best = {"number": 1, "value": 0.25, "parameters": {"lr": -0.01, "kind": "b"}}
+    assert found["lowest"] == best and found["highest"]["number"] == 0
+    for query in ("", "?metric=accuracy"):
+        found = await site.get(f"runs/{ID}{query}")
+        assert (found["lowest"], found["highest"]) == (None, None)
+
+
 async def test_runs_are_compared(site: Site) -> None:
     found = await site.get(f"run-comparison?a={ID}&b={OTHER}")
     assert [run["name"] for run in found["runs"]] == ["rates-5", "rates-6"]

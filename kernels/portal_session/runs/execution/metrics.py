@@ -61,7 +61,7 @@ class Metrics:
             self._histories.add({name: self._values[name] for name in taken})
 
     def _set(self, name: str, value: Any) -> bool:
-        """Set a value; return whether it is one."""
+        """Set a value; return False if it is none."""
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if number and abs(value) <= 1e300 and math.isfinite(value):
             known = name in self._values or len(self._values) < MOST

@@ -1,0 +1,127 @@
+// Comparison of two to four runs, whose ids are in the page's address.
+
+import { call, facts } from "../api.js";
+import { byId, el, fill, setText, showTrouble } from "../dom.js";
+import { Lines } from "./lines.js";
+import { Picker } from "./picker.js";
+import { badge, countWords, metric, value } from "./view.js";
+import { count, exactly } from "../words.js";
+
+const STEPS = ["step", "epoch"]; // no metrics to be best by
+const POINTS = 10; // of each run, in the plot
+const query = Object.fromEntries([...new URLSearchParams(window.location.search)].filter(([name, id]) => "abcd".includes(name) && id));
+const metrics = byId("compare-metric");
+const goals = byId("compare-goal");
+const address = (run, number = null) => `${facts.prefix}runs/${encodeURIComponent(run.id)}${number === null ? "" : `?point=${number}`}`;
+let comparison;
+let plot;
+let picker;
+
+async function load() {
+  if (!query.a || !query.b) throw new Error("Choose two to four runs in the list of your runs.");
+  comparison = await call("run-comparison", { query });
+  document.title = document.title.replace(/^[^–]*/, `${comparison.runs.map((run) => run.name).join(", ")} `);
+  fill(byId("comparison"), ...tables());
+  fill(metrics, comparison.metrics.map(({ name }) => el("option", { value: name }, name)));
+  const loss = comparison.metrics.find(({ name }) => /loss/i.test(name)) ?? comparison.metrics.find(({ name }) => !STEPS.includes(name));
+  if (loss) metrics.value = loss.name;
+  byId("curves-part").hidden = !comparison.metrics.length;
+  if (comparison.metrics.length) await curves();
+}
+
+function tables() {
+  const { runs, facts: differing, parameters, metrics: best } = comparison;
+  const differences = [
+    ...differing.map(({ name, values }) => [name.replace("_", " "), values.map((text) => text || "–")]),
+    ...parameters.map(({ name, values }) => [name, values.map((given) => list(given))]),
+  ];
+  return [
+    table("The runs", "Runs", [
+      ["State", runs.map((run) => badge(run.state))],
+      ["Points", runs.map(countWords)],
+      ["Started", runs.map((run) => exactly(run.created_at))],
+      ["Ended", runs.map((run) => exactly(run.ended_at) || "–")],
+    ]),
+    differences.length
+      ? table("Differences", "Differences", differences)
+      : el("section.part", {}, el("h2", {}, "Differences"), el("p.portal-quiet", {}, "The runs have the same source, environment, resources and parameters.")),
+    best.length
+      ? table(
+          "Best points",
+          "Best points",
+          best.filter(({ name }) => !STEPS.includes(name)).flatMap(({ name, lowest, highest }) => [
+            [`${name}, lowest`, lowest.map(point)],
+            [`${name}, highest`, highest.map(point)],
+          ]),
+        )
+      : null,
+  ];
+}
+
+// A point's value, with a link to it and its parameters.
+function point(best, at) {
+  if (!best) return "–";
+  const words = Object.keys(best.parameters).sort().map((name) => `${name} ${said(best.parameters[name])}`).join(", ");
+  return el("span", {}, el("strong", {}, metric(best.value)), " ", el("a", { href: address(comparison.runs[at], best.number) }, `point ${best.number}`), words ? el("span.portal-quiet.compare-parameters", {}, words) : null);
+}
+
+const said = (given) => (given === null ? "none" : typeof given === "object" ? "" : textOf(value(given)));
+const textOf = (shown) => (typeof shown === "string" ? shown : shown.textContent);
+const list = (given) => (given.length ? `${given.map(said).join(", ")}${given.length === 20 ? ", …" : ""}` : "–");
+
+function table(title, label, rows) {
+  const id = `compare-${label.toLowerCase().replace(" ", "-")}`;
+  return el(
+    "section.part",
+    { "aria-labelledby": id },
+    el("h2", { id }, title),
+    el(
+      "div.compare-scroll",
+      { tabindex: 0, role: "region", "aria-label": `${label}, table` },
+      el(
+        "table.list",
+        { "aria-labelledby": id },
+        el("thead", {}, el("tr", {}, el("td", {}), comparison.runs.map((run) => el("th", { scope: "col" }, el("a", { href: address(run) }, run.name))))),
+        el("tbody", {}, rows.map(([name, cells]) => el("tr", {}, el("th", { scope: "row" }, name), cells.map((cell) => el("td", {}, cell))))),
+      ),
+    ),
+  );
+}
+
+// The curves of the best points of each run; runs differ by colour and dashes.
+async function curves() {
+  const { runs } = comparison;
+  const chosen = metrics.value;
+  const pages = await Promise.all(
+    runs.map((run) =>
+      call(`runs/${encodeURIComponent(run.id)}/curves`, { query: { curve: chosen, sort: goals.value, metric: chosen, limit: POINTS } }),
+    ),
+  );
+  if (metrics.value !== chosen) return; // another one was chosen meanwhile
+  const lines = pages.flatMap((page, kind) =>
+    page.items.map(({ number, pairs }) => ({ key: `${kind} ${number}`, name: `${runs[kind].name}, point ${number}`, pairs, kind })),
+  );
+  const open = (key) => {
+    const [kind, number] = key.split(" ");
+    window.location.assign(address(runs[Number(kind)], number));
+  };
+  if (!plot) {
+    const place = el("div");
+    byId("curves").append(place);
+    plot = new Lines(place, { title: chosen, onPoint: (line, words) => picker.show(line.key, words), onOpen: (line) => open(line.key) });
+    picker = new Picker(byId("curves"), { id: "compare-point", label: "Highlight", onPick: (key) => picker.show(key, plot.highlight(key)), onOpen: open });
+  }
+  setText(byId("curves-words"), count(lines.length, "point"));
+  fill(byId("curves-legend"), runs.map(({ name }, kind) => el("span", {}, el(`span.compare-sample.compare-${kind}`, { "aria-hidden": "true" }), name)));
+  await plot.show(lines, { title: chosen });
+  picker.offer(lines);
+}
+
+const failed = (error) => {
+  byId("comparison").removeAttribute("aria-busy");
+  showTrouble(error);
+};
+for (const field of [metrics, goals]) field.addEventListener("change", () => curves().catch(failed));
+load()
+  .then(() => byId("comparison").removeAttribute("aria-busy"))
+  .catch(failed);
