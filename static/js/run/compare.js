@@ -2,7 +2,7 @@
 
 import { call, facts } from "../api.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
-import { Lines, kindColour } from "./lines.js";
+import { Lines } from "./lines.js";
 import { Picker } from "./picker.js";
 import { badge, countWords, metric, value } from "./view.js";
 import { count, exactly } from "../words.js";
@@ -77,7 +77,7 @@ function table(title, label, rows) {
     el("h2", { id }, title),
     el(
       "div.compare-scroll",
-      { tabindex: 0, role: "region", "aria-label": label },
+      { tabindex: 0, role: "region", "aria-label": `${label}, table` },
       el(
         "table.list",
         { "aria-labelledby": id },
@@ -112,16 +112,9 @@ async function curves() {
     picker = new Picker(byId("curves"), { id: "compare-point", label: "Highlight", onPick: (key) => picker.show(key, plot.highlight(key)), onOpen: open });
   }
   setText(byId("curves-words"), count(lines.length, "point"));
-  fill(byId("curves-legend"), runs.map((run, kind) => sample(run.name, kind)));
+  fill(byId("curves-legend"), runs.map(({ name }, kind) => el("span", {}, el(`span.compare-sample.compare-${kind}`, { "aria-hidden": "true" }), name)));
   await plot.show(lines, { title: chosen });
   picker.offer(lines);
-}
-
-function sample(name, kind) {
-  const line = el("span.compare-sample", { "aria-hidden": "true" });
-  line.style.borderColor = kindColour(kind);
-  line.style.borderStyle = ["solid", "dashed", "dotted", "dashed"][kind];
-  return el("span", {}, line, name);
 }
 
 const failed = (error) => {

@@ -12,9 +12,7 @@ const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const dark = () => document.documentElement.dataset.bsTheme === "dark";
-const colour = (hue) => `hsl(${Math.round(hue % 360)} 65% ${dark() ? 68 : 38}%)`;
-const hue = (at) => colour(at * 137.5); // neighbouring lines differ
-export const kindColour = (kind) => colour([212, 22, 130, 290][kind % 4]);
+const hue = (at) => `hsl(${Math.round((at * 137.5) % 360)} 65% ${dark() ? 68 : 38}%)`; // neighbours differ
 
 export class Lines {
   // `onPoint(line, words)`: the pointer is at a line, or at none (null); `onOpen(line)`: it was clicked.
@@ -87,7 +85,7 @@ export class Lines {
         {},
         ...this.lines.map((line, at) => ({
           label: line.name,
-          stroke: line.kind === undefined ? hue(at) : kindColour(line.kind),
+          stroke: line.kind === undefined ? hue(at) : variable(`--run-${line.kind % 4}`),
           dash: DASHES[line.kind === undefined ? Math.floor(at / 12) % 4 : line.kind % 4],
           width: 1.6,
           spanGaps: true,

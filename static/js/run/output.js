@@ -24,7 +24,7 @@ class PointOutput {
     this.follow = button("Follow", () => this.#turn(!this.following));
     this.follow.setAttribute("aria-pressed", "true");
     this.save = button("Download text", () => this.#save());
-    this.box = el("div.portal-log.point-output", { tabindex: "0", role: "region", "aria-label": `Output of point ${number}` });
+    this.box = el("div.portal-log.point-output", { tabindex: "0", role: "region", "aria-label": "Output" });
     this.open = el("a.btn.btn-sm.btn-outline-contrast", {}, "Open in JupyterLab", hidden(` the output of point ${number}`));
     this.log = el("pre");
     this.cells = new CellList();
@@ -80,11 +80,11 @@ class PointOutput {
   #toTheCell(first) {
     const { current, failed } = this.cells;
     if (!current) return;
-    if (failed && first && document.activeElement?.id === "point") current.focus({ preventScroll: true });
     if (failed ? !first : !this.following) return;
     const end = current.offsetTop + current.offsetHeight - this.box.clientHeight + NEAR;
     this.target = Math.min(Math.max(0, failed ? Math.min(current.offsetTop - NEAR, end) : end), this.box.scrollHeight - this.box.clientHeight);
     this.box.scrollTop = this.target;
+    if (failed && document.activeElement?.id === "point") current.focus();
   }
 
   // Somebody who scrolls up reads; at the end, the view follows again.

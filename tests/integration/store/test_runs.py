@@ -9,6 +9,7 @@ import pytest
 
 from portal.errors import Conflict, InvalidRequest
 from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.run_output import KeptOutput, PointOutput
 from portal.store import Store
 
 ID = "5e2f3c1a"
@@ -179,3 +180,18 @@ async def test_ten_thousand_points_are_read_quickly(store: Store) -> None:
     began = time.perf_counter()
     assert len(await store.run_points.keys(*KEY)) == 10_000
     assert time.perf_counter() - began < 5
+
+
+async def test_the_newest_attempt_s_output_is_kept_as_long_as_the_run(store: Store) -> None:
+    await store.runs.add(run(keep_failed=True))
+    for attempt, log in ((1, "first"), (3, "third \0 \ud800"), (2, "second")):
+        kept = KeptOutput(attempt=attempt, at=5.0, output=PointOutput.trusted(log=log))
+        await store.run_outputs.save(KEY, 2, kept)
+    found = await store.run_outputs.get(KEY, 2)
+    assert found is not None and (found.attempt, found.output.log) == (3, "third \ufffd \ufffd")
+    assert await store.run_outputs.get(KEY, 1) is None
+    kept_run = await store.runs.get(*KEY)
+    assert kept_run is not None and kept_run.keep_failed is True
+    await store.runs.end(*KEY, 102.0)
+    assert await store.run_points.prune(103.0) == 1
+    assert await store.run_outputs.get(KEY, 2) is None

@@ -6,7 +6,6 @@ import re
 
 # As in static/js/curate/log.js.
 _ESCAPES = re.compile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\-_])")
-_OVERWRITTEN = re.compile("[^\n]*\r(?=[^\n])")
 # Bidirectional marks too: with them, a line reads as another than it is.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -17,9 +16,10 @@ REPLACEMENT = "\ufffd"
 def plain_text(text: str) -> str:
     """Return what a terminal shows of ``text``, without colours: of a line that was overwritten,
     the last state. Other control characters become U+FFFD."""
-    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
-    text = _OVERWRITTEN.sub("", text).replace("\r", "\n")
-    return _CONTROLS.sub(REPLACEMENT, text)
+    lines = _ESCAPES.sub("", text).split("\n")
+    # Not by an expression: its time would grow with the square of a line's length.
+    shown = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    return _CONTROLS.sub(REPLACEMENT, shown)
 
 
 def newest_part(text: str, longest: int) -> str:
