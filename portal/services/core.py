@@ -41,6 +41,7 @@ from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
+from portal.sessions.runs.chains import Chains
 from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.reports import RunReports
 from portal.sessions.runs.starts import RunStarts
@@ -125,9 +126,15 @@ class CoreServices:
         self.software = Software(self.store)
         self.moves = Moves(self.hub, self.log)
         self.run_reports = RunReports(self.store, self.log)
-        self.run_starts = RunStarts(self.run_reports, self.hub)
+        chains = Chains(self.store)
+        self.run_starts = RunStarts(self.run_reports, self.hub, chains)
         self.run_follower = RunFollower(
-            self.store, self.cluster, self.run_reports, lambda: self.dashboard.view, self.log
+            self.store,
+            self.cluster,
+            self.run_reports,
+            chains,
+            lambda: self.dashboard.view,
+            self.log,
         )
         times = SharedAnswer[Mapping[str, float]](
             self._idle_times, ttl=30.0, patience=1.0, first={}

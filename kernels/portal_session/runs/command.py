@@ -81,6 +81,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--at-once", type=_whole(1, _AT_ONCE), default=10, help="points that run at once (10)"
     )
+    options.add_argument(
+        "--after", metavar="RUN", help="start once all points of this other run have succeeded"
+    )
     options.add_argument("--environment", help="environment; the session's, unless you give one")
     options.add_argument("--kernel", help="kernelspec; the notebook's, unless you give one")
     for name, meaning in _RESOURCES.items():
@@ -142,7 +145,10 @@ def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> st
     """Start the run of the options ``argv``; return what to print. A run that is refused leaves no
     folder. Raises RunError."""
     options = parser().parse_args(argv)
+    before = listing.named(broker, options.after)["id"] if options.after is not None else ""
     plan, body = prepare(options, environ)
+    if before:
+        body["after"] = before
     try:
         answer = broker.ask("POST", "/runs", body)
         message = str(answer.get("message") or "")
@@ -157,6 +163,7 @@ def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> st
     points = f"{plan.points:,} point{'s' * (plan.points != 1)}"
     lines = [
         f"Run '{plan.name}': {points}, at most {min(body['at_once'], plan.points)} at once.",
+        *([f"Starts:  once all points of '{options.after}' have succeeded"] if before else ()),
         f"Results: {plan.folder}",
         f"States:  portal-run show {plan.name}",
     ]

@@ -57,6 +57,11 @@ def _named(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     return found[0]
 
 
+def named(broker: Broker, name: str) -> dict[str, Any]:
+    """Return the user's run with this name or id. Raises RunError, BrokerError."""
+    return _named(_runs(broker), name)
+
+
 def _table(runs: Sequence[Mapping[str, Any]]) -> str:
     if not runs:
         return "You have no runs."

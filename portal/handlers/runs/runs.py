@@ -12,7 +12,7 @@ from portal.models.scope import SESSION_OWN
 from portal.models.session.run import MOST_POINTS, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
 from portal.sessions.ending import words_for
-from portal.sessions.runs.item import PointsPage, RunDetail, RunItem, run_item
+from portal.sessions.runs.item import PointsPage, RunDetail, RunItem, RunState, run_item
 from portal.sessions.runs.order import point_numbers
 
 from ..base.action import Done, SessionAction
@@ -123,10 +123,20 @@ class OneRun(RunAction):
         keys = await self.parts.store.run_points.keys(item.user, item.id)
         metrics = sorted({name for key in keys for name in key.metrics})
         message = self._message(item, record)
-        return RunDetail(**item.model_dump(), message=message, metrics=tuple(metrics))
+        before = await self.parts.store.runs.get(item.user, item.after) if item.after else None
+        if before is not None and before.ended_at is None and item.state is RunState.WAITING:
+            message = f"The run waits for '{before.name}'."
+        return RunDetail(
+            **item.model_dump(),
+            message=message,
+            metrics=tuple(metrics),
+            after_name=before.name if before else "",
+        )
 
     def _message(self, run: Run, record: SessionRecord | None) -> str:
         """Return why it waits, or how its session ended."""
+        if run.ended_at is not None and run.reason:
+            return run.reason
         if record is None:
             return "The run did not start." if run.ended_at is not None else ""
         view = self.parts.dashboard.view

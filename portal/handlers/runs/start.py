@@ -23,8 +23,9 @@ from ..base.own_session import OwnSession
 class NewRun(Resources, AskedRun):
     """Run to start: the ``id`` by which the session knows it; its ``name``; the ``source``, a
     notebook or script, for display; the absolute path of the run's ``folder``, with the frozen
-    source; the number of ``points``, and how many of them run ``at_once`` at most. Resources, of
-    each point, as for a launch; ``environment``: by default the session's."""
+    source; the number of ``points``, and how many of them run ``at_once`` at most; ``after``, the
+    id of another run of yours that must succeed before. Resources, of each point, as for a launch;
+    ``environment``: by default the session's."""
 
     environment: EnvironmentName | None = None
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from ...errors import InvalidRequest, NotAllowed
+from ...errors import InvalidRequest, NotAllowed, Unavailable
 from ...models.session.run import AskedRun
 from .kind import AskedFor, Hub, Kind, LaunchFacts, Place
 
@@ -31,6 +31,7 @@ _SHOULD_BE = {
     "folder": "must be an absolute path of at most 1,000 printable characters, without '..'",
     "points": "must be a whole number from 1 to 10,000",
     "at_once": "must be a whole number from 1 to 1,000",
+    "after": "must be the id of another run of yours, or an empty text",
 }
 
 
@@ -46,6 +47,7 @@ class Run(Kind):
     array = True
 
     run: AskedRun
+    after_job: str = ""  # Slurm's id of the job of ``run.after``, as the Hub knows it
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
@@ -75,7 +77,20 @@ class Run(Kind):
             )
             for name, chosen in place.environments.items()
         }
-        return place._replace(environments=environments)
+        kind = self.model_copy(update={"after_job": self._job_before(hub)})
+        return place._replace(environments=environments, kind=kind)
+
+    def _job_before(self, hub: Hub) -> str:
+        """Return the job that this run's is to wait for; "" for none. Raises Unavailable."""
+        if not self.run.after:
+            return ""
+        job_id = hub.job_of_run(self.run.after)
+        if not job_id:
+            raise Unavailable(
+                "The run that this one is to start after is just being submitted, or is just "
+                "ending. Try again in a minute."
+            )
+        return job_id
 
     def _check_limits(self, hub: Hub, largest: int | None) -> None:
         """Raise NotAllowed if the user may not have this run beside the others. ``largest``: the
@@ -109,7 +124,7 @@ class Run(Kind):
             )
 
     def own(self) -> dict[str, Any]:
-        return {OPTION: self.run.model_dump()}
+        return {OPTION: self.run.model_dump(exclude=None if self.run.after else {"after"})}
 
     def variables(self) -> dict[str, str]:
         run = self.run
@@ -117,7 +132,11 @@ class Run(Kind):
         return {"PORTAL_RUN": json.dumps(of_job)}
 
     def sbatch_options(self) -> Sequence[str]:
-        return (f"--array=0-{self.run.points - 1}%{self.run.at_once}",)
+        array = f"--array=0-{self.run.points - 1}%{self.run.at_once}"
+        if not self.after_job:
+            return (array,)
+        # Otherwise Slurm would keep a job for ever that can no longer start.
+        return (array, f"--dependency=afterok:{self.after_job}", "--kill-on-invalid-dep=yes")
 
 
 def asked_run(options: Mapping[str, Any]) -> AskedRun | None:

@@ -53,6 +53,12 @@ RunFolder = Annotated[
     Field(examples=["/home/ada/projects/runs/learning-rates"]),
 ]
 Points = Annotated[int, Field(ge=1, le=MOST_POINTS, strict=True)]
+# Id of the run that must succeed before another starts; "" for none.
+AfterRun = Annotated[
+    str,
+    StringConstraints(pattern=r"^([0-9a-f](-?[0-9a-f]){7,39})?$", max_length=40),
+    Field(examples=["6e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"]),
+]
 AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]
 PointNumber = Annotated[int, Field(ge=0, lt=MOST_POINTS, strict=True)]
 Metric = Annotated[float, Field(allow_inf_nan=False)]
@@ -62,7 +68,8 @@ MetricName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 class AskedRun(Frozen):
     """Run as it is asked for. ``source``: the notebook or script, for display; ``folder``: the
     absolute path of the run's folder, with its frozen copy; ``points``: their number;
-    ``at_once``: how many of them run at the same time at most."""
+    ``at_once``: how many of them run at the same time at most; ``after``: the id of another run of
+    the same user, all of whose points must succeed first."""
 
     id: RunId
     name: RunName
@@ -70,12 +77,13 @@ class AskedRun(Frozen):
     folder: RunFolder
     points: Points
     at_once: AtOnce = 10
+    after: AfterRun = ""
 
 
 class Run(AskedRun):
     """Run as it is kept. Times are Unix seconds, null: not yet. ``server``: its session's at the
     Hub; ``job_id``: of the Slurm array, "" while it is not known; ``resources``: those asked
-    for."""
+    for; ``reason``: a sentence if the run it was to start after has failed."""
 
     user: str
     server: str
@@ -84,6 +92,7 @@ class Run(AskedRun):
     created_at: float
     ended_at: float | None = None
     job_id: str = ""
+    reason: str = ""
 
 
 class PointState(StrEnum):

@@ -37,10 +37,12 @@ class RunItem(Run):
 
 class RunDetail(RunItem):
     """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics``: names of the
-    metrics that its points have reported, in alphabetical order."""
+    metrics that its points have reported, in alphabetical order. ``after_name``: the name of the
+    run that it starts after, as long as that is kept."""
 
     message: str = ""
     metrics: tuple[str, ...] = ()
+    after_name: str = ""
 
 
 class PointsPage(Frozen):

@@ -9,6 +9,7 @@ from portal.errors import PortalError, StoreUnavailable
 from portal.launch.kinds.run import OPTION
 from portal.models.session.run import AskedRun, Run
 
+from .chains import Chains
 from .reports import RunReports
 
 _ASKED = tuple(AskedRun.model_fields)
@@ -24,23 +25,24 @@ class Hub(Protocol):
 class RunStarts:
     """Starts of runs, for whoever asks: a session, a page, a schedule."""
 
-    def __init__(self, reports: RunReports, hub: Hub) -> None:
-        self._reports, self._hub = reports, hub
+    def __init__(self, reports: RunReports, hub: Hub, chains: Chains) -> None:
+        self._reports, self._hub, self._chains = reports, hub, chains
 
     async def begin(self, run: Run) -> None:
         """Start a new run with its own resources; return once Slurm has its job. Nothing is left of
-        one that is refused. Raises Conflict if the user has one of this id; and what the Hub
-        raises."""
+        one that is refused. Raises Conflict if the user has one of this id, or the run before it
+        has failed; and what the Hub raises."""
+        waits = await self._chains.waits(run)
         await self._reports.add(run)
         try:
-            await self._hub.begin_server(run.user, run.server, launch_options(run))
+            await self._hub.begin_server(run.user, run.server, launch_options(run, waits=waits))
         except PortalError:
             with contextlib.suppress(StoreUnavailable):
                 await self._reports.remove(run)
             raise
 
 
-def launch_options(run: Run) -> dict[str, Any]:
-    """Return the ``user_options`` of a run's launch."""
-    asked = run.model_dump(include=set(_ASKED))
+def launch_options(run: Run, *, waits: bool = False) -> dict[str, Any]:
+    """Return the ``user_options`` of a run's launch. ``waits``: for the run before it."""
+    asked = run.model_dump(include=set(_ASKED) if waits else set(_ASKED) - {"after"})
     return {**run.resources, "environment": run.environment, OPTION: asked}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Index, bindparam, delete, select, update
+from sqlalchemy import Index, bindparam, delete, select, text, update
 
 from portal.errors import Conflict
 from portal.models.session.run import Run
@@ -14,6 +14,7 @@ from ..engine.listing import order_by
 from ..engine.rows import ModelTable
 
 RunKey = tuple[str, str]  # user, and id of the run
+_EMPTY = text("''")  # of columns that are newer than the table
 
 runs = keyed(
     "runs",
@@ -24,6 +25,8 @@ runs = keyed(
     *filled(TIME, "created_at"),
     *optional(TIME, "ended_at"),
     *filled(TEXT, "source", "folder"),
+    *filled(NAME, "after", server_default=_EMPTY),
+    *filled(TEXT, "reason", server_default=_EMPTY),
     Index(None, "user", "created_at"),
     Index(None, "ended_at"),
 )
@@ -79,7 +82,9 @@ class RunTable(ModelTable[Run]):
             ]
             await self._write(statement, rows)
 
-    async def end(self, user: str, id_: str, at: float) -> None:
-        """End a run at ``at`` (Unix seconds), if it has not ended."""
-        statement = update(runs).where(*_OWN, runs.c.ended_at.is_(None)).values(ended_at=at)
+    async def end(self, user: str, id_: str, at: float, reason: str = "") -> None:
+        """End a run at ``at`` (Unix seconds), if it has not ended. ``reason``: a sentence if it
+        could not start after another run."""
+        ended = {"ended_at": at, "reason": reason}
+        statement = update(runs).where(*_OWN, runs.c.ended_at.is_(None)).values(ended)
         await self._write(statement, {"of_user": user, "of_id": id_})

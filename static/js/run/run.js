@@ -8,6 +8,7 @@ import { Pager } from "../pager.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
 import { badge, metric, points, pointWords, seconds, time } from "./view.js";
+import { afterLink } from "./chain.js";
 import { Table } from "../table.js";
 import { count, exactly } from "../words.js";
 
@@ -96,6 +97,7 @@ function show(run) {
     run.message ? el("div.alert.alert-secondary.ending", {}, run.message) : null,
     points(run),
     factList([
+      run.after ? ["After", afterLink(run)] : null,
       ["Source", run.source],
       ["Folder", run.folder],
       ["Environment", run.environment],

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from api_client import Caller
 from hub_client import Person, wait_until, with_session
-from jobs import living_jobs, nothing_left
+from jobs import living_jobs, nothing_left, squeue
 from played_points import played_python
 from terminal import session_token
 
@@ -43,6 +43,8 @@ def report(state, **more):
 report("running", cell=1, cells=2, metrics={"loss": 1.0 / (1 + number)})
 if run["name"] == "long":
     time.sleep(300)
+while run["name"].startswith("gate-") and not os.path.exists(run["folder"] + "/go"):
+    time.sleep(0.5)
 if number == 0:
     report("succeeded", cell=2, cells=2, metrics={"loss": 0.5})
 elif number == 1:
@@ -139,6 +141,41 @@ def test_a_run_is_stopped_by_its_session(demo: Any, ada: Person, token: str) -> 
         assert point["message"].startswith("The point was cancelled"), point
     assert {point["message"].endswith(" before it started.") for point in points} == {True, False}
     assert ask(ada, token, "DELETE", f"runs/{id_}").status_code == 409
+
+
+def test_a_run_starts_after_another_or_never(demo: Any, ada: Person, token: str) -> None:
+    """Of the points of 'gate-good' all succeed, of those of 'gate-bad' two fail."""
+    folder = demo.home.demo / "reporting"
+    good, later, bad, never = (f"{ID}3".replace("5e2f", f"{n}e2f") for n in "89ab")
+    for id_, more in (
+        (good, {"name": "gate-good", "points": 1}),
+        (later, {"name": "later", "points": 1, "after": good}),
+        (bad, {"name": "gate-bad", "at_once": 4}),
+        (never, {"name": "never", "points": 1, "after": bad}),
+    ):
+        answer = start(ada, token, id_, folder=str(folder), **more)
+        assert answer.status_code == 202, answer.text
+    assert run(ada, token, later)["message"] == "The run waits for 'gate-good'."
+    reasons = ("--user=ada", "--format=%r")
+    wait_until("two wait", lambda: squeue(demo, *reasons).split().count("Dependency") == 2)
+    (folder / "go").touch()
+    ids = (good, later, bad, never)
+
+    def all_ended() -> dict[str, Any]:
+        runs = {id_: run(ada, token, id_) for id_ in ids}
+        return runs if all(found["ended_at"] for found in runs.values()) else {}
+
+    ended = wait_until("all have ended", all_ended, 250)
+    assert ended[good]["counts"]["succeeded"] == ended[later]["counts"]["succeeded"] == 1
+    (first,) = ask(ada, token, "GET", f"runs/{good}/points").json()["items"]
+    (second,) = ask(ada, token, "GET", f"runs/{later}/points").json()["items"]
+    assert first["ended_at"] <= second["started_at"]
+    assert ended[bad]["counts"]["failed"] == 2
+    because = "The run did not start, because 2 points of 'gate-bad' failed."
+    assert ended[never]["message"] == because and ended[never]["counts"]["failed"] == 1
+    answer = start(ada, token, f"{ID}4".replace("5e2f", "ce2f"), after=bad)
+    assert answer.status_code == 409, answer.text
+    assert "2 points of it did not succeed" in answer.json()["error"]["message"]
 
 
 def test_what_the_launch_refuses_is_told(ada: Person, token: str) -> None:
