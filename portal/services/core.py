@@ -39,9 +39,9 @@ from portal.models.audit import AuditEntry, Outcome
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
 from portal.notices import Notices
+from portal.notices.run_notices import RunNotices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
-from portal.sessions.runs.chains import Chains
 from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.reports import RunReports
 from portal.sessions.runs.starts import RunStarts
@@ -102,6 +102,7 @@ class CoreServices:
     run_reports: RunReports = field(init=False)
     run_starts: RunStarts = field(init=False)
     run_follower: RunFollower = field(init=False)
+    run_notices: RunNotices = field(init=False)
     tiles: Tiles = field(init=False)
 
     def __post_init__(self) -> None:
@@ -126,16 +127,15 @@ class CoreServices:
         self.software = Software(self.store)
         self.moves = Moves(self.hub, self.log)
         self.run_reports = RunReports(self.store, self.log)
-        chains = Chains(self.store)
-        self.run_starts = RunStarts(self.run_reports, self.hub, chains)
+        self.run_starts = RunStarts(self.run_reports, self.hub, self.store)
         self.run_follower = RunFollower(
             self.store,
             self.cluster,
             self.run_reports,
-            chains,
             lambda: self.dashboard.view,
             self.log,
         )
+        self.run_notices = RunNotices(self.notices, self.store, self.log)
         times = SharedAnswer[Mapping[str, float]](
             self._idle_times, ttl=30.0, patience=1.0, first={}
         )

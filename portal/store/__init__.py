@@ -27,6 +27,7 @@ from .courses.starts import CourseReservationTable, CourseStartTable
 from .engine.address import Address
 from .engine.database import Database, ping
 from .engine.upgrade import HEAD
+from .runs.notices import RunNoticeTable
 from .runs.points import RunPointTable
 from .runs.runs import RunTable
 from .sessions.estimates import EstimateTable
@@ -111,6 +112,7 @@ class Store(LoggingConfigurable):
         self.snoozes = SnoozeTable(self.database)
         self.notices = NoticeTable(self.database)
         self.runs = RunTable(self.database)
+        self.run_notices = RunNoticeTable(self.database)
         self.run_points = RunPointTable(self.database)
         self.versions = VersionTable(self.database)
         self.builds = BuildTable(self.database)

@@ -75,6 +75,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/launch/availability.py": 1,
         "portal/launch/policy.py": 1,
         "portal/notices/notices.py": 1,
+        "portal/notices/run_notices.py": 1,
         "portal/services/course_boards.py": 2,
         "portal/sessions/runs/follower.py": 4,
         "portal/services/course_status.py": 2,

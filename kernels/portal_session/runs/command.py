@@ -84,6 +84,13 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--after", metavar="RUN", help="start once all points of this other run have succeeded"
     )
+    options.add_argument(
+        "--notify",
+        choices=("end", "failure"),
+        action="append",
+        default=[],
+        help="mail at the end of the run, or at its first failed point; several are possible",
+    )
     options.add_argument("--environment", help="environment; the session's, unless you give one")
     options.add_argument("--kernel", help="kernelspec; the notebook's, unless you give one")
     for name, meaning in _RESOURCES.items():
@@ -149,6 +156,8 @@ def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> st
     plan, body = prepare(options, environ)
     if before:
         body["after"] = before
+    if options.notify:
+        body["notify"] = sorted(set(options.notify))
     try:
         answer = broker.ask("POST", "/runs", body)
         message = str(answer.get("message") or "")

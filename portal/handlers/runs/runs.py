@@ -131,6 +131,7 @@ class OneRun(RunAction):
             message=message,
             metrics=tuple(metrics),
             after_name=before.name if before else "",
+            notify=await self.parts.store.run_notices.of_run(item.user, item.id),
         )
 
     def _message(self, run: Run, record: SessionRecord | None) -> str:

@@ -13,7 +13,7 @@ from portal.launch.kinds.run import server_for
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.resources import Resources
-from portal.models.session.run import AskedRun, Run
+from portal.models.session.run import AskedRun, Notify, Run
 from portal.models.session.session import SessionRecord
 
 from ..base.endpoint import Operation
@@ -24,10 +24,11 @@ class NewRun(Resources, AskedRun):
     """Run to start: the ``id`` by which the session knows it; its ``name``; the ``source``, a
     notebook or script, for display; the absolute path of the run's ``folder``, with the frozen
     source; the number of ``points``, and how many of them run ``at_once`` at most; ``after``, the
-    id of another run of yours that must succeed before. Resources, of each point, as for a launch;
-    ``environment``: by default the session's."""
+    id of another run of yours that must succeed before; ``notify``, the events that you get mail
+    about. Resources, of each point, as for a launch; ``environment``: by default the session's."""
 
     environment: EnvironmentName | None = None
+    notify: Notify = ()
 
 
 class StartedRun(Frozen):
@@ -55,6 +56,7 @@ class SessionRuns(OwnSession):
             **{name: asked.pop(name) for name in AskedRun.model_fields if name in asked}
         )
         environment = asked.pop("environment", None) or record.environment
+        notify = asked.pop("notify", ())
         resources = {**_kept(record), **asked}
         run = Run(
             **about.model_dump(),
@@ -67,7 +69,8 @@ class SessionRuns(OwnSession):
         what = f"Run {run.name} of {run.environment}: {run.points} points, {run.server}."
         async with self.audited("start-run", f"session {record.id}", record.user, what):
             _check(record)
-            await self.parts.run_starts.begin(run)
+            await self.parts.run_notices.check(run.user, notify)
+            await self.parts.run_starts.begin(run, notify)
         self.done("")
         return StartedRun(id=run.id, server=run.server)
 

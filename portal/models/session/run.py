@@ -95,6 +95,16 @@ class Run(AskedRun):
     reason: str = ""
 
 
+class RunEvent(StrEnum):
+    """Event of a run that its user can be notified of: its end, or the first point that failed."""
+
+    END = "end"
+    FAILURE = "failure"
+
+
+Notify = Annotated[tuple[RunEvent, ...], Field(max_length=len(RunEvent))]
+
+
 class PointState(StrEnum):
     """State of a point. ``LOST``: its run has ended, and nobody reported how it ended."""
 

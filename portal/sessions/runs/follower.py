@@ -42,12 +42,11 @@ class RunFollower:
         store: Store,
         cluster: Cluster,
         reports: RunReports,
-        chains: Chains,
         view: Callable[[], View | None],
         log: Any,
     ) -> None:
         self._store, self._cluster, self._reports = store, cluster, reports
-        self._view, self._log, self._chains = view, log, chains
+        self._view, self._log, self._chains = view, log, Chains(store)
         self._looks: dict[RunKey, int] = {}
         self._prune_at = 0.0  # in time.monotonic()
 

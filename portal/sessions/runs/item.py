@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from portal.models import Frozen
-from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.run import Notify, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 
 
@@ -38,11 +38,13 @@ class RunItem(Run):
 class RunDetail(RunItem):
     """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics``: names of the
     metrics that its points have reported, in alphabetical order. ``after_name``: the name of the
-    run that it starts after, as long as that is kept."""
+    run that it starts after, as long as that is kept; ``notify``: the events that the user gets
+    mail about."""
 
     message: str = ""
     metrics: tuple[str, ...] = ()
     after_name: str = ""
+    notify: Notify = ()
 
 
 class PointsPage(Frozen):

@@ -8,7 +8,7 @@ import { Pager } from "../pager.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
 import { badge, metric, points, pointWords, seconds, time } from "./view.js";
-import { afterLink } from "./chain.js";
+import { afterLink, mailWords } from "./chain.js";
 import { Table } from "../table.js";
 import { count, exactly } from "../words.js";
 
@@ -98,6 +98,7 @@ function show(run) {
     points(run),
     factList([
       run.after ? ["After", afterLink(run)] : null,
+      run.notify.length ? ["Mail", mailWords(run)] : null,
       ["Source", run.source],
       ["Folder", run.folder],
       ["Environment", run.environment],

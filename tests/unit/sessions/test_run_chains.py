@@ -14,7 +14,6 @@ from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.runs import follower
-from portal.sessions.runs.chains import Chains
 from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.reports import RunReports
 from portal.sessions.runs.starts import RunStarts
@@ -57,11 +56,11 @@ class Site:
 
     def __init__(self, store: Store) -> None:
         self.store, self.hub = store, Hub()
-        self.reports, chains = RunReports(store, LOG), Chains(store)
-        self.starts = RunStarts(self.reports, self.hub, chains)
+        self.reports = RunReports(store, LOG)
+        self.starts = RunStarts(self.reports, self.hub, store)
         view = SimpleNamespace(sessions={})
         cluster: Any = self.hub
-        self.follower = RunFollower(store, cluster, self.reports, chains, lambda: view, LOG)
+        self.follower = RunFollower(store, cluster, self.reports, lambda: view, LOG)
 
     async def end_points(self, id_: str, *states: str) -> None:
         for number, state in enumerate(states):

@@ -15,7 +15,6 @@ from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.runs import follower
-from portal.sessions.runs.chains import Chains
 from portal.sessions.runs.endings import ended_point
 from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.order import SORTS, point_numbers
@@ -194,7 +193,6 @@ class Site:
             store,
             self.slurm,  # type: ignore[arg-type]
             self.reports,
-            Chains(store),
             lambda: SimpleNamespace(sessions=self.sessions),
             LOG,
         )

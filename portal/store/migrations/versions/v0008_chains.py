@@ -1,7 +1,9 @@
-"""Runs that start after others, and why such a run did not."""
+"""Runs that start after others, why such a run did not, and mail about runs."""
 
 import sqlalchemy as sa
 from alembic import op
+
+from portal.store.migrations.columns import create_index, create_table, times, words
 
 revision = "0008"
 down_revision = "0007"
@@ -10,3 +12,11 @@ down_revision = "0007"
 def upgrade() -> None:
     for name in ("after", "reason"):
         op.add_column("runs", sa.Column(name, sa.Text(), nullable=False, server_default=""))
+    create_table(
+        "run_notices",
+        *words("user", "run", "event"),
+        *times("told_at", nullable=True),
+        *words("outcome"),
+        key=["user", "run", "event"],
+    )
+    create_index("run_notices", "told_at")

@@ -85,6 +85,12 @@ def test_the_least_that_one_may_give(script: Path) -> None:
     assert said.startswith("Run 'train': 1 point, at most 1 at once.")
 
 
+def test_mail_is_asked_for(script: Path) -> None:
+    broker = PlayedBroker()
+    start(broker, script, "--notify", "failure", "--notify", "end", "--notify", "end")
+    assert broker.asked[0][1]["notify"] == ["end", "failure"]
+
+
 def test_it_starts_after_a_run_of_this_name(script: Path) -> None:
     runs = [
         {"id": "1e2f3c1a", "name": "prepare", "ended_at": 5.0},
