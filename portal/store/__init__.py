@@ -29,7 +29,9 @@ from .engine.database import Database, ping
 from .engine.upgrade import HEAD
 from .runs.notices import RunNoticeTable
 from .runs.points import RunPointTable
+from .runs.reopenings import RunReopenings
 from .runs.runs import RunTable
+from .runs.shares import RunShareTable
 from .sessions.estimates import EstimateTable
 from .sessions.notices import NoticeTable
 from .sessions.reports import ReportTable
@@ -114,6 +116,8 @@ class Store(LoggingConfigurable):
         self.runs = RunTable(self.database)
         self.run_notices = RunNoticeTable(self.database)
         self.run_points = RunPointTable(self.database)
+        self.run_reopenings = RunReopenings(self.database)
+        self.run_shares = RunShareTable(self.database)
         self.versions = VersionTable(self.database)
         self.builds = BuildTable(self.database)
         self.tests = EnvironmentTestTable(self.database)

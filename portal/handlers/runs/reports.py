@@ -12,6 +12,8 @@ from portal.launch.kinds import of_server
 from portal.models import Frozen
 from portal.models.session.run import (
     MOST_ATTEMPTS,
+    MOST_DRIFT,
+    Drift,
     Metric,
     MetricName,
     PointNumber,
@@ -30,7 +32,7 @@ _Cell = Annotated[int, Field(ge=0, le=_MOST_CELLS, strict=True)]
 class PointReport(Frozen):
     """Report of a ``point`` by its number, from 0: its state, the notebook's ``cell`` of ``cells``,
     a sentence, its newest metrics, and its Slurm job. ``attempt``: from 1; it is larger if Slurm
-    has run the job again."""
+    has run the job again. ``drift``: of a repetition, the differences from the original point."""
 
     point: PointNumber
     state: Literal["running", "succeeded", "failed"]
@@ -44,6 +46,7 @@ class PointReport(Frozen):
         Field(examples=["123_4"]),
     ] = ""
     attempt: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS, strict=True)] = 1
+    drift: Annotated[tuple[Drift, ...], Field(max_length=MOST_DRIFT)] = ()
 
 
 class RunReport(OwnSession):
@@ -70,6 +73,8 @@ class RunReport(OwnSession):
             raise InvalidRequest(f"This run has the points 0 to {run.points - 1}.", "point")
         if run.ended_at is not None:
             raise Conflict("This run has already ended.")
+        if report.attempt <= run.attempt:
+            raise Conflict("This attempt of the point is over: it was started again.")
         now = time.time()
         state = PointState(report.state)
         point = RunPoint(

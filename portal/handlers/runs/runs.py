@@ -12,6 +12,7 @@ from portal.models.scope import SESSION_OWN
 from portal.models.session.run import MOST_POINTS, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
 from portal.sessions.ending import words_for
+from portal.sessions.runs.follower import is_of
 from portal.sessions.runs.item import PointsPage, RunDetail, RunItem, RunState, run_item
 from portal.sessions.runs.order import point_numbers
 
@@ -84,9 +85,7 @@ class RunAction(SessionAction):
         """Return the session of a run; None while it is not recorded."""
         find = self.parts.store.sessions.find
         records, _ = await find(user=run.user, server=run.server, limit=1)
-        asked = records[0].options.get("run") if records else None
-        own = isinstance(asked, dict) and asked.get("id") == run.id
-        return records[0] if own else None
+        return records[0] if records and is_of(records[0], run) else None
 
 
 class Runs(RunAction):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from portal.errors import NotAllowed
+from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.fields import KEPT
 from portal.launch.kinds import kind_of, of_server
 from portal.launch.kinds.run import server_for
@@ -18,6 +18,8 @@ from portal.models.session.session import SessionRecord
 
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
+
+_OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest"})
 
 
 class NewRun(Resources, AskedRun):
@@ -52,6 +54,8 @@ class SessionRuns(OwnSession):
         """
         record = await self.own_record()
         asked: dict[str, Any] = self.body.model_dump(exclude_unset=True)
+        for name in _OF_PORTAL & asked.keys():
+            raise InvalidRequest(f"'{name}' of a run is set by the portal.", name)
         about = AskedRun(
             **{name: asked.pop(name) for name in AskedRun.model_fields if name in asked}
         )

@@ -32,6 +32,11 @@ _SHOULD_BE = {
     "points": "must be a whole number from 1 to 10,000",
     "at_once": "must be a whole number from 1 to 1,000",
     "after": "must be the id of another run of yours, or an empty text",
+    "only": "must be numbers of its points in ascending order, such as '3,17-20'",
+    "attempt": "must be a whole number from 0 to 99,000",
+    "origin": "must be an object with 'id', 'user' and 'folder' of the run that is repeated",
+    "version": "must be a version of its environment, a whole number; 0 is the published one",
+    "digest": "must be 'sha256:' and 64 hexadecimal digits",
 }
 
 
@@ -77,8 +82,16 @@ class Run(Kind):
             )
             for name, chosen in place.environments.items()
         }
-        kind = self.model_copy(update={"after_job": self._job_before(hub)})
+        kind = await self._at_home(hub)
+        kind = kind.model_copy(update={"after_job": self._job_before(hub)})
         return place._replace(environments=environments, kind=kind)
+
+    async def _at_home(self, hub: Hub) -> Self:
+        """Return the run with the absolute path of its folder."""
+        if not self.run.folder.startswith("~/"):
+            return self
+        folder = (await hub.home()).rstrip("/") + self.run.folder[1:]
+        return self.model_copy(update={"run": self.run.model_copy(update={"folder": folder})})
 
     def _job_before(self, hub: Hub) -> str:
         """Return the job that this run's is to wait for; "" for none. Raises Unavailable."""
@@ -115,24 +128,27 @@ class Run(Kind):
                 f"You have {len(others)} runs that wait or run; the limit is {limits.per_user}. "
                 "Wait until one has ended, or stop one."
             )
-        held = sum(run.points for run in others)
-        if held + points > limits.points_per_user:
+        held, tasks = sum(run.tasks for run in others), self.run.tasks
+        if held + tasks > limits.points_per_user:
             raise NotAllowed(
                 f"Your runs that wait or run have {held:,} points; with this one, they would have "
-                f"{held + points:,}. The limit is {limits.points_per_user:,}. Wait until one has "
+                f"{held + tasks:,}. The limit is {limits.points_per_user:,}. Wait until one has "
                 "ended, or stop one."
             )
 
     def own(self) -> dict[str, Any]:
-        return {OPTION: self.run.model_dump(exclude=None if self.run.after else {"after"})}
+        return {OPTION: self.run.model_dump(exclude_defaults=True)}
 
     def variables(self) -> dict[str, str]:
         run = self.run
         of_job = {"id": run.id, "name": run.name, "folder": run.folder, "points": run.points}
+        more = {"attempt", "origin", "version", "digest"}
+        of_job |= run.model_dump(include=more, exclude_defaults=True)
         return {"PORTAL_RUN": json.dumps(of_job)}
 
     def sbatch_options(self) -> Sequence[str]:
-        array = f"--array=0-{self.run.points - 1}%{self.run.at_once}"
+        numbers = self.run.only or f"0-{self.run.points - 1}"
+        array = f"--array={numbers}%{self.run.at_once}"
         if not self.after_job:
             return (array,)
         # Otherwise Slurm would keep a job for ever that can no longer start.
@@ -161,7 +177,7 @@ def _listed() -> str:
 def _complaint(error: ValidationError | TypeError) -> str:
     """Return the sentence about the first key that is wrong."""
     if isinstance(error, ValidationError):
-        key = str(error.errors(include_input=False)[0]["loc"][0])
+        key = str((*error.errors(include_input=False)[0]["loc"], "only")[0])
         if key in _SHOULD_BE:
             return f"The '{key}' of a run {_SHOULD_BE[key]}."
     return f"'{OPTION}' has an unknown key. Its keys: {_listed()}."

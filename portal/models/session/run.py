@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from .. import Frozen
+from .point_numbers import PointNumbers, expanded
 
 MOST_POINTS = 10_000
 MOST_AT_ONCE = 1_000
 MOST_ATTEMPTS = 100_000
+MOST_DRIFT = 30  # sentences about a point
 _LONGEST = 1_000  # characters of a path
 
 
@@ -47,7 +49,7 @@ RunSource = Annotated[
 ]
 RunFolder = Annotated[
     str,
-    StringConstraints(pattern=r"^/", max_length=_LONGEST),
+    StringConstraints(pattern=r"^(/|~/)", max_length=_LONGEST),
     AfterValidator(_printable),
     AfterValidator(_inside),
     Field(examples=["/home/ada/projects/runs/learning-rates"]),
@@ -63,13 +65,28 @@ AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]
 PointNumber = Annotated[int, Field(ge=0, lt=MOST_POINTS, strict=True)]
 Metric = Annotated[float, Field(allow_inf_nan=False)]
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Drift = Annotated[str, StringConstraints(min_length=1, max_length=300), AfterValidator(_printable)]
+Owner = Annotated[str, StringConstraints(min_length=1, max_length=255), AfterValidator(_printable)]
+
+
+class RunOrigin(Frozen):
+    """Run that another one repeats: its ``id``, its ``user``, and its ``folder``."""
+
+    id: RunId
+    user: Owner
+    folder: RunFolder
 
 
 class AskedRun(Frozen):
     """Run as it is asked for. ``source``: the notebook or script, for display; ``folder``: the
     absolute path of the run's folder, with its frozen copy; ``points``: their number;
     ``at_once``: how many of them run at the same time at most; ``after``: the id of another run of
-    the same user, all of whose points must succeed first."""
+    the same user, all of whose points must succeed first. The folder of a repetition may begin
+    with "~", the home of its user on the node.
+
+    The portal sets the rest. ``only``: the numbers of the points that run, "" for all; ``attempt``:
+    the attempts of points that are over; ``origin``: what is repeated; ``version`` of the
+    environment, 0: the one that is published when the run starts; ``digest`` of its image."""
 
     id: RunId
     name: RunName
@@ -78,12 +95,29 @@ class AskedRun(Frozen):
     points: Points
     at_once: AtOnce = 10
     after: AfterRun = ""
+    only: PointNumbers = ""
+    attempt: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS - 1_000, strict=True)] = 0
+    origin: RunOrigin | None = None
+    version: Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)] = 0
+    digest: Annotated[str, StringConstraints(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
+
+    @model_validator(mode="after")
+    def _only_has_its_points(self) -> AskedRun:
+        if self.only and expanded(self.only)[-1] >= self.points:
+            raise ValueError("the run has no such point")
+        return self
+
+    @property
+    def tasks(self) -> int:
+        """Number of points that run."""
+        return len(expanded(self.only)) if self.only else self.points
 
 
 class Run(AskedRun):
     """Run as it is kept. Times are Unix seconds, null: not yet. ``server``: its session's at the
     Hub; ``job_id``: of the Slurm array, "" while it is not known; ``resources``: those asked
-    for; ``reason``: a sentence if the run it was to start after has failed."""
+    for; ``again_at``: when points that had not succeeded were started again; ``reason``: a sentence
+    if the run it was to start after has failed."""
 
     user: str
     server: str
@@ -91,8 +125,14 @@ class Run(AskedRun):
     resources: Mapping[str, Any] = {}
     created_at: float
     ended_at: float | None = None
+    again_at: float | None = None
     job_id: str = ""
     reason: str = ""
+
+    @property
+    def begun_at(self) -> float:
+        """Time of the newest launch."""
+        return self.created_at if self.again_at is None else self.again_at
 
 
 class RunEvent(StrEnum):
@@ -121,7 +161,8 @@ FINAL = frozenset({PointState.SUCCEEDED, PointState.FAILED, PointState.LOST})
 class RunPoint(Frozen):
     """Point of a run, by its ``number`` from 0. ``cell`` of ``cells``: the notebook's cell that
     runs or ran last, from 1; null for a script. ``message``: a sentence about its end. ``job``: its
-    Slurm job, such as "123_4". ``attempt``: from 1; more than that if Slurm ran it again."""
+    Slurm job, such as "123_4". ``attempt``: from 1; more than that if it ran again. ``drift``: of a
+    repetition, the differences from the original point, in sentences."""
 
     number: int
     state: PointState = PointState.WAITING
@@ -131,5 +172,6 @@ class RunPoint(Frozen):
     metrics: Mapping[str, float] = {}
     job: str = ""
     attempt: int = 0
+    drift: tuple[str, ...] = ()
     started_at: float | None = None
     ended_at: float | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from portal.errors import Conflict, NotFound
 from portal.models.session.run import PointState, Run
 from portal.models.session.session import SessionRecord
@@ -71,9 +73,10 @@ class Chains:
         return (await self._store.run_points.counts(run.user, [run.id])).get(run.id, {})
 
 
-def never_started(run: Run, session: SessionRecord, reported: int) -> bool:
+def never_started(run: Run, session: SessionRecord, states: Sequence[PointState]) -> bool:
     """Return True if a run that was to start after another has ended before any of its points
-    started, and nobody stopped it in the portal. ``reported``: the number of points that have said
-    anything."""
-    started = bool(reported) or session.started_at is not None
+    started, and nobody stopped it in the portal. ``states``: of the points with a row; those that
+    have succeeded may have done so before the run was started again."""
+    before = {PointState.WAITING, *([PointState.SUCCEEDED] if run.again_at is not None else ())}
+    started = session.started_at is not None or not before.issuperset(states)
     return bool(run.after) and not started and session.ending_code != "stopped"

@@ -72,18 +72,20 @@ class RunFollower:
             record = await self._record(run, living.get((run.user, run.server)))
             if record is not None and record.job_id and record.job_id != run.job_id:
                 jobs[run.user, run.id] = record.job_id
-            if record is None and time.time() - run.created_at > _UNSTARTED:
-                await self._end(run, run.created_at)
+            if record is not None and run.folder.startswith("~/"):
+                await self._store.runs.note_folder(run.user, run.id, folder_of(record, run))
+            if record is None and time.time() - run.begun_at > _UNSTARTED:
+                await self._end(run, run.begun_at)
             elif record is not None and record.state is SessionState.ENDED:
                 await self._finish(run, record)
         await self._store.runs.note_jobs(jobs)
 
     async def _record(self, run: Run, seen: SessionRecord | None) -> SessionRecord | None:
         """Return the run's session; None while there is none. ``seen``: in the dashboard."""
-        if seen is None or seen.state is SessionState.ENDED or not _is_of(seen, run):
+        if seen is None or seen.state is SessionState.ENDED or not is_of(seen, run):
             records, _ = await self._store.sessions.find(user=run.user, server=run.server, limit=1)
             seen = records[0] if records else None
-        return seen if seen is not None and _is_of(seen, run) else None
+        return seen if seen is not None and is_of(seen, run) else None
 
     async def _finish(self, run: Run, record: SessionRecord) -> None:
         """Say how the points ended that have not said it, and end the run; later, if accounting
@@ -96,7 +98,7 @@ class RunFollower:
         if missing:
             looks = self._looks[key] = self._looks.get(key, 0) + 1
             tasks = await self._tasks(record)
-            chained = never_started(run, record, len(keys))
+            chained = never_started(run, record, [point.state for point in keys])
             known = tasks.keys() >= set(missing) and not (
                 chained and await self._chains.undecided(run)
             )
@@ -147,6 +149,14 @@ class RunFollower:
         self._reports.forget(run)
 
 
-def _is_of(record: SessionRecord, run: Run) -> bool:
+def folder_of(record: SessionRecord, run: Run) -> str:
+    """Return the run's folder as its session has it: the Hub knows the user's home."""
+    return str(record.options["run"].get("folder") or run.folder)
+
+
+def is_of(record: SessionRecord, run: Run) -> bool:
+    """Return True if a session is that of the newest launch of a run."""
     asked = record.options.get("run")
-    return isinstance(asked, dict) and asked.get("id") == run.id
+    if not isinstance(asked, dict) or asked.get("id") != run.id:
+        return False
+    return bool(asked.get("attempt", 0) == run.attempt)

@@ -51,5 +51,8 @@ class RunStarts:
 
 def launch_options(run: Run, *, waits: bool = False) -> dict[str, Any]:
     """Return the ``user_options`` of a run's launch. ``waits``: for the run before it."""
-    asked = run.model_dump(include=set(_ASKED) if waits else set(_ASKED) - {"after"})
+    asked = run.model_dump(include=set(_ASKED), exclude_defaults=True)
+    asked["at_once"] = run.at_once
+    if not waits:
+        asked.pop("after", None)
     return {**run.resources, "environment": run.environment, OPTION: asked}

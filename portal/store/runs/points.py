@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, case, delete, func, or_, select
+from sqlalchemy import Connection, and_, case, delete, func, or_, select, text
 
 from portal.models.session.run import PointState, RunPoint
 
@@ -23,12 +23,13 @@ run_points = keyed(
     *filled(COUNT, "attempt"),
     *optional(COUNT, "cell", "cells"),
     *filled(Json, "metrics"),
+    *filled(Json, "drift", server_default=text("'[]'")),
     *optional(TIME, "started_at", "ended_at"),
     *filled(TEXT, "message"),
 )
 # What a point itself says of its end stays, until a later attempt reports.
 _SAID = (PointState.SUCCEEDED, PointState.FAILED)
-_NEWEST = ("state", "job", "attempt", "cell", "cells", "metrics", "ended_at", "message")
+_NEWEST = ("state", "job", "attempt", "cell", "cells", "metrics", "drift", "ended_at", "message")
 _COLUMNS = tuple(RunPoint.model_fields)
 
 

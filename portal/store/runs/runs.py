@@ -23,15 +23,18 @@ runs = keyed(
     *filled(Json, "resources"),
     *filled(COUNT, "points", "at_once"),
     *filled(TIME, "created_at"),
-    *optional(TIME, "ended_at"),
+    *optional(TIME, "ended_at", "again_at"),
     *filled(TEXT, "source", "folder"),
     *filled(NAME, "after", server_default=_EMPTY),
     *filled(TEXT, "reason", server_default=_EMPTY),
+    *filled(TEXT, "only", "digest", server_default=text("''")),
+    *filled(COUNT, "attempt", "version", server_default="0"),
+    *optional(Json, "origin"),
     Index(None, "user", "created_at"),
     Index(None, "ended_at"),
 )
 _SORTS = {name: runs.c[name] for name in ("created_at", "ended_at", "name", "environment")}
-_OWN = (runs.c.user == bindparam("of_user"), runs.c.id == bindparam("of_id"))
+OWN = (runs.c.user == bindparam("of_user"), runs.c.id == bindparam("of_id"))
 
 
 class RunTable(ModelTable[Run]):
@@ -50,7 +53,7 @@ class RunTable(ModelTable[Run]):
 
     async def remove(self, user: str, id_: str) -> None:
         """Delete a run that was refused."""
-        await self._write(delete(runs).where(*_OWN), {"of_user": user, "of_id": id_})
+        await self._write(delete(runs).where(*OWN), {"of_user": user, "of_id": id_})
 
     async def get(self, user: str, id_: str) -> Run | None:
         """Return a run of a user; None without one."""
@@ -68,6 +71,11 @@ class RunTable(ModelTable[Run]):
         query = select(runs).where(runs.c.user == user)
         return await self._page(query, order_by(runs, sort, _SORTS), offset, limit)
 
+    async def names(self, user: str) -> set[str]:
+        """Return the names of all runs of a user."""
+        query = select(runs.c.name).where(runs.c.user == user)
+        return {row.name for row in await self._rows_of(query)}
+
     async def living(self) -> list[Run]:
         """Return all runs that have not ended, oldest first."""
         query = select(runs).where(runs.c.ended_at.is_(None)).order_by(runs.c.created_at)
@@ -76,15 +84,20 @@ class RunTable(ModelTable[Run]):
     async def note_jobs(self, job_ids: Mapping[RunKey, str]) -> None:
         """Set the ids of the runs' jobs; all or none."""
         if job_ids:
-            statement = update(runs).where(*_OWN).values(job_id=bindparam("to_job"))
+            statement = update(runs).where(*OWN).values(job_id=bindparam("to_job"))
             rows = [
                 {"of_user": key[0], "of_id": key[1], "to_job": id_} for key, id_ in job_ids.items()
             ]
             await self._write(statement, rows)
 
+    async def note_folder(self, user: str, id_: str, folder: str) -> None:
+        """Set the absolute path of a run's folder."""
+        statement = update(runs).where(*OWN).values(folder=folder)
+        await self._write(statement, {"of_user": user, "of_id": id_})
+
     async def end(self, user: str, id_: str, at: float, reason: str = "") -> None:
         """End a run at ``at`` (Unix seconds), if it has not ended. ``reason``: a sentence if it
         could not start after another run."""
         ended = {"ended_at": at, "reason": reason}
-        statement = update(runs).where(*_OWN, runs.c.ended_at.is_(None)).values(ended)
+        statement = update(runs).where(*OWN, runs.c.ended_at.is_(None)).values(ended)
         await self._write(statement, {"of_user": user, "of_id": id_})

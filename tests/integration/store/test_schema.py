@@ -100,11 +100,11 @@ async def test_the_second_waits_for_the_first(sqlite_url: str, make_store: Make)
     await asyncio.wait_for(upgrading, 20)
 
 
-SECOND = """
+SECOND = f"""
 import sqlalchemy as sa
 from alembic import op
 revision = "9999"
-down_revision = "0008"
+down_revision = "{HEAD}"
 def upgrade():
     with op.batch_alter_table("announcements") as table:
         table.add_column(sa.Column("colour", sa.Text(), server_default="red", nullable=False))

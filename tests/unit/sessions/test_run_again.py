@@ -1,0 +1,189 @@
+"""Runs that run again: only what has not succeeded, once, and repetitions with names of their
+own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+import pytest
+
+from portal.errors import Conflict, HubUnavailable, NotAllowed, PortalError
+from portal.models.session.run import PointState, Run, RunPoint
+from portal.sessions.runs.again import RunsAgain
+from portal.sessions.runs.repeats import free_name, repeat
+from portal.sessions.runs.reports import RunReports
+from portal.store import Store
+
+KEY = ("ada", "5e2f3c1a")
+LOG = logging.getLogger("portal-test")
+
+
+def a_run(**more: Any) -> Run:
+    values = {
+        "id": KEY[1],
+        "name": "rates",
+        "source": "train.py",
+        "folder": "/home/ada/projects/runs/rates",
+        "points": 6,
+        "user": KEY[0],
+        "server": "run-5e2f3c1a",
+        "environment": "lab",
+        "resources": {"gpus": 1, "time": 3600},
+        "created_at": time.time(),
+    }
+    return Run(**{**values, **more})
+
+
+class Hub:
+    """The Hub's API: what it was asked, and how it refuses."""
+
+    def __init__(self) -> None:
+        self.begun: list[Any] = []
+        self.refusal: PortalError | None = None
+        self.state: str | None = ""
+
+    async def begin_server(self, user: str, server: str, options: Any) -> None:
+        await asyncio.sleep(0)
+        self.begun.append(options)
+        if self.refusal is not None:
+            raise self.refusal
+
+    async def server_state(self, user: str, server: str) -> str:
+        if self.state is None:
+            raise HubUnavailable("The Hub does not answer.")
+        return self.state
+
+
+class Site:
+    """A run that has ended: point 0 succeeded, 1 failed, 2 is lost, 3 succeeded at its second
+    attempt, and the others never began."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.hub = store, Hub()
+        self.reports = RunReports(store, LOG)
+        self.again = RunsAgain(store, self.reports, self.hub)
+
+    async def prepare(self) -> None:
+        await self.store.runs.add(a_run())
+        states = ((0, "succeeded", 1), (1, "failed", 1), (2, "lost", 0), (3, "succeeded", 2))
+        points = [
+            RunPoint(number=n, state=PointState(state), attempt=attempt, message=f"Was {state}.")
+            for n, state, attempt in states
+        ]
+        await self.store.run_points.save([(KEY, point) for point in points])
+        await self.store.runs.end(*KEY, 99.0)
+
+    async def run(self) -> Run:
+        run = await self.store.runs.get(*KEY)
+        assert run is not None
+        return run
+
+    async def points(self) -> dict[int, RunPoint]:
+        return await self.store.run_points.of_run(*KEY, range(6))
+
+
+@pytest.fixture
+async def site(store: Store) -> Site:
+    site = Site(store)
+    await site.prepare()
+    return site
+
+
+async def test_only_what_did_not_succeed_runs_again(site: Site) -> None:
+    before = await site.points()
+    again = await site.again.start(await site.run(), {"time": 7200})
+    (options,) = site.hub.begun
+    assert options["run"]["only"] == "1-2,4-5" and options["run"]["attempt"] == 2
+    assert (options["time"], options["gpus"], again.tasks) == (7200, 1, 4)
+    run = await site.run()
+    assert run == again and (run.ended_at, run.job_id) == (None, "") and run.again_at
+    points = await site.points()
+    assert {n: str(point.state) for n, point in points.items()} == {
+        0: "succeeded", 1: "waiting", 2: "waiting", 3: "succeeded",
+    }  # fmt: skip
+    assert points[0] == before[0] and points[1].message == ""
+    # A report of the earlier attempt changes nothing, one of the new attempt does.
+    for attempt, state in ((1, "waiting"), (3, "running")):
+        report = RunPoint(number=1, state=PointState.RUNNING, attempt=attempt)
+        await site.reports.take(run, report)
+        assert str((await site.points())[1].state) == state
+
+
+async def test_of_two_at_the_same_moment_one_is_refused(site: Site) -> None:
+    run = await site.run()
+    results = await asyncio.gather(
+        *(site.again.start(run, {}) for _ in range(5)), return_exceptions=True
+    )
+    assert len(site.hub.begun) == 1
+    assert sorted(type(result).__name__ for result in results) == ["Conflict"] * 4 + ["Run"]
+    with pytest.raises(Conflict, match="has not ended"):
+        await site.again.start(await site.run(), {})
+    await site.store.runs.end(*KEY, 120.0)
+    with pytest.raises(Conflict, match="started again already"):  # an old page
+        await site.again.start(run, {})
+    assert len(site.hub.begun) == 1
+
+
+async def test_after_a_refusal_all_is_as_before(site: Site) -> None:
+    run, points = await site.run(), await site.points()
+    unsure = HubUnavailable("The Hub does not answer.")
+    for refusal in (NotAllowed("You have 20 runs."), unsure):
+        site.hub.refusal = refusal
+        with pytest.raises(type(refusal), match=refusal.message):
+            await site.again.start(run, {"time": 7200})
+        assert await site.run() == run and await site.points() == points
+    site.hub.refusal = None
+    await site.again.start(run, {})
+
+
+@pytest.mark.parametrize("state", ["starting", "ready", None])
+async def test_a_launch_that_may_have_happened_is_not_repeated(site: Site, state: Any) -> None:
+    run = await site.run()
+    site.hub.refusal, site.hub.state = HubUnavailable("The Hub does not answer."), state
+    with pytest.raises(HubUnavailable, match="not known yet"):
+        await site.again.start(run, {})
+    with pytest.raises(Conflict):
+        await site.again.start(await site.run(), {})
+    assert len(site.hub.begun) == 1
+
+
+async def test_a_point_that_has_begun_is_not_taken_back(site: Site) -> None:
+    reopened = await site.store.run_reopenings.reopen(await site.run(), {})
+    running = RunPoint(number=4, state=PointState.RUNNING, attempt=reopened.run.attempt + 1)
+    await site.store.run_points.save([(KEY, running)])
+    assert not await site.store.run_reopenings.take_back(reopened)
+    assert (await site.run()).ended_at is None
+
+
+async def test_one_whose_points_all_succeeded(site: Site) -> None:
+    points = [RunPoint(number=n, state=PointState.SUCCEEDED, attempt=9) for n in range(6)]
+    await site.store.run_points.save([(KEY, point) for point in points])
+    with pytest.raises(Conflict, match="All points of this run have succeeded"):
+        await site.again.start(await site.run(), {})
+    assert site.hub.begun == [] and (await site.run()).ended_at == 99.0
+
+
+def test_a_repetition_is_a_run_of_its_own() -> None:
+    original = a_run(resources={"gpus": 1, "account": "physics"}, version=3, at_once=4)
+    run = repeat("ada", original, "rates-2")
+    assert run.id != original.id and run.server.startswith("run-")
+    assert (run.folder, run.points) == ("/home/ada/projects/runs/rates-2", 6)
+    assert (run.version, run.at_once, run.only, run.attempt) == (3, 4, "", 0)
+    assert run.resources == original.resources
+    assert run.origin is not None
+    assert run.origin.model_dump() == {"id": KEY[1], "user": "ada", "folder": original.folder}
+    other = repeat("barbara", original, "rates-2")
+    assert (other.user, other.folder) == ("barbara", "~/runs/rates-2")
+    assert other.resources == {"gpus": 1}, "another user has other accounts"
+
+
+def test_names_count_on() -> None:
+    original = a_run(name="lr-18")
+    assert free_name(original, ()) == "lr-18-2"
+    assert free_name(original, {"lr-18-2", "lr-18-3"}) == "lr-18-4"
+    repetition = repeat("ada", original, "lr-18-2")
+    assert free_name(repetition, {"lr-18", "lr-18-2"}) == "lr-18-3"
+    assert free_name(a_run(name="a" * 60), ()) == "a" * 58 + "-2"
