@@ -45,6 +45,7 @@ from .pages.runs import RUN_PAGES
 from .pages.sessions import SESSION_PAGES
 from .runs import reports as run_reports
 from .runs import runs
+from .runs import schedules as run_schedules
 from .runs import start as run_start
 from .sessions import (
     actions,
@@ -102,6 +103,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *registries.ENDPOINTS,
     *run_reports.ENDPOINTS,
     *run_start.ENDPOINTS,
+    *run_schedules.ENDPOINTS,  # before {run}: 'schedules' is none
     *runs.ENDPOINTS,
     *servers.ENDPOINTS,
     *session.ENDPOINTS,

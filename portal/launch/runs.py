@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traitlets import Integer
+from traitlets import Integer, Unicode
 from traitlets.config import Configurable
 
 from ..models.session.run import MOST_POINTS
@@ -31,4 +31,23 @@ class Runs(Configurable):
         """Maximum number of points, at least 1, of all runs of a user that wait or run. Points of
         such a run that have ended count too.""",
         "c.Runs.points_per_user = 2000",
+    )
+
+    schedules = setting(
+        Integer(20, min=0),
+        "Maximum number of schedules that a user has, paused ones too; 0: none are offered.",
+        "c.Runs.schedules = 5",
+    )
+
+    schedule_late = setting(
+        Integer(3600, min=60),
+        """Seconds, at least 60, after its time within which a scheduled run is still started if the
+        portal or Slurm was away. Later than that, it has been missed, which its user is told.""",
+        "c.Runs.schedule_late = 4 * 3600",
+    )
+
+    timezone = setting(
+        Unicode("UTC"),
+        "Time zone of schedules for which the user names none.",
+        'c.Runs.timezone = "Europe/Berlin"',
     )

@@ -1,4 +1,7 @@
-"""Mail about runs whose users asked for it: at the end, or at the first point that failed."""
+"""Mail about runs whose users asked for it: at the end, or at the first point that failed.
+
+Mail about schedules goes out with it.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from portal.store.runs.notices import OpenNotice
 
 from .notices import Notices
 from .post import Letter, Post
+from .schedule_notices import ScheduleNotices
 from .words import one_line
 
 _EVERY = 5.0  # seconds
@@ -36,6 +40,7 @@ class RunNotices:
     def __init__(self, notices: Notices, store: Store, log: Any) -> None:
         self.post = Post(notices, log)
         self._store, self._log = store, log
+        self._schedules = ScheduleNotices(self.post, store)
         self._prune_at = 0.0  # in time.monotonic()
 
     async def check(self, user: str, notify: Notify) -> None:
@@ -57,6 +62,7 @@ class RunNotices:
         if not self.post.on:
             return
         await self._prune(now)
+        await self._schedules.look(now)
         notices = await self._store.run_notices.open()
         counts = await self._counts(notices)
         asked = {(notice.run.user, notice.run.id, notice.event) for notice in notices}
@@ -64,7 +70,7 @@ class RunNotices:
             run = notice.run
             states = counts[run.user].get(run.id, {})
             with_end = (run.user, run.id, RunEvent.END) in asked
-            outcome = self._settled(notice, states, now, with_end=with_end)
+            outcome = await self._settled(notice, states, now, with_end=with_end)
             if outcome is None and due(notice, states) and not self.post.waits(key_of(notice)):
                 failure = await self._first_failure(run) if any(map(states.get, _FAILED)) else ""
                 letter = letter_of(notice, states, failure, self.post.pages)
@@ -72,7 +78,7 @@ class RunNotices:
             if outcome is not None:
                 await self._store.run_notices.tell(notice, now, outcome)
 
-    def _settled(
+    async def _settled(
         self, notice: OpenNotice, states: Counts, now: float, *, with_end: bool
     ) -> str | None:
         """Return why no mail is sent, in a sentence; None if it is, or may be later."""
@@ -85,7 +91,15 @@ class RunNotices:
             return None
         if not any(map(states.get, _FAILED)):
             return "No point failed."
-        return "The mail about the end says it." if with_end else None
+        if with_end:
+            return "The mail about the end says it."
+        if notice.run.reason and await self._is_told(notice.run.after, notice):
+            return "The mail about the run before it says it."
+        return None
+
+    async def _is_told(self, run: str, notice: OpenNotice) -> bool:
+        """Return True if the user gets mail about the same event of another run."""
+        return notice.event in await self._store.run_notices.of_run(notice.run.user, run)
 
     async def _counts(self, notices: list[OpenNotice]) -> dict[str, dict[str, Counts]]:
         """Return the numbers of the runs' points in each state, by user and run."""

@@ -44,6 +44,7 @@ from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
 from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.reports import RunReports
+from portal.sessions.runs.scheduler import RunScheduler
 from portal.sessions.runs.starts import RunStarts
 from portal.slurm.control.reservations import Reserving
 from portal.web.audit_rate_limit import AuditRateLimit
@@ -103,6 +104,7 @@ class CoreServices:
     run_starts: RunStarts = field(init=False)
     run_follower: RunFollower = field(init=False)
     run_notices: RunNotices = field(init=False)
+    run_scheduler: RunScheduler = field(init=False)
     tiles: Tiles = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,6 +136,9 @@ class CoreServices:
             self.run_reports,
             lambda: self.dashboard.view,
             self.log,
+        )
+        self.run_scheduler = RunScheduler(
+            self.store, self.run_starts, self.hub, self.run_limits, self.note, self.log
         )
         self.run_notices = RunNotices(self.notices, self.store, self.log)
         times = SharedAnswer[Mapping[str, float]](

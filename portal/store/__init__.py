@@ -31,6 +31,7 @@ from .runs.notices import RunNoticeTable
 from .runs.points import RunPointTable
 from .runs.reopenings import RunReopenings
 from .runs.runs import RunTable
+from .runs.schedules import RunScheduleTable
 from .runs.shares import RunShareTable
 from .sessions.estimates import EstimateTable
 from .sessions.notices import NoticeTable
@@ -114,6 +115,7 @@ class Store(LoggingConfigurable):
         self.snoozes = SnoozeTable(self.database)
         self.notices = NoticeTable(self.database)
         self.runs = RunTable(self.database)
+        self.run_schedules = RunScheduleTable(self.database)
         self.run_notices = RunNoticeTable(self.database)
         self.run_points = RunPointTable(self.database)
         self.run_reopenings = RunReopenings(self.database)

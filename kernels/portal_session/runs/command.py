@@ -16,7 +16,7 @@ from typing import Any
 
 from ..job_kernels.broker_client import VARIABLE as BROKER
 from ..job_kernels.broker_client import Broker, BrokerError
-from . import RunError, listing
+from . import RunError, listing, schedules
 from .kernel_choice import kernel_for
 from .parameters import declared
 from .plan import Plan, check_name, freeze, name_after
@@ -43,6 +43,10 @@ _EPILOG = """\
 portal-run list        your runs
 portal-run show NAME   the points of a run
 portal-run stop NAME   stop a run
+
+portal-run schedule NAME --at 02:00   repeat a run at a time of day
+portal-run schedules                  your schedules
+portal-run unschedule NAME            delete a schedule
 
 Results are in runs/NAME/ beside the notebook or script.
 """
@@ -212,6 +216,8 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     broker = Broker(environ[BROKER])
     if argv[0] in listing.COMMANDS:
         return listing.run(argv, broker)
+    if argv[0] in schedules.COMMANDS:
+        return schedules.run(argv, broker)
     return start(argv, broker, environ)
 
 

@@ -1,9 +1,17 @@
-"""Runs that start after others, why such a run did not, and mail about runs."""
+"""Runs that start after others, why such a run did not, and mail about runs; schedules of
+runs."""
 
 import sqlalchemy as sa
 from alembic import op
 
-from portal.store.migrations.columns import create_index, create_table, times, words
+from portal.store.migrations.columns import (
+    create_index,
+    create_table,
+    documents,
+    numbers,
+    times,
+    words,
+)
 
 revision = "0009"
 down_revision = "0008"
@@ -20,3 +28,14 @@ def upgrade() -> None:
         key=["user", "run", "event"],
     )
     create_index("run_notices", "told_at")
+    create_table(
+        "run_schedules",
+        *words("user", "id", "name", "at", "timezone", "until"),
+        *documents("days", "runs", "notify", "last_runs"),
+        *times("created_at"),
+        *times("next_at", "starting_at", "last_at", nullable=True),
+        *numbers("refusals", "paused"),
+        *words("message", "untold"),
+        key=["user", "id"],
+    )
+    create_index("run_schedules", "next_at")
