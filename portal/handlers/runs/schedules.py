@@ -30,9 +30,9 @@ _EVERY_DAY: Days = (0, 1, 2, 3, 4, 5, 6)
 
 class NewSchedule(Frozen):
     """Schedule to make: the ``run`` that is repeated, with its whole chain; ``at``: the time of
-    day, on these ``days`` (0: Monday), in this ``timezone`` (null: the site's); ``until``: the last day,
-    "": none. ``notify``: the events of its runs that you get mail about; with any, you get mail
-    about times that were missed or refused too."""
+    day, on these ``days`` (0: Monday), in this ``timezone`` (null: the site's); ``until``: the last
+    day, "": none. ``notify``: the events of its runs that you get mail about; with any, also about
+    times that were missed or refused."""
 
     run: RunId
     at: Clock

@@ -5,6 +5,7 @@ import { byId, el, setText, showTrouble } from "../dom.js";
 import { sortInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { Poller } from "../poller.js";
+import "./schedules.js";
 import { badge, points, time } from "./view.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";

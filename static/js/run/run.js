@@ -9,6 +9,7 @@ import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
 import { badge, metric, points, pointWords, seconds, time } from "./view.js";
 import { afterLink, mailWords } from "./chain.js";
+import { scheduleButton } from "./schedule.js";
 import { Table } from "../table.js";
 import { count, exactly } from "../words.js";
 
@@ -92,6 +93,7 @@ function show(run) {
       run.ended_at === null
         ? el("button.btn.btn-outline-danger.portal-danger", { type: "button", onclick: () => stop(run) }, "Stop run")
         : null,
+      scheduleButton(run),
     ),
     el("p.portal-facts", {}, badge(run.state), el("span", {}, pointWords(run))),
     run.message ? el("div.alert.alert-secondary.ending", {}, run.message) : null,

@@ -51,7 +51,7 @@ def runs(demo: Any) -> Iterator[None]:
         )
 
     async def keep(store: Store) -> None:
-        await store.runs.add(run(ID, "rates"))
+        await store.runs.add(run(ID, "rates", after=OLD))
         await store.runs.add(run(OLD, "before", points=3, created_at=5.0, ended_at=9.0))
         await store.run_points.save(
             [
@@ -118,6 +118,40 @@ def test_a_run_is_stopped_after_a_question(demo: Any, page: Any) -> None:
     page.goto(f"{demo.url}/services/portal/runs/{OLD}")
     expect(page.locator("#list")).to_contain_text("waiting")
     expect(page.get_by_role("button", name="Stop run")).to_have_count(0)
+
+
+def test_a_chain_is_repeated_on_a_schedule(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}")
+    link = page.locator("#run").get_by_role("link", name="before")
+    expect(link).to_have_attribute("href", re.compile(f"/runs/{OLD}$"))
+    page.get_by_role("button", name="Repeat on a schedule…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("The whole chain that ends with this run is repeated")
+    expect(dialog.get_by_label("Time of day")).to_be_focused()
+    check(page, "run-schedule")
+    for day in ("Sat", "Sun"):
+        dialog.get_by_label(day).uncheck()
+    dialog.get_by_label("Time of day").fill("03:15")
+    dialog.get_by_label("Last day").fill("2020-01-01")
+    dialog.get_by_role("button", name="Repeat run").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("has no start until 2020-01-01.")
+    dialog.get_by_label("Last day").fill("")
+    dialog.get_by_role("button", name="Repeat run").click()
+    expect(page.locator("#board-toasts")).to_contain_text("The run is repeated. Next start:")
+    page.goto(f"{demo.url}/services/portal/runs")
+    row = page.locator("#schedules tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("03:15 Mon, Tue, Wed, Thu, Fri")
+    expect(row).to_contain_text("chain: before → rates")
+    check(page, "runs-schedules")
+    row.get_by_role("button", name="Pause").click()
+    expect(row).to_contain_text("paused")
+    row.get_by_role("button", name="Resume").click()
+    expect(row.get_by_role("button", name="Pause")).to_be_visible()
+    row.get_by_role("button", name="Delete…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete schedule").click()
+    expect(page.locator("#schedules-part")).to_be_hidden()
 
 
 def test_others_have_no_such_run(demo: Any, page: Any) -> None:

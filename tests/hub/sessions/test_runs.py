@@ -3,6 +3,7 @@ end by the service."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,10 @@ from api_client import Caller
 from hub_client import Person, wait_until, with_session
 from jobs import living_jobs, nothing_left, squeue
 from played_points import played_python
+from remembered import stored
 from terminal import session_token
+
+from portal.store import Store
 
 API = "/services/portal/api/v1/"
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f40516"
@@ -43,7 +47,8 @@ def report(state, **more):
 report("running", cell=1, cells=2, metrics={"loss": 1.0 / (1 + number)})
 if run["name"] == "long":
     time.sleep(300)
-while run["name"].startswith("gate-") and not os.path.exists(run["folder"] + "/go"):
+go = os.path.dirname(run["folder"]) + "/go"
+while run["name"].startswith("gate-") and not os.path.exists(go):
     time.sleep(0.5)
 if number == 0:
     report("succeeded", cell=2, cells=2, metrics={"loss": 0.5})
@@ -153,7 +158,7 @@ def test_a_run_starts_after_another_or_never(demo: Any, ada: Person, token: str)
         (bad, {"name": "gate-bad", "at_once": 4}),
         (never, {"name": "never", "points": 1, "after": bad}),
     ):
-        answer = start(ada, token, id_, folder=str(folder), **more)
+        answer = start(ada, token, id_, folder=f"{folder}/{more['name']}", **more)
         assert answer.status_code == 202, answer.text
     assert run(ada, token, later)["message"] == "The run waits for 'gate-good'."
     reasons = ("--user=ada", "--format=%r")
@@ -176,6 +181,33 @@ def test_a_run_starts_after_another_or_never(demo: Any, ada: Person, token: str)
     answer = start(ada, token, f"{ID}4".replace("5e2f", "ce2f"), after=bad)
     assert answer.status_code == 409, answer.text
     assert "2 points of it did not succeed" in answer.json()["error"]["message"]
+
+
+def test_a_chain_is_repeated_on_a_schedule(demo: Any, ada: Person, token: str) -> None:
+    """The runs of the test before; the clock is not waited for: the time of the start is now."""
+    later = f"{ID}3".replace("5e2f", "9e2f")
+    schedule = {"run": later, "at": "00:00"}
+    answer = ask(ada, token, "POST", "runs/schedules", schedule)
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    assert [each["name"] for each in made["runs"]] == ["gate-good", "later"]
+
+    async def due(store: Store) -> None:
+        kept = await store.run_schedules.get("ada", made["id"])
+        assert await store.run_schedules.change(kept, next_at=time.time())
+
+    stored(demo, due)
+
+    def last_run() -> str:
+        (item,) = ask(ada, token, "GET", "runs/schedules").json()["items"]
+        assert not item["message"], item
+        return str(item["last_run"])
+
+    id_ = wait_until("its time was served", last_run, 150)
+    ended = wait_until("it has ended", lambda: (r := run(ada, token, id_))["ended_at"] and r, 200)
+    assert ended["counts"]["succeeded"] == 1 and ended["name"].startswith("later-20"), ended
+    assert ended["after_name"].startswith("gate-good-20")
+    assert ask(ada, token, "DELETE", f"runs/schedules/{made['id']}").status_code == 200
 
 
 def test_what_the_launch_refuses_is_told(ada: Person, token: str) -> None:

@@ -13,6 +13,7 @@ from mail_server import Inbox, mail_server
 from portal.demo.daemons.ports import free_port
 from portal.errors import Conflict, NotFound
 from portal.models.session.run import PointState, Run, RunEvent, RunPoint
+from portal.models.session.run_schedule import RunSchedule
 from portal.notices import Notices, post
 from portal.notices.run_notices import RunNotices
 from portal.store import Store
@@ -213,3 +214,47 @@ async def test_who_cannot_get_mail(store: Store) -> None:
     with pytest.raises(NotFound, match="no mail address for ada"):
         await asked.check("ada", BOTH)
     await asked.check("ada", ())
+
+
+async def test_a_schedule_that_did_not_start_a_run_is_told_once(store: Store) -> None:
+    inbox = Inbox()
+    words = "'rates' was not started at 02:00 on Monday, 23 November. You are not in 'ai'."
+    schedule = RunSchedule(
+        user="ada",
+        id="5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162",
+        name="rates",
+        at="02:00",
+        timezone="UTC",
+        runs=(),
+        created_at=1.0,
+        last_at=NOW,
+        untold=words,
+    )
+    await store.run_schedules.add(schedule, 5)
+    with mail_server(inbox) as port:
+        for _ in range(2):
+            await sending(store, port).look(NOW)
+    (mail,) = inbox.mails
+    assert mail["To"] == "ada@example.org"
+    assert mail["Subject"] == "Your schedule of 'rates' did not start a run"
+    assert words in text_of(mail) and "https://gpu.example.org/services/portal/runs" in text_of(
+        mail
+    )
+
+
+async def test_the_end_of_a_chain_is_told_in_one_mail_per_run_at_most(store: Store) -> None:
+    """Of a run that did not start because of another, only the end is told: the other's failure
+    was."""
+    inbox = Inbox()
+    await begin(store, (RunEvent.FAILURE,))
+    reason = "The run did not start, because 1 point of 'rates' failed."
+    for id_, after in (("6e2f3c1a", ID), ("7e2f3c1a", "6e2f3c1a")):
+        await begin(store, (RunEvent.FAILURE,), id_=id_, after=after)
+        point = RunPoint(number=0, state=PointState.FAILED, message=reason, ended_at=NOW)
+        await store.run_points.save([(("ada", id_), point)])
+        await store.runs.end("ada", id_, NOW, reason)
+    await end_point(store, 0, "failed", "ValueError")
+    with mail_server(inbox) as port:
+        await sending(store, port).look(NOW)
+    (mail,) = inbox.mails
+    assert "ValueError" in text_of(mail) and await store.run_notices.open() == []
