@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from traitlets import Integer, Unicode
+from typing import Any
+
+from traitlets import Integer, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
+from ..models.course.course import zones
 from ..models.session.run import MOST_POINTS
 from ..setting import setting
 
@@ -51,3 +54,12 @@ class Runs(Configurable):
         "Time zone of schedules for which the user names none.",
         'c.Runs.timezone = "Europe/Berlin"',
     )
+
+    @validate("timezone")
+    def _a_zone(self, proposal: Any) -> str:
+        zone = str(proposal["value"])
+        if zone not in zones():
+            raise TraitError(
+                f"c.Runs.timezone: '{zone}' is not a time zone; an example is 'Europe/Berlin'."
+            )
+        return zone

@@ -118,12 +118,11 @@ class RunScheduler:
     ) -> None:
         """Start the runs of a time, in their order; append their ids to ``started``. Those that an
         earlier try has started are left alone. Raises PortalError."""
-        taken = await self._store.runs.names(schedule.user)
         for position, original in enumerate(schedule.runs):
             id_ = start_id(schedule, planned, position)
-            if await self._store.runs.get(schedule.user, id_) is None:
+            if not await self._launched(schedule.user, id_):
+                taken = await self._store.runs.names(schedule.user)
                 name = start_name(schedule, original, planned, taken)
-                taken.add(name)
                 changes = {
                     "id": id_,
                     "server": server_for(id_),
@@ -133,6 +132,21 @@ class RunScheduler:
                 run = repeat(schedule.user, original, name).model_copy(update=changes)
                 await self._begin(run, self._notices(schedule, position))
             started.append(id_)
+
+    async def _launched(self, user: str, id_: str) -> bool:
+        """Return True if an earlier try has launched this run. A row without a launch, which a kill
+        has left, is removed."""
+        run = await self._store.runs.get(user, id_)
+        if run is None:
+            return False
+        if run.job_id or run.ended_at is not None:
+            return True
+        if await self._hub.server_state(user, run.server):
+            return True
+        records, _ = await self._store.sessions.find(user=user, server=run.server, limit=1)
+        if not records:
+            await self._store.runs.remove(user, id_)
+        return bool(records)
 
     async def _begin(self, run: Run, notify: Notify) -> None:
         try:

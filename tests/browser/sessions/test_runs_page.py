@@ -159,3 +159,27 @@ def test_others_have_no_such_run(demo: Any, page: Any) -> None:
     assert page.goto(f"{demo.url}/services/portal/runs/{ID}").status == 404
     page.goto(f"{demo.url}/services/portal/runs")
     expect(page.locator("#list")).to_contain_text("You have no runs yet.")
+
+
+def test_the_end_of_a_run_is_told_on_any_page(demo: Any, page: Any) -> None:
+    """The browser's own notification is played; it is the last test, since the run ends."""
+    page.add_init_script("""if (location.protocol !== "about:") {
+      window.shown = [];
+      window.Notification = class {
+        static permission = "granted";
+        constructor(title, { body }) { window.shown.push(`${title} | ${body}`); }
+        close() {}
+      };
+      localStorage.setItem("portal-notices", '{"on": true}');
+    }""")
+    sign_in(page, demo.url, "ada")
+    with page.expect_response(re.compile(r"/api/v1/runs\?limit=50$")):
+        page.goto(f"{demo.url}/services/portal/runs/{OLD}")
+
+    async def end(store: Store) -> None:
+        await store.runs.end("ada", ID, time.time())
+
+    stored(demo, end)
+    page.wait_for_function("window.shown.length > 0", timeout=90_000)
+    (told,) = page.evaluate("window.shown")
+    assert told.startswith("Your run has ended | rates: 10 succeeded, 1 failed"), told

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from clusters import ADA, gpu_node, snapshot
 from jupyterhub.slugs import is_valid_safe_slug
+from traitlets import TraitError
 
 from portal.errors import InvalidRequest, NotAllowed, Unavailable
 from portal.launch.kinds import KINDS, OFFERED, of_server, serves
@@ -190,6 +191,12 @@ async def test_it_starts_after_another_run_of_the_same_user() -> None:
     with pytest.raises(Unavailable, match=r"just ending\. Try again in a minute\."):
         await placed(5, hub(jobs={ID: "77"}), after=other)
     assert (await placed(5, hub(jobs={"": "77"}))).kind.sbatch_options() == ("--array=0-4%2",)
+
+
+def test_the_time_zone_of_schedules_is_checked() -> None:
+    assert Runs(timezone="Europe/Berlin").timezone == "Europe/Berlin"
+    with pytest.raises(TraitError, match=r"c\.Runs\.timezone: 'CET2' is not a time zone"):
+        Runs(timezone="CET2")
 
 
 async def test_there_are_limits() -> None:

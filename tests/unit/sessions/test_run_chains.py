@@ -11,9 +11,11 @@ import pytest
 
 from portal.errors import Conflict, NotFound, PortalError
 from portal.models.cluster.cluster import Job, JobState
-from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.run import PointState, Run, RunEvent, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.runs import follower
+from portal.sessions.runs.again import RunsAgain
+from portal.sessions.runs.chains import never_started
 from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.reports import RunReports
 from portal.sessions.runs.starts import RunStarts
@@ -46,6 +48,9 @@ class Hub:
     async def begin_server(self, user: str, server: str, options: Any) -> None:
         self.begun.append(options["run"])
 
+    async def server_state(self, user: str, server: str) -> str:
+        return ""
+
     async def ended_tasks(self, job_id: str) -> dict[int, Job]:
         state = JobState.CANCELLED
         return {number: Job(id=f"{job_id}_{number}", state=state) for number in range(3)}
@@ -60,6 +65,7 @@ class Site:
         self.starts = RunStarts(self.reports, self.hub, store)
         view = SimpleNamespace(sessions={})
         cluster: Any = self.hub
+        self.again = RunsAgain(store, self.reports, self.hub)
         self.follower = RunFollower(store, cluster, self.reports, lambda: view, LOG)
 
     async def end_points(self, id_: str, *states: str) -> None:
@@ -180,3 +186,32 @@ async def test_other_ends_are_not_the_other_run_s(site: Site, session: Any) -> N
     assert {point.message for point in points.values()} == {
         "The point was cancelled before it started."
     }
+
+
+async def test_a_run_that_did_not_start_is_run_again_once_the_other_has_succeeded(
+    site: Site,
+) -> None:
+    await site.starts.begin(a_run(SECOND, FIRST), (RunEvent.END,))
+    await site.end_points(FIRST, "failed", "succeeded", "succeeded")
+    await site.end_session(FIRST)
+    await site.end_session(SECOND)
+    for _ in range(2):
+        await site.follower.look()
+    second = await site.run(SECOND)
+    assert second.reason
+    with pytest.raises(Conflict, match="1 point of it did not succeed"):
+        await site.again.start(second, {})
+    assert await site.run(SECOND) == second and len(site.hub.begun) == 2
+    await site.again.start(await site.run(FIRST), {})
+    await site.again.start(second, {})
+    assert site.hub.begun[2]["only"] == "0" and site.hub.begun[3]["after"] == FIRST
+    (notice,) = await site.store.run_notices.open()
+    assert notice.run.id == SECOND, "it is told again"
+    await site.end_session(SECOND, job_id="99")
+    await site.end_points(FIRST, "failed")
+    assert never_started(await site.run(SECOND), await record(site, SECOND), [PointState.WAITING])
+
+
+async def record(site: Site, id_: str) -> SessionRecord:
+    records, _ = await site.store.sessions.find(user="ada", server=f"run-{id_}", limit=1)
+    return records[0]

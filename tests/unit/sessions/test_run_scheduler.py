@@ -203,7 +203,7 @@ async def test_a_start_is_tried_until_it_is_too_late(site: Site, error: PortalEr
 async def test_a_kill_at_any_moment_starts_nothing_twice(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed after the intention, after the launch, and before the end is noted."""
+    """Killed after the intention, before and after a launch, and before the end is noted."""
     await site.add(original("prepare", "6e2f3c1a"), original())
     with monkeypatch.context() as patch:
         patch.setattr(site.store.runs, "names", _killed)
@@ -211,7 +211,12 @@ async def test_a_kill_at_any_moment_starts_nothing_twice(
             await site.scheduler.look(FIRST)
     assert site.names == [] and (await site.schedule()).starting_at == FIRST
     site.restart()
-    site.hub.lost = KeyboardInterrupt()
+    site.hub.refusal = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        await site.scheduler.look(FIRST + 10)
+    assert len(await site.store.runs.living()) == 1 and site.names == []
+    site.restart()
+    site.hub.refusal, site.hub.lost = None, KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         await site.scheduler.look(FIRST + 15)
     assert site.names == ["prepare-2026-11-23"]
