@@ -43,9 +43,11 @@ from .pages.curate import CURATE_PAGES
 from .pages.pages import PAGES
 from .pages.runs import RUN_PAGES
 from .pages.sessions import SESSION_PAGES
+from .runs import again as run_again
 from .runs import reports as run_reports
 from .runs import runs
 from .runs import schedules as run_schedules
+from .runs import shares as run_shares
 from .runs import start as run_start
 from .sessions import (
     actions,
@@ -101,7 +103,9 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *openapi.ENDPOINTS,
     *user_environments.ENDPOINTS,
     *registries.ENDPOINTS,
+    *run_again.ENDPOINTS,
     *run_reports.ENDPOINTS,
+    *run_shares.ENDPOINTS,
     *run_start.ENDPOINTS,
     *run_schedules.ENDPOINTS,  # before {run}: 'schedules' is none
     *runs.ENDPOINTS,

@@ -144,6 +144,8 @@ def session_variables(
     variables = dict(environment.variables)
     variables["PYTHONUSERBASE"] = user_base(environment, home)
     variables["PORTAL_ENVIRONMENT"] = environment.name
+    if environment.digest:
+        variables["PORTAL_IMAGE_DIGEST"] = environment.digest
     if environment.kernels:
         variables["PORTAL_KERNELS"] = json.dumps(
             [kernel.model_dump() for kernel in environment.kernels]

@@ -42,7 +42,9 @@ from portal.notices import Notices
 from portal.notices.run_notices import RunNotices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
+from portal.sessions.runs.again import RunsAgain
 from portal.sessions.runs.follower import RunFollower
+from portal.sessions.runs.repetitions import RunRepetitions
 from portal.sessions.runs.reports import RunReports
 from portal.sessions.runs.scheduler import RunScheduler
 from portal.sessions.runs.starts import RunStarts
@@ -102,6 +104,8 @@ class CoreServices:
     moves: Moves = field(init=False)
     run_reports: RunReports = field(init=False)
     run_starts: RunStarts = field(init=False)
+    run_again: RunsAgain = field(init=False)
+    run_repetitions: RunRepetitions = field(init=False)
     run_follower: RunFollower = field(init=False)
     run_notices: RunNotices = field(init=False)
     run_scheduler: RunScheduler = field(init=False)
@@ -130,6 +134,8 @@ class CoreServices:
         self.moves = Moves(self.hub, self.log)
         self.run_reports = RunReports(self.store, self.log)
         self.run_starts = RunStarts(self.run_reports, self.hub, self.store)
+        self.run_again = RunsAgain(self.store, self.run_reports, self.hub)
+        self.run_repetitions = RunRepetitions(self.store, self.run_starts)
         self.run_follower = RunFollower(
             self.store,
             self.cluster,

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from portal.catalog.versions.pins import pinned
 from portal.errors import NotAllowed, PortalError, SlurmUnavailable
 from portal.launch.course import server_of
 from portal.launch.kinds import of_server
@@ -234,6 +235,10 @@ class _Hub:
     @property
     def run_limits(self) -> Runs:
         return self._spawner.shared.runs
+
+    async def pinned(self, environment: Environment, version: int) -> Environment:
+        shared = self._spawner.shared
+        return await pinned(shared.catalog, shared.store, environment, version)
 
     async def most_array_tasks(self) -> int | None:
         return await self._spawner.shared.cluster.most_array_tasks()

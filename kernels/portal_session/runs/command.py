@@ -16,7 +16,7 @@ from typing import Any
 
 from ..job_kernels.broker_client import VARIABLE as BROKER
 from ..job_kernels.broker_client import Broker, BrokerError
-from . import RunError, listing, schedules
+from . import RunError, again, listing, schedules
 from .kernel_choice import kernel_for
 from .parameters import declared
 from .plan import Plan, check_name, freeze, name_after
@@ -43,6 +43,8 @@ _EPILOG = """\
 portal-run list        your runs
 portal-run show NAME   the points of a run
 portal-run stop NAME   stop a run
+portal-run again NAME  run the points again that have not succeeded
+portal-run repeat NAME run it again, exactly, as a new run
 
 portal-run schedule NAME --at 02:00   repeat a run at a time of day
 portal-run schedules                  your schedules
@@ -156,7 +158,9 @@ def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> st
     """Start the run of the options ``argv``; return what to print. A run that is refused leaves no
     folder. Raises RunError."""
     options = parser().parse_args(argv)
-    before = listing.named(broker, options.after)["id"] if options.after is not None else ""
+    before = ""
+    if options.after is not None:
+        before = listing.named_run(listing.runs_of(broker), options.after)["id"]
     plan, body = prepare(options, environ)
     if before:
         body["after"] = before
@@ -214,10 +218,9 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     if not environ.get(BROKER):
         raise RunError("portal-run works in a session of the portal with JupyterLab only.")
     broker = Broker(environ[BROKER])
-    if argv[0] in listing.COMMANDS:
-        return listing.run(argv, broker)
-    if argv[0] in schedules.COMMANDS:
-        return schedules.run(argv, broker)
+    for module in (listing, again, schedules):
+        if argv[0] in module.COMMANDS:
+            return module.run(argv, broker)
     return start(argv, broker, environ)
 
 

@@ -24,18 +24,18 @@ def run(argv: Sequence[str], broker: Broker) -> str:
     command, *names = argv
     if command == "list":
         _none_of(names, "portal-run list")
-        return _table(_runs(broker))
+        return _table(runs_of(broker))
     if command == "stop":
         if len(names) != 1:
             raise RunError("Name one run: portal-run stop NAME.")
-        found = _named(_runs(broker), names[0])
+        found = named_run(runs_of(broker), names[0])
         broker.ask("DELETE", f"/runs/{found['id']}")
         return f"The run '{found['name']}' is being stopped."
     options = argparse.ArgumentParser(prog="portal-run show", allow_abbrev=False)
     options.add_argument("name", help="name of the run, or its id")
     options.add_argument("--state", choices=STATES, help="only the points of this state")
     chosen = options.parse_args(names)
-    return _shown(_named(_runs(broker), chosen.name), chosen.state or "", broker)
+    return _shown(named_run(runs_of(broker), chosen.name), chosen.state or "", broker)
 
 
 def _none_of(names: Sequence[str], command: str) -> None:
@@ -43,13 +43,13 @@ def _none_of(names: Sequence[str], command: str) -> None:
         raise RunError(f"'{command}' takes nothing, and not '{names[0][:100]}'.")
 
 
-def _runs(broker: Broker) -> list[dict[str, Any]]:
+def runs_of(broker: Broker) -> list[dict[str, Any]]:
     """Return the user's runs, the newest first."""
     items = broker.ask("GET", "/runs").get("items")
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def _named(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+def named_run(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     """Return the run with this name or id: of several, one that has not ended, else the newest.
     Raises RunError."""
     found = [run for run in runs if name in (run.get("name"), run.get("id"))]
@@ -57,11 +57,6 @@ def _named(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     if not found:
         raise RunError(f"You have no run '{name[:100]}'. 'portal-run list' has yours.")
     return found[0]
-
-
-def named(broker: Broker, name: str) -> dict[str, Any]:
-    """Return the user's run with this name or id. Raises RunError, BrokerError."""
-    return _named(_runs(broker), name)
 
 
 def _table(runs: Sequence[Mapping[str, Any]]) -> str:

@@ -95,6 +95,7 @@ def freeze(
             "sha256": source.sha256,
             "kernel": kernel,
             "environment": environment,
+            "image_digest": os.environ.get("PORTAL_IMAGE_DIGEST", ""),
             "resources": dict(resources or {}),
             "git": git_state(source.path.parent),
             "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),

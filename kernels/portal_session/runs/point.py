@@ -23,13 +23,29 @@ from ..service import Address, Service
 from ..situation import in_thread
 from . import RunError
 from .environment import arguments, of_program
-from .execution.manifest import Manifest, gpu_facts, program_of, python_facts, slurm_facts
+from .execution.drift import drift_of
+from .execution.manifest import (
+    Manifest,
+    environment_facts,
+    gpu_facts,
+    program_of,
+    python_facts,
+    slurm_facts,
+)
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
-from .execution.outcome import Outcome
+from .execution.outcome import SUCCEEDED, Outcome
+from .execution.repetition import make_repetition
 from .execution.reports import Reports
 from .execution.script_execution import ScriptExecution, python
-from .execution.task import PlannedPoint, Task, claim_folder, read_point, read_task
+from .execution.task import (
+    PlannedPoint,
+    Task,
+    claim_folder,
+    read_point,
+    read_task,
+    succeeded_before,
+)
 from .source import injected, parsed
 
 LIMIT = "PORTAL_RUN_OUTPUT_LIMIT"  # bytes of a point's output
@@ -47,6 +63,7 @@ class PointRun:
         self._task, self._environ = task, environ
         self._execution: Any = None
         self._metrics: Metrics | None = None
+        self._drift: list[str] = []  # of a repetition
         self._reason = ""  # why it is stopped
         address = Address.of(environ)
         service = None if address is None else Service(address, environ)
@@ -60,6 +77,11 @@ class PointRun:
         manifest: Manifest | None = None
         facts: list[asyncio.Future[None]] = []
         try:
+            if self._task.attempt > 1 and (done := await in_thread(succeeded_before, self._task)):
+                self._metrics = Metrics(done / METRICS)
+                await self._end(Outcome(SUCCEEDED, "", 0), None)
+                return 0
+            await in_thread(make_repetition, self._task)
             point = await in_thread(read_point, self._task)
             folder = await in_thread(claim_folder, self._task)
             self._metrics = Metrics(folder / METRICS)
@@ -120,6 +142,7 @@ class PointRun:
             "source": {"file": point.source.name, "sha256": point.sha256},
             "kernel": point.kernel,
             "environment": self._environ.get("PORTAL_ENVIRONMENT", ""),
+            **environment_facts(task.version, self._environ),
             "working_directory": str(point.cwd),
             "slurm": {"job": task.job, **slurm_facts(self._environ)},
         }
@@ -134,6 +157,9 @@ class PointRun:
             if container is not None and argv[0] in container.exec:
                 variables = container.environment(variables)
             manifest.note(python=await in_thread(python_facts, argv, variables))
+        if self._task.origin is not None:
+            self._drift = await in_thread(drift_of, self._task, manifest.facts)
+            manifest.note(drift=self._drift)
         await in_thread(manifest.write)
 
     def _python(self, point: PlannedPoint) -> list[str]:
@@ -157,6 +183,7 @@ class PointRun:
             "cells": getattr(self._execution, "cells", None) or None,
             "message": message,
             "metrics": {} if self._metrics is None else self._metrics.newest(),
+            **({"drift": self._drift} if self._drift else {}),
         }
 
     async def _end(self, outcome: Outcome, manifest: Manifest | None) -> None:

@@ -72,6 +72,16 @@ class ScheduleHandler(_Handler):
         await self.answer(self.ask("DELETE", f"{SCHEDULES}/{id}"))
 
 
+class AgainHandler(_Handler):
+    """``/runs/ID/again``, ``/runs/ID/repetitions``: a run once more."""
+
+    async def post(self, id: str, how: str) -> None:
+        # What the portal takes for a repetition is the run alone.
+        await self.answer_body(
+            lambda body: self.ask("POST", f"{RUNS}/{id}/{how}", *([body] if how == "again" else []))
+        )
+
+
 def routes(ask: Ask) -> list[Any]:
     """Return the routes. ``ask`` sends a method, a path and a body to the service."""
     arguments = {"ask": ask}
@@ -81,4 +91,5 @@ def routes(ask: Ask) -> list[Any]:
         (f"/runs/schedules/({ID})", ScheduleHandler, arguments),
         (f"/runs/({ID})", RunHandler, arguments),
         (f"/runs/({ID})/points", PointsHandler, arguments),
+        (f"/runs/({ID})/(again|repetitions)", AgainHandler, arguments),
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..job_kernels.broker_client import Broker
 from . import RunError
-from .listing import named
+from .listing import named_run, runs_of
 from .text_table import aligned, printable
 
 COMMANDS = ("schedule", "schedules", "unschedule")
@@ -57,7 +57,7 @@ def _schedule(words: Sequence[str], broker: Broker) -> str:
     )
     chosen = options.parse_args(words)
     body: dict[str, Any] = {
-        "run": named(broker, chosen.name)["id"],
+        "run": named_run(runs_of(broker), chosen.name)["id"],
         "at": chosen.at,
         "days": list(read_days(chosen.days)),
         "until": chosen.until,

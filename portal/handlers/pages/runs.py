@@ -26,7 +26,9 @@ class RunPage(Page):
         """Answer 404 if this person has no such run. While the database is down, the page says so
         itself."""
         with contextlib.suppress(StoreUnavailable):
-            if await self.parts.store.runs.get(self.person.name, segments[0]) is None:
+            user, store = self.person.name, self.parts.store
+            run = await store.runs.get(user, segments[0])
+            if run is None and await store.run_shares.get(user, segments[0]) is None:
                 raise NotFound("You have no such run.")
         return {"run_id": segments[0]}
 

@@ -68,18 +68,33 @@ class RunAction(SessionAction):
             raise NotFound(_NO_SUCH)
         return run
 
-    async def items(self, runs: list[Run]) -> list[RunItem]:
-        """Return the items of runs of this user; one query counts the points of all."""
-        user = self.person.name
-        counts = await self.parts.store.run_points.counts(user, [run.id for run in runs])
-        living = self._living()
-        return [run_item(run, counts.get(run.id, {}), living.get(run.server)) for run in runs]
+    async def seen(self, id_: str) -> Run:
+        """Return a run of this user, or one that is shared with them. Raises NotFound,
+        StoreUnavailable."""
+        run = await self.parts.store.runs.get(self.person.name, id_)
+        run = run or await self.parts.store.run_shares.get(self.person.name, id_)
+        if run is None:
+            raise NotFound(_NO_SUCH)
+        return run
 
-    def _living(self) -> dict[str, SessionRecord]:
-        """Return the living sessions of this user by server, as far as they are known."""
+    async def items(self, runs: list[Run]) -> list[RunItem]:
+        """Return the items of runs; one query counts the points of all of a user's."""
+        count = self.parts.store.run_points.counts
+        counts = {
+            user: await count(user, [run.id for run in runs if run.user == user])
+            for user in {run.user for run in runs}
+        }
+        living = self._living()
+        return [
+            run_item(run, counts[run.user].get(run.id, {}), living.get((run.user, run.server)))
+            for run in runs
+        ]
+
+    def _living(self) -> dict[tuple[str, str], SessionRecord]:
+        """Return the living sessions by user and server, as far as they are known."""
         view = self.parts.dashboard.view
         records = view.sessions.values() if view is not None else ()
-        return {record.server: record for record in records if record.user == self.person.name}
+        return {(record.user, record.server): record for record in records}
 
     async def session_of(self, run: Run) -> SessionRecord | None:
         """Return the session of a run; None while it is not recorded."""
@@ -113,8 +128,8 @@ class OneRun(RunAction):
 
     @Operation("Get one of your runs.")
     async def on_get(self, run: str) -> RunDetail:
-        """Return it with a sentence about its session."""
-        (item,) = await self.items([await self.own(run)])
+        """Return it with a sentence about its session; also one that is shared with you."""
+        (item,) = await self.items([await self.seen(run)])
         try:
             record = await self.session_of(item)
         except StoreUnavailable:
@@ -125,12 +140,15 @@ class OneRun(RunAction):
         before = await self.parts.store.runs.get(item.user, item.after) if item.after else None
         if before is not None and before.ended_at is None and item.state is RunState.WAITING:
             message = f"The run waits for '{before.name}'."
+        drift = await self.parts.store.run_points.drift(item.user, item.id) if item.origin else ()
         return RunDetail(
             **item.model_dump(),
             message=message,
             metrics=tuple(metrics),
             after_name=before.name if before else "",
             notify=await self.parts.store.run_notices.of_run(item.user, item.id),
+            mine=item.user == self.person.name,
+            drift=tuple(drift),
         )
 
     def _message(self, run: Run, record: SessionRecord | None) -> str:
@@ -173,7 +191,7 @@ class RunPoints(RunAction):
     @Operation("List the points of one of your runs.", query=PointsQuery)
     async def on_get(self, run: str) -> PointsPage:
         """Return the page at ``offset``; points that nobody has reported wait."""
-        found, query = await self.own(run), self.query
+        found, query = await self.seen(run), self.query
         table = self.parts.store.run_points
         keys = await table.keys(found.user, found.id)
         numbers = point_numbers(found.points, keys, query.state, query.sort, query.metric)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from portal.catalog.versions.pins import pin_of
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.fields import KEPT
 from portal.launch.kinds import kind_of, of_server
@@ -62,8 +63,10 @@ class SessionRuns(OwnSession):
         environment = asked.pop("environment", None) or record.environment
         notify = asked.pop("notify", ())
         resources = {**_kept(record), **asked}
+        since = record.submitted_at if environment == record.environment else None
+        pin = await pin_of(self.parts.catalog, self.parts.store, environment, since)
         run = Run(
-            **about.model_dump(),
+            **about.model_dump() | pin._asdict(),
             user=record.user,
             server=server_for(about.id),
             environment=environment,

@@ -89,6 +89,10 @@ class Hub(Protocol):
     def run_limits(self) -> Runs:
         """Limits of the site for runs."""
 
+    async def pinned(self, environment: Environment, version: int) -> Environment:
+        """Return an environment that the person may use, with the software of an earlier version.
+        Raises NotAllowed if that cannot be used any more, StoreUnavailable."""
+
     async def most_array_tasks(self) -> int | None:
         """Return the maximum number of tasks of an array job in Slurm; None: unknown."""
 

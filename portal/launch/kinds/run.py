@@ -73,6 +73,9 @@ class Run(Kind):
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
         place = await super().place(asked, hub, facts)
+        own, run = dict(place.environments), await self._at_home(hub)
+        if self.run.version and asked.environment in own:
+            own[asked.environment] = await hub.pinned(own[asked.environment], self.run.version)
         largest = await hub.most_array_tasks()
         # Nothing is awaited after this, or launches at the same moment would not see each other.
         self._check_limits(hub, largest)
@@ -80,11 +83,10 @@ class Run(Kind):
             name: chosen.model_copy(
                 update={"title": f"Run {self.run.name} of {chosen.title}"[:120]}
             )
-            for name, chosen in place.environments.items()
+            for name, chosen in own.items()
         }
-        kind = await self._at_home(hub)
-        kind = kind.model_copy(update={"after_job": self._job_before(hub)})
-        return place._replace(environments=environments, kind=kind)
+        run = run.model_copy(update={"after_job": self._job_before(hub)})
+        return place._replace(environments=environments, kind=run)
 
     async def _at_home(self, hub: Hub) -> Self:
         """Return the run with the absolute path of its folder."""
@@ -142,7 +144,7 @@ class Run(Kind):
     def variables(self) -> dict[str, str]:
         run = self.run
         of_job = {"id": run.id, "name": run.name, "folder": run.folder, "points": run.points}
-        more = {"attempt", "origin", "version", "digest"}
+        more = {"attempt", "origin", "version"}
         of_job |= run.model_dump(include=more, exclude_defaults=True)
         return {"PORTAL_RUN": json.dumps(of_job)}
 

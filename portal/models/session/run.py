@@ -155,6 +155,13 @@ class PointState(StrEnum):
     LOST = "lost"
 
 
+class RunDrift(Frozen):
+    """Difference from the original run: a sentence, and the number of points that have it."""
+
+    text: str
+    points: int
+
+
 FINAL = frozenset({PointState.SUCCEEDED, PointState.FAILED, PointState.LOST})
 
 

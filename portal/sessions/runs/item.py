@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from portal.models import Frozen
-from portal.models.session.run import Notify, PointState, Run, RunPoint
+from portal.models.session.run import Notify, PointState, Run, RunDrift, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 
 
@@ -39,12 +39,15 @@ class RunDetail(RunItem):
     """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics``: names of the
     metrics that its points have reported, in alphabetical order. ``after_name``: the name of the
     run that it starts after, as long as that is kept; ``notify``: the events that the user gets
-    mail about."""
+    mail about. ``mine``: false if another user shares it. ``drift``: of a repetition, the
+    differences from the original, the most frequent first."""
 
     message: str = ""
     metrics: tuple[str, ...] = ()
     after_name: str = ""
     notify: Notify = ()
+    mine: bool = True
+    drift: tuple[RunDrift, ...] = ()
 
 
 class PointsPage(Frozen):

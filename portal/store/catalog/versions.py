@@ -127,6 +127,13 @@ class VersionTable(ModelTable[EnvironmentVersion]):
         query = query.where(ranked.c.place == 1)
         return {version.name: version for version in await self._models(query)}
 
+    async def published_at(self, name: str, at: float) -> EnvironmentVersion | None:
+        """Return the version of ``name`` that was published at a time (Unix seconds); None if none
+        was."""
+        query = select(versions).where(versions.c.name == name, versions.c.published_at <= at)
+        newest = versions.c.published_at.desc(), versions.c.number.desc()
+        return await self._first(query.order_by(*newest).limit(1))
+
     async def of_build(self, build_id: int) -> list[EnvironmentVersion]:
         """Return the versions that a build is for, oldest first."""
         query = select(versions).where(versions.c.build_id == build_id).order_by(versions.c.id)

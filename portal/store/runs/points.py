@@ -3,17 +3,19 @@ Written by the service only."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, case, delete, func, or_, select, text
 
-from portal.models.session.run import PointState, RunPoint
+from portal.models.session.run import PointState, RunDrift, RunPoint
 
 from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
 from ..engine.listing import moment
 from ..engine.rows import ModelTable
 from .runs import RunKey, runs
+from .shares import run_shares
 
 run_points = keyed(
     "run_points",
@@ -30,6 +32,7 @@ run_points = keyed(
 # What a point itself says of its end stays, until a later attempt reports.
 _SAID = (PointState.SUCCEEDED, PointState.FAILED)
 _NEWEST = ("state", "job", "attempt", "cell", "cells", "metrics", "drift", "ended_at", "message")
+_MOST_DRIFT = 50  # differences of a run
 _COLUMNS = tuple(RunPoint.model_fields)
 
 
@@ -95,6 +98,14 @@ class RunPointTable(ModelTable[RunPoint]):
         rows = await self._rows_of(query)
         return [PointKeys(*row)._replace(state=PointState(row.state)) for row in rows]
 
+    async def drift(self, user: str, run: str) -> list[RunDrift]:
+        """Return the differences of a repetition's points from the original ones, the most frequent
+        first; _MOST_DRIFT at most."""
+        columns = run_points.c
+        query = select(columns.drift).where(columns.user == user, columns.run == run)
+        counts = Counter(text for row in await self._rows_of(query) for text in row.drift)
+        return [RunDrift(text=text, points=n) for text, n in counts.most_common(_MOST_DRIFT)]
+
     async def prune(self, before: float) -> int:
         """Delete the runs that ended before ``before`` (Unix seconds), with their points; return
         how many runs."""
@@ -105,6 +116,8 @@ class RunPointTable(ModelTable[RunPoint]):
 
         def remove(to: Connection) -> int:
             to.execute(delete(run_points).where(own.exists()))
+            shared = old, runs.c.user == run_shares.c.owner, runs.c.id == run_shares.c.run
+            to.execute(delete(run_shares).where(select(runs.c.id).where(*shared).exists()))
             return to.execute(delete(runs).where(old)).rowcount
 
         return await self._database.run(remove, write=True)

@@ -6,6 +6,7 @@ import { sortInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { Poller } from "../poller.js";
 import "./schedules.js";
+import { showShared } from "./shared.js";
 import { badge, points, time } from "./view.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
@@ -42,3 +43,4 @@ async function load() {
 }
 
 poller.now();
+showShared();

@@ -7,6 +7,7 @@ import { followForm, keepInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
+import { Shares, againButtons, driftPart } from "./again.js";
 import { badge, metric, points, pointWords, seconds, time } from "./view.js";
 import { afterLink, mailWords } from "./chain.js";
 import { scheduleButton } from "./schedule.js";
@@ -19,6 +20,7 @@ const MOST_METRICS = 8; // columns
 const METRIC = "metric:"; // before a metric's name, in the order of the table
 const main = byId("run");
 const { id } = main.dataset;
+const shares = new Shares(byId("shares"));
 const pager = new Pager(byId("list-pager"), LIMIT, () => poller.now());
 const poller = new Poller({ every: EVERY, ask: load, onTrouble: showTrouble });
 let values = followForm(byId("filters"), (fresh) => {
@@ -65,6 +67,7 @@ function order() {
 async function load() {
   const run = await call(`runs/${encodeURIComponent(id)}`);
   show(run);
+  shares.show(run);
   const names = run.metrics.slice(0, MOST_METRICS);
   if (metrics !== names.join("\n")) makeTable(names);
   const offset = Number(pager.after ?? 0);
@@ -90,22 +93,26 @@ function show(run) {
       "div.board-head",
       {},
       el("h1", {}, run.name),
-      run.ended_at === null
+      againButtons(run, () => poller.in(1000)),
+      run.ended_at === null && run.mine
         ? el("button.btn.btn-outline-danger.portal-danger", { type: "button", onclick: () => stop(run) }, "Stop run")
         : null,
-      scheduleButton(run),
+      run.mine ? scheduleButton(run) : null,
     ),
     el("p.portal-facts", {}, badge(run.state), el("span", {}, pointWords(run))),
     run.message ? el("div.alert.alert-secondary.ending", {}, run.message) : null,
     points(run),
+    driftPart(run),
     factList([
-      run.after ? ["After", afterLink(run)] : null,
-      run.notify.length ? ["Mail", mailWords(run)] : null,
+      run.mine ? null : ["User", run.user],
+      run.after && run.mine ? ["After", afterLink(run)] : null,
+      run.notify.length && run.mine ? ["Mail", mailWords(run)] : null,
       ["Source", run.source],
       ["Folder", run.folder],
-      ["Environment", run.environment],
+      ["Environment", run.version ? `${run.environment}, version ${run.version}` : run.environment],
       run.job_id ? ["Slurm job", run.job_id] : null,
       ["Started", exactly(run.created_at)],
+      run.again_at === null ? null : ["Started again", exactly(run.again_at)],
       run.ended_at === null ? null : ["Ended", exactly(run.ended_at)],
     ]),
   );

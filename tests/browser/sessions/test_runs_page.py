@@ -52,7 +52,9 @@ def runs(demo: Any) -> Iterator[None]:
 
     async def keep(store: Store) -> None:
         await store.runs.add(run(ID, "rates", after=OLD))
-        await store.runs.add(run(OLD, "before", points=3, created_at=5.0, ended_at=9.0))
+        old = {"points": 3, "created_at": 5.0, "ended_at": 9.0, "version": 3}
+        origin = {"id": ID, "user": "ada", "folder": "/home/ada/projects/runs/rates"}
+        await store.runs.add(run(OLD, "before", **old, origin=origin))
         await store.run_points.save(
             [
                 *(point(n, "succeeded", metrics={"loss": 1 / (1 + n)}) for n in range(10)),
@@ -60,8 +62,12 @@ def runs(demo: Any) -> Iterator[None]:
                 point(11, "running", cell=2, metrics={"loss": 7.5}),
             ]
         )
+        drift = ("numpy is 2.1.0 instead of 2.0.2.", "The node is gpu02 instead of gpu01.")
+        done = RunPoint(number=0, state=PointState.SUCCEEDED, attempt=1, drift=drift)
+        await store.run_points.save([(("ada", OLD), done)])
 
     async def drop(store: Store) -> None:
+        await store.run_shares.unshare("ada", OLD, "grace")
         for id_ in (ID, OLD):
             await store.runs.remove("ada", id_)
 
@@ -159,6 +165,46 @@ def test_others_have_no_such_run(demo: Any, page: Any) -> None:
     assert page.goto(f"{demo.url}/services/portal/runs/{ID}").status == 404
     page.goto(f"{demo.url}/services/portal/runs")
     expect(page.locator("#list")).to_contain_text("You have no runs yet.")
+
+
+def test_a_run_that_has_ended_runs_again_and_is_shared(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{OLD}")
+    expect(page.locator("#run")).to_contain_text("jupyterlab, version 3")
+    page.get_by_text("2 differences").click()
+    expect(page.locator(".run-drift")).to_contain_text("numpy is 2.1.0 instead of 2.0.2. (1 point)")
+    page.get_by_role("button", name="Run failed points again").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Run 2 points of “before” again?")
+    dialog.get_by_label("Time limit of each point").fill("soon")
+    dialog.get_by_role("button", name="Run again").click()
+    expect(page.locator("#board-toasts")).to_contain_text("'soon' is not")
+    page.get_by_role("button", name="Repeat exactly").click()
+    expect(dialog).to_contain_text("Repeat “before” as “before-2”?")
+    dialog.get_by_role("button", name="Back").click()
+    shares = page.locator("#shares")
+    expect(shares).to_contain_text("Only you see this run.")
+    shares.get_by_role("button", name="Share run").click()
+    dialog.get_by_label("Login name of the user").fill("grace")
+    dialog.get_by_role("button", name="Share", exact=True).click()
+    expect(shares.get_by_role("button", name="Stop sharing with grace")).to_be_visible()
+    check(page, "run-ended")
+
+
+def test_a_shared_run_is_for_reading(demo: Any, page: Any) -> None:
+    async def share(store: Store) -> None:
+        await store.run_shares.share("ada", OLD, "grace")
+
+    stored(demo, share)
+    sign_in(page, demo.url, "grace")
+    page.goto(f"{demo.url}/services/portal/runs")
+    row = page.locator(f"#shared tr[data-key='ada/{OLD}']")
+    expect(row).to_contain_text("ada")
+    check(page, "runs-shared")
+    row.get_by_role("link", name="before").click()
+    expect(page.get_by_role("button", name="Repeat exactly")).to_be_visible()
+    for name in ("Run failed points again", "Share run", "Stop run"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
 
 
 def test_the_end_of_a_run_is_told_on_any_page(demo: Any, page: Any) -> None:

@@ -113,3 +113,45 @@ def test_a_refusal_is_said_in_the_terminal(ada: Person) -> None:
     said = terminal(ada, "portal-run refused/train.ipynb --gpus 4000; ls refused")
     assert said.startswith("portal-run: ") and "Traceback" not in said, said
     assert said.splitlines()[-1] == "train.ipynb"
+
+
+FLAKY = """
+import os, sys
+n = os.environ["PORTAL_RUN_POINT"]
+open("ran-" + n, "a").write("x")
+sys.exit(0 if n == "0" or os.path.exists("fixed") else 3)
+"""
+
+
+def test_what_failed_runs_again_and_all_is_repeated(ada: Person) -> None:
+    _upload(ada, "repeated")
+    model = {"type": "file", "format": "text", "content": FLAKY}
+    assert ada.session("PUT", "api/contents/repeated/flaky.py", json=model).is_success
+
+    def shows(name: str, words: str) -> None:
+        wait_until(
+            f"{name}: {words}",
+            lambda: (
+                "ended" in terminal(ada, f"portal-run list | grep '^{name} '")
+                and words in terminal(ada, f"portal-run show {name}")
+            ),
+            timeout=180,
+            every=3,
+        )
+
+    said = terminal(ada, "portal-run repeated/flaky.py --cpus 1 --memory 512M --set n=1,2")
+    assert "Run 'flaky': 2 points" in said, said
+    shows("flaky", "1 succeeded, 1 failed")
+    terminal(ada, "touch repeated/fixed")
+    said = terminal(ada, "portal-run again flaky --memory 600M")
+    assert "run again" in said, said
+    shows("flaky", "2 succeeded")
+    assert terminal(ada, "cat repeated/ran-0; echo; cat repeated/ran-1").split() == ["x", "xx"]
+    said = terminal(ada, "portal-run again flaky")
+    assert "All points of this run have succeeded." in said, said
+    said = terminal(ada, "portal-run repeat flaky")
+    assert "Run 'flaky-2' repeats 'flaky'." in said, said
+    shows("flaky-2", "2 succeeded")
+    manifest = json.loads(terminal(ada, "cat repeated/runs/flaky-2/0001/manifest.json"))
+    assert manifest["state"] == "succeeded" and manifest["parameters"] == {"n": "2"}
+    assert all(text.startswith("The node is ") for text in manifest["drift"]), manifest["drift"]

@@ -45,8 +45,8 @@ def parts_on(store: Store, **played: Any) -> Services:
     """Return the parts of a service with this database. ``played``: fakes and settings by name; of
     the other systems there is nothing."""
     nothing = SimpleNamespace(runner=None)
-    names = ("catalog", "cluster", "control", "telemetry", "dashboard", "hub")
-    given = {**dict.fromkeys(names, nothing), **played}
+    names = ("cluster", "control", "telemetry", "dashboard", "hub")
+    given = {"catalog": catalog_of(), **dict.fromkeys(names, nothing), **played}
     return Services(prefix=PREFIX, log=logging.getLogger("service"), store=store, **given)
 
 
@@ -56,7 +56,9 @@ def catalog_of(*environments: Environment) -> SimpleNamespace:
     async def load() -> None:
         pass
 
-    return SimpleNamespace(load=load, environments={known.name: known for known in environments})
+    return SimpleNamespace(
+        load=load, runner=None, environments={known.name: known for known in environments}
+    )
 
 
 class _HubUser(RequestHandler):

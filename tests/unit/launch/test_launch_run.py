@@ -126,6 +126,17 @@ def test_no_other_kind_has_options_of_sbatch() -> None:
         {"after": "7:8"},
         {"after": "12345678,9"},
         {"after": 12345678},
+        {"only": "5"},
+        {"only": "2,1"},
+        {"only": "0; id"},
+        {"only": 3},
+        {"attempt": -1},
+        {"attempt": 99_001},
+        {"origin": {"id": ID}},
+        {"origin": {"id": ID, "user": "ada", "folder": "relative"}},
+        {"version": -1},
+        {"digest": "sha256:1"},
+        {"folder": "~ada/runs"},
         {"more": 1},
         {7: 1},
     ],
@@ -137,7 +148,7 @@ def test_hostile_options_are_refused_with_a_sentence(change: Any) -> None:
     assert caught.value.message.isprintable() and caught.value.message.endswith(".")
     assert caught.value.field == "run"
     (key,) = change
-    if key in RUN:
+    if key in RUN or key in AskedRun.model_fields:
         assert f"'{key}'" in caught.value.message
 
 
@@ -211,3 +222,36 @@ async def test_there_are_limits() -> None:
         await placed(1, hub(1, 1, 1, per_user=3))
     with pytest.raises(NotAllowed, match=r"have 200 points; with this one, .* 301\. The limit is"):
         await placed(101, hub(100, 100, points_per_user=300))
+
+
+async def test_some_points_run_again() -> None:
+    options = {**OPTIONS, "run": {**RUN, "points": 10_000, "only": "3,17-20", "attempt": 2}}
+    kind = Asked.parse(options).kind
+    assert isinstance(kind, Run)
+    assert kind.sbatch_options() == ("--array=3,17-20%2",)
+    assert json.loads(kind.variables()["PORTAL_RUN"])["attempt"] == 2
+    at = hub(points_per_user=5)
+    place = await kind.place(Asked.parse(options), at, LaunchFacts(CLUSTER, None))
+    assert place.kind == kind, "five of its points count"
+    with pytest.raises(NotAllowed, match=r"it would|they would have 5"):
+        await kind.place(Asked.parse(options), hub(points_per_user=4), LaunchFacts(CLUSTER, None))
+
+
+async def test_a_repetition_gets_its_version_and_its_home() -> None:
+    origin = {"id": ID, "user": "grace", "folder": "/home/grace/runs/rates"}
+    run = {**RUN, "folder": "~/runs/rates-2", "origin": origin, "version": 3}
+    asked, at = Asked.parse({**OPTIONS, "run": run}), hub()
+
+    async def pinned(environment: Environment, version: int) -> Environment:
+        assert (environment.name, version) == ("lab", 3)
+        return environment.model_copy(update={"path": "/opt/lab-3"})
+
+    async def home() -> str:
+        return "/home/ada"
+
+    at.pinned, at.home = pinned, home
+    place = await asked.kind.place(asked, at, LaunchFacts(CLUSTER, None))
+    assert place.environments["lab"].path == "/opt/lab-3"
+    named = json.loads(place.kind.variables()["PORTAL_RUN"])
+    assert named["folder"] == "/home/ada/runs/rates-2"
+    assert (named["origin"], named["version"]) == (origin, 3)

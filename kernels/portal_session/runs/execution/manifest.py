@@ -42,6 +42,11 @@ class Manifest:
         self._path = folder / FILE
         self._facts = {**facts, "state": "running", "started_at": _now()}
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Facts that are known by now."""
+        return dict(self._facts)
+
     def note(self, **facts: Any) -> None:
         """Add facts; they are written with the next `write`."""
         self._facts.update(facts)
@@ -75,6 +80,13 @@ def slurm_facts(environ: Mapping[str, str]) -> dict[str, str]:
         "account": "SLURM_JOB_ACCOUNT",
     }
     return {name: environ.get(variable, "") for name, variable in names.items()}
+
+
+def environment_facts(version: int, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the environment's version (None: unknown) and the digest of its image ("": it has
+    none)."""
+    digest = environ.get("PORTAL_IMAGE_DIGEST", "")
+    return {"environment_version": version or None, "image_digest": digest}
 
 
 def gpu_facts(environ: Mapping[str, str]) -> dict[str, Any]:

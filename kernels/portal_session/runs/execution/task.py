@@ -13,15 +13,27 @@ from typing import Any, NamedTuple
 from .. import RunError
 from ..parameters import Scalar
 from ..plan import FILE
+from .manifest import FILE as MANIFEST
 
-VARIABLE = "PORTAL_RUN"  # JSON: "id", "name", "folder", "points"
+# JSON: "id", "name", "folder", "points"; if they are set, "attempt" (of points, that are over),
+# "version" (of the environment) and "origin" (of a repetition: "id", "user", "folder").
+VARIABLE = "PORTAL_RUN"
 _LARGEST = 128 * 1024 * 1024  # bytes of run.json
 _TRIES = 1000  # attempts of a point
 
 
+class Origin(NamedTuple):
+    """Run that another one repeats."""
+
+    id: str
+    user: str
+    folder: Path
+
+
 class Task(NamedTuple):
     """Task of a run. ``number``: of the point, from 0; ``attempt``: from 1; ``job``: its Slurm job,
-    such as "123_4"; ``folder``: of the run."""
+    such as "123_4"; ``folder``: of the run; ``version`` of the environment, 0: unknown; ``origin``:
+    the run that is repeated."""
 
     id: str
     name: str
@@ -29,6 +41,8 @@ class Task(NamedTuple):
     number: int
     attempt: int
     job: str
+    version: int = 0
+    origin: Origin | None = None
 
 
 class PlannedPoint(NamedTuple):
@@ -50,18 +64,22 @@ def read_task(environ: Mapping[str, str]) -> Task:
         restarts = int(environ.get("SLURM_RESTART_COUNT") or 0)
         folder = Path(run["folder"])
         id, name = str(run["id"]), str(run["name"])
+        earlier, version = int(run.get("attempt") or 0), int(run.get("version") or 0)
+        of = run.get("origin")
+        origin = of and Origin(str(of["id"]), str(of["user"]), Path(of["folder"]))
     except (ValueError, KeyError, TypeError):
         raise RunError("It is no task of a run.") from None
-    if number < 0 or not folder.is_absolute():
+    if number < 0 or not folder.is_absolute() or (origin and not origin.folder.is_absolute()):
         raise RunError("It is no task of a run.")
     array = environ.get("SLURM_ARRAY_JOB_ID", "")
     job = f"{array}_{number}" if array else environ.get("SLURM_JOB_ID", "")
-    return Task(id, name, folder, number, 1 + max(0, restarts), job)
+    attempt = 1 + max(0, earlier) + max(0, restarts)
+    return Task(id, name, folder, number, attempt, job, version, origin)
 
 
 def read_point(task: Task) -> PlannedPoint:
     """Return the task's point. Raises RunError, also if the frozen source was changed."""
-    plan = _plan(task)
+    plan = read_plan(task.folder, task.id)
     try:
         values = plan["points"][task.number]
         source = task.folder / str(plan["file"])
@@ -81,12 +99,18 @@ def read_point(task: Task) -> PlannedPoint:
         raise RunError(f"{source} cannot be read: {error.strerror}.") from None
     if digest.hexdigest() != sha256:
         raise RunError(f"{source} is not what was frozen: it was changed. Start a new run.")
-    cwd = task.folder.parent.parent
+    cwd = working_directory(plan, task.folder)
     return PlannedPoint(source, kernel, values, cwd, sha256)
 
 
-def _plan(task: Task) -> dict[str, Any]:
-    path = task.folder / FILE
+def working_directory(plan: Mapping[str, Any], folder: Path) -> Path:
+    """Return the folder of the source of the run in ``folder``; of a repetition, the original's."""
+    return Path(str(plan.get("working_directory") or folder.parent.parent))
+
+
+def read_plan(folder: Path, id: str) -> dict[str, Any]:
+    """Return run.json of the run with this id. Raises RunError."""
+    path = folder / FILE
     try:
         with path.open("rb") as file:
             text = file.read(_LARGEST)
@@ -101,9 +125,40 @@ def _plan(task: Task) -> dict[str, Any]:
         plan = json.loads(text)
     except (ValueError, RecursionError):
         raise RunError(f"{path} is damaged.") from None
-    if not isinstance(plan, dict) or plan.get("id") != task.id:
+    if not isinstance(plan, dict) or plan.get("id") != id:
         raise RunError(f"{path} is another run's.")
     return plan
+
+
+def succeeded_before(task: Task) -> Path | None:
+    """Return the folder in which an earlier attempt of the point has succeeded; None without one.
+    The portal may not know of it: its database was away, or an older copy was put back."""
+    for folder in point_folders(task.folder, task.number):
+        if manifest_of(folder).get("state") == "succeeded":
+            return folder
+    return None
+
+
+def point_folders(folder: Path, number: int) -> list[Path]:
+    """Return the folders of a point's attempts in the run's folder, the newest first."""
+    pattern = re.compile(rf"{number:04d}(?:-([0-9]{{1,4}}))?")
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except OSError:
+        return []
+    matches = [match for name in names if (match := pattern.fullmatch(name))]
+    matches.sort(key=lambda match: int(match[1] or 1), reverse=True)
+    return [folder / match[0] for match in matches]
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """Return the manifest in a point's folder; {} without one that can be read."""
+    try:
+        with (folder / MANIFEST).open("rb") as file:
+            manifest = json.loads(file.read(_LARGEST))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return manifest if isinstance(manifest, dict) else {}
 
 
 def claim_folder(task: Task) -> Path:

@@ -267,3 +267,23 @@ def test_of_several_runs_the_one_that_goes_on_is_stopped() -> None:
     assert said == "The run 'rates' is being stopped."
     with pytest.raises(RunError, match="Name one run"):
         listed("stop")
+
+
+ENDED = {"items": [{"id": "0123abcd", "name": "rates", "ended_at": 5.0}]}
+
+
+def test_what_failed_runs_again() -> None:
+    broker = PlayedBroker({"GET /runs": ENDED})
+    said = command.again.run(["again", "rates", "--time", "4:00:00"], broker)
+    assert broker.asked[-1] == ("POST /runs/0123abcd/again", {"time": "4:00:00"})
+    assert "'rates'" in said and "portal-run show rates" in said
+    with pytest.raises(RunError, match="You have no run 'other'"):
+        command.again.run(["again", "other"], broker)
+
+
+def test_a_run_is_repeated() -> None:
+    drift = "Version 1 of 'Torch' can no longer be used."
+    answers = {"POST /runs/0123abcd/repetitions": {"name": "rates-2", "drift": [drift]}}
+    broker = PlayedBroker({"GET /runs": ENDED, **answers})
+    said = command.again.run(["repeat", "rates"], broker)
+    assert "Run 'rates-2' repeats 'rates'." in said and drift in said

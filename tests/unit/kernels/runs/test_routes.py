@@ -39,6 +39,13 @@ async def answered(method: str, path: str, body: bytes = b"") -> tuple[Answer, l
         ("DELETE", f"/runs/schedules/{ID}", b"", ("DELETE", f"runs/schedules/{ID}")),
         ("GET", f"/runs/{ID}/points", b"", ("GET", f"runs/{ID}/points")),
         (
+            "POST",
+            f"/runs/{ID}/again",
+            b'{"time": "1:00"}',
+            ("POST", f"runs/{ID}/again", {"time": "1:00"}),
+        ),
+        ("POST", f"/runs/{ID}/repetitions", b"{}", ("POST", f"runs/{ID}/repetitions")),
+        (
             "GET",
             f"/runs/{ID}/points?state=failed&limit=5&other=x&sort=%26a%3D1",
             b"",
@@ -61,6 +68,8 @@ async def test_what_is_passed_on(method: str, path: str, body: bytes, request_: 
         ("POST", "/runs", b"[]", 400),
         ("POST", "/runs", b"{", 400),
         ("POST", f"/runs/{ID}", b"{}", 405),
+        ("POST", f"/runs/{ID}/again", b"[]", 400),
+        ("GET", f"/runs/{ID}/again", b"", 405),
         ("DELETE", "/runs", b"", 405),
         ("DELETE", "/runs/schedules", b"", 405),
         ("DELETE", "/runs/schedules/../x", b"", 404),

@@ -1,0 +1,155 @@
+"""Runs once more: the points that have not succeeded, or all of them as a new run, exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import model_validator
+
+from portal.catalog.versions.pins import PinLost, pin_of, pinned
+from portal.errors import Conflict, NotAllowed
+from portal.launch.fields import OF
+from portal.launch.request import Asked
+from portal.models import Frozen
+from portal.models.scope import SESSION_OWN
+from portal.models.session.resources import Resources
+from portal.models.session.run import Run
+
+from ..base.endpoint import Operation
+from ..base.own_session import own_server
+from .runs import RUN_ID, RunAction
+from .start import StartedRun
+
+
+class Changes(Resources):
+    """Resources that differ from those before; unset: they stay."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_words(cls, values: Any) -> Any:
+        """Raise InvalidRequest with the sentence of a launch for a value that cannot be read."""
+        if isinstance(values, dict):
+            Asked.parse({name: value for name, value in values.items() if name in OF})
+        return values
+
+
+class Repetition(Frozen):
+    """Repetition that would be started now: its ``name``; the ``version`` of its ``environment``,
+    null: not known; ``drift``: what differs from the original as far as the portal knows, in
+    sentences."""
+
+    name: str
+    environment: str
+    version: int | None
+    drift: tuple[str, ...]
+
+
+class StartedRepetition(StartedRun):
+    """Repetition whose job Slurm has. ``drift``: as of the Repetition."""
+
+    name: str
+    drift: tuple[str, ...]
+
+
+class AgainRun(RunAction):
+    """Points of a run that have not succeeded."""
+
+    path = "runs/{run}/again"
+    parameters = {"run": RUN_ID}
+
+    @Operation(
+        "Run the points of one of your runs again that have not succeeded.",
+        body=Changes,
+        status=202,
+        errors=(409, 429),
+    )
+    async def on_post(self, run: str) -> StartedRun:
+        """Start one array job for the points that failed or were lost, in the same run and folder.
+
+        The body has resources that differ from those before, such as more time; it may be ``{}``.
+        The run must have ended. Points that succeeded do not run again. The launch is checked like
+        any other. The answer comes once Slurm has the job.
+        """
+        found = await self.own(run)
+        changes = self.body.model_dump(exclude_unset=True, exclude_none=True)
+        async with self.audited("run-again", f"run {found.id}", found.user, found.server) as line:
+            again = await self.parts.run_again.start(found, changes)
+            line.detail = f"{again.tasks} of {again.points} points, {again.server}."
+        self.done("")
+        return StartedRun(id=again.id, server=again.server)
+
+
+class RunRepetition(RunAction):
+    """Repetition of a run that is the user's own or shared with the user."""
+
+    path = "runs/{run}/repetitions"
+    parameters = {"run": RUN_ID}
+    by_session = False
+
+    def check_hub_user(self, model: dict[str, Any]) -> dict[str, Any]:
+        self.by_session = own_server(model, SESSION_OWN) is not None
+        return super().check_hub_user(model)
+
+    @Operation("Say what a repetition of a run would be.", errors=(409,))
+    async def on_get(self, run: str) -> Repetition:
+        """Return its name, and what will differ, as far as the portal knows before it runs."""
+        original = await self.seen(run)
+        pin, drift = await self._environment(original)
+        return Repetition(
+            name=await self.parts.run_repetitions.name(self.person.name, original),
+            environment=original.environment,
+            version=pin.version or None,
+            drift=drift,
+        )
+
+    @Operation("Repeat a run exactly, as a new run.", status=202, errors=(409, 429))
+    async def on_post(self, run: str) -> StartedRepetition:
+        """Start a new run of yours with the frozen source, points and resources of a run of yours,
+        or of one that is shared with you.
+
+        Its first job copies the source from the original's folder, which you must be able to read.
+        The environment has the same version if that can still be used, and otherwise the one that
+        is published now. The answer comes once Slurm has the job.
+        """
+        original, user = await self.seen(run), self.person.name
+        async with self.audited("repeat-run", f"run {original.id}", original.user) as line:
+            pin, drift = await self._environment(original)
+            new = await self.parts.run_repetitions.start(
+                user, original, version=pin.version, digest=pin.digest
+            )
+            line.detail = f"Run {new.name} of {new.environment}: {new.points} points, {new.server}."
+        self.done("")
+        return StartedRepetition(id=new.id, server=new.server, name=new.name, drift=drift)
+
+    async def _environment(self, original: Run) -> tuple[Any, tuple[str, ...]]:
+        """Return the pin of the repetition, and how its environment differs from the original's.
+        Raises NotAllowed, Conflict, StoreUnavailable."""
+        if original.folder.startswith("~"):
+            raise Conflict("This run has not started yet. Repeat it when its points run.")
+        parts, name = self.parts, original.environment
+        current = await pin_of(parts.catalog, parts.store, name)
+        offer = parts.catalog.offers.get(name)
+        known = parts.catalog.environments.get(name)
+        # A session's token does not tell its user's groups: then the Hub alone decides.
+        seen = known is not None and (self.by_session or parts.catalog.sees(self.person, known))
+        if offer is None or offer.environment is None or not seen:
+            raise NotAllowed(
+                f"The environment '{name}' of this run is not available to you now. Start a new "
+                "run in another one."
+            )
+        if original.version:
+            try:
+                await pinned(parts.catalog, parts.store, offer.environment, original.version)
+                return current._replace(version=original.version, digest=original.digest), ()
+            except PinLost as lost:
+                now = f" It runs in version {current.version}." if current.version else ""
+                return current, (f"{lost.what}{now}",)
+        if current.digest != original.digest:
+            mine, theirs = (
+                digest[:19] or "not known" for digest in (current.digest, original.digest)
+            )
+            return current, (f"The image is {mine}; it was {theirs}.",)
+        return current, ()
+
+
+ENDPOINTS = (AgainRun, RunRepetition)

@@ -1,0 +1,161 @@
+// A run once more: the points that have not succeeded, or all of them as a new run, exactly; and the users
+// with whom it is shared.
+
+import { call, facts } from "../api.js";
+import { answered, ask, tell } from "../dialog.js";
+import { el, fill, hidden } from "../dom.js";
+import { count } from "../words.js";
+
+/** @type {(run: any) => `runs/${string}`} */
+const path = (run) => `runs/${encodeURIComponent(run.id)}`;
+
+// The buttons of a run that has ended, null of another one; `onDone()` shows what has changed.
+export function againButtons(run, onDone) {
+  if (run.ended_at === null) return null;
+  const left = run.points - run.counts.succeeded;
+  return el(
+    "div.run-actions",
+    {},
+    left && run.mine
+      ? el("button.btn.btn-outline-contrast", { type: "button", onclick: () => again(run, left, onDone) }, "Run failed points again…")
+      : null,
+    el("button.btn.btn-outline-contrast", { type: "button", onclick: () => repeat(run) }, "Repeat exactly…"),
+  );
+}
+
+async function again(run, left, onDone) {
+  const changes = await askChanges(run, left);
+  if (changes === null) return;
+  const done = await tell(async () => {
+    await call(`${path(run)}/again`, { method: "POST", body: changes });
+    return `${count(left, "point")} run again.`;
+  });
+  if (done) onDone();
+}
+
+// Asks for more time or memory; resolves to what differs, or null if the user cancels.
+function askChanges(run, left) {
+  return new Promise((resolve) => {
+    const field = (name, hint) =>
+      el("input.form-control", { id: `again-${name}`, name, maxlength: 40, autocomplete: "off", placeholder: run.resources[name] ?? hint });
+    const fields = { time: field("time", "H:MM:SS"), memory: field("memory", "such as 32G") };
+    const dialog = el(
+      "dialog.ask",
+      { "aria-labelledby": "again-title", "aria-describedby": "again-text" },
+      el(
+        "form",
+        { method: "dialog" },
+        el("h2", { id: "again-title" }, `Run ${count(left, "point")} of “${run.name}” again?`),
+        el("p", { id: "again-text" }, "Points that have succeeded do not run again. Empty fields leave the resources as they were."),
+        el("label.form-label", { for: "again-time" }, "Time limit of each point"),
+        fields.time,
+        el("label.form-label", { for: "again-memory" }, "Memory of each point"),
+        fields.memory,
+        el(
+          "div.ask-buttons",
+          {},
+          el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, "Back"),
+          el("button.btn.btn-jupyter", { value: "yes" }, "Run again"),
+        ),
+      ),
+    );
+    const back = /** @type {HTMLElement} */ (document.activeElement);
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      if (back?.isConnected) back.focus();
+      const given = Object.entries(fields).map(([name, input]) => [name, input.value.trim()]);
+      resolve(dialog.returnValue === "yes" ? Object.fromEntries(given.filter(([, value]) => value)) : null);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+    fields.time.focus();
+  });
+}
+
+async function repeat(run) {
+  const plan = await answered(call(`${path(run)}/repetitions`));
+  if (!plan) return;
+  const version = plan.version === null ? "" : `, version ${plan.version}`;
+  const differs = plan.drift.length ? ` ${plan.drift.join(" ")}` : "";
+  const sure = await ask({
+    title: `Repeat “${run.name}” as “${plan.name}”?`,
+    text: `${count(run.points, "point")} run with the same source and parameters in ${plan.environment}${version}.${differs} Each point reports what else differs.`,
+    action: "Repeat",
+  });
+  if (sure === null) return;
+  const started = await answered(call(`${path(run)}/repetitions`, { method: "POST" }));
+  if (started) window.location.assign(`${facts.prefix}runs/${started.id}`);
+}
+
+// What differs from the run that this one repeats; null if it repeats none.
+export function driftPart(run) {
+  if (!run.origin) return null;
+  const own = run.origin.user === run.user || run.origin.user === facts.user;
+  const link = el("a", { href: `${facts.prefix}runs/${run.origin.id}` }, own ? "another run" : `a run of ${run.origin.user}`);
+  const finished = run.counts.succeeded + run.counts.failed;
+  return el(
+    "div.run-drift",
+    {},
+    el("p", {}, "It repeats ", link, run.drift.length || !finished ? "." : ". No differences were found."),
+    run.drift.length
+      ? el(
+          "details",
+          {},
+          el("summary", {}, count(run.drift.length, "difference")),
+          el("ul", {}, run.drift.map((difference) => el("li", {}, `${difference.text} (${count(difference.points, "point")})`))),
+        )
+      : null,
+  );
+}
+
+// The users with whom a run is shared, in a part of the page of its own.
+export class Shares {
+  constructor(place) {
+    this.place = place;
+  }
+
+  async show(run) {
+    if (this.shown || !run.mine) return;
+    this.shown = true;
+    await this.#load(run);
+  }
+
+  async #load(run) {
+    const shares = await answered(call(`${path(run)}/shares`));
+    if (!shares) {
+      this.shown = false; // the next update of the page asks again
+      return;
+    }
+    this.place.hidden = false;
+    fill(
+      this.place,
+      el("h2", { id: "shares-title" }, "Shared with"),
+      shares.users.length
+        ? el("ul.run-shares", {}, shares.users.map((user) => el("li", {}, el("span", {}, user), this.#stop(run, user))))
+        : el("p.portal-quiet", {}, "Only you see this run."),
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#share(run) }, "Share run…"),
+    );
+  }
+
+  #stop(run, user) {
+    const act = async () => {
+      const request = () => call(`${path(run)}/shares/${encodeURIComponent(user)}`, { method: "DELETE" });
+      await tell(async () => (await request()).message);
+      await this.#load(run);
+      this.place.querySelector("button:last-of-type")?.focus();
+    };
+    return el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: act }, "Stop sharing", hidden(` with ${user}`));
+  }
+
+  async #share(run) {
+    const user = await ask({
+      title: `Share “${run.name}”?`,
+      text: "The user sees the run and its points, and can repeat it. To repeat it, they must be able to read its folder.",
+      action: "Share",
+      field: { label: "Login name of the user", required: true, maxlength: 255 },
+    });
+    if (!user) return;
+    await tell(async () => (await call(`${path(run)}/shares`, { method: "POST", body: { user } })).message);
+    await this.#load(run);
+  }
+}

@@ -1,0 +1,40 @@
+// The runs that other users share with this one. The part is hidden while there are none.
+
+import { call, facts } from "../api.js";
+import { byId, el, setText, showTrouble } from "../dom.js";
+import { Pager } from "../pager.js";
+import { Poller } from "../poller.js";
+import { badge, points, time } from "./view.js";
+import { Table } from "../table.js";
+import { count } from "../words.js";
+
+const LIMIT = 25;
+const EVERY = 30000;
+
+export function showShared() {
+  const pager = new Pager(byId("shared-pager"), LIMIT, () => poller.now());
+  const table = new Table(byId("shared"), {
+    label: "shared-title",
+    key: (run) => `${run.user}/${run.id}`,
+    columns: [
+      { head: "Name", cell: (run) => el("a", { href: `${facts.prefix}runs/${run.id}` }, run.name) },
+      { head: "User", cell: (run) => run.user },
+      { head: "State", cell: (run) => badge(run.state) },
+      { head: "Points", cell: points, wide: true },
+      { head: "Environment", cell: (run) => run.environment },
+      { head: "Started", cell: (run) => time(run.created_at) },
+    ],
+  });
+  const poller = new Poller({
+    every: EVERY,
+    onTrouble: showTrouble,
+    ask: async () => {
+      const page = await call("shared-runs", { query: { limit: LIMIT, after: pager.after } });
+      byId("shared-part").hidden = !page.total;
+      pager.show(page);
+      setText(byId("shared-count"), page.total ? count(page.total, "run") : "");
+      table.show(page.items, "");
+    },
+  });
+  poller.now();
+}

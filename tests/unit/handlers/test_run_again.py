@@ -1,0 +1,370 @@
+"""Runs once more over HTTP: failed points, exact repetitions, and runs that are shared."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from clusters import snapshot
+from session_endpoints import of_server, parts_on, person, said, served
+
+from portal.catalog.availability import Offer
+from portal.errors import NotAllowed
+from portal.handlers.runs import again, reports, runs, shares, start
+from portal.models.catalog.catalog import EnvironmentVersion, Origin
+from portal.models.catalog.environment import Environment, EnvironmentState
+from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.session import SessionRecord, SessionState
+from portal.services.services import Services
+from portal.store import Store
+
+ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
+SERVER = "run-5e2f3c1a0b7d4c8e9a6f"
+KEY = ("ada", ID)
+NO_SUCH = (404, "You have no such run.")
+TOKENS = {
+    "session": of_server("ada"),
+    "run": of_server("ada", SERVER),
+    "ada": person("ada"),
+    "barbara": person("barbara"),
+    "carol": person("carol"),
+}
+OLD = Environment(name="torch", title="Torch", kind="venv", path="/opt/torch-1")
+NEW = OLD.model_copy(update={"path": "/opt/torch-2"})
+
+
+class Hub:
+    """The Hub's API: everyone but "nobody" has logged in."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, str, Any]] = []
+        self.refusal: Exception | None = None
+
+    async def begin_server(self, user: str, server: str, options: Any) -> None:
+        if self.refusal:
+            raise self.refusal
+        self.begun.append((user, server, options))
+
+    async def server_state(self, user: str, server: str) -> str:
+        return ""
+
+    async def people(self, names: list[str]) -> dict[str, Any]:
+        return {name: {} for name in names if name != "nobody"}
+
+
+class Catalog:
+    """The catalog: one environment, of which there may be another version now."""
+
+    def __init__(self) -> None:
+        self.environments = {"torch": OLD}
+        self.hidden: set[str] = set()  # users who do not see it
+        self.offering = self
+
+    async def load(self) -> None:
+        pass
+
+    @property
+    def offers(self) -> dict[str, Offer]:
+        return {name: Offer(environment) for name, environment in self.environments.items()}
+
+    async def of(self, environment: Environment) -> Offer:
+        return Offer(environment)
+
+    def sees(self, person: Any, environment: Environment) -> bool:
+        return person.name not in self.hidden
+
+
+class Site:
+    """The endpoints on loopback."""
+
+    def __init__(self, client: httpx.AsyncClient, parts: Services, catalog: Catalog) -> None:
+        self.client, self.parts, self.catalog = client, parts, catalog
+        self.hub: Any = parts.hub
+
+    async def ask(self, method: str, path: str, token: str, body: Any = None) -> httpx.Response:
+        headers = {"Authorization": f"token {token}", "Content-Type": "application/json"}
+        content = None if body is None else json.dumps(body)
+        return await self.client.request(method, path, content=content, headers=headers)
+
+    async def get(self, path: str, token: str = "ada") -> Any:
+        answer = await self.ask("GET", path, token)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def version(self, environment: Environment, published_at: float) -> EnvironmentVersion:
+        """Add a published version."""
+        return await self.parts.store.versions.add(
+            environment,
+            author="grace",
+            at=published_at,
+            origin=Origin.FILE,
+            state=EnvironmentState.READY,
+            published_at=published_at,
+        )
+
+    async def audit(self) -> list[tuple[str, str, str]]:
+        entries, _ = await self.parts.store.audit.find()
+        return [(entry.actor, entry.action, str(entry.outcome)) for entry in entries]
+
+
+@pytest.fixture
+async def site(store: Store) -> AsyncIterator[Site]:
+    catalog, record = Catalog(), SessionRecord(
+        id="1", user="ada", job_id="11", state=SessionState.RUNNING, submitted_at=time.time(),
+        environment="torch", options={"environment": "torch"},
+    )  # fmt: skip
+    view = SimpleNamespace(sessions={"11": record}, jobs={}, snapshot=snapshot())
+
+    async def refreshed() -> None:
+        pass
+
+    parts = parts_on(
+        store,
+        dashboard=SimpleNamespace(view=view, refreshed=refreshed),
+        hub=Hub(),
+        catalog=catalog,
+    )
+    await store.sessions.save(record)
+    kinds = [each for module in (again, reports, runs, shares, start) for each in module.ENDPOINTS]
+    async with served(kinds, parts, TOKENS.get, logins=True) as client:
+        yield Site(client, parts, catalog)
+
+
+@pytest.fixture
+async def ended(site: Site) -> Site:
+    """A run of ada's that has ended: of four points, 1 and 3 failed."""
+    run = Run(
+        id=ID,
+        name="rates",
+        source="work/train.ipynb",
+        folder="/home/ada/work/runs/rates",
+        points=4,
+        user="ada",
+        server=SERVER,
+        environment="torch",
+        resources={"gpus": 1, "time": "1:00:00", "account": "physics"},
+        created_at=5.0,
+    )
+    store = site.parts.store
+    await store.runs.add(run)
+    states = ("succeeded", "failed", "succeeded", "failed")
+    points = [RunPoint(number=n, state=PointState(s), attempt=1) for n, s in enumerate(states)]
+    await store.run_points.save([(KEY, point) for point in points])
+    await store.runs.end("ada", ID, 9.0)
+    return site
+
+
+# -- what failed -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("token", ["ada", "session"])
+async def test_the_failed_points_run_again(ended: Site, token: str) -> None:
+    answer = await ended.ask("POST", f"runs/{ID}/again", token, {"time": "4:00:00"})
+    assert (answer.status_code, answer.json()) == (202, {"id": ID, "server": SERVER})
+    ((user, server, options),) = ended.hub.begun
+    assert (user, server, options["time"], options["gpus"]) == ("ada", SERVER, "4:00:00", 1)
+    assert (options["run"]["only"], options["run"]["attempt"]) == ("1,3", 1)
+    item = await ended.get(f"runs/{ID}")
+    assert (item["ended_at"], item["message"], item["mine"]) == (None, "", True)
+    assert item["counts"]["waiting"] == 2 and item["counts"]["succeeded"] == 2
+    assert ("ada", "run-again", "done") in await ended.audit()
+    # Tasks of the job before are late; those of the new one count.
+    for attempt, status in ((1, 409), (2, 204)):
+        body = {"point": 1, "state": "succeeded", "attempt": attempt}
+        assert (await ended.ask("POST", "session/points", "run", body)).status_code == status
+    answer = await ended.ask("POST", f"runs/{ID}/again", token, {})
+    assert (answer.status_code, said(answer)) == (409, "This run has not ended.")
+
+
+async def test_a_refusal_is_told_and_changes_nothing(ended: Site) -> None:
+    before = await ended.get(f"runs/{ID}/points")
+    ended.hub.refusal = NotAllowed("The time limit of this partition is 1:00:00.")
+    answer = await ended.ask("POST", f"runs/{ID}/again", "ada", {"time": "99:00:00"})
+    assert (answer.status_code, said(answer)) == (403, ended.hub.refusal.message)
+    assert await ended.get(f"runs/{ID}/points") == before
+    assert (await ended.get(f"runs/{ID}"))["ended_at"] == 9.0
+    assert ("ada", "run-again", "refused") in await ended.audit()
+
+
+async def test_a_wrong_time_is_told_in_words(ended: Site) -> None:
+    answer = await ended.ask("POST", f"runs/{ID}/again", "ada", {"time": "soon"})
+    assert answer.status_code == 400
+    assert "'soon' is not" in said(answer) and "[0-9]" not in said(answer), said(answer)
+
+
+@pytest.mark.parametrize("body", [{"time": "soon"}, {"memory": "$(id)"}, {"only": "0"}, [], 7])
+async def test_hostile_changes_are_refused(ended: Site, body: Any) -> None:
+    answer = await ended.ask("POST", f"runs/{ID}/again", "ada", body)
+    assert answer.status_code == 400 and ended.hub.begun == []
+
+
+# -- exactly ---------------------------------------------------------------------------------------
+
+
+async def test_a_run_is_repeated(ended: Site) -> None:
+    assert await ended.get(f"runs/{ID}/repetitions") == {
+        "name": "rates-2", "environment": "torch", "version": None, "drift": [],
+    }  # fmt: skip
+    answer = await ended.ask("POST", f"runs/{ID}/repetitions", "session")
+    assert answer.status_code == 202, answer.text
+    ((_, server, options),) = ended.hub.begun
+    started = answer.json()
+    assert started == {"id": started["id"], "server": server, "name": "rates-2", "drift": []}
+    assert options["account"] == "physics" and "only" not in options["run"]
+    assert options["run"]["folder"] == "/home/ada/work/runs/rates-2"
+    assert options["run"]["origin"] == {
+        "id": ID, "user": "ada", "folder": "/home/ada/work/runs/rates",
+    }  # fmt: skip
+    item = await ended.get(f"runs/{started['id']}")
+    assert (item["state"], item["origin"]["id"], item["drift"]) == ("waiting", ID, [])
+    assert (await ended.get(f"runs/{ID}/repetitions"))["name"] == "rates-3"
+
+
+async def test_what_drifted_is_shown(ended: Site) -> None:
+    answer = await ended.ask("POST", f"runs/{ID}/repetitions", "ada")
+    new = answer.json()["id"]
+    server = ended.hub.begun[0][1]
+    TOKENS["new"] = of_server("ada", server)
+    drift = ["numpy is 2.1 instead of 2.0."]
+    for point, more in ((0, ["The node is gpu02 instead of gpu01."]), (1, [])):
+        body = {"point": point, "state": "succeeded", "drift": [*drift, *more]}
+        answer = await ended.ask("POST", "session/points", "new", body)
+        assert answer.status_code == 204, answer.text
+    assert (await ended.get(f"runs/{new}"))["drift"] == [
+        {"text": drift[0], "points": 2},
+        {"text": "The node is gpu02 instead of gpu01.", "points": 1},
+    ]
+    points = (await ended.get(f"runs/{new}/points"))["items"]
+    node = "The node is gpu02 instead of gpu01."
+    assert [point["drift"] for point in points[:3]] == [[*drift, node], drift, []]
+    for hostile in ([""], ["a\nb"], ["a" * 301], ["a"] * 31, "numpy"):
+        body = {"point": 2, "state": "running", "drift": hostile}
+        answer = await ended.ask("POST", "session/points", "new", body)
+        assert answer.status_code == 400, hostile
+
+
+async def test_the_environment_s_version_is_kept(site: Site) -> None:
+    await site.version(OLD, 1.0)
+    body = {"id": ID, "name": "rates", "source": "train.py", "folder": "/home/ada/runs/rates",
+            "points": 1}  # fmt: skip
+    answer = await site.ask("POST", "session/runs", "session", body)
+    assert answer.status_code == 202, answer.text
+    assert site.hub.begun[-1][2]["run"]["version"] == 1
+    await site.version(NEW, 2.0)
+    site.catalog.environments = {"torch": NEW}
+    plan = await site.get(f"runs/{ID}/repetitions")
+    assert (plan["version"], plan["drift"]) == (1, []), "it can still be used"
+    await site.parts.store.versions.change("torch", 1, state=EnvironmentState.WITHDRAWN)
+    plan = await site.get(f"runs/{ID}/repetitions")
+    words = "Version 1 of 'Torch' can no longer be used. It was withdrawn. It runs in version 2."
+    assert (plan["version"], plan["drift"]) == (2, [words])
+    await site.ask("POST", f"runs/{ID}/repetitions", "ada")
+    assert site.hub.begun[-1][2]["run"]["version"] == 2
+
+
+async def test_a_session_of_an_earlier_version_has_runs_of_that(site: Site) -> None:
+    await site.version(OLD, 1.0)
+    await site.version(NEW, time.time() + 60)  # after the session was submitted
+    site.catalog.environments = {"torch": NEW}
+    body = {"id": ID, "name": "rates", "source": "train.py", "folder": "/home/ada/runs/rates",
+            "points": 1}  # fmt: skip
+    answer = await site.ask("POST", "session/runs", "session", body)
+    assert answer.status_code == 202, answer.text
+    assert site.hub.begun[-1][2]["run"]["version"] == 1
+
+
+@pytest.mark.parametrize("name", ["only", "attempt", "origin", "version", "digest"])
+async def test_a_session_does_not_set_what_is_the_portal_s(site: Site, name: str) -> None:
+    values = {"only": "0", "attempt": 1, "version": 1, "digest": "",
+              "origin": {"id": ID, "user": "ada", "folder": "/home/ada/runs/x"}}  # fmt: skip
+    body = {"id": ID, "name": "rates", "source": "train.py", "folder": "/home/ada/runs/rates",
+            "points": 1, name: values[name]}  # fmt: skip
+    answer = await site.ask("POST", "session/runs", "session", body)
+    assert answer.status_code == 400 and f"'{name}'" in said(answer) and site.hub.begun == []
+
+
+# -- shared ----------------------------------------------------------------------------------------
+
+
+async def test_a_colleague_sees_it_and_repeats_it(ended: Site) -> None:
+    answer = await ended.ask("POST", f"runs/{ID}/shares", "ada", {"user": "barbara"})
+    assert (answer.status_code, said(answer)) == (200, "The run is shared with barbara.")
+    assert await ended.get(f"runs/{ID}/shares") == {"users": ["barbara"]}
+    shared = await ended.get("shared-runs", "barbara")
+    assert (shared["total"], shared["items"][0]["user"]) == (1, "ada")
+    assert shared["items"][0]["counts"]["failed"] == 2
+    item = await ended.get(f"runs/{ID}", "barbara")
+    assert (item["mine"], item["name"]) == (False, "rates")
+    assert (await ended.get(f"runs/{ID}/points", "barbara"))["total"] == 4
+    assert (await ended.get("runs", "barbara"))["total"] == 0
+    # She may look at it and repeat it; all else is the owner's.
+    refused = [("DELETE", "", None), ("POST", "/again", {}), ("GET", "/shares", None)]
+    for method, path, body in (*refused, ("POST", "/shares", {"user": "carol"})):
+        answer = await ended.ask(method, f"runs/{ID}{path}", "barbara", body)
+        assert (answer.status_code, said(answer)) == NO_SUCH, path
+    answer = await ended.ask("POST", f"runs/{ID}/repetitions", "barbara")
+    assert answer.status_code == 202, answer.text
+    ((user, _, options),) = ended.hub.begun
+    assert user == "barbara" and "account" not in options
+    assert options["run"]["folder"] == "~/runs/rates-2"
+    assert options["run"]["origin"]["user"] == "ada"
+    assert ("barbara", "repeat-run", "done") in await ended.audit()
+    answer = await ended.ask("DELETE", f"runs/{ID}/shares/barbara", "ada")
+    assert answer.status_code == 200
+    assert (await ended.get("shared-runs", "barbara"))["total"] == 0
+    answer = await ended.ask("GET", f"runs/{ID}", "barbara")
+    assert (answer.status_code, said(answer)) == NO_SUCH
+    assert (await ended.get("runs", "barbara"))["total"] == 1, "the repetition is hers"
+    answer = await ended.ask("DELETE", f"runs/{ID}/shares/barbara", "ada")
+    assert answer.status_code == 404
+    assert [line[1] for line in await ended.audit()].count("share-run") == 1
+
+
+async def test_a_stranger_finds_nothing(ended: Site) -> None:
+    await ended.ask("POST", f"runs/{ID}/shares", "ada", {"user": "barbara"})
+    for method, path, body in (("GET", "", None), ("GET", "/points", None), ("DELETE", "", None),
+                               ("POST", "/again", {}), ("GET", "/repetitions", None),
+                               ("POST", "/repetitions", None), ("GET", "/shares", None),
+                               ("POST", "/shares", {"user": "carol"}),
+                               ("DELETE", "/shares/barbara", None)):  # fmt: skip
+        answer = await ended.ask(method, f"runs/{ID}{path}", "carol", body)
+        assert (answer.status_code, said(answer)) == NO_SUCH, (method, path)
+    assert (await ended.get("shared-runs", "carol"))["total"] == 0
+    assert ended.hub.begun == [] and await ended.get(f"runs/{ID}/shares") == {"users": ["barbara"]}
+
+
+async def test_a_colleague_without_the_environment(ended: Site) -> None:
+    await ended.ask("POST", f"runs/{ID}/shares", "ada", {"user": "barbara"})
+    ended.catalog.hidden.add("barbara")
+    for method in ("GET", "POST"):
+        answer = await ended.ask(method, f"runs/{ID}/repetitions", "barbara")
+        assert answer.status_code == 403
+        assert said(answer).startswith("The environment 'torch' of this run is not available")
+    assert ended.hub.begun == []
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ("nobody", "The portal knows no user 'nobody'."),
+        ("ada", "This run is yours already."),
+        ("*", "'user'"),
+        ("", "'user'"),
+        ("a/b", "'user'"),
+        ("a\nb", "'user'"),
+    ],
+)
+async def test_whom_a_run_is_not_shared_with(ended: Site, user: str, words: str) -> None:
+    answer = await ended.ask("POST", f"runs/{ID}/shares", "ada", {"user": user})
+    assert answer.status_code == 400 and words in said(answer), said(answer)
+    assert await ended.get(f"runs/{ID}/shares") == {"users": []}
+
+
+async def test_programs_share_nothing(ended: Site) -> None:
+    answer = await ended.ask("POST", f"runs/{ID}/shares", "session", {"user": "barbara"})
+    assert answer.status_code == 403
