@@ -16,6 +16,7 @@ from portal.catalog.builds.scheduler import BuildScheduler
 from portal.catalog.offers.software import Software
 from portal.catalog.offers.tile import Tiles
 from portal.catalog.versions.curating import Curator
+from portal.catalog.versions.pins import pin_of
 from portal.catalog.versions.user_environments import UserEnvironments
 from portal.courses.definition.readiness import CourseReadiness
 from portal.courses.definition.rules import CourseRules
@@ -144,7 +145,13 @@ class CoreServices:
             self.log,
         )
         self.run_scheduler = RunScheduler(
-            self.store, self.run_starts, self.hub, self.run_limits, self.note, self.log
+            self.store,
+            self.run_starts,
+            self.hub,
+            self.run_limits,
+            self._digest,
+            self.note,
+            self.log,
         )
         self.run_notices = RunNotices(self.notices, self.store, self.log)
         times = SharedAnswer[Mapping[str, float]](
@@ -184,6 +191,10 @@ class CoreServices:
     def registries(self) -> Registries:
         """Client of the image registries: the same object that builds use."""
         return self.build_scheduler.registries
+
+    async def _digest(self, environment: str) -> str:
+        """Return the digest of an environment's image as it is published now; "" for none."""
+        return (await pin_of(self.catalog, self.store, environment)).digest
 
     async def _idle_times(self) -> Mapping[str, float]:
         """Return the environments' own idle times in seconds, by name."""

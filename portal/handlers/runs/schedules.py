@@ -104,6 +104,8 @@ class Schedules(RunAction):
             if not limits.schedules:
                 raise NotAllowed("Schedules of runs are not offered on this site.")
             runs = await self._chain(await self.own(new.run))
+            if any(run.folder.startswith("~") for run in runs):
+                raise Conflict("This run has not started yet. Schedule it when its points run.")
             if new.notify:
                 await self.parts.run_notices.check(user, new.notify)
             now = time.time()

@@ -39,7 +39,8 @@ class Hub(Protocol):
 
 
 class RunScheduler:
-    """Task of the service that starts the runs of schedules."""
+    """Task of the service that starts the runs of schedules. ``digest`` returns that of an
+    environment's image as it is now, "" for none."""
 
     def __init__(
         self,
@@ -47,11 +48,12 @@ class RunScheduler:
         starts: RunStarts,
         hub: Hub,
         limits: Runs,
+        digest: Callable[[str], Awaitable[str]],
         note: Callable[[AuditEntry], Awaitable[object]],
         log: Any,
     ) -> None:
         self._store, self._starts, self._hub = store, starts, hub
-        self._limits, self._note, self._log = limits, note, log
+        self._limits, self._digest, self._note, self._log = limits, digest, note, log
 
     async def run(self) -> None:
         """Look at the schedules until cancelled."""
@@ -123,12 +125,14 @@ class RunScheduler:
             if not await self._launched(schedule.user, id_):
                 taken = await self._store.runs.names(schedule.user)
                 name = start_name(schedule, original, planned, taken)
-                changes = {
+                changes: dict[str, Any] = {
                     "id": id_,
                     "server": server_for(id_),
                     "after": started[-1] if started else "",
                     "created_at": now,
                 }
+                if not original.version:  # nothing but the name is known: it is as it is now
+                    changes["digest"] = await self._digest(original.environment)
                 run = repeat(schedule.user, original, name).model_copy(update=changes)
                 await self._begin(run, self._notices(schedule, position))
             started.append(id_)

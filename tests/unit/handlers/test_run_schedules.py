@@ -16,7 +16,7 @@ from portal.models.session.run import Run
 from portal.services.services import Services
 from portal.store import Store
 
-FIRST, SECOND, THIRD = "11111111", "22222222", "33333333"
+FIRST, SECOND, THIRD, FOURTH = (digit * 8 for digit in "1235")
 TOKENS = {
     "session": of_server("ada"),
     "run": of_server("ada", "run-5e2f3c1a"),
@@ -64,6 +64,8 @@ async def site(store: Store) -> AsyncIterator[Site]:
     for run in (a_run(FIRST, "first"), a_run(SECOND, "second", FIRST)):
         await store.runs.add(run)
     await store.runs.add(a_run(THIRD, "third", "44444444"))
+    waiting = a_run(FOURTH, "fourth").model_copy(update={"folder": "~/runs/fourth"})
+    await store.runs.add(waiting)
     dashboard = SimpleNamespace(view=None, refreshed=_refreshed)
     parts = parts_on(store, dashboard=dashboard)
     kinds = (*schedules.ENDPOINTS, *runs.ENDPOINTS)
@@ -124,6 +126,7 @@ async def test_others_see_and_change_nothing(site: Site) -> None:
         ({"run": "../1"}, 400, "'run'"),
         ({"run": "ffffffff"}, 404, "You have no such run."),
         ({"run": THIRD}, 409, "The run before 'third' is not kept any more"),
+        ({"run": FOURTH}, 409, "This run has not started yet."),
         ({"notify": ["end"]}, 409, "This site sends no mail."),
         ({"user": "barbara"}, 400, "'user' is not a known field"),
     ],

@@ -30,6 +30,7 @@ from portal.store import Store
 LOG = logging.getLogger("portal-test")
 ID = str(uuid.UUID(int=7))
 DAY = 86_400.0
+OLD, NEW = (f"sha256:{digit * 64}" for digit in "01")
 FIRST = datetime(2026, 11, 23, 2, 0, tzinfo=UTC).timestamp()  # a Monday
 
 
@@ -82,7 +83,13 @@ class Site:
 
     def restart(self) -> None:
         starts = RunStarts(RunReports(self.store, LOG), self.hub, self.store)
-        self.scheduler = RunScheduler(self.store, starts, self.hub, self.limits, self.note, LOG)
+        self.scheduler = RunScheduler(
+            self.store, starts, self.hub, self.limits, self.digest, self.note, LOG
+        )
+
+    async def digest(self, environment: str) -> str:
+        assert environment == "lab"
+        return NEW
 
     async def note(self, entry: AuditEntry) -> None:
         self.noted.append(entry)
@@ -139,6 +146,17 @@ async def test_each_time_is_served_once(site: Site) -> None:
     assert [(e.actor, e.action, e.owner) for e in site.noted] == [
         ("portal", "start-run", "ada")
     ] * 2
+
+
+@pytest.mark.parametrize(("version", "digest"), [(3, OLD), (0, NEW)])
+async def test_the_environment_is_that_of_the_original(
+    site: Site, version: int, digest: str
+) -> None:
+    """Without a version nothing but its name is known, and it is as it is now."""
+    await site.add(original().model_copy(update={"version": version, "digest": OLD}))
+    await site.scheduler.look(FIRST)
+    ((_, options),) = site.hub.begun
+    assert options["run"].get("version", 0) == version and options["run"]["digest"] == digest
 
 
 async def test_the_previous_one_still_runs(site: Site) -> None:
