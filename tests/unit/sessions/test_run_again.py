@@ -229,6 +229,21 @@ async def test_the_session_before_does_not_end_it(site: Site) -> None:
     assert (str(point.state), point.message, point.job) == ("succeeded", "", "13_1")
 
 
+async def test_the_hub_knows_the_home(site: Site) -> None:
+    new = repeat("barbara", await site.run(), "rates-2")
+    await site.store.runs.add(new)
+    record = SessionRecord(
+        id="S", user="barbara", server=new.server, job_id="14", submitted_at=5.0,
+        state=SessionState.RUNNING,
+        options={"run": {"id": new.id, "folder": "/home/barbara/runs/rates-2"}},
+    )  # fmt: skip
+    await site.store.sessions.save(record)
+    slurm: Any = SimpleNamespace()
+    await RunFollower(site.store, slurm, site.reports, lambda: None, LOG).look()
+    found = await site.store.runs.get("barbara", new.id)
+    assert found is not None and found.folder == "/home/barbara/runs/rates-2"
+
+
 async def test_a_late_report_does_not_keep_the_end(site: Site) -> None:
     late = await site.reports.of_server("ada", "run-5e2f3c1a")
     assert late is not None and late.ended_at == 99.0
