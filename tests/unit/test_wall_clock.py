@@ -13,6 +13,7 @@ READS: dict[str, dict[str, int]] = {
     "the moment of a row, an event or a message, to be shown": {
         "kernels/portal_session/runs/execution/manifest.py": 1,
         "kernels/portal_session/runs/plan.py": 1,
+        "kernels/portal_session/runs/execution/repetition.py": 1,
         "kernels/portal_session/situation.py": 1,
         "kernels/portal_session/startup.py": 1,
         "kernels/portal_session/tensorboard/logs.py": 1,

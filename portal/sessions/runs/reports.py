@@ -51,7 +51,8 @@ class RunReports:
             run = await self._store.runs.of_server(user, server)
             if run is None or run.ended_at is not None:
                 run = await self._launched(user, server, run)
-        if run is not None:
+        # One that has ended may be started again at any moment.
+        if run is not None and run.ended_at is None:
             self._remember(run)
         return run
 
