@@ -34,6 +34,8 @@ class BackgroundTasks:
             asyncio.create_task(
                 self._kept("build and test scheduler", self.parts.build_scheduler.run)
             ),
+            asyncio.create_task(self._kept("run scheduler", self.parts.run_scheduler.run)),
+            asyncio.create_task(self._kept("mail about runs", self.parts.run_notices.run)),
             asyncio.create_task(self._kept("run follower", self.parts.run_follower.run)),
             asyncio.create_task(self._kept("course task", self.parts.course_work.run)),
         ]

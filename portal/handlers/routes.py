@@ -51,6 +51,7 @@ from .runs import outputs as run_outputs
 from .runs import record as run_record
 from .runs import reports as run_reports
 from .runs import runs
+from .runs import schedules as run_schedules
 from .runs import shares as run_shares
 from .runs import start as run_start
 from .runs import tensorboard as run_tensorboard
@@ -120,6 +121,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *run_start.ENDPOINTS,
     *run_tensorboard.ENDPOINTS,
     *run_values.ENDPOINTS,
+    *run_schedules.ENDPOINTS,  # before {run}: 'schedules' is none
     *runs.ENDPOINTS,
     *servers.ENDPOINTS,
     *session.ENDPOINTS,

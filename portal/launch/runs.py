@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from traitlets import Integer
+from typing import Any
+
+from traitlets import Integer, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
+from ..models.course.course import zones
 from ..models.session.run import MOST_POINTS
 from ..setting import setting
 
@@ -32,3 +35,31 @@ class Runs(Configurable):
         such a run that have ended count too.""",
         "c.Runs.points_per_user = 2000",
     )
+
+    schedules = setting(
+        Integer(20, min=0),
+        "Maximum number of schedules that a user has, paused ones too; 0: none are offered.",
+        "c.Runs.schedules = 5",
+    )
+
+    schedule_late = setting(
+        Integer(3600, min=60),
+        """Seconds, at least 60, after its time within which a scheduled run is still started if the
+        portal or Slurm was away. Later than that, it has been missed, which its user is told.""",
+        "c.Runs.schedule_late = 4 * 3600",
+    )
+
+    timezone = setting(
+        Unicode("UTC"),
+        "Time zone of schedules for which the user names none.",
+        'c.Runs.timezone = "Europe/Berlin"',
+    )
+
+    @validate("timezone")
+    def _a_zone(self, proposal: Any) -> str:
+        zone = str(proposal["value"])
+        if zone not in zones():
+            raise TraitError(
+                f"c.Runs.timezone: '{zone}' is not a time zone; an example is 'Europe/Berlin'."
+            )
+        return zone

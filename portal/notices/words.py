@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from email.errors import MessageError
 from email.headerregistry import Address
@@ -29,18 +30,28 @@ def mail(
     Names that people gave are on one line each, and headers are made by the standard library,
     which refuses a line break in them. Raises InvalidRequest for an invalid address.
     """
+    paragraphs = _paragraphs(notice, public_url, now, portal)
+    return envelope(_subject(notice), paragraphs, sender=sender, to=to, now=now)
+
+
+def envelope(
+    subject: str, paragraphs: Sequence[str], *, sender: str, to: str, now: float, id_: str = ""
+) -> EmailMessage:
+    """Build a mail of ``paragraphs``. ``now``: Unix seconds; ``id_``: the local part of its
+    Message-ID; "": a random one. Raises InvalidRequest for an invalid address."""
     message = EmailMessage(policy=SMTP)
     try:
         message["From"] = address_of(sender)
         message["To"] = address_of(to)
-        message["Subject"] = _subject(notice)
+        message["Subject"] = subject
     except (ValueError, MessageError) as error:
         raise InvalidRequest(f"The mail cannot be addressed: {escaped(str(error))}.") from None
     message["Date"] = format_datetime(datetime.fromtimestamp(now).astimezone())
-    message["Message-ID"] = make_msgid(domain=message["From"].addresses[0].domain)
+    domain = message["From"].addresses[0].domain
+    message["Message-ID"] = f"<{id_}@{domain}>" if id_ else make_msgid(domain=domain)
     # RFC 3834: no out-of-office reply answers this.
     message["Auto-Submitted"] = "auto-generated"
-    message.set_content("\n\n".join(_paragraphs(notice, public_url, now, portal)) + "\n")
+    message.set_content("\n\n".join(paragraphs) + "\n")
     return message
 
 
@@ -64,7 +75,7 @@ def _subject(notice: Notice) -> str:
 
 def _paragraphs(notice: Notice, public_url: str, now: float, portal: str) -> list[str]:
     session, ends_at = notice.session, notice.ends_at
-    name = f"Your session '{_title(notice)}' (Slurm job {_line(session.job_id)})"
+    name = f"Your session '{_title(notice)}' (Slurm job {one_line(session.job_id)})"
     if notice.kind == STARTED:
         began = session.started_at if session.started_at is not None else now
         waited = duration(began - session.submitted_at)
@@ -79,7 +90,7 @@ def _paragraphs(notice: Notice, public_url: str, now: float, portal: str) -> lis
         first,
         *_server(notice, public_url),
         f"All your sessions:\n{public_url}services/portal/sessions",
-        f"This mail is from {_line(portal)}. "
+        f"This mail is from {one_line(portal)}. "
         "Turn off mail about your sessions on the Sessions page.",
     ]
 
@@ -87,13 +98,13 @@ def _paragraphs(notice: Notice, public_url: str, now: float, portal: str) -> lis
 def _title(notice: Notice) -> str:
     session = notice.session
     title = session.environment_title or session.environment or "JupyterLab"
-    return _line(f"{title} {session.server}".strip())
+    return one_line(f"{title} {session.server}".strip())
 
 
-def _line(text: str) -> str:
-    """Return a name that a person chose on one line, cut if it is too long."""
+def one_line(text: str, most: int = _LONGEST) -> str:
+    """Return text that a person wrote on one line of at most ``most`` characters."""
     text = " ".join(escaped(text).split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _server(notice: Notice, public_url: str) -> list[str]:

@@ -16,6 +16,7 @@ from portal.catalog.builds.scheduler import BuildScheduler
 from portal.catalog.offers.software import Software
 from portal.catalog.offers.tile import Tiles
 from portal.catalog.versions.curating import Curator
+from portal.catalog.versions.pins import pin_of
 from portal.catalog.versions.user_environments import UserEnvironments
 from portal.courses.definition.readiness import CourseReadiness
 from portal.courses.definition.rules import CourseRules
@@ -39,6 +40,7 @@ from portal.models.audit import AuditEntry, Outcome
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
 from portal.notices import Notices
+from portal.notices.run_notices import RunNotices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
 from portal.sessions.runs.again import RunsAgain
@@ -46,6 +48,7 @@ from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.live import LivePoints
 from portal.sessions.runs.repetitions import RunRepetitions
 from portal.sessions.runs.reports import RunReports
+from portal.sessions.runs.scheduler import RunScheduler
 from portal.sessions.runs.searches import RunSearches
 from portal.sessions.runs.starts import RunStarts
 from portal.slurm.control.reservations import Reserving
@@ -109,6 +112,8 @@ class CoreServices:
     run_repetitions: RunRepetitions = field(init=False)
     run_follower: RunFollower = field(init=False)
     live_points: LivePoints = field(init=False)
+    run_notices: RunNotices = field(init=False)
+    run_scheduler: RunScheduler = field(init=False)
     tiles: Tiles = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,12 +140,26 @@ class CoreServices:
         self.run_reports = RunReports(self.store, self.log)
         self.run_searches = RunSearches(self.store)
         self.live_points = LivePoints()
-        self.run_starts = RunStarts(self.run_reports, self.hub)
+        self.run_starts = RunStarts(self.run_reports, self.hub, self.store)
         self.run_again = RunsAgain(self.store, self.run_reports, self.hub)
         self.run_repetitions = RunRepetitions(self.store, self.run_starts)
         self.run_follower = RunFollower(
-            self.store, self.cluster, self.run_reports, lambda: self.dashboard.view, self.log
+            self.store,
+            self.cluster,
+            self.run_reports,
+            lambda: self.dashboard.view,
+            self.log,
         )
+        self.run_scheduler = RunScheduler(
+            self.store,
+            self.run_starts,
+            self.hub,
+            self.run_limits,
+            self._digest,
+            self.note,
+            self.log,
+        )
+        self.run_notices = RunNotices(self.notices, self.store, self.log)
         times = SharedAnswer[Mapping[str, float]](
             self._idle_times, ttl=30.0, patience=1.0, first={}
         )
@@ -178,6 +197,10 @@ class CoreServices:
     def registries(self) -> Registries:
         """Client of the image registries: the same object that builds use."""
         return self.build_scheduler.registries
+
+    async def _digest(self, environment: str) -> str:
+        """Return the digest of an environment's image as it is published now; "" for none."""
+        return (await pin_of(self.catalog, self.store, environment)).digest
 
     async def _idle_times(self) -> Mapping[str, float]:
         """Return the environments' own idle times in seconds, by name."""

@@ -28,10 +28,12 @@ from .engine.address import Address
 from .engine.database import Database, ping
 from .engine.upgrade import HEAD
 from .runs.curves import RunCurveTable
+from .runs.notices import RunNoticeTable
 from .runs.outputs import RunOutputTable
 from .runs.points import RunPointTable
 from .runs.reopenings import RunReopenings
 from .runs.runs import RunTable
+from .runs.schedules import RunScheduleTable
 from .runs.searches import RunSearchTable
 from .runs.shares import RunShareTable
 from .sessions.estimates import EstimateTable
@@ -116,6 +118,8 @@ class Store(LoggingConfigurable):
         self.snoozes = SnoozeTable(self.database)
         self.notices = NoticeTable(self.database)
         self.runs = RunTable(self.database)
+        self.run_schedules = RunScheduleTable(self.database)
+        self.run_notices = RunNoticeTable(self.database)
         self.run_points = RunPointTable(self.database)
         self.run_searches = RunSearchTable(self.database)
         self.run_curves = RunCurveTable(self.database)

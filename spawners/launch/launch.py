@@ -28,7 +28,7 @@ from portal.models.session.run import AskedRun
 from ..host.storage import StorageArea
 from ..session import SessionSpawner
 from .courses import course_form, course_offer
-from .other_launches import job_kernels, other_runs
+from .other_launches import job_kernels, job_of_run, other_runs
 from .submit import tensorboard_roots
 
 # A launch and its page need partitions and nodes, not the newest jobs: they do not wait for
@@ -228,6 +228,9 @@ class _Hub:
     @property
     def runs(self) -> Sequence[AskedRun]:
         return other_runs(self._spawner)
+
+    def job_of_run(self, id_: str) -> str:
+        return job_of_run(self._spawner, id_)
 
     @property
     def run_limits(self) -> Runs:

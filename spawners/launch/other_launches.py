@@ -26,6 +26,16 @@ def other_runs(spawner: SessionSpawner) -> list[AskedRun]:
     return [run for run in runs if run is not None]
 
 
+def job_of_run(spawner: SessionSpawner, id_: str) -> str:
+    """Return Slurm's id of the job of the owner's other run with this id; "" if that run does not
+    wait or run, or has no job yet."""
+    for name, options in other_launches(spawner):
+        run = asked_run(options) if Run.owns(name) else None
+        if run is not None and run.id == id_:
+            return str(spawner.user.spawners[name].job_id or "")
+    return ""
+
+
 def other_launches(spawner: SessionSpawner) -> list[tuple[str, dict[str, Any]]]:
     """Return the servers of the owner's other sessions that wait or run, with their options."""
     return [

@@ -1,15 +1,16 @@
 // Notifications while a page of the service is open in any tab: a queued session has started, or a
-// session ends soon. Also the setting for mail.
+// session ends soon; also about runs (run/notices.js), and the setting for mail.
 
 import { call, facts, now } from "./api.js";
 import { byId, el } from "./dom.js";
 import { mount, offer, say, tell, tellStarted, wanted } from "./notify.js";
 import { Poller } from "./poller.js";
+import { lookAtRuns } from "./run/notices.js";
 import { capital, duration } from "./words.js";
 
 const EVERY = 15000;
 const HOW =
-  "This browser notifies you when a session has started and before it ends, while a page of the portal is open in any tab.";
+  "This browser notifies you when a session has started and before it ends, and when a run ends or its first point fails, while a page of the portal is open in any tab.";
 
 async function offerMail(place) {
   let settings;
@@ -45,6 +46,7 @@ async function look() {
   const { items } = await call("sessions", { query: { user: facts.user, ended: "false", limit: 100 } });
   for (const session of items.filter((item) => item.mine)) watch(session);
   waiting = new Set(items.filter((item) => item.state !== "running").map((item) => item.id));
+  await lookAtRuns();
 }
 
 function watch(session) {

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..job_kernels.broker_client import VARIABLE as BROKER
 from ..job_kernels.broker_client import Broker, BrokerError
-from . import RunError, again, listing
+from . import RunError, again, listing, schedules
 from .kernel_choice import kernel_for
 from .parameters import declared
 from .plan import Plan, check_name, freeze, name_after
@@ -47,6 +47,10 @@ portal-run show NAME   the points of a run
 portal-run stop NAME   stop a run
 portal-run again NAME  run the points again that have not succeeded
 portal-run repeat NAME run it again, exactly, as a new run
+
+portal-run schedule NAME --at 02:00   repeat a run at a time of day
+portal-run schedules                  your schedules
+portal-run unschedule NAME            delete a schedule
 
 Results are in runs/NAME/ beside the notebook or script.
 """
@@ -90,6 +94,16 @@ def parser() -> argparse.ArgumentParser:
         "--keep-failed",
         action="store_true",
         help="keep the kernel of a cell that fails for ten minutes, to look at its variables",
+    )
+    options.add_argument(
+        "--after", metavar="RUN", help="start once all points of this other run have succeeded"
+    )
+    options.add_argument(
+        "--notify",
+        choices=("end", "failure"),
+        action="append",
+        default=[],
+        help="mail at the end of the run, or at its first failed point; several are possible",
     )
     options.add_argument("--environment", help="environment; the session's, unless you give one")
     options.add_argument("--kernel", help="kernelspec; the notebook's, unless you give one")
@@ -164,7 +178,14 @@ def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> st
     """Start the run of the options ``argv``; return what to print. A run that is refused leaves no
     folder. Raises RunError."""
     options = parser().parse_args(argv)
+    before = ""
+    if options.after is not None:
+        before = listing.named_run(listing.runs_of(broker), options.after)["id"]
     plan, body = prepare(options, environ)
+    if before:
+        body["after"] = before
+    if options.notify:
+        body["notify"] = sorted(set(options.notify))
     try:
         answer = broker.ask("POST", "/runs", body)
         message = str(answer.get("message") or "")
@@ -179,6 +200,7 @@ def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> st
     points = f"{plan.points:,} point{'s' * (plan.points != 1)}"
     lines = [
         f"Run '{plan.name}': {points}, at most {min(body['at_once'], plan.points)} at once.",
+        *([f"Starts:  once all points of '{options.after}' have succeeded"] if before else ()),
         f"Results: {plan.folder}",
         f"States:  portal-run show {plan.name}",
     ]
@@ -216,7 +238,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     if not environ.get(BROKER):
         raise RunError("portal-run works in a session of the portal with JupyterLab only.")
     broker = Broker(environ[BROKER])
-    for module in (listing, again):
+    for module in (listing, again, schedules):
         if argv[0] in module.COMMANDS:
             return module.run(argv, broker)
     return start(argv, broker, environ)

@@ -12,6 +12,8 @@ from ..job_kernels.broker_client import Broker
 from . import RunError
 from .plan import frozen_points
 from .search.repeated import frozen_search, parameters_before
+from .text_table import aligned as _aligned
+from .text_table import printable as _text
 
 COMMANDS = ("list", "show", "stop")
 STATES = ("waiting", "running", "succeeded", "failed", "lost")
@@ -128,17 +130,3 @@ def _counts(found: Mapping[str, Any]) -> dict[str, int]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _text(item: Mapping[str, Any], name: str) -> str:
-    """Return a value as text that a terminal cannot take for a command."""
-    value = item.get(name)
-    text = "" if value is None else str(value)
-    return "".join(char if char.isprintable() else "?" for char in text)
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows
-    )

@@ -11,6 +11,7 @@ from ..job_kernels.broker_handler import BrokerHandler
 
 SUBMISSION = "session/runs"  # of the service
 RUNS = "runs"
+SCHEDULES = "runs/schedules"
 ID = "[0-9a-f][0-9a-f-]{7,39}"
 _MOST = 200  # runs in a list, the newest
 _OF_POINTS = ("state", "sort", "offset", "limit")
@@ -54,6 +55,23 @@ class PointsHandler(_Handler):
         await self.answer(self.ask("GET", f"{RUNS}/{id}/points" + (f"?{query}" if query else "")))
 
 
+class SchedulesHandler(_Handler):
+    """``/runs/schedules``: the user's schedules, and a new one."""
+
+    async def get(self) -> None:
+        await self.answer(self.ask("GET", SCHEDULES))
+
+    async def post(self) -> None:
+        await self.answer_body(lambda body: self.ask("POST", SCHEDULES, body))
+
+
+class ScheduleHandler(_Handler):
+    """``/runs/schedules/ID``: the end of a schedule."""
+
+    async def delete(self, id: str) -> None:
+        await self.answer(self.ask("DELETE", f"{SCHEDULES}/{id}"))
+
+
 class AgainHandler(_Handler):
     """``/runs/ID/again``, ``/runs/ID/repetitions``: a run once more."""
 
@@ -69,6 +87,8 @@ def routes(ask: Ask) -> list[Any]:
     arguments = {"ask": ask}
     return [
         ("/runs", RunsHandler, arguments),
+        ("/runs/schedules", SchedulesHandler, arguments),
+        (f"/runs/schedules/({ID})", ScheduleHandler, arguments),
         (f"/runs/({ID})", RunHandler, arguments),
         (f"/runs/({ID})/points", PointsHandler, arguments),
         (f"/runs/({ID})/(again|repetitions)", AgainHandler, arguments),

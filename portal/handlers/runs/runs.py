@@ -14,7 +14,7 @@ from portal.models.session.session import SessionRecord
 from portal.sessions.ending import words_for
 from portal.sessions.runs.best import best_point
 from portal.sessions.runs.follower import is_of
-from portal.sessions.runs.item import PointsPage, RunDetail, RunItem, run_item
+from portal.sessions.runs.item import PointsPage, RunDetail, RunItem, RunState, run_item
 from portal.sessions.runs.order import point_numbers
 
 from ..base.action import Done, SessionAction
@@ -162,20 +162,28 @@ class OneRun(RunAction):
             record = None
         keys = await self.parts.store.run_points.keys(item.user, item.id)
         drift = await self.parts.store.run_points.drift(item.user, item.id) if item.origin else ()
+        message = self._message(item, record)
+        before = await self.parts.store.runs.get(item.user, item.after) if item.after else None
+        if before is not None and before.ended_at is None and item.state is RunState.WAITING:
+            message = f"The run waits for '{before.name}'."
         return RunDetail(
             **item.model_dump(),
-            message=self._message(item, record),
+            message=message,
             metrics=tuple(sorted({name for key in keys for name in key.metrics})),
             parameters=tuple(sorted({name for key in keys for name in key.parameters})),
             search=await self.parts.run_searches.item(item, keys),
             lowest=best_point(keys, self.query.metric, min),
             highest=best_point(keys, self.query.metric, max),
+            after_name=before.name if before else "",
+            notify=await self.parts.store.run_notices.of_run(item.user, item.id),
             mine=item.user == self.person.name,
             drift=tuple(drift),
         )
 
     def _message(self, run: Run, record: SessionRecord | None) -> str:
         """Return why it waits, or how its session ended."""
+        if run.ended_at is not None and run.reason:
+            return run.reason
         if record is None:
             return "The run did not start." if run.ended_at is not None else ""
         view = self.parts.dashboard.view

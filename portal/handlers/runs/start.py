@@ -14,7 +14,7 @@ from portal.launch.kinds.run import server_for
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.resources import Resources
-from portal.models.session.run import AskedRun, Run
+from portal.models.session.run import AskedRun, Notify, Run
 from portal.models.session.search import MOST_TRIALS, Search
 from portal.models.session.session import SessionRecord
 
@@ -27,12 +27,15 @@ _OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest"})
 class NewRun(Resources, AskedRun):
     """Run to start: the ``id`` by which the session knows it; its ``name``; the ``source``, a
     notebook or script, for display; the absolute path of the run's ``folder``, with the frozen
-    source; the number of ``points``, and how many of them run ``at_once`` at most. Resources, of
-    each point, as for a launch; ``environment``: by default the session's; ``search``: how the
-    parameters of the points are chosen, which is up to the session otherwise."""
+    source; the number of ``points``, and how many of them run ``at_once`` at most; ``after``, the
+    id of another run of yours that must succeed before; ``notify``, the events that you get mail
+    about. Resources, of each point, as for a launch; ``environment``: by default the session's;
+    ``search``: how the parameters of the points are chosen, which is up to the session
+    otherwise."""
 
     environment: EnvironmentName | None = None
     search: Search | None = None
+    notify: Notify = ()
 
 
 class StartedRun(Frozen):
@@ -63,6 +66,7 @@ class SessionRuns(OwnSession):
             **{name: asked.pop(name) for name in AskedRun.model_fields if name in asked}
         )
         environment = asked.pop("environment", None) or record.environment
+        notify = asked.pop("notify", ())
         resources = {**_kept(record), **asked}
         since = record.submitted_at if environment == record.environment else None
         pin = await pin_of(self.parts.catalog, self.parts.store, environment, since)
@@ -78,8 +82,9 @@ class SessionRuns(OwnSession):
         async with self.audited("start-run", f"session {record.id}", record.user, what):
             _check(record)
             _check_search(search, run)
+            await self.parts.run_notices.check(run.user, notify)
             async with self.parts.run_searches.kept(run, search):
-                await self.parts.run_starts.begin(run)
+                await self.parts.run_starts.begin(run, notify)
         self.done("")
         return StartedRun(id=run.id, server=run.server)
 

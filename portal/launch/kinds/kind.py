@@ -81,6 +81,10 @@ class Hub(Protocol):
     def runs(self) -> Sequence[AskedRun]:
         """Return the person's runs that wait or run, without the one that is launched."""
 
+    def job_of_run(self, id_: str) -> str:
+        """Return Slurm's id of the job of the person's run with this id; "" if that run does not
+        wait or run, or has no job yet."""
+
     @property
     def run_limits(self) -> Runs:
         """Limits of the site for runs."""

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from ...errors import InvalidRequest, NotAllowed
+from ...errors import InvalidRequest, NotAllowed, Unavailable
 from ...models.session.run import AskedRun
 from .kind import AskedFor, Hub, Kind, LaunchFacts, Place
 
@@ -32,6 +32,7 @@ _SHOULD_BE = {
     "points": "must be a whole number from 1 to 10,000",
     "at_once": "must be a whole number from 1 to 1,000",
     "keep_failed": "must be true or false",
+    "after": "must be the id of another run of yours, or an empty text",
     "only": "must be numbers of its points in ascending order, such as '3,17-20'",
     "attempt": "must be a whole number from 0 to 99,000",
     "origin": "must be an object with 'id', 'user' and 'folder' of the run that is repeated",
@@ -52,6 +53,7 @@ class Run(Kind):
     array = True
 
     run: AskedRun
+    after_job: str = ""  # Slurm's id of the job of ``run.after``, as the Hub knows it
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
@@ -84,6 +86,7 @@ class Run(Kind):
             )
             for name, chosen in own.items()
         }
+        run = run.model_copy(update={"after_job": self._job_before(hub)})
         return place._replace(environments=environments, kind=run)
 
     async def _at_home(self, hub: Hub) -> Self:
@@ -92,6 +95,18 @@ class Run(Kind):
             return self
         folder = (await hub.home()).rstrip("/") + self.run.folder[1:]
         return self.model_copy(update={"run": self.run.model_copy(update={"folder": folder})})
+
+    def _job_before(self, hub: Hub) -> str:
+        """Return the job that this run's is to wait for; "" for none. Raises Unavailable."""
+        if not self.run.after:
+            return ""
+        job_id = hub.job_of_run(self.run.after)
+        if not job_id:
+            raise Unavailable(
+                "The run that this one is to start after is just being submitted, or is just "
+                "ending. Try again in a minute."
+            )
+        return job_id
 
     def _check_limits(self, hub: Hub, largest: int | None) -> None:
         """Raise NotAllowed if the user may not have this run beside the others. ``largest``: the
@@ -137,7 +152,11 @@ class Run(Kind):
 
     def sbatch_options(self) -> Sequence[str]:
         numbers = self.run.only or f"0-{self.run.points - 1}"
-        return (f"--array={numbers}%{self.run.at_once}",)
+        array = f"--array={numbers}%{self.run.at_once}"
+        if not self.after_job:
+            return (array,)
+        # Otherwise Slurm would keep a job for ever that can no longer start.
+        return (array, f"--dependency=afterok:{self.after_job}", "--kill-on-invalid-dep=yes")
 
 
 def asked_run(options: Mapping[str, Any]) -> AskedRun | None:

@@ -55,6 +55,12 @@ RunFolder = Annotated[
     Field(examples=["/home/ada/projects/runs/learning-rates"]),
 ]
 Points = Annotated[int, Field(ge=1, le=MOST_POINTS, strict=True)]
+# Id of the run that must succeed before another starts; "" for none.
+AfterRun = Annotated[
+    str,
+    StringConstraints(pattern=r"^([0-9a-f](-?[0-9a-f]){7,39})?$", max_length=40),
+    Field(examples=["6e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"]),
+]
 AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]
 KeepFailed = Annotated[bool, Field(strict=True)]
 PointNumber = Annotated[int, Field(ge=0, lt=MOST_POINTS, strict=True)]
@@ -89,7 +95,8 @@ class AskedRun(Frozen):
     """Run as it is asked for. ``source``: the notebook or script, for display; ``folder``: the
     absolute path of the run's folder, with its frozen copy; ``points``: their number;
     ``at_once``: how many of them run at the same time at most; ``keep_failed``: the kernel of a
-    notebook's cell that fails is kept for ten minutes. The folder of a repetition may begin with
+    notebook's cell that fails is kept for ten minutes; ``after``: the id of another run of the same
+    user, all of whose points must succeed first. The folder of a repetition may begin with
     "~", the home of its user on the node.
 
     The portal sets the rest. ``only``: the numbers of the points that run, "" for all; ``attempt``:
@@ -103,6 +110,7 @@ class AskedRun(Frozen):
     points: Points
     at_once: AtOnce = 10
     keep_failed: KeepFailed = False
+    after: AfterRun = ""
     only: PointNumbers = ""
     attempt: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS - 1_000, strict=True)] = 0
     origin: RunOrigin | None = None
@@ -124,7 +132,8 @@ class AskedRun(Frozen):
 class Run(AskedRun):
     """Run as it is kept. Times are Unix seconds, null: not yet. ``server``: its session's at the
     Hub; ``job_id``: of the Slurm array, "" while it is not known; ``resources``: those asked
-    for; ``again_at``: when points that had not succeeded were started again."""
+    for; ``again_at``: when points that had not succeeded were started again; ``reason``: a sentence
+    if the run it was to start after has failed."""
 
     user: str
     server: str
@@ -134,11 +143,22 @@ class Run(AskedRun):
     ended_at: float | None = None
     again_at: float | None = None
     job_id: str = ""
+    reason: str = ""
 
     @property
     def begun_at(self) -> float:
         """Time of the newest launch."""
         return self.created_at if self.again_at is None else self.again_at
+
+
+class RunEvent(StrEnum):
+    """Event of a run that its user can be notified of: its end, or the first point that failed."""
+
+    END = "end"
+    FAILURE = "failure"
+
+
+Notify = Annotated[tuple[RunEvent, ...], Field(max_length=len(RunEvent))]
 
 
 class PointState(StrEnum):

@@ -11,6 +11,7 @@ from portal.errors import HubUnavailable, PortalError, StoreUnavailable, Unavail
 from portal.models.session.run import Run
 from portal.store import Store
 
+from .chains import Chains
 from .reports import RunReports
 from .starts import launch_options
 
@@ -35,6 +36,7 @@ class RunsAgain:
 
     def __init__(self, store: Store, reports: RunReports, hub: Hub) -> None:
         self._store, self._reports, self._hub = store, reports, hub
+        self._chains = Chains(store)
 
     async def start(self, run: Run, changes: Mapping[str, Any]) -> Run:
         """Start the points of a run that have not succeeded; return the run once Slurm has their
@@ -45,11 +47,14 @@ class RunsAgain:
         succeeded, NotFound, and what the Hub raises.
         """
         resources = {**run.resources, **changes}
+        waits = await self._chains.waits(run)
         reopened = await self._store.run_reopenings.reopen(run, resources)
         self._reports.forget(run)
         again = reopened.run
         try:
-            await self._hub.begin_server(again.user, again.server, launch_options(again))
+            await self._hub.begin_server(
+                again.user, again.server, launch_options(again, waits=waits)
+            )
         except PortalError as error:
             if not await self._is_refused(again, error):
                 raise HubUnavailable(_UNKNOWN) from None
@@ -59,6 +64,8 @@ class RunsAgain:
                     return again
             self._reports.forget(run)
             raise
+        with contextlib.suppress(StoreUnavailable):
+            await self._store.run_notices.repeat(run.user, run.id)
         return again
 
     async def _is_refused(self, run: Run, error: PortalError) -> bool:

@@ -15,6 +15,7 @@ from portal.slurm import Cluster
 from portal.store import Store
 from portal.store.runs.runs import RunKey
 
+from .chains import Chains, never_started
 from .endings import ended_point
 from .reports import RunReports
 
@@ -45,7 +46,7 @@ class RunFollower:
         log: Any,
     ) -> None:
         self._store, self._cluster, self._reports = store, cluster, reports
-        self._view, self._log = view, log
+        self._view, self._log, self._chains = view, log, Chains(store)
         self._looks: dict[RunKey, int] = {}
         self._prune_at = 0.0  # in time.monotonic()
 
@@ -93,13 +94,19 @@ class RunFollower:
         keys = await self._store.run_points.keys(*key, values=False)
         said = {point.number for point in keys if point.state in FINAL}
         missing = [number for number in range(run.points) if number not in said]
+        reason = ""
         if missing:
             looks = self._looks[key] = self._looks.get(key, 0) + 1
             tasks = await self._tasks(record)
-            if looks < _LOOKS and not tasks.keys() >= set(missing):
+            chained = never_started(run, record, [point.state for point in keys])
+            known = tasks.keys() >= set(missing) and not (
+                chained and await self._chains.undecided(run)
+            )
+            if looks < _LOOKS and not known:
                 return
-            await self._say(run, missing, tasks, record.ended_at or time.time())
-        await self._end(run, record.ended_at or time.time())
+            reason = await self._chains.why_not(run) if chained else ""
+            await self._say(run, missing, tasks, record.ended_at or time.time(), reason)
+        await self._end(run, record.ended_at or time.time(), reason)
 
     async def _tasks(self, record: SessionRecord) -> dict[int, Job]:
         try:
@@ -109,8 +116,14 @@ class RunFollower:
             return {}
 
     async def _say(
-        self, run: Run, missing: list[int], tasks: dict[int, Job], ended_at: float
+        self,
+        run: Run,
+        missing: list[int],
+        tasks: dict[int, Job],
+        ended_at: float,
+        reason: str,
     ) -> None:
+        """Store the ends of the ``missing`` points. ``reason``: of all of them, if it is known."""
         table, key = self._store.run_points, (run.user, run.id)
         for at in range(0, len(missing), _AT_ONCE):
             numbers = missing[at : at + _AT_ONCE]
@@ -119,6 +132,8 @@ class RunFollower:
                 ended_point(points.get(n) or RunPoint(number=n), tasks.get(n), ended_at)
                 for n in numbers
             ]
+            if reason:
+                ends = [point.model_copy(update={"message": reason}) for point in ends]
             await table.save([(key, point) for point in ends])
 
     async def _prune(self) -> None:
@@ -129,8 +144,8 @@ class RunFollower:
             await self._store.run_searches.prune()
             self._prune_at = time.monotonic() + _DAY
 
-    async def _end(self, run: Run, at: float) -> None:
-        await self._store.runs.end(run.user, run.id, at)
+    async def _end(self, run: Run, at: float, reason: str = "") -> None:
+        await self._store.runs.end(run.user, run.id, at, reason)
         self._looks.pop((run.user, run.id), None)
         self._reports.forget(run)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from portal.models import Frozen
-from portal.models.session.run import PointState, Run, RunDrift, RunPoint
+from portal.models.session.run import Notify, PointState, Run, RunDrift, RunPoint
 from portal.models.session.search import SearchItem
 from portal.models.session.session import SessionRecord, SessionState
 
@@ -42,8 +42,10 @@ class RunDetail(RunItem):
     """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics`` and
     ``parameters``: names that its points have reported, in alphabetical order; ``search``: of a
     run whose parameters are searched. ``lowest`` and ``highest``: the best points by the metric
-    that was asked for; null: none. ``mine``: false if another user shares it. ``drift``: of a
-    repetition, the differences from the original, the most frequent first."""
+    that was asked for; null: none. ``after_name``: the name of the run that it starts after, as
+    long as that is kept; ``notify``: the events that the user gets mail about. ``mine``: false if
+    another user shares it. ``drift``: of a repetition, the differences from the original, the
+    most frequent first."""
 
     message: str = ""
     metrics: tuple[str, ...] = ()
@@ -51,6 +53,8 @@ class RunDetail(RunItem):
     search: SearchItem | None = None
     lowest: BestPoint | None = None
     highest: BestPoint | None = None
+    after_name: str = ""
+    notify: Notify = ()
     mine: bool = True
     drift: tuple[RunDrift, ...] = ()
 

@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 from portal.errors import PortalError, StoreUnavailable
 from portal.launch.kinds.run import OPTION
-from portal.models.session.run import AskedRun, Run
+from portal.models.session.run import AskedRun, Notify, Run
+from portal.store import Store
 
+from .chains import Chains
 from .reports import RunReports
 
 _ASKED = tuple(AskedRun.model_fields)
@@ -24,24 +26,33 @@ class Hub(Protocol):
 class RunStarts:
     """Starts of runs, for whoever asks: a session, a page, a schedule."""
 
-    def __init__(self, reports: RunReports, hub: Hub) -> None:
-        self._reports, self._hub = reports, hub
+    def __init__(self, reports: RunReports, hub: Hub, store: Store) -> None:
+        self._reports, self._hub, self._store = reports, hub, store
+        self._chains = Chains(store)
 
-    async def begin(self, run: Run) -> None:
-        """Start a new run with its own resources; return once Slurm has its job. Nothing is left of
-        one that is refused. Raises Conflict if the user has one of this id; and what the Hub
-        raises."""
+    async def begin(self, run: Run, notify: Notify = ()) -> None:
+        """Start a new run with its own resources; return once Slurm has its job. ``notify``: the
+        events that the user gets mail about. Nothing is left of a run that is refused.
+
+        Raises Conflict if the user has one of this id, or the run before it has failed; and what
+        the Hub raises.
+        """
+        waits = await self._chains.waits(run)
         await self._reports.add(run)
         try:
-            await self._hub.begin_server(run.user, run.server, launch_options(run))
+            await self._store.run_notices.ask(run.user, run.id, notify)
+            await self._hub.begin_server(run.user, run.server, launch_options(run, waits=waits))
         except PortalError:
             with contextlib.suppress(StoreUnavailable):
                 await self._reports.remove(run)
+                await self._store.run_notices.remove(run.user, run.id)
             raise
 
 
-def launch_options(run: Run) -> dict[str, Any]:
-    """Return the ``user_options`` of a run's launch."""
+def launch_options(run: Run, *, waits: bool = False) -> dict[str, Any]:
+    """Return the ``user_options`` of a run's launch. ``waits``: for the run before it."""
     asked = run.model_dump(include=set(_ASKED), exclude_defaults=True)
     asked["at_once"] = run.at_once
+    if not waits:
+        asked.pop("after", None)
     return {**run.resources, "environment": run.environment, OPTION: asked}

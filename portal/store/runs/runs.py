@@ -14,6 +14,7 @@ from ..engine.listing import order_by
 from ..engine.rows import ModelTable
 
 RunKey = tuple[str, str]  # user, and id of the run
+_EMPTY = text("''")  # of columns that are newer than the table
 
 runs = keyed(
     "runs",
@@ -25,6 +26,8 @@ runs = keyed(
     *filled(TIME, "created_at"),
     *optional(TIME, "ended_at", "again_at"),
     *filled(TEXT, "source", "folder"),
+    *filled(NAME, "after", server_default=_EMPTY),
+    *filled(TEXT, "reason", server_default=_EMPTY),
     *filled(TEXT, "only", "digest", server_default=text("''")),
     *filled(COUNT, "attempt", "version", server_default="0"),
     *optional(Json, "origin"),
@@ -93,7 +96,9 @@ class RunTable(ModelTable[Run]):
         statement = update(runs).where(*OWN).values(folder=folder)
         await self._write(statement, {"of_user": user, "of_id": id_})
 
-    async def end(self, user: str, id_: str, at: float) -> None:
-        """End a run at ``at`` (Unix seconds), if it has not ended."""
-        statement = update(runs).where(*OWN, runs.c.ended_at.is_(None)).values(ended_at=at)
+    async def end(self, user: str, id_: str, at: float, reason: str = "") -> None:
+        """End a run at ``at`` (Unix seconds), if it has not ended. ``reason``: a sentence if it
+        could not start after another run."""
+        ended = {"ended_at": at, "reason": reason}
+        statement = update(runs).where(*OWN, runs.c.ended_at.is_(None)).values(ended)
         await self._write(statement, {"of_user": user, "of_id": id_})

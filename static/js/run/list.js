@@ -6,6 +6,7 @@ import { sortInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { Poller } from "../poller.js";
 import { Selection } from "./selection.js";
+import "./schedules.js";
 import { showShared } from "./shared.js";
 import { badge, points, time } from "./view.js";
 import { Table } from "../table.js";

@@ -8,7 +8,9 @@ import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
 import { actions } from "./actions.js";
 import { Shares, driftPart } from "./again.js";
+import { afterLink, mailWords } from "./chain.js";
 import "./output.js";
+import "./schedule.js";
 import "./tensorboard.js";
 import { Best } from "./best.js";
 import { columns, order } from "./columns.js";
@@ -117,6 +119,8 @@ function show(run) {
     driftPart(run),
     factList([
       run.mine ? null : ["User", run.user],
+      run.after && run.mine ? ["After", afterLink(run)] : null,
+      run.notify.length && run.mine ? ["Mail", mailWords(run)] : null,
       ["Source", run.source],
       ["Folder", run.folder],
       ["Environment", run.version ? `${run.environment}, version ${run.version}` : run.environment],

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hub_client import wait_until
 from looks import check
 from remembered import stored
 from sign_in import sign_in
@@ -70,8 +71,7 @@ def runs(demo: Any) -> Iterator[None]:
         )
 
     async def keep(store: Store) -> None:
-        await store.runs.add(run(ID, "rates"))
-        await store.runs.add(run(OLD, "before", points=3, created_at=5.0, ended_at=9.0))
+        await store.runs.add(run(ID, "rates", after=OLD))
         await store.run_searches.add(("ada", ID), Search.model_validate(SEARCH))
         await store.run_searches.choose(("ada", ID), 9, {"lr": 0.0123456789, "opt": 1})
         await store.run_curves.save(
@@ -253,6 +253,40 @@ def test_a_run_is_stopped_after_a_question(demo: Any, page: Any) -> None:
     expect(page.get_by_role("button", name="Stop run")).to_have_count(0)
 
 
+def test_a_chain_is_repeated_on_a_schedule(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs/{ID}")
+    link = page.locator("#run").get_by_role("link", name="before")
+    expect(link).to_have_attribute("href", re.compile(f"/runs/{OLD}$"))
+    page.get_by_role("button", name="Repeat on a schedule…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("The whole chain that ends with this run is repeated")
+    expect(dialog.get_by_label("Time of day")).to_be_focused()
+    check(page, "run-schedule")
+    for day in ("Sat", "Sun"):
+        dialog.get_by_label(day).uncheck()
+    dialog.get_by_label("Time of day").fill("03:15")
+    dialog.get_by_label("Last day").fill("2020-01-01")
+    dialog.get_by_role("button", name="Repeat run").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("has no start until 2020-01-01.")
+    dialog.get_by_label("Last day").fill("")
+    dialog.get_by_role("button", name="Repeat run").click()
+    expect(page.locator("#board-toasts")).to_contain_text("The run is repeated. Next start:")
+    page.goto(f"{demo.url}/services/portal/runs")
+    row = page.locator("#schedules tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("03:15 Mon, Tue, Wed, Thu, Fri")
+    expect(row).to_contain_text("chain: before → rates")
+    check(page, "runs-schedules")
+    row.get_by_role("button", name="Pause").click()
+    expect(row).to_contain_text("paused")
+    row.get_by_role("button", name="Resume").click()
+    expect(row.get_by_role("button", name="Pause")).to_be_visible()
+    row.get_by_role("button", name="Delete…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete schedule").click()
+    expect(page.locator("#schedules-part")).to_be_hidden()
+
+
 def test_runs_are_compared_and_deleted(demo: Any, page: Any) -> None:
     sign_in(page, demo.url, "ada")
     page.goto(f"{demo.url}/services/portal/runs")
@@ -321,3 +355,27 @@ def test_a_shared_run_is_for_reading(demo: Any, page: Any) -> None:
     expect(page.get_by_role("button", name="Repeat exactly")).to_be_visible()
     for name in ("Run failed points again", "Share run", "Stop run"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
+
+
+def test_the_end_of_a_run_is_told_on_any_page(demo: Any, page: Any) -> None:
+    """The browser's own notification is played; it is the last test, since the run ends."""
+    page.add_init_script("""if (location.protocol !== "about:") {
+      window.shown = [];
+      window.Notification = class {
+        static permission = "granted";
+        constructor(title, { body }) { window.shown.push(`${title} | ${body}`); }
+        close() {}
+      };
+      localStorage.setItem("portal-notices", '{"on": true}');
+    }""")
+    sign_in(page, demo.url, "ada")
+    with page.expect_response(re.compile(r"/api/v1/runs\?limit=50$")):
+        page.goto(f"{demo.url}/services/portal/runs/{OLD}")
+
+    async def end(store: Store) -> None:
+        await store.runs.end("ada", ID, time.time())
+
+    stored(demo, end)
+    # The page's rules for scripts leave no room for wait_for_function.
+    (told,) = wait_until("it is told", lambda: page.evaluate("window.shown"), 120)
+    assert told.startswith("Your run has ended | rates: 10 succeeded, 1 failed"), told

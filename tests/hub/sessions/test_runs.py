@@ -3,6 +3,7 @@ end by the service."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,9 +11,12 @@ import httpx
 import pytest
 from api_client import Caller
 from hub_client import Person, wait_until, with_session
-from jobs import living_jobs, nothing_left
+from jobs import living_jobs, nothing_left, squeue
 from played_points import played_python
+from remembered import stored
 from terminal import session_token
+
+from portal.store import Store
 
 API = "/services/portal/api/v1/"
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f40516"
@@ -43,6 +47,9 @@ def report(state, **more):
 report("running", cell=1, cells=2, metrics={"loss": 1.0 / (1 + number)})
 if run["name"] == "long":
     time.sleep(300)
+go = os.path.dirname(run["folder"]) + "/go"
+while run["name"].startswith("gate-") and not os.path.exists(go):
+    time.sleep(0.5)
 if number == 0:
     report("succeeded", cell=2, cells=2, metrics={"loss": 0.5})
 elif number == 1:
@@ -139,6 +146,68 @@ def test_a_run_is_stopped_by_its_session(demo: Any, ada: Person, token: str) -> 
         assert point["message"].startswith("The point was cancelled"), point
     assert {point["message"].endswith(" before it started.") for point in points} == {True, False}
     assert ask(ada, token, "DELETE", f"runs/{id_}").status_code == 409
+
+
+def test_a_run_starts_after_another_or_never(demo: Any, ada: Person, token: str) -> None:
+    """Of the points of 'gate-good' all succeed, of those of 'gate-bad' two fail."""
+    folder = demo.home.demo / "reporting"
+    good, later, bad, never = (f"{ID}3".replace("5e2f", f"{n}e2f") for n in "89ab")
+    for id_, more in (
+        (good, {"name": "gate-good", "points": 1}),
+        (later, {"name": "later", "points": 1, "after": good}),
+        (bad, {"name": "gate-bad", "at_once": 4}),
+        (never, {"name": "never", "points": 1, "after": bad}),
+    ):
+        answer = start(ada, token, id_, folder=f"{folder}/{more['name']}", **more)
+        assert answer.status_code == 202, answer.text
+    assert run(ada, token, later)["message"] == "The run waits for 'gate-good'."
+    reasons = ("--user=ada", "--format=%r")
+    wait_until("two wait", lambda: squeue(demo, *reasons).split().count("Dependency") == 2)
+    (folder / "go").touch()
+    ids = (good, later, bad, never)
+
+    def all_ended() -> dict[str, Any]:
+        runs = {id_: run(ada, token, id_) for id_ in ids}
+        return runs if all(found["ended_at"] for found in runs.values()) else {}
+
+    ended = wait_until("all have ended", all_ended, 250)
+    assert ended[good]["counts"]["succeeded"] == ended[later]["counts"]["succeeded"] == 1
+    (first,) = ask(ada, token, "GET", f"runs/{good}/points").json()["items"]
+    (second,) = ask(ada, token, "GET", f"runs/{later}/points").json()["items"]
+    assert first["ended_at"] <= second["started_at"]
+    assert ended[bad]["counts"]["failed"] == 2
+    because = "The run did not start, because 2 points of 'gate-bad' failed."
+    assert ended[never]["message"] == because and ended[never]["counts"]["failed"] == 1
+    answer = start(ada, token, f"{ID}4".replace("5e2f", "ce2f"), after=bad)
+    assert answer.status_code == 409, answer.text
+    assert "2 points of it did not succeed" in answer.json()["error"]["message"]
+
+
+def test_a_chain_is_repeated_on_a_schedule(demo: Any, ada: Person, token: str) -> None:
+    """The runs of the test before; the clock is not waited for: the time of the start is now."""
+    later = f"{ID}3".replace("5e2f", "9e2f")
+    schedule = {"run": later, "at": "00:00"}
+    answer = ask(ada, token, "POST", "runs/schedules", schedule)
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    assert [each["name"] for each in made["runs"]] == ["gate-good", "later"]
+
+    async def due(store: Store) -> None:
+        kept = await store.run_schedules.get("ada", made["id"])
+        assert await store.run_schedules.change(kept, next_at=time.time())
+
+    stored(demo, due)
+
+    def last_run() -> str:
+        (item,) = ask(ada, token, "GET", "runs/schedules").json()["items"]
+        assert not item["message"], item
+        return str(item["last_run"])
+
+    id_ = wait_until("its time was served", last_run, 150)
+    ended = wait_until("it has ended", lambda: (r := run(ada, token, id_))["ended_at"] and r, 200)
+    assert ended["counts"]["succeeded"] == 1 and ended["name"].startswith("later-20"), ended
+    assert ended["after_name"].startswith("gate-good-20")
+    assert ask(ada, token, "DELETE", f"runs/schedules/{made['id']}").status_code == 200
 
 
 def test_what_the_launch_refuses_is_told(ada: Person, token: str) -> None:

@@ -135,7 +135,7 @@ def test_what_failed_runs_again_and_all_is_repeated(ada: Person) -> None:
                 "ended" in terminal(ada, f"portal-run list | grep '^{name} '")
                 and words in terminal(ada, f"portal-run show {name}")
             ),
-            timeout=180,
+            timeout=240,
             every=3,
         )
 
@@ -153,5 +153,5 @@ def test_what_failed_runs_again_and_all_is_repeated(ada: Person) -> None:
     assert "Run 'flaky-2' repeats 'flaky'." in said, said
     shows("flaky-2", "2 succeeded")
     manifest = json.loads(terminal(ada, "cat repeated/runs/flaky-2/0001/manifest.json"))
-    assert manifest["state"] == "succeeded" and manifest["parameters"] == {"n": "2"}
+    assert manifest["state"] == "succeeded" and manifest["parameters"] == {"n": 2}
     assert all(text.startswith("The node is ") for text in manifest["drift"]), manifest["drift"]

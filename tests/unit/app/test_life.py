@@ -56,6 +56,8 @@ def made(store: Store, run: Callable[[], Awaitable[None]]) -> BackgroundTasks:
         build_scheduler=SimpleNamespace(run=asyncio.Event().wait),
         curator=SimpleNamespace(run=asyncio.Event().wait),
         run_follower=SimpleNamespace(run=asyncio.Event().wait),
+        run_scheduler=SimpleNamespace(run=asyncio.Event().wait),
+        run_notices=SimpleNamespace(run=asyncio.Event().wait),
         course_work=SimpleNamespace(run=asyncio.Event().wait),
     )
     return BackgroundTasks(parts)

@@ -231,6 +231,10 @@ async def test_an_id_is_used_once(site: Site) -> None:
         {"user": "barbara"},
         {"memory": "$(id)"},
         {"environment": "a b"},
+        {"after": "7"},
+        {"notify": ["begin"]},
+        {"notify": "end"},
+        {"after": "12345678; id"},
     ],
     ids=ascii,
 )
@@ -240,6 +244,44 @@ async def test_hostile_bodies_are_refused(site: Site, change: Any) -> None:
     (field,) = change
     assert field in said(answer)
     assert site.hub.begun == [] and (await site.get("runs"))["total"] == 0
+
+
+async def test_it_starts_after_another(site: Site) -> None:
+    await site.start()
+    later = f"6{ID[1:]}"
+    await site.start(id=later, name="later", after=ID)
+    _, (_, _, options) = site.hub.begun
+    assert options["run"] == {**RUN, "id": later, "name": "later", "after": ID}
+    item = await site.get(f"runs/{later}")
+    assert (item["after"], item["after_name"]) == (ID, "rates")
+    assert item["message"] == "The run waits for 'rates'."
+    await site.parts.store.runs.end("ada", ID, 1.0)
+    assert (await site.get(f"runs/{later}"))["message"] == ""
+    await site.parts.store.runs.end("ada", later, 2.0, "The run did not start, because of that.")
+    item = await site.get(f"runs/{later}")
+    assert item["message"] == "The run did not start, because of that."
+    answer = await site.ask(
+        "POST", "session/runs", "session", {**BODY, "id": f"7{ID[1:]}", "after": ID}
+    )
+    assert answer.status_code == 409 and "5 points of it did not succeed" in said(answer)
+    answer = await site.ask("POST", "session/runs", "barbaras-session", {**BODY, "after": later})
+    assert answer.status_code == 404, "another user's run"
+
+
+async def test_mail_is_wanted_or_refused(site: Site) -> None:
+    body = {**BODY, "notify": ["end", "failure"]}
+    answer = await site.ask("POST", "session/runs", "session", body)
+    assert answer.status_code == 409 and "This site sends no mail" in said(answer)
+    assert site.hub.begun == [] and (await site.get("runs"))["total"] == 0
+    notices = site.parts.notices
+    notices.smtp_host, notices.address = "smtp.example.org", "{username}@example.org"
+    site.hub.refusal = NotAllowed("No.")
+    assert (await site.ask("POST", "session/runs", "session", body)).status_code == 403
+    assert await site.parts.store.run_notices.of_run("ada", ID) == ()
+    site.hub.refusal = None
+    assert (await site.ask("POST", "session/runs", "session", body)).status_code == 202
+    assert "notify" not in site.hub.begun[0][2]
+    assert (await site.get(f"runs/{ID}"))["notify"] == ["end", "failure"]
 
 
 # -- reports ---------------------------------------------------------------------------------------

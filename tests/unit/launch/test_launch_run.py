@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from clusters import ADA, gpu_node, snapshot
 from jupyterhub.slugs import is_valid_safe_slug
+from traitlets import TraitError
 
-from portal.errors import InvalidRequest, NotAllowed
+from portal.errors import InvalidRequest, NotAllowed, Unavailable
 from portal.launch.kinds import KINDS, OFFERED, of_server, serves
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, Place
@@ -40,8 +41,9 @@ CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
 )
 
 
-def hub(*others: int, tasks: int | None = None, **limits: int) -> Any:
-    """The Hub of a user with ``others``, the numbers of points of runs that wait or run."""
+def hub(*others: int, tasks: int | None = None, jobs: Any = (), **limits: int) -> Any:
+    """The Hub of a user with ``others``, the numbers of points of runs that wait or run; ``jobs``:
+    those of runs by id."""
 
     async def environments() -> dict[str, Environment]:
         return {"lab": LAB}
@@ -52,13 +54,14 @@ def hub(*others: int, tasks: int | None = None, **limits: int) -> Any:
     return SimpleNamespace(
         environments=environments,
         most_array_tasks=most_array_tasks,
+        job_of_run=lambda id_: dict(jobs).get(id_, ""),
         runs=[AskedRun.model_validate({**RUN, "points": points}) for points in others],
         run_limits=Runs(**limits),
     )
 
 
-async def placed(points: int = 5, at: Any = None) -> Place:
-    asked = Asked.parse({**OPTIONS, "run": {**RUN, "points": points}})
+async def placed(points: int = 5, at: Any = None, **more: Any) -> Place:
+    asked = Asked.parse({**OPTIONS, "run": {**RUN, "points": points, **more}})
     return await asked.kind.place(asked, at or hub(), LaunchFacts(CLUSTER, None))
 
 
@@ -123,6 +126,10 @@ def test_no_other_kind_has_options_of_sbatch() -> None:
         {"at_once": None},
         {"keep_failed": 1},
         {"keep_failed": "yes"},
+        {"after": "7"},
+        {"after": "7:8"},
+        {"after": "12345678,9"},
+        {"after": 12345678},
         {"only": "5"},
         {"only": "2,1"},
         {"only": "0; id"},
@@ -184,6 +191,27 @@ async def test_the_same_again_asks_for_the_run() -> None:
     request = decide(asked, ADA, place.environments, CLUSTER, None, usual, kind=place.kind)
     assert json.loads(json.dumps(request.options()))["run"] == RUN
     assert Asked.parse(request.options()).kind == asked.kind
+
+
+async def test_it_starts_after_another_run_of_the_same_user() -> None:
+    """Its options name a run, never a job: the Hub knows the job of each run of the user."""
+    other = "6e2f3c1a-0b7d"
+    place = await placed(5, hub(jobs={other: "77"}), after=other)
+    assert place.kind.sbatch_options() == (
+        "--array=0-4%2",
+        "--dependency=afterok:77",
+        "--kill-on-invalid-dep=yes",
+    )
+    assert place.kind.own()["run"]["after"] == other
+    with pytest.raises(Unavailable, match=r"just ending\. Try again in a minute\."):
+        await placed(5, hub(jobs={ID: "77"}), after=other)
+    assert (await placed(5, hub(jobs={"": "77"}))).kind.sbatch_options() == ("--array=0-4%2",)
+
+
+def test_the_time_zone_of_schedules_is_checked() -> None:
+    assert Runs(timezone="Europe/Berlin").timezone == "Europe/Berlin"
+    with pytest.raises(TraitError, match=r"c\.Runs\.timezone: 'CET2' is not a time zone"):
+        Runs(timezone="CET2")
 
 
 async def test_there_are_limits() -> None:

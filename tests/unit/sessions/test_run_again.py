@@ -6,13 +6,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from portal.errors import Conflict, HubUnavailable, NotAllowed, PortalError
+from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunPoint
+from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.runs.again import RunsAgain
+from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.repeats import free_name, repeat
 from portal.sessions.runs.reports import RunReports
 from portal.store import Store
@@ -187,6 +191,57 @@ def test_names_count_on() -> None:
     repetition = repeat("ada", original, "lr-18-2")
     assert free_name(repetition, {"lr-18", "lr-18-2"}) == "lr-18-3"
     assert free_name(a_run(name="a" * 60), ()) == "a" * 58 + "-2"
+
+
+async def test_the_session_before_does_not_end_it(site: Site) -> None:
+    async def ended_tasks(job_id: str) -> dict[int, Any]:
+        assert job_id == "13"
+        return {1: Job(id="13_1", state=JobState.COMPLETED, nodes=("gpu01",))}
+
+    follower = RunFollower(
+        site.store,
+        SimpleNamespace(ended_tasks=ended_tasks),  # type: ignore[arg-type]
+        site.reports,
+        lambda: None,
+        LOG,
+    )
+
+    async def session(job_id: str, **asked: Any) -> None:
+        values = {"user": "ada", "server": "run-5e2f3c1a", "state": SessionState.ENDED}
+        record = SessionRecord(
+            id=job_id, job_id=job_id, submitted_at=float(job_id), ended_at=130.0,
+            options={"run": {"id": KEY[1], **asked}}, **values,
+        )  # fmt: skip
+        await site.store.sessions.save(record)
+
+    await session("12")
+    done = [RunPoint(number=n, state=PointState.SUCCEEDED, attempt=1) for n in (2, 4, 5)]
+    await site.store.run_points.save([(KEY, point) for point in done])
+    again = await site.again.start(await site.run(), {})
+    assert again.only == "1"
+    await follower.look()
+    assert (await site.run()).ended_at is None, "that was the launch before"
+    await session("13", attempt=again.attempt, only="1")
+    await follower.look()
+    run = await site.run()
+    assert (run.ended_at, run.job_id) == (130.0, "13")
+    point = (await site.points())[1]
+    assert (str(point.state), point.message, point.job) == ("succeeded", "", "13_1")
+
+
+async def test_the_hub_knows_the_home(site: Site) -> None:
+    new = repeat("barbara", await site.run(), "rates-2")
+    await site.store.runs.add(new)
+    record = SessionRecord(
+        id="S", user="barbara", server=new.server, job_id="14", submitted_at=5.0,
+        state=SessionState.RUNNING,
+        options={"run": {"id": new.id, "folder": "/home/barbara/runs/rates-2"}},
+    )  # fmt: skip
+    await site.store.sessions.save(record)
+    slurm: Any = SimpleNamespace()
+    await RunFollower(site.store, slurm, site.reports, lambda: None, LOG).look()
+    found = await site.store.runs.get("barbara", new.id)
+    assert found is not None and found.folder == "/home/barbara/runs/rates-2"
 
 
 async def test_a_late_report_does_not_keep_the_end(site: Site) -> None:

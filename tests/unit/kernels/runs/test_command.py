@@ -85,6 +85,28 @@ def test_the_least_that_one_may_give(script: Path) -> None:
     assert said.startswith("Run 'train': 1 point, at most 1 at once.")
 
 
+def test_mail_is_asked_for(script: Path) -> None:
+    broker = PlayedBroker()
+    start(broker, script, "--notify", "failure", "--notify", "end", "--notify", "end")
+    assert broker.asked[0][1]["notify"] == ["end", "failure"]
+
+
+def test_it_starts_after_a_run_of_this_name(script: Path) -> None:
+    runs = [
+        {"id": "1e2f3c1a", "name": "prepare", "ended_at": 5.0},
+        {"id": "2e2f3c1a", "name": "prepare", "ended_at": None},
+        {"id": "3e2f3c1a", "name": "other", "ended_at": None},
+    ]
+    broker = PlayedBroker({"GET /runs": {"items": runs}})
+    said = start(broker, script, "--after", "prepare")
+    (_, (asked, body)) = broker.asked
+    assert asked == "POST /runs" and body["after"] == "2e2f3c1a"
+    assert "Starts:  once all points of 'prepare' have succeeded" in said
+    with pytest.raises(RunError, match="You have no run 'nowhere'"):
+        start(broker, script, "--after", "nowhere")
+    assert [path.name for path in (script.parent / "runs").iterdir()] == ["train"]
+
+
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 429])
 def test_a_refused_run_leaves_nothing(script: Path, status: int) -> None:
     broker = PlayedBroker({"POST": BrokerError("The limit is 20 runs.", status)})

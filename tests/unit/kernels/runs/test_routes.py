@@ -34,6 +34,9 @@ async def answered(method: str, path: str, body: bytes = b"") -> tuple[Answer, l
         ("POST", "/runs", b'{"id": "x"}', ("POST", "session/runs", {"id": "x"})),
         ("GET", f"/runs/{ID}", b"", ("GET", f"runs/{ID}")),
         ("DELETE", f"/runs/{ID}", b"", ("DELETE", f"runs/{ID}")),
+        ("GET", "/runs/schedules", b"", ("GET", "runs/schedules")),
+        ("POST", "/runs/schedules", b'{"run": "x"}', ("POST", "runs/schedules", {"run": "x"})),
+        ("DELETE", f"/runs/schedules/{ID}", b"", ("DELETE", f"runs/schedules/{ID}")),
         ("GET", f"/runs/{ID}/points", b"", ("GET", f"runs/{ID}/points")),
         (
             "POST",
@@ -68,6 +71,9 @@ async def test_what_is_passed_on(method: str, path: str, body: bytes, request_: 
         ("POST", f"/runs/{ID}/again", b"[]", 400),
         ("GET", f"/runs/{ID}/again", b"", 405),
         ("DELETE", "/runs", b"", 405),
+        ("DELETE", "/runs/schedules", b"", 405),
+        ("DELETE", "/runs/schedules/../x", b"", 404),
+        ("GET", f"/runs/schedules/{ID}", b"", 405),
     ],
 )
 async def test_what_is_not_passed_on(method: str, path: str, body: bytes, status: int) -> None:

@@ -29,7 +29,7 @@ from portal.models.course.course import Role
 from portal.models.session.resources import Resources
 from spawners.config.named_servers import NamedServers
 from spawners.form.my_courses import FOR_PAGES
-from spawners.launch.other_launches import forget_ended, job_kernels, other_launches
+from spawners.launch.other_launches import forget_ended, job_kernels, job_of_run, other_launches
 from spawners.launch.submit import submit
 from spawners.lifecycle.job_watch import JobWatch
 from spawners.lifecycle.progress import Progress
@@ -288,6 +288,21 @@ def test_a_session_that_moves_counts_with_the_larger_resources(db: Session) -> N
         successor = SimpleNamespace(options=many)
         session.moving = SimpleNamespace(live=live, current=successor)
         assert dict(other_launches(mine))["course-deep"] == expected
+
+
+def test_the_job_of_another_run_of_the_same_user(db: Session) -> None:
+    run = {"id": "5e2f3c1a", "name": "r", "source": "r.py", "folder": "/r", "points": 1}
+    first, second = a_spawner(options={"run": run}), a_spawner(options={"run": run})
+    first.job_id, second.job_id = "77", "78"
+    later = {**run, "id": "6e2f3c1a"}
+    submitted = a_spawner(options={"run": later})
+    submitted.job_id = ""
+    mine = a_spawner()
+    mine.user = User(db, run_5e2f3c1a=first, run_6e2f3c1a=submitted, second=second, me=mine)
+    assert job_of_run(mine, "5e2f3c1a") == "77"
+    assert job_of_run(mine, "6e2f3c1a") == "" == job_of_run(mine, "7e2f3c1a")
+    first.active = False
+    assert job_of_run(mine, "5e2f3c1a") == "", "its job has ended; the other one is no run"
 
 
 def test_they_are_no_named_servers() -> None:

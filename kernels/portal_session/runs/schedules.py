@@ -1,0 +1,124 @@
+"""Commands of ``portal-run`` about schedules: schedule, schedules, unschedule."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..job_kernels.broker_client import Broker
+from . import RunError
+from .listing import named_run, runs_of
+from .text_table import aligned, printable
+
+COMMANDS = ("schedule", "schedules", "unschedule")
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_PATH = "/runs/schedules"
+
+
+def run(argv: Sequence[str], broker: Broker) -> str:
+    """Execute one of the COMMANDS; return what to print. Raises RunError, BrokerError."""
+    command, *words = argv
+    if command == "schedule":
+        return _schedule(words, broker)
+    if command == "schedules":
+        if words:
+            raise RunError(f"'portal-run schedules' takes nothing, and not '{words[0][:100]}'.")
+        return _table(_schedules(broker))
+    if len(words) != 1:
+        raise RunError("Name one schedule: portal-run unschedule NAME.")
+    schedules = _schedules(broker)
+    found = [each for each in schedules if words[0] in (each.get("name"), each.get("id"))]
+    if not found:
+        raise RunError(
+            f"You have no schedule of '{words[0][:100]}'. 'portal-run schedules' has yours."
+        )
+    if len(found) > 1:
+        ids = ", ".join(printable(schedule, "id") for schedule in found)
+        raise RunError(f"You have {len(found)} schedules of '{words[0]}'. Give the id: {ids}.")
+    broker.ask("DELETE", f"{_PATH}/{found[0]['id']}")
+    return f"The schedule of '{printable(found[0], 'name')}' was deleted."
+
+
+def _schedule(words: Sequence[str], broker: Broker) -> str:
+    options = argparse.ArgumentParser(prog="portal-run schedule", allow_abbrev=False)
+    options.add_argument("name", help="name of the run to repeat, or its id; with its whole chain")
+    options.add_argument("--at", required=True, metavar="HH:MM", help="time of day, such as 02:00")
+    options.add_argument("--days", default="mon-sun", help="such as mon-fri, or mon,wed,sat")
+    options.add_argument("--until", default="", metavar="YYYY-MM-DD", help="last day")
+    options.add_argument("--timezone", help="such as Europe/Berlin; the site's by default")
+    options.add_argument(
+        "--notify",
+        choices=("end", "failure"),
+        action="append",
+        default=[],
+        help="mail at the end of each run, or at its first failed point, and about missed times",
+    )
+    chosen = options.parse_args(words)
+    body: dict[str, Any] = {
+        "run": named_run(runs_of(broker), chosen.name)["id"],
+        "at": chosen.at,
+        "days": list(read_days(chosen.days)),
+        "until": chosen.until,
+        "notify": sorted(set(chosen.notify)),
+    }
+    if chosen.timezone is not None:
+        body["timezone"] = chosen.timezone
+    made = broker.ask("POST", _PATH, body)
+    chain = [printable(each, "name") for each in made.get("runs") or () if isinstance(each, dict)]
+    return "\n".join(
+        [
+            f"'{printable(made, 'name')}' is repeated at {_when(made)}.",
+            *([f"Chain: {' → '.join(chain)}"] if len(chain) > 1 else ()),
+            f"Next:  {_clock(made.get('next_at'))}",
+        ]
+    )
+
+
+def read_days(text: str) -> tuple[int, ...]:
+    """Return the days of "mon-fri" or "mon,wed,sat" as numbers, 0 being Monday. Raises RunError."""
+    numbers: list[int] = []
+    for part in text.lower().split(","):
+        first, dash, last = part.strip().partition("-")
+        if first not in _DAYS or (dash and last not in _DAYS):
+            raise RunError(
+                f"'{text[:100]}' is no list of days. Examples are 'mon-fri' and 'mon,wed,sat'."
+            )
+        begin, end = _DAYS.index(first), _DAYS.index(last or first)
+        # "sat-mon" goes over the end of the week.
+        numbers += [(begin + step) % 7 for step in range((end - begin) % 7 + 1)]
+    return tuple(sorted(set(numbers)))
+
+
+def _schedules(broker: Broker) -> list[dict[str, Any]]:
+    items = broker.ask("GET", _PATH).get("items")
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _table(schedules: Sequence[Mapping[str, Any]]) -> str:
+    if not schedules:
+        return "You have no schedules."
+    rows = [("RUN", "TIMES", "NEXT", "LAST", "MESSAGE")]
+    for schedule in schedules:
+        following = "paused" if schedule.get("paused") else _clock(schedule.get("next_at"))
+        last = _clock(schedule.get("last_at"))
+        name, message = printable(schedule, "name"), printable(schedule, "message")
+        rows.append((name, _when(schedule), following or "over", last, message))
+    return aligned(rows)
+
+
+def _when(schedule: Mapping[str, Any]) -> str:
+    days = schedule.get("days")
+    numbers = [day for day in days if day in range(7)] if isinstance(days, list) else []
+    names = "each day" if len(numbers) == 7 else ",".join(_DAYS[day] for day in numbers)
+    until = printable(schedule, "until")
+    at, zone = printable(schedule, "at"), printable(schedule, "timezone")
+    return f"{at} {zone}, {names}" + (f" until {until}" if until else "")
+
+
+def _clock(at: object) -> str:
+    """Return Unix seconds as this machine's local time; "" for no time."""
+    if not isinstance(at, (int, float)) or isinstance(at, bool):
+        return ""
+    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(at))

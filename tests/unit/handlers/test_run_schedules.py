@@ -1,0 +1,160 @@
+"""Schedules of runs in the API: made, listed, paused, deleted, by their user and by sessions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from session_endpoints import of_server, parts_on, person, said, served
+
+from portal.handlers.runs import runs, schedules
+from portal.models.session.run import Run
+from portal.services.services import Services
+from portal.store import Store
+
+FIRST, SECOND, THIRD, FOURTH = (digit * 8 for digit in "1235")
+TOKENS = {
+    "session": of_server("ada"),
+    "run": of_server("ada", "run-5e2f3c1a"),
+    "ada": person("ada"),
+    "barbara": person("barbara"),
+}
+PATH = "runs/schedules"
+
+
+def a_run(id_: str, name: str, after: str = "") -> Run:
+    return Run(
+        id=id_,
+        name=name,
+        source="train.py",
+        folder=f"/home/ada/runs/{name}",
+        points=3,
+        user="ada",
+        server=f"run-{id_}",
+        environment="lab",
+        created_at=1.0,
+        after=after,
+    )
+
+
+async def _refreshed() -> None:
+    pass
+
+
+class Site:
+    """The endpoints on loopback."""
+
+    def __init__(self, client: httpx.AsyncClient, parts: Services) -> None:
+        self.client, self.parts = client, parts
+
+    async def ask(self, method: str, path: str, token: str, body: Any = None) -> httpx.Response:
+        headers = {"Authorization": f"token {token}"}
+        return await self.client.request(method, path, json=body, headers=headers)
+
+    async def make(self, token: str = "ada", **changes: Any) -> httpx.Response:
+        return await self.ask("POST", PATH, token, {"run": FIRST, "at": "02:00", **changes})
+
+
+@pytest.fixture
+async def site(store: Store) -> AsyncIterator[Site]:
+    for run in (a_run(FIRST, "first"), a_run(SECOND, "second", FIRST)):
+        await store.runs.add(run)
+    await store.runs.add(a_run(THIRD, "third", "44444444"))
+    waiting = a_run(FOURTH, "fourth").model_copy(update={"folder": "~/runs/fourth"})
+    await store.runs.add(waiting)
+    dashboard = SimpleNamespace(view=None, refreshed=_refreshed)
+    parts = parts_on(store, dashboard=dashboard)
+    kinds = (*schedules.ENDPOINTS, *runs.ENDPOINTS)
+    async with served(kinds, parts, TOKENS.get, logins=True) as client:
+        yield Site(client, parts)
+
+
+@pytest.mark.parametrize("token", ["ada", "session"])
+async def test_one_from_its_beginning_to_its_end(site: Site, token: str) -> None:
+    answer = await site.make(token, run=SECOND, days=[4, 0], timezone="Europe/Berlin")
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    assert made["name"] == "second" and made["days"] == [0, 4]
+    assert [run["name"] for run in made["runs"]] == ["first", "second"], "the whole chain"
+    assert made["next_at"] > time.time() and made["last_at"] is None
+    (kept,) = await site.parts.store.run_schedules.of_user("ada")
+    assert [run.id for run in kept.runs] == [FIRST, SECOND] and kept.user == "ada"
+    listed = (await site.ask("GET", PATH, token)).json()
+    assert listed == {"items": [made], "most": 20}
+    path = f"{PATH}/{made['id']}"
+    paused = (await site.ask("PUT", path, token, {"paused": True})).json()
+    assert paused["paused"] and paused["next_at"] is None
+    resumed = (await site.ask("PUT", path, token, {"paused": False})).json()
+    assert resumed == made
+    assert (await site.ask("DELETE", path, token)).status_code == 200
+    assert (await site.ask("DELETE", path, token)).status_code == 404
+    assert (await site.ask("GET", PATH, token)).json()["items"] == []
+    entries, _ = await site.parts.store.audit.find()
+    assert {entry.action for entry in entries} == {
+        "schedule-run",
+        "pause-schedule",
+        "resume-schedule",
+        "delete-schedule",
+    }
+
+
+async def test_others_see_and_change_nothing(site: Site) -> None:
+    made = (await site.make()).json()
+    assert (await site.ask("GET", PATH, "barbara")).json()["items"] == []
+    for method, body in (("PUT", {"paused": True}), ("DELETE", None)):
+        answer = await site.ask(method, f"{PATH}/{made['id']}", "barbara", body)
+        assert answer.status_code == 404
+    assert (await site.make("barbara")).status_code == 404, "another user's run"
+    assert (await site.make("run")).status_code == 403
+    assert len(await site.parts.store.run_schedules.of_user("ada")) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ({"at": "25:00"}, 400, "'at'"),
+        ({"at": "02:00; id"}, 400, "'at'"),
+        ({"days": []}, 400, "'days'"),
+        ({"days": [7]}, 400, "'days.0'"),
+        ({"timezone": "../etc/passwd"}, 400, "is not a time zone; an example is 'Europe/Berlin'"),
+        ({"until": "2026-02-30"}, 400, "'until'"),
+        ({"until": "2020-01-01"}, 400, "has no start until 2020-01-01. Choose a later last day."),
+        ({"run": "../1"}, 400, "'run'"),
+        ({"run": "ffffffff"}, 404, "You have no such run."),
+        ({"run": THIRD}, 409, "The run before 'third' is not kept any more"),
+        ({"run": FOURTH}, 409, "This run has not started yet."),
+        ({"notify": ["end"]}, 409, "This site sends no mail."),
+        ({"user": "barbara"}, 400, "'user' is not a known field"),
+    ],
+    ids=str,
+)
+async def test_what_is_refused(site: Site, change: Any, status: int, words: str) -> None:
+    answer = await site.make(**change)
+    assert answer.status_code == status and words in said(answer), answer.text
+    assert await site.parts.store.run_schedules.of_user("ada") == []
+
+
+async def test_limits(site: Site) -> None:
+    site.parts.run_limits.schedules = 1
+    assert (await site.make()).status_code == 201
+    answer = await site.make()
+    assert answer.status_code == 403 and "the limit is 1" in said(answer)
+    site.parts.run_limits.schedules = 0
+    answer = await site.make()
+    assert answer.status_code == 403 and "not offered on this site" in said(answer)
+
+
+async def test_a_start_that_is_tried_again_says_so(site: Site) -> None:
+    await site.make()
+    table = site.parts.store.run_schedules
+    (kept,) = await table.of_user("ada")
+    at = 1_790_000_000.0
+    await table.change(kept, starting_at=at, message="The Hub does not answer.")
+    (item,) = (await site.ask("GET", PATH, "ada")).json()["items"]
+    assert item["message"].startswith("The start at ") and item["message"].endswith(
+        " is tried again every few seconds. The Hub does not answer."
+    )
