@@ -26,6 +26,7 @@ from .source import read_source
 IN_JOB_KERNEL = "PORTAL_KERNEL"  # `job_kernels.starter.VARIABLE`
 IN_RUN = "PORTAL_RUN"
 _AT_ONCE = 1000
+_RESUMES = 1000
 _RESOURCES = {
     "gpus": "GPUs of each point",
     "gpu_type": "type of the GPUs, such as v100",
@@ -81,6 +82,14 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--at-once", type=_whole(1, _AT_ONCE), default=10, help="points that run at once (10)"
     )
+    options.add_argument(
+        "--resume",
+        dest="resumes",
+        metavar="N",
+        type=_whole(0, _RESUMES),
+        default=0,
+        help="how many times a point that saves checkpoints goes on after its time limit (0)",
+    )
     options.add_argument("--environment", help="environment; the session's, unless you give one")
     options.add_argument("--kernel", help="kernelspec; the notebook's, unless you give one")
     for name, meaning in _RESOURCES.items():
@@ -133,6 +142,8 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
         "points": plan.points,
         "at_once": options.at_once,
     }
+    if options.resumes:
+        body["resumes"] = options.resumes
     if environment:
         body["environment"] = environment
     return plan, body

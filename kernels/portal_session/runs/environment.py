@@ -22,14 +22,15 @@ def of_program(
     name: str,
     number: int,
     metrics: Path,
+    more: Mapping[str, str] | None = None,
     values: Mapping[str, Scalar] | None = None,
     first: Path | None = None,
 ) -> dict[str, str]:
     """Return the variables of a point's kernel or script: those of the job without its secrets,
-    the place of its metrics, and the ``values`` of a script's parameters. ``first``: the folder
-    whose modules it finds before others."""
+    the place of its metrics, and the ``values`` of a script's parameters. ``more``: further ones;
+    ``first``: the folder whose modules it finds before others."""
     variables = for_commands(environ)
-    variables.update({METRICS: str(metrics), NAME: name, POINT: str(number)})
+    variables.update({METRICS: str(metrics), NAME: name, POINT: str(number), **(more or {})})
     if values is not None:
         variables[PARAMETERS] = json.dumps(values, allow_nan=False)
     own = variables.get("PYTHONPATH", "").split(os.pathsep)

@@ -26,8 +26,9 @@ from .environment import arguments, of_program
 from .execution.manifest import Manifest, gpu_facts, program_of, python_facts, slurm_facts
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
-from .execution.outcome import Outcome
+from .execution.outcome import RESUMES, Outcome
 from .execution.reports import Reports
+from .execution.resumption import Resumption
 from .execution.script_execution import ScriptExecution, python
 from .execution.task import PlannedPoint, Task, claim_folder, read_point, read_task
 from .source import injected, parsed
@@ -47,15 +48,18 @@ class PointRun:
         self._task, self._environ = task, environ
         self._execution: Any = None
         self._metrics: Metrics | None = None
+        self._resumption: Resumption | None = None
         self._reason = ""  # why it is stopped
         address = Address.of(environ)
         service = None if address is None else Service(address, environ)
         about = {"point": task.number, "job": task.job, "attempt": task.attempt}
-        self._reports = Reports(service, about, lambda: self._state("running", ""))
+        self._reports = Reports(service, about, lambda: self._state("running", self._resumed()))
 
     async def run(self) -> int:
         """Execute the point; return the exit code of the job."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stop)
+        loop.add_signal_handler(signal.SIGUSR1, self._save)
         self._reports.start()
         manifest: Manifest | None = None
         facts: list[asyncio.Future[None]] = []
@@ -63,6 +67,7 @@ class PointRun:
             point = await in_thread(read_point, self._task)
             folder = await in_thread(claim_folder, self._task)
             self._metrics = Metrics(folder / METRICS)
+            self._resumption = Resumption(self._task, folder)
             manifest = Manifest(folder, self._facts(point))
             manifest.write()
             self._execution = await self._prepared(point, folder)
@@ -70,12 +75,15 @@ class PointRun:
             if self._reason:
                 self._execution.stop(self._reason)
             outcome = await self._execution.run()
+            judged = self._resumption.judged
+            outcome = await in_thread(lambda: judged(outcome, stopped=bool(self._reason)))
         except RunError as error:
             outcome = Outcome.failed(str(error), 72)
         except Exception as error:  # the portal and the manifest say so in any case
             outcome = Outcome.failed(f"The point could not be executed: {error!r}")
         if facts:
-            await asyncio.wait(facts, timeout=0 if self._reason else _FACTS)
+            hurries = self._reason or outcome.exit == RESUMES
+            await asyncio.wait(facts, timeout=0 if hurries else _FACTS)
             facts[0].cancel()
         await self._end(outcome, manifest)
         return outcome.exit
@@ -85,6 +93,8 @@ class PointRun:
         task, limit = self._task, _limit(self._environ)
         named: dict[str, Any] = {"name": task.name, "number": task.number}
         named["metrics"] = folder / METRICS
+        assert self._resumption is not None
+        named["more"] = self._resumption.variables
         if point.source.suffix == ".py":
             variables = of_program(self._environ, **named, values=point.values, first=point.cwd)
             return ScriptExecution(
@@ -168,7 +178,7 @@ class PointRun:
             ended = {**report, "exit": outcome.exit}
             if problem := await in_thread(lambda: manifest.end(**ended)):
                 print(problem, file=sys.stderr, flush=True)
-        patience = _LAST_STOPPED if self._reason else _LAST
+        patience = _LAST_STOPPED if self._reason or outcome.exit == RESUMES else _LAST
         sending = asyncio.ensure_future(in_thread(self._reports.finish, report, patience))
         await asyncio.wait({sending}, timeout=patience + 1)
         if not sending.done() or sending.result():
@@ -179,6 +189,7 @@ class PointRun:
         """Stop the point: Slurm sends SIGTERM when it is cancelled, and when its time is over."""
         end = self._environ.get("SLURM_JOB_END_TIME", "")
         late = end.isdecimal() and time.time() > int(end) - _AT_THE_END
+        late = late or (self._resumption is not None and self._resumption.asked)
         self._reason = self._reason or (
             "The point was ended: the time limit of its job was reached"
             if late
@@ -186,6 +197,14 @@ class PointRun:
         )
         if self._execution is not None:
             self._execution.stop(self._reason)
+
+    def _save(self) -> None:
+        """Have the point saved: Slurm sends SIGUSR1 before its time is over."""
+        if self._resumption is not None and self._execution is not None:
+            self._resumption.ask(self._execution.stop)
+
+    def _resumed(self) -> str:
+        return "" if self._resumption is None else self._resumption.words
 
 
 def _limit(environ: Mapping[str, str]) -> int:

@@ -11,6 +11,7 @@ from portal.errors import Conflict, InvalidRequest, NotAllowed
 from portal.launch.kinds import of_server
 from portal.models import Frozen
 from portal.models.session.run import (
+    FINAL,
     MOST_ATTEMPTS,
     Metric,
     MetricName,
@@ -30,10 +31,10 @@ _Cell = Annotated[int, Field(ge=0, le=_MOST_CELLS, strict=True)]
 class PointReport(Frozen):
     """Report of a ``point`` by its number, from 0: its state, the notebook's ``cell`` of ``cells``,
     a sentence, its newest metrics, and its Slurm job. ``attempt``: from 1; it is larger if Slurm
-    has run the job again."""
+    has run the job again. One that waits was saved, and its job starts again."""
 
     point: PointNumber
-    state: Literal["running", "succeeded", "failed"]
+    state: Literal["waiting", "running", "succeeded", "failed"]
     cell: _Cell | None = None
     cells: _Cell | None = None
     message: Annotated[str, StringConstraints(max_length=2000)] = ""
@@ -76,7 +77,7 @@ class RunReport(OwnSession):
             number=report.point,
             state=state,
             started_at=now,
-            ended_at=None if state is PointState.RUNNING else now,
+            ended_at=now if state in FINAL else None,
             **report.model_dump(exclude={"point", "state"}),
         )
         await self.parts.run_reports.take(run, point)

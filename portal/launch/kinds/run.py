@@ -31,6 +31,7 @@ _SHOULD_BE = {
     "folder": "must be an absolute path of at most 1,000 printable characters, without '..'",
     "points": "must be a whole number from 1 to 10,000",
     "at_once": "must be a whole number from 1 to 1,000",
+    "resumes": "must be a whole number from 0 to 1,000",
 }
 
 
@@ -46,6 +47,7 @@ class Run(Kind):
     array = True
 
     run: AskedRun
+    notice: int = 60  # seconds before the time limit at which a point is told to save itself
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
@@ -75,7 +77,12 @@ class Run(Kind):
             )
             for name, chosen in place.environments.items()
         }
-        return place._replace(environments=environments)
+        kind = self.model_copy(update={"notice": hub.run_limits.notice})
+        return place._replace(environments=environments, kind=kind)
+
+    def within(self, seconds: int | None) -> Self:
+        notice = self.notice if seconds is None else min(self.notice, max(1, seconds // 4))
+        return self.model_copy(update={"notice": notice})
 
     def _check_limits(self, hub: Hub, largest: int | None) -> None:
         """Raise NotAllowed if the user may not have this run beside the others. ``largest``: the
@@ -113,11 +120,19 @@ class Run(Kind):
 
     def variables(self) -> dict[str, str]:
         run = self.run
-        of_job = {"id": run.id, "name": run.name, "folder": run.folder, "points": run.points}
+        of_job: dict[str, Any] = run.model_dump(include={"id", "name", "folder", "points"})
+        if run.resumes:
+            of_job |= {"resumes": run.resumes, "notice": self.notice}
         return {"PORTAL_RUN": json.dumps(of_job)}
 
+    def script_variables(self, account: str, home: str) -> dict[str, str]:
+        return {"PORTAL_RESUMES": str(self.run.resumes)} if self.run.resumes else {}
+
     def sbatch_options(self) -> Sequence[str]:
-        return (f"--array=0-{self.run.points - 1}%{self.run.at_once}",)
+        # Each execution of a point has a folder of its own, so one whose node has failed, or that
+        # was preempted, is executed again.
+        options = [f"--array=0-{self.run.points - 1}%{self.run.at_once}", "--requeue"]
+        return (*options, f"--signal=B:USR1@{self.notice}") if self.run.resumes else options
 
 
 def asked_run(options: Mapping[str, Any]) -> AskedRun | None:

@@ -13,6 +13,7 @@ from .. import Frozen
 MOST_POINTS = 10_000
 MOST_AT_ONCE = 1_000
 MOST_ATTEMPTS = 100_000
+MOST_RESUMES = 1_000
 _LONGEST = 1_000  # characters of a path
 
 
@@ -54,6 +55,7 @@ RunFolder = Annotated[
 ]
 Points = Annotated[int, Field(ge=1, le=MOST_POINTS, strict=True)]
 AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]
+Resumes = Annotated[int, Field(ge=0, le=MOST_RESUMES, strict=True)]
 PointNumber = Annotated[int, Field(ge=0, lt=MOST_POINTS, strict=True)]
 Metric = Annotated[float, Field(allow_inf_nan=False)]
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -62,7 +64,8 @@ MetricName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 class AskedRun(Frozen):
     """Run as it is asked for. ``source``: the notebook or script, for display; ``folder``: the
     absolute path of the run's folder, with its frozen copy; ``points``: their number;
-    ``at_once``: how many of them run at the same time at most."""
+    ``at_once``: how many of them run at the same time at most; ``resumes``: how many times a
+    point goes on in another job after the time limit of its own."""
 
     id: RunId
     name: RunName
@@ -70,6 +73,7 @@ class AskedRun(Frozen):
     folder: RunFolder
     points: Points
     at_once: AtOnce = 10
+    resumes: Resumes = 0
 
 
 class Run(AskedRun):

@@ -20,7 +20,7 @@ runs = keyed(
     *keys(NAME, "user", "id"),
     *filled(NAME, "server", "name", "environment", "job_id"),
     *filled(Json, "resources"),
-    *filled(COUNT, "points", "at_once"),
+    *filled(COUNT, "points", "at_once", "resumes"),
     *filled(TIME, "created_at"),
     *optional(TIME, "ended_at"),
     *filled(TEXT, "source", "folder"),

@@ -100,6 +100,7 @@ function show(run) {
       ["Folder", run.folder],
       ["Environment", run.environment],
       run.job_id ? ["Slurm job", run.job_id] : null,
+      run.resumes ? ["Time limit", `a point goes on after it, ${run.resumes} times at most`] : null,
       ["Started", exactly(run.created_at)],
       run.ended_at === null ? null : ["Ended", exactly(run.ended_at)],
     ]),

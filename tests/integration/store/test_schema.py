@@ -104,7 +104,7 @@ SECOND = """
 import sqlalchemy as sa
 from alembic import op
 revision = "9999"
-down_revision = "0007"
+down_revision = "0008"
 def upgrade():
     with op.batch_alter_table("announcements") as table:
         table.add_column(sa.Column("colour", sa.Text(), server_default="red", nullable=False))

@@ -72,11 +72,32 @@ def test_its_options_are_parsed() -> None:
         "points": 5,
     }
     assert (kind.serves, kind.array, kind.module) == (False, True, "portal_session.runs.point")
-    assert kind.sbatch_options() == ("--array=0-4%2",)
+    assert list(kind.sbatch_options()) == ["--array=0-4%2", "--requeue"]
     assert kind.name not in OFFERED and not kind.job_kernels
     assert Asked.parse({**OPTIONS, "run": None}).kind == JupyterLab()
     few = {key: value for key, value in RUN.items() if key != "at_once"}
-    assert Asked.parse({"run": few}).kind.sbatch_options() == ("--array=0-4%10",)
+    assert Asked.parse({"run": few}).kind.sbatch_options()[0] == "--array=0-4%10"
+
+
+@pytest.mark.parametrize(
+    ("limit", "notice"), [(None, 300), (60, 15), (600, 150), (3600, 300), (2, 1)]
+)
+async def test_a_point_that_may_be_resumed_hears_of_its_limit(
+    limit: int | None, notice: int
+) -> None:
+    asked = Asked.parse({**OPTIONS, "run": {**RUN, "resumes": 3}})
+    place = await asked.kind.place(asked, hub(notice=300), LaunchFacts(CLUSTER, None))
+    kind = place.kind.within(limit)
+    assert f"--signal=B:USR1@{notice}" in kind.sbatch_options()
+    told = json.loads(kind.variables()["PORTAL_RUN"])
+    assert (told["resumes"], told["notice"]) == (3, notice)
+    assert kind.script_variables("ada", "/home/ada") == {"PORTAL_RESUMES": "3"}
+
+
+def test_others_are_executed_in_one_job() -> None:
+    kind = Asked.parse(OPTIONS).kind
+    assert not any("--signal" in option for option in kind.sbatch_options())
+    assert kind.script_variables("ada", "/home/ada") == {}
 
 
 def test_no_other_kind_has_options_of_sbatch() -> None:
@@ -119,6 +140,9 @@ def test_no_other_kind_has_options_of_sbatch() -> None:
         {"at_once": 0},
         {"at_once": 1001},
         {"at_once": None},
+        {"resumes": -1},
+        {"resumes": 1001},
+        {"resumes": True},
         {"more": 1},
         {7: 1},
     ],
@@ -167,7 +191,7 @@ async def test_the_same_again_asks_for_the_run() -> None:
     asked = Asked.parse(OPTIONS)
     usual = Resources(cpus=2)
     request = decide(asked, ADA, place.environments, CLUSTER, None, usual, kind=place.kind)
-    assert json.loads(json.dumps(request.options()))["run"] == RUN
+    assert json.loads(json.dumps(request.options()))["run"] == {**RUN, "resumes": 0}
     assert Asked.parse(request.options()).kind == asked.kind
 
 

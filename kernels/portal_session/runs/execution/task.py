@@ -14,14 +14,15 @@ from .. import RunError
 from ..parameters import Scalar
 from ..plan import FILE
 
-VARIABLE = "PORTAL_RUN"  # JSON: "id", "name", "folder", "points"
+VARIABLE = "PORTAL_RUN"  # JSON: "id", "name", "folder", "points", "resumes", "notice"
 _LARGEST = 128 * 1024 * 1024  # bytes of run.json
 _TRIES = 1000  # attempts of a point
 
 
 class Task(NamedTuple):
     """Task of a run. ``number``: of the point, from 0; ``attempt``: from 1; ``job``: its Slurm job,
-    such as "123_4"; ``folder``: of the run."""
+    such as "123_4"; ``folder``: of the run; ``resumes``: how many times the point may be resumed;
+    ``notice``: seconds between Slurm's signal and the end of the job's time, at least."""
 
     id: str
     name: str
@@ -29,6 +30,8 @@ class Task(NamedTuple):
     number: int
     attempt: int
     job: str
+    resumes: int = 0
+    notice: int = 60
 
 
 class PlannedPoint(NamedTuple):
@@ -50,13 +53,14 @@ def read_task(environ: Mapping[str, str]) -> Task:
         restarts = int(environ.get("SLURM_RESTART_COUNT") or 0)
         folder = Path(run["folder"])
         id, name = str(run["id"]), str(run["name"])
+        resumes, notice = int(run.get("resumes", 0)), int(run.get("notice", 60))
     except (ValueError, KeyError, TypeError):
         raise RunError("It is no task of a run.") from None
     if number < 0 or not folder.is_absolute():
         raise RunError("It is no task of a run.")
     array = environ.get("SLURM_ARRAY_JOB_ID", "")
     job = f"{array}_{number}" if array else environ.get("SLURM_JOB_ID", "")
-    return Task(id, name, folder, number, 1 + max(0, restarts), job)
+    return Task(id, name, folder, number, 1 + max(0, restarts), job, resumes, notice)
 
 
 def read_point(task: Task) -> PlannedPoint:
