@@ -161,7 +161,7 @@ def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> st
         if not _was_accepted(plan, broker, error):
             plan.remove()
             raise RunError(str(error)) from None
-        message = ""
+        message = str(error)
     except BaseException:  # Ctrl-C: the portal may have it, so the folder stays
         print(f"If the run was accepted: portal-run stop {plan.name}", file=sys.stderr)
         raise

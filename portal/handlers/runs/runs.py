@@ -128,7 +128,9 @@ class OneRun(RunAction):
     def _message(self, run: Run, record: SessionRecord | None) -> str:
         """Return why it waits, or how its session ended."""
         if record is None:
-            return "The run did not start." if run.ended_at is not None else ""
+            if run.ended_at is None:
+                return ""
+            return "The run did not start, and none of its points was executed. Start it again."
         view = self.parts.dashboard.view
         prefix = f"{record.job_id}_"
         jobs = view.jobs.items() if view is not None and record.job_id else ()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import RunError
+from ..disk import reason
 from ..parameters import Scalar
 from ..plan import FILE
 
@@ -121,5 +122,5 @@ def claim_folder(task: Task) -> Path:
                 folder.mkdir()
                 return folder
         except OSError as error:
-            raise RunError(f"{folder} cannot be made: {error.strerror}.") from None
+            raise RunError(f"{folder} cannot be made: {reason(error)}") from None
     raise RunError(f"Point {task.number} was tried {_TRIES:,} times.")
