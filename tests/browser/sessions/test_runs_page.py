@@ -51,7 +51,7 @@ def runs(demo: Any) -> Iterator[None]:
         )
 
     async def keep(store: Store) -> None:
-        await store.runs.add(run(ID, "rates"))
+        await store.runs.add(run(ID, "rates", resumes=5))
         await store.runs.add(run(OLD, "before", points=3, created_at=5.0, ended_at=9.0))
         await store.run_points.save(
             [
@@ -88,6 +88,7 @@ def test_the_list_leads_to_a_run(demo: Any, page: Any) -> None:
 def test_the_points_are_sorted_and_filtered(demo: Any, page: Any) -> None:
     sign_in(page, demo.url, "ada")
     page.goto(f"{demo.url}/services/portal/runs/{ID}")
+    expect(page.locator("#run")).to_contain_text("a point goes on after it, 5 times at most")
     rows = page.locator("#list tbody tr")
     expect(rows).to_have_count(100)
     expect(rows.first).to_contain_text("succeeded")
