@@ -195,6 +195,24 @@ async def test_the_same_again_asks_for_the_run() -> None:
     assert Asked.parse(request.options()).kind == asked.kind
 
 
+async def test_who_was_taken_out_of_a_group_starts_no_more() -> None:
+    """Each start is judged anew, whoever asks: of the same run, or of its failed points."""
+    asked = Asked.parse({**OPTIONS, "partition": "gpu"})
+    place, usual = await placed(), Resources(cpus=2)
+    with pytest.raises(NotAllowed, match="No environment with this name is available to you"):
+        decide(asked, ADA, {}, CLUSTER, None, usual, kind=place.kind)
+    closed = {
+        name: partition.model_copy(update={"allow_groups": ("physics",)})
+        for name, partition in CLUSTER.partitions.items()
+    }
+    cluster = CLUSTER.model_copy(update={"partitions": closed})
+    member = ADA.model_copy(update={"groups": ("physics",)})
+    assert decide(asked, member, place.environments, cluster, None, usual, kind=place.kind)
+    former = ADA.model_copy(update={"groups": ("chemistry",)})
+    with pytest.raises(NotAllowed, match="partition 'gpu'"):
+        decide(asked, former, place.environments, cluster, None, usual, kind=place.kind)
+
+
 async def test_there_are_limits() -> None:
     await placed(100, hub(100, 100, per_user=3, points=100, points_per_user=300, tasks=100))
     with pytest.raises(NotAllowed, match="are not offered on this site"):
