@@ -19,6 +19,7 @@
 #   PORTAL_MODULES      modules to load, separated by spaces
 #   PORTAL_GPU_VARIABLES  names of the variables that name the job's GPUs, separated by spaces
 #                       (portal/gpus/); a container gets those that Slurm has set
+#   PORTAL_RESUMES      of a run's point: how many times it goes on after its time limit; not set: never
 #   PORTAL_UMASK        the umask of the session
 #   PORTAL_SSL_KEY, PORTAL_SSL_CERT, PORTAL_SSL_CA
 #                       base64 of this server's certificate for JupyterHub's internal_ssl
@@ -234,17 +235,35 @@ if [ "${PORTAL_KIND:-}" = modules ] && [ -n "${PORTAL_MODULES:-}" ]; then
   set -u
 fi
 
-[ -n "$work" ] || exec "$@"
+[ -n "$work${PORTAL_RESUMES:-}" ] || exec "$@"
 # A separate process group (-m); without it, interrupts would be ignored in all child processes.
 set -m
+# Slurm's signal that the time is nearly over (sbatch --signal=B:USR1@…). A program that is only just
+# starting must not end by it, and hears of it again.
+[ -z "${PORTAL_RESUMES:-}" ] || trap '' USR1
 "$@" &
 server=$!
 trap 'kill -TERM "$server" 2>/dev/null' TERM
+[ -z "${PORTAL_RESUMES:-}" ] ||
+  trap 'while kill -USR1 "$server" 2>/dev/null; do sleep 3; done &' USR1
 while
   wait "$server"
   status=$?
   kill -0 "$server" 2>/dev/null
 do :; done
 trap - TERM
-rm -rf -- "$work"
+[ -z "${PORTAL_RESUMES:-}" ] || trap '' USR1
+[ -z "$work" ] || rm -rf -- "$work"
+# The point is saved, and goes on in another job (portal_session/runs/execution/outcome.py). Here,
+# since a container has no scontrol. The task's own name: by the number alone, the last task of an
+# array would requeue all others.
+if [ -n "${PORTAL_RESUMES:-}" ] && [ "$status" = 85 ]; then
+  for _ in {1..12}; do
+    if scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"; then
+      sleep 60 # Slurm ends this job now; if it ended by itself, it might count as failed
+      break
+    fi
+    sleep 5 # slurmctld may be away
+  done
+fi
 exit "$status"

@@ -72,7 +72,8 @@ def decide(
     reasons = objections(resources, environment, person, snapshot, associations)
     if reasons:
         raise NotAllowed(" ".join(reasons))
-    return LaunchRequest(environment=environment, resources=resources, kind=kind or asked.kind)
+    kind = (kind or asked.kind).within(resources.time)
+    return LaunchRequest(environment=environment, resources=resources, kind=kind)
 
 
 def _freest(gpu_types: Sequence[str], nodes: Sequence[Node]) -> str:

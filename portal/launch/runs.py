@@ -29,6 +29,14 @@ class Runs(Configurable):
         "c.Runs.points = 1000",
     )
 
+    notice = setting(
+        Integer(60, min=10, max=3600),
+        """Seconds before the end of a job's time, from 10 to 3600, at which a point that may be
+        resumed is told to save itself; at most a quarter of the time limit. Slurm may tell it half
+        a minute earlier.""",
+        "c.Runs.notice = 300",
+    )
+
     points_per_user = setting(
         Integer(20_000, min=1),
         """Maximum number of points, at least 1, of all runs of a user that wait or run. Points of

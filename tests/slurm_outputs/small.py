@@ -57,8 +57,10 @@ class SmallSlurm:
     ordinary user.
     """
 
-    def __init__(self, home: Path, accounting: bool = True) -> None:
+    def __init__(self, home: Path, accounting: bool = True, requeue_after: int = 120) -> None:
+        """Initialize. ``requeue_after``: seconds that a requeued job waits, Slurm's default."""
         self.home = home
+        self.requeue_after = requeue_after
         self.accounting = accounting
         self.user = getpass.getuser()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -242,7 +244,7 @@ SlurmctldPort={ports["ctld"]}
 SlurmUser={self.user}
 SlurmdUser={self.user}
 AuthType=auth/munge
-AuthInfo={munge}
+AuthInfo={munge},cred_expire={self.requeue_after}
 CredType=cred/munge
 StateSaveLocation={home}/state
 SlurmdSpoolDir={home}/spool/%n

@@ -33,7 +33,8 @@ KEPT = "PORTAL_KEPT_VARIABLES"  # names that are kept nevertheless, separated by
 
 # IPython's startup file, which registers the magic %%gpu.
 _STARTUP = Path(__file__).parents[1] / "job_kernels" / "magic" / "startup.py"
-# Its only module is portal_metrics, which notebooks and scripts import to log what a run shows.
+# Its modules are those that notebooks and scripts import in a run: portal_metrics logs what is
+# shown, portal_checkpoint resumes a loop.
 LIBRARY = Path(__file__).parents[1] / "runs" / "library"
 
 # How Slurm's commands find the cluster and write times: the node's and the person's, not the job's.

@@ -28,6 +28,7 @@ IN_JOB_KERNEL = "PORTAL_KERNEL"  # `job_kernels.starter.VARIABLE`
 IN_RUN = "PORTAL_RUN"
 _AT_ONCE = 1000
 _TRIALS = 50
+_RESUMES = 1000
 _RESOURCES = {
     "gpus": "GPUs of each point",
     "gpu_type": "type of the GPUs, such as v100",
@@ -105,6 +106,14 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="mail at the end of the run, or at its first failed point; several are possible",
     )
+    options.add_argument(
+        "--resume",
+        dest="resumes",
+        metavar="N",
+        type=_whole(0, _RESUMES),
+        default=0,
+        help="how many times a point that saves checkpoints goes on after its time limit (0)",
+    )
     options.add_argument("--environment", help="environment; the session's, unless you give one")
     options.add_argument("--kernel", help="kernelspec; the notebook's, unless you give one")
     for name, meaning in _RESOURCES.items():
@@ -167,6 +176,8 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
     }
     if options.keep_failed:
         body["keep_failed"] = True
+    if options.resumes:
+        body["resumes"] = options.resumes
     if environment:
         body["environment"] = environment
     if search:
@@ -193,7 +204,7 @@ def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> st
         if not _was_accepted(plan, broker, error):
             plan.remove()
             raise RunError(str(error)) from None
-        message = ""
+        message = str(error)
     except BaseException:  # Ctrl-C: the portal may have it, so the folder stays
         print(f"If the run was accepted: portal-run stop {plan.name}", file=sys.stderr)
         raise

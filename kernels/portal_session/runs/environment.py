@@ -28,7 +28,7 @@ def of_program(
 ) -> dict[str, str]:
     """Return the variables of a point's kernel or script: those of the job without its secrets,
     the place of its metrics, and the ``values`` of a script's parameters. ``first``: the folder
-    whose modules it finds before others. ``more``: further variables, of its metrics."""
+    whose modules it finds before others. ``more``: further variables."""
     variables = for_commands(environ)
     variables.update({METRICS: str(metrics), NAME: name, POINT: str(number), **(more or {})})
     if values is not None:

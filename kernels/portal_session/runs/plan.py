@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import RunError
+from .disk import reason
 from .git_state import git_state
 from .points import Point
 from .source import Source
@@ -110,7 +111,7 @@ def freeze(
         _write(folder / FILE, json.dumps(content, allow_nan=False, indent=1).encode())
     except OSError as error:
         plan.remove()
-        raise RunError(f"The run cannot be written to {folder}: {error.strerror}.") from None
+        raise RunError(f"The run cannot be written to {folder}: {reason(error)}") from None
     except BaseException:
         plan.remove()
         raise

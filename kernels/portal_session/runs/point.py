@@ -34,9 +34,10 @@ from .execution.manifest import (
 )
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
-from .execution.outcome import SUCCEEDED, Outcome
+from .execution.outcome import RESUMES, SUCCEEDED, Outcome
 from .execution.repetition import make_repetition
 from .execution.reports import Reports
+from .execution.resumption import Resumption
 from .execution.script_execution import ScriptExecution, python
 from .execution.shown_values import shown_values
 from .execution.task import (
@@ -76,6 +77,7 @@ class PointRun:
         self._tracking: Tracking | None = None
         self._values: dict[str, Any] = {}  # parameters, as reports have them
         self._drift: list[str] = []  # of a repetition
+        self._resumption: Resumption | None = None
         self._reason = ""  # why it is stopped
         address = Address.of(environ)
         self._service = None if address is None else Service(address, environ)
@@ -85,9 +87,11 @@ class PointRun:
 
     async def run(self) -> int:
         """Execute the point; return the exit code of the job."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
         about = {"point": self._task.number, "attempt": self._task.attempt}
         self._live = LiveChannel(self._service, about, lambda: self._execution)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stop)
+        loop.add_signal_handler(signal.SIGUSR1, self._save)
         self._reports.start()
         manifest: Manifest | None = None
         facts: list[asyncio.Future[None]] = []
@@ -103,6 +107,7 @@ class PointRun:
             objective = str(point.search["metric"]) if point.search else ""
             self._metrics = Metrics(folder / METRICS, objective)
             self._tracking = Tracking(folder, folder / METRICS, point.cwd)
+            self._resumption = Resumption(self._task, folder)
             manifest = Manifest(folder, self._facts(point))
             manifest.write()
             point = await self._with_parameters(point, manifest)
@@ -113,6 +118,8 @@ class PointRun:
                 self._execution.stop(self._reason)
             outcome = await self._execution.run()
             await self._tracking.end(_SCALARS_STOPPED if self._reason else _SCALARS)
+            judged = self._resumption.judged
+            outcome = await in_thread(lambda: judged(outcome, stopped=bool(self._reason)))
             if point.search and outcome.state == SUCCEEDED:
                 problem = objective_missing(point.search, await in_thread(self._metrics.newest))
                 outcome = Outcome.failed(problem) if problem else outcome
@@ -120,14 +127,15 @@ class PointRun:
             outcome = Outcome.failed(str(error), 72)
         except Exception as error:  # the portal and the manifest say so in any case
             outcome = Outcome.failed(f"The point could not be executed: {error!r}")
+        hurries = bool(self._reason) or outcome.exit == RESUMES
         if facts:
-            await asyncio.wait(facts, timeout=0 if self._reason else _FACTS)
+            await asyncio.wait(facts, timeout=0 if hurries else _FACTS)
             facts[0].cancel()
         kept = getattr(self._execution, "kept", None)
         if kept is not None:
             outcome = outcome._replace(message=f"{outcome.message}. {kept.words}")
         await self._end(outcome, manifest)
-        seconds = _LAST_OUTPUT_STOPPED if self._reason else _LAST_OUTPUT
+        seconds = _LAST_OUTPUT_STOPPED if hurries else _LAST_OUTPUT
         await self._live.end(outcome.state, kept, seconds)
         return outcome.exit
 
@@ -156,7 +164,8 @@ class PointRun:
         task, limit = self._task, _limit(self._environ)
         named: dict[str, Any] = {"name": task.name, "number": task.number}
         named["metrics"] = folder / METRICS
-        named["more"] = self._tracking.begin(os.environ) if self._tracking is not None else {}
+        assert self._resumption is not None and self._tracking is not None
+        named["more"] = {**self._tracking.begin(os.environ), **self._resumption.variables}
         if point.source.suffix == ".py":
             variables = of_program(self._environ, **named, values=point.values, first=point.cwd)
             return ScriptExecution(
@@ -234,7 +243,7 @@ class PointRun:
 
     def _progress(self) -> dict[str, Any]:
         """Return the report of a point that runs. Called from the reports' thread."""
-        return {**self._state("running", ""), **self._shown(newest=False)}
+        return {**self._state("running", self._resumed()), **self._shown(newest=False)}
 
     def _shown(self, *, newest: bool) -> dict[str, Any]:
         """Return what only reports say, since files of the point have it whole."""
@@ -262,7 +271,7 @@ class PointRun:
             if problem := await in_thread(lambda: manifest.end(**ended)):
                 print(problem, file=sys.stderr, flush=True)
         report |= self._shown(newest=True)
-        patience = _LAST_STOPPED if self._reason else _LAST
+        patience = _LAST_STOPPED if self._reason or outcome.exit == RESUMES else _LAST
         sending = asyncio.ensure_future(in_thread(self._reports.finish, report, patience))
         await asyncio.wait({sending}, timeout=patience + 1)
         if not sending.done() or sending.result():
@@ -273,6 +282,7 @@ class PointRun:
         """Stop the point: Slurm sends SIGTERM when it is cancelled, and when its time is over."""
         end = self._environ.get("SLURM_JOB_END_TIME", "")
         late = end.isdecimal() and time.time() > int(end) - _AT_THE_END
+        late = late or (self._resumption is not None and self._resumption.asked)
         self._reason = self._reason or (
             "The point was ended: the time limit of its job was reached"
             if late
@@ -280,6 +290,14 @@ class PointRun:
         )
         if self._execution is not None:
             self._execution.stop(self._reason)
+
+    def _save(self) -> None:
+        """Have the point saved: Slurm sends SIGUSR1 before its time is over."""
+        if self._resumption is not None and self._execution is not None:
+            self._resumption.ask(self._execution.stop)
+
+    def _resumed(self) -> str:
+        return "" if self._resumption is None else self._resumption.words
 
 
 def _limit(environ: Mapping[str, str]) -> int:

@@ -11,6 +11,7 @@ from portal.errors import Conflict, InvalidRequest, NotAllowed
 from portal.launch.kinds import of_server
 from portal.models import Frozen
 from portal.models.session.run import (
+    FINAL,
     MOST_ATTEMPTS,
     MOST_DRIFT,
     Curves,
@@ -37,11 +38,11 @@ class PointReport(Frozen):
     """Report of a ``point`` by its number, from 0: its state, the notebook's ``cell`` of ``cells``,
     a sentence, its newest metrics, its parameters, and its Slurm job. ``curves``: by the name of
     a metric, pairs of a step and a value; left out if they are as before. ``attempt``: from 1; it
-    is larger if the point ran before. ``drift``: of a repetition, the differences from the
-    original point."""
+    is larger if the point ran before. One that waits was saved, and its job starts again.
+    ``drift``: of a repetition, the differences from the original point."""
 
     point: PointNumber
-    state: Literal["running", "succeeded", "failed"]
+    state: Literal["waiting", "running", "succeeded", "failed"]
     cell: _Cell | None = None
     cells: _Cell | None = None
     message: Annotated[str, StringConstraints(max_length=2000)] = ""
@@ -111,7 +112,7 @@ class RunReport(PointHandler):
             number=report.point,
             state=state,
             started_at=now,
-            ended_at=None if state is PointState.RUNNING else now,
+            ended_at=now if state in FINAL else None,
             **report.model_dump(exclude={"point", "state", "curves"}),
         )
         await self.parts.run_reports.take(run, point, report.curves)

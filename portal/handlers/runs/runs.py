@@ -185,7 +185,9 @@ class OneRun(RunAction):
         if run.ended_at is not None and run.reason:
             return run.reason
         if record is None:
-            return "The run did not start." if run.ended_at is not None else ""
+            if run.ended_at is None:
+                return ""
+            return "The run did not start, and none of its points was executed. Start it again."
         view = self.parts.dashboard.view
         prefix = f"{record.job_id}_"
         jobs = view.jobs.items() if view is not None and record.job_id else ()

@@ -207,6 +207,10 @@ class Kind(Frozen):
         """Return the home as it is seen in the session; ``home``: the person's on the node."""
         return home
 
+    def within(self, seconds: int | None) -> Self:
+        """Return the kind of a job with this time limit; None: the partition's."""
+        return self
+
     def variables(self) -> dict[str, str]:
         """Return the session's own environment variables."""
         return {}

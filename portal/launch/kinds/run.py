@@ -38,6 +38,7 @@ _SHOULD_BE = {
     "origin": "must be an object with 'id', 'user' and 'folder' of the run that is repeated",
     "version": "must be a version of its environment, a whole number; 0 is the published one",
     "digest": "must be 'sha256:' and 64 hexadecimal digits",
+    "resumes": "must be a whole number from 0 to 1,000",
 }
 
 
@@ -54,6 +55,7 @@ class Run(Kind):
 
     run: AskedRun
     after_job: str = ""  # Slurm's id of the job of ``run.after``, as the Hub knows it
+    notice: int = 60  # seconds before the time limit at which a point is told to save itself
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
@@ -86,7 +88,8 @@ class Run(Kind):
             )
             for name, chosen in own.items()
         }
-        run = run.model_copy(update={"after_job": self._job_before(hub)})
+        known = {"after_job": self._job_before(hub), "notice": hub.run_limits.notice}
+        run = run.model_copy(update=known)
         return place._replace(environments=environments, kind=run)
 
     async def _at_home(self, hub: Hub) -> Self:
@@ -107,6 +110,10 @@ class Run(Kind):
                 "ending. Try again in a minute."
             )
         return job_id
+
+    def within(self, seconds: int | None) -> Self:
+        notice = self.notice if seconds is None else min(self.notice, max(1, seconds // 4))
+        return self.model_copy(update={"notice": notice})
 
     def _check_limits(self, hub: Hub, largest: int | None) -> None:
         """Raise NotAllowed if the user may not have this run beside the others. ``largest``: the
@@ -144,19 +151,27 @@ class Run(Kind):
 
     def variables(self) -> dict[str, str]:
         run = self.run
-        of_job = {"id": run.id, "name": run.name, "folder": run.folder, "points": run.points}
-        of_job |= {"keep_failed": True} if run.keep_failed else {}
-        more = {"attempt", "origin", "version"}
+        of_job: dict[str, Any] = run.model_dump(include={"id", "name", "folder", "points"})
+        more = {"keep_failed", "attempt", "origin", "version"}
         of_job |= run.model_dump(include=more, exclude_defaults=True)
+        if run.resumes:
+            of_job |= {"resumes": run.resumes, "notice": self.notice}
         return {"PORTAL_RUN": json.dumps(of_job)}
+
+    def script_variables(self, account: str, home: str) -> dict[str, str]:
+        return {"PORTAL_RESUMES": str(self.run.resumes)} if self.run.resumes else {}
 
     def sbatch_options(self) -> Sequence[str]:
         numbers = self.run.only or f"0-{self.run.points - 1}"
-        array = f"--array={numbers}%{self.run.at_once}"
-        if not self.after_job:
-            return (array,)
-        # Otherwise Slurm would keep a job for ever that can no longer start.
-        return (array, f"--dependency=afterok:{self.after_job}", "--kill-on-invalid-dep=yes")
+        # Each execution of a point has a folder of its own, so one whose node has failed, or that
+        # was preempted, is executed again.
+        options = [f"--array={numbers}%{self.run.at_once}", "--requeue"]
+        if self.run.resumes:
+            options.append(f"--signal=B:USR1@{self.notice}")
+        if self.after_job:
+            # Otherwise Slurm would keep a job for ever that can no longer start.
+            options += [f"--dependency=afterok:{self.after_job}", "--kill-on-invalid-dep=yes"]
+        return options
 
 
 def asked_run(options: Mapping[str, Any]) -> AskedRun | None:

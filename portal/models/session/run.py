@@ -15,6 +15,7 @@ MOST_POINTS = 10_000
 MOST_AT_ONCE = 1_000
 MOST_ATTEMPTS = 100_000
 MOST_DRIFT = 30  # sentences about a point
+MOST_RESUMES = 1_000
 _LONGEST = 1_000  # characters of a path
 
 
@@ -63,6 +64,7 @@ AfterRun = Annotated[
 ]
 AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]
 KeepFailed = Annotated[bool, Field(strict=True)]
+Resumes = Annotated[int, Field(ge=0, le=MOST_RESUMES, strict=True)]
 PointNumber = Annotated[int, Field(ge=0, lt=MOST_POINTS, strict=True)]
 Metric = Annotated[float, Field(allow_inf_nan=False)]
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -96,8 +98,9 @@ class AskedRun(Frozen):
     absolute path of the run's folder, with its frozen copy; ``points``: their number;
     ``at_once``: how many of them run at the same time at most; ``keep_failed``: the kernel of a
     notebook's cell that fails is kept for ten minutes; ``after``: the id of another run of the same
-    user, all of whose points must succeed first. The folder of a repetition may begin with
-    "~", the home of its user on the node.
+    user, all of whose points must succeed first; ``resumes``: how many times a point goes on in
+    another job after the time limit of its own. The folder of a repetition may begin with "~", the
+    home of its user on the node.
 
     The portal sets the rest. ``only``: the numbers of the points that run, "" for all; ``attempt``:
     the attempts of points that are over; ``origin``: what is repeated; ``version`` of the
@@ -111,6 +114,7 @@ class AskedRun(Frozen):
     at_once: AtOnce = 10
     keep_failed: KeepFailed = False
     after: AfterRun = ""
+    resumes: Resumes = 0
     only: PointNumbers = ""
     attempt: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS - 1_000, strict=True)] = 0
     origin: RunOrigin | None = None

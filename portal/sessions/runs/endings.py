@@ -8,6 +8,7 @@ from portal.models.session.run import PointState, RunPoint
 
 from ..ending import cancelled_by, memory_words
 
+_RESUMES = 85  # exit code of a point whose job starts again (deploy/session.sh)
 _UNKNOWN = "The run has ended, and nobody reported how this point did."
 
 
@@ -49,6 +50,11 @@ def _end(job: Job | None, *, started: bool) -> tuple[PointState, str]:
         by = f" by {name}" if (name := cancelled_by(job)) else ""
         when = "" if job.nodes or started else " before it started"
         return PointState.FAILED, f"The point was cancelled{by}{when}."
+    if job.exit_code == _RESUMES:
+        return PointState.FAILED, (
+            "The point was saved at its time limit, and Slurm did not start its job again. Its "
+            "checkpoint is in the run's folder: run the point again."
+        )
     if job.exit_signal:
         return PointState.FAILED, f"The point was killed by signal {job.exit_signal}{where}."
     return PointState.FAILED, f"The point exited with code {job.exit_code}{where}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Protocol
 
-from portal.errors import PortalError, StoreUnavailable
+from portal.errors import HubUnavailable, PortalError, StoreUnavailable
 from portal.launch.kinds.run import OPTION
 from portal.models.session.run import AskedRun, Notify, Run
 from portal.store import Store
@@ -20,7 +20,11 @@ class Hub(Protocol):
     """Part of the Hub's API that this needs."""
 
     async def begin_server(self, user: str, server: str, options: Any) -> None:
-        """Start a server; return once Slurm has its job."""
+        """Start a server; return once Slurm has its job. Raises HubUnavailable if the Hub does not
+        answer: it may have begun."""
+
+    async def runs(self, user: str, server: str) -> bool:
+        """Return True if this server runs, starts or stops. Raises NotFound, HubUnavailable."""
 
 
 class RunStarts:
@@ -32,7 +36,8 @@ class RunStarts:
 
     async def begin(self, run: Run, notify: Notify = ()) -> None:
         """Start a new run with its own resources; return once Slurm has its job. ``notify``: the
-        events that the user gets mail about. Nothing is left of a run that is refused.
+        events that the user gets mail about. Nothing is left of a run that is refused. One of which
+        it is not known stays: the Hub may submit it when Slurm answers again.
 
         Raises Conflict if the user has one of this id, or the run before it has failed; and what
         the Hub raises.
@@ -42,11 +47,33 @@ class RunStarts:
         try:
             await self._store.run_notices.ask(run.user, run.id, notify)
             await self._hub.begin_server(run.user, run.server, launch_options(run, waits=waits))
-        except PortalError:
-            with contextlib.suppress(StoreUnavailable):
-                await self._reports.remove(run)
-                await self._store.run_notices.remove(run.user, run.id)
+        except HubUnavailable:
+            if await self._began(run):
+                return
+            await self._forget(run)
             raise
+        except PortalError:
+            await self._forget(run)
+            raise
+
+    async def _forget(self, run: Run) -> None:
+        with contextlib.suppress(StoreUnavailable):
+            await self._reports.remove(run)
+            await self._store.run_notices.remove(run.user, run.id)
+
+    async def _began(self, run: Run) -> bool:
+        """Return True if the Hub has begun a start that it did not answer. Raises HubUnavailable if
+        that is not known."""
+        try:
+            return await self._hub.runs(run.user, run.server)
+        except HubUnavailable:
+            raise HubUnavailable(
+                "The Hub does not answer. It is not known whether it has begun the run "
+                f"'{run.name}', which stays in your list of runs: if it has not started in a "
+                "quarter of an hour, it ends there, and you can start it again."
+            ) from None
+        except PortalError:  # it knows no such server
+            return False
 
 
 def launch_options(run: Run, *, waits: bool = False) -> dict[str, Any]:

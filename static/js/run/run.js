@@ -125,6 +125,7 @@ function show(run) {
       ["Folder", run.folder],
       ["Environment", run.version ? `${run.environment}, version ${run.version}` : run.environment],
       run.job_id ? ["Slurm job", run.job_id] : null,
+      run.resumes ? ["Time limit", `a point goes on after it, ${run.resumes} times at most`] : null,
       ["Started", exactly(run.created_at)],
       run.again_at === null ? null : ["Started again", exactly(run.again_at)],
       run.ended_at === null ? null : ["Ended", exactly(run.ended_at)],

@@ -137,6 +137,7 @@ def test_the_list_leads_to_a_run(demo: Any, page: Any) -> None:
 def test_the_points_are_sorted_and_filtered(demo: Any, page: Any) -> None:
     sign_in(page, demo.url, "ada")
     page.goto(f"{demo.url}/services/portal/runs/{ID}")
+    expect(page.locator("#run")).to_contain_text("a point goes on after it, 5 times at most")
     rows = page.locator("#list tbody tr")
     expect(rows).to_have_count(100)
     expect(rows.first).to_contain_text("succeeded")

@@ -89,6 +89,9 @@ class Hub:
             raise self.refusal
         self.begun.append((user, server, options))
 
+    async def runs(self, user: str, server: str) -> bool:
+        return server in [begun for _, begun, _ in self.begun]
+
     async def stop_server(self, user: str, server: str, *, on_behalf_of: str = "") -> None:
         if server not in [begun for _, begun, _ in self.begun]:
             raise NotFound("The Hub runs no such server.")
@@ -153,7 +156,7 @@ async def test_a_session_starts_one(site: Site) -> None:
         "environment": "torch",
         "gpus": 1,
         "memory": "8G",
-        "run": RUN,
+        "run": {**RUN, "resumes": 0},
     }
     assert site.hub.begun == [("ada", SERVER, options)]
     assert await site.audit() == [("ada", "start-run", "session 1", "done")]
@@ -308,6 +311,21 @@ async def test_points_report(site: Site) -> None:
     assert [point["number"] for point in part["items"]] == [3, 2]
 
 
+async def test_a_saved_point_waits_and_goes_on(site: Site) -> None:
+    await site.start()
+    await site.report(cell=3, cells=9, metrics={"loss": 0.5})
+    saved = "Saved after 7 steps; it waits for its next job (1 of 5)."
+    assert (await site.report(state="waiting", message=saved)).status_code == 204
+    point = (await site.get(f"runs/{ID}/points?state=waiting"))["items"][0]
+    assert (point["number"], point["message"], point["ended_at"]) == (0, saved, None)
+    item = await site.get(f"runs/{ID}")
+    assert item["counts"] == {"waiting": 5, "running": 0, "succeeded": 0, "failed": 0, "lost": 0}
+    assert item["state"] == "running"
+    await site.report(attempt=2, message="Resumed 1 time.")
+    point = (await site.get(f"runs/{ID}/points?state=running"))["items"][0]
+    assert (point["attempt"], point["message"]) == (2, "Resumed 1 time.")
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -316,7 +334,7 @@ async def test_points_report(site: Site) -> None:
         {"point": 10_000},
         {"point": "0"},
         {"state": "lost"},
-        {"state": "waiting"},
+        {"state": "lost"},
         {"cell": -1},
         {"message": "a" * 2001},
         {"message": "a\0b"},

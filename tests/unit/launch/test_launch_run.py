@@ -75,13 +75,34 @@ def test_its_options_are_parsed() -> None:
         "points": 5,
     }
     assert (kind.serves, kind.array, kind.module) == (False, True, "portal_session.runs.point")
-    assert kind.sbatch_options() == ("--array=0-4%2",)
+    assert list(kind.sbatch_options()) == ["--array=0-4%2", "--requeue"]
     assert kind.name not in OFFERED and not kind.job_kernels
     assert Asked.parse({**OPTIONS, "run": None}).kind == JupyterLab()
     kept = Asked.parse({"run": {**RUN, "keep_failed": True}}).kind
     assert json.loads(kept.variables()["PORTAL_RUN"])["keep_failed"] is True
     few = {key: value for key, value in RUN.items() if key != "at_once"}
-    assert Asked.parse({"run": few}).kind.sbatch_options() == ("--array=0-4%10",)
+    assert Asked.parse({"run": few}).kind.sbatch_options()[0] == "--array=0-4%10"
+
+
+@pytest.mark.parametrize(
+    ("limit", "notice"), [(None, 300), (60, 15), (600, 150), (3600, 300), (2, 1)]
+)
+async def test_a_point_that_may_be_resumed_hears_of_its_limit(
+    limit: int | None, notice: int
+) -> None:
+    asked = Asked.parse({**OPTIONS, "run": {**RUN, "resumes": 3}})
+    place = await asked.kind.place(asked, hub(notice=300), LaunchFacts(CLUSTER, None))
+    kind = place.kind.within(limit)
+    assert f"--signal=B:USR1@{notice}" in kind.sbatch_options()
+    told = json.loads(kind.variables()["PORTAL_RUN"])
+    assert (told["resumes"], told["notice"]) == (3, notice)
+    assert kind.script_variables("ada", "/home/ada") == {"PORTAL_RESUMES": "3"}
+
+
+def test_others_are_executed_in_one_job() -> None:
+    kind = Asked.parse(OPTIONS).kind
+    assert not any("--signal" in option for option in kind.sbatch_options())
+    assert kind.script_variables("ada", "/home/ada") == {}
 
 
 def test_no_other_kind_has_options_of_sbatch() -> None:
@@ -141,6 +162,9 @@ def test_no_other_kind_has_options_of_sbatch() -> None:
         {"version": -1},
         {"digest": "sha256:1"},
         {"folder": "~ada/runs"},
+        {"resumes": -1},
+        {"resumes": 1001},
+        {"resumes": True},
         {"more": 1},
         {7: 1},
     ],
@@ -189,7 +213,7 @@ async def test_the_same_again_asks_for_the_run() -> None:
     asked = Asked.parse(OPTIONS)
     usual = Resources(cpus=2)
     request = decide(asked, ADA, place.environments, CLUSTER, None, usual, kind=place.kind)
-    assert json.loads(json.dumps(request.options()))["run"] == RUN
+    assert json.loads(json.dumps(request.options()))["run"] == {**RUN, "resumes": 0}
     assert Asked.parse(request.options()).kind == asked.kind
 
 
@@ -212,6 +236,24 @@ def test_the_time_zone_of_schedules_is_checked() -> None:
     assert Runs(timezone="Europe/Berlin").timezone == "Europe/Berlin"
     with pytest.raises(TraitError, match=r"c\.Runs\.timezone: 'CET2' is not a time zone"):
         Runs(timezone="CET2")
+
+
+async def test_who_was_taken_out_of_a_group_starts_no_more() -> None:
+    """Each start is judged anew, whoever asks: of the same run, or of its failed points."""
+    asked = Asked.parse({**OPTIONS, "partition": "gpu"})
+    place, usual = await placed(), Resources(cpus=2)
+    with pytest.raises(NotAllowed, match="No environment with this name is available to you"):
+        decide(asked, ADA, {}, CLUSTER, None, usual, kind=place.kind)
+    closed = {
+        name: partition.model_copy(update={"allow_groups": ("physics",)})
+        for name, partition in CLUSTER.partitions.items()
+    }
+    cluster = CLUSTER.model_copy(update={"partitions": closed})
+    member = ADA.model_copy(update={"groups": ("physics",)})
+    assert decide(asked, member, place.environments, cluster, None, usual, kind=place.kind)
+    former = ADA.model_copy(update={"groups": ("chemistry",)})
+    with pytest.raises(NotAllowed, match="partition 'gpu'"):
+        decide(asked, former, place.environments, cluster, None, usual, kind=place.kind)
 
 
 async def test_there_are_limits() -> None:

@@ -179,6 +179,12 @@ async def test_reports_that_are_not_stored_fail(store: Store) -> None:
             "The point was killed by signal 9 on gpu01.",
         ),
         ({"state": "FAILED", "exit_code": 3}, "failed", "The point exited with code 3 on gpu01."),
+        (
+            {"state": "FAILED", "exit_code": 85},
+            "failed",
+            "The point was saved at its time limit, and Slurm did not start its job again. Its "
+            "checkpoint is in the run's folder: run the point again.",
+        ),
     ],
 )
 def test_slurm_says_how_a_point_ended(job: Any, state: str, message: str) -> None:

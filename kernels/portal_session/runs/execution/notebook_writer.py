@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
+from ..disk import reason
+
 _PRINTS = 5.0  # seconds until what a cell prints is written
 _LEAST = 0.5  # seconds between two writes
 _MOST = 5.0
@@ -66,5 +68,5 @@ class NotebookWriter:
         except OSError as error:
             with contextlib.suppress(OSError):
                 new.unlink()
-            return f"{self._path.name} cannot be written: {error.strerror}."
+            return f"{self._path.name} cannot be written: {reason(error)}"
         return ""

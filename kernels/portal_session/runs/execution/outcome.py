@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-SUCCEEDED, FAILED = "succeeded", "failed"
+SUCCEEDED, FAILED, WAITING = "succeeded", "failed", "waiting"
 STOPPED = 143  # exit code after SIGTERM, as a shell has it
+RESUMES = 85  # exit code of a point whose job starts again (deploy/session.sh)
 
 
 class Outcome(NamedTuple):
-    """Outcome of a point. ``state``: SUCCEEDED or FAILED."""
+    """Outcome of a point. ``state``: SUCCEEDED or FAILED; WAITING: its job starts again."""
 
     state: str
     message: str

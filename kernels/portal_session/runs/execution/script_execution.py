@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from ...kernels.container import Container
 from ...situation import in_thread
+from ..disk import reason
 from ..live.rendering import log_rendering
 from .outcome import STOPPED, SUCCEEDED, Outcome
 
@@ -21,6 +22,7 @@ FILE = "output.log"
 _PART = 65536  # bytes
 _TAIL = 4096  # bytes of the end that are kept, for the sentence
 _ENDS = 5.0  # seconds that the script may take to end
+_TOGETHER = 0.5  # seconds: Slurm ends all processes of a job at once, the script may be quicker
 _AFTER = 2.0  # seconds for what its own children print after it
 
 
@@ -76,7 +78,7 @@ class ScriptExecution:
         try:
             log = (self._folder / FILE).open("xb", buffering=0)
         except OSError as error:
-            return Outcome.failed(f"{FILE} cannot be written: {error.strerror}.")
+            return Outcome.failed(f"{FILE} cannot be written: {reason(error)}")
         with log:
             try:
                 self._process = await asyncio.create_subprocess_exec(
@@ -111,10 +113,12 @@ class ScriptExecution:
             reading.cancel()
         results = await asyncio.gather(reading, return_exceptions=True)
         code = ending.result()
+        if code == -signal.SIGTERM and not self._stopped:
+            await asyncio.sleep(_TOGETHER)
         if self._stopped:
             return Outcome.failed(self._stopped, STOPPED)
         if isinstance(results[0], OSError):
-            return Outcome.failed(f"{FILE} cannot be written: {results[0].strerror}.")
+            return Outcome.failed(f"{FILE} cannot be written: {reason(results[0])}")
         return Outcome(SUCCEEDED, "", 0) if code == 0 else Outcome.failed(self._sentence(code))
 
     async def _read(self, process: asyncio.subprocess.Process, log: IO[bytes]) -> None:

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import RunError
+from ..disk import reason
 from ..parameters import Scalar
 from ..plan import FILE
 from .manifest import FILE as MANIFEST
 
-# JSON: "id", "name", "folder", "points"; if they are set, "keep_failed", "attempt" (of points, that
-# are over), "version" (of the environment) and "origin" (of a repetition: "id", "user", "folder").
+# JSON: "id", "name", "folder", "points"; if they are set, "keep_failed", "resumes" and "notice",
+# "attempt" (of points, that are over), "version" (of the environment) and "origin" (of a
+# repetition: "id", "user", "folder").
 VARIABLE = "PORTAL_RUN"
 _LARGEST = 128 * 1024 * 1024  # bytes of run.json
 _TRIES = 1000  # attempts of a point
@@ -34,7 +36,8 @@ class Task(NamedTuple):
     """Task of a run. ``number``: of the point, from 0; ``attempt``: from 1; ``job``: its Slurm job,
     such as "123_4"; ``folder``: of the run; ``keep_failed``: the kernel of a cell that fails is
     kept for some minutes; ``version`` of the environment, 0: unknown; ``origin``: the run that is
-    repeated."""
+    repeated; ``resumes``: how many times the point may be resumed; ``notice``: seconds between
+    Slurm's signal and the end of the job's time, at least."""
 
     id: str
     name: str
@@ -45,6 +48,8 @@ class Task(NamedTuple):
     keep_failed: bool = False
     version: int = 0
     origin: Origin | None = None
+    resumes: int = 0
+    notice: int = 60
 
 
 class PlannedPoint(NamedTuple):
@@ -73,6 +78,7 @@ def read_task(environ: Mapping[str, str]) -> Task:
         earlier, version = int(run.get("attempt") or 0), int(run.get("version") or 0)
         of = run.get("origin")
         origin = of and Origin(str(of["id"]), str(of["user"]), Path(of["folder"]))
+        resumes, notice = int(run.get("resumes", 0)), int(run.get("notice", 60))
     except (ValueError, KeyError, TypeError):
         raise RunError("It is no task of a run.") from None
     if number < 0 or not folder.is_absolute() or (origin and not origin.folder.is_absolute()):
@@ -80,7 +86,9 @@ def read_task(environ: Mapping[str, str]) -> Task:
     array = environ.get("SLURM_ARRAY_JOB_ID", "")
     job = f"{array}_{number}" if array else environ.get("SLURM_JOB_ID", "")
     attempt = 1 + max(0, earlier) + max(0, restarts)
-    return Task(id, name, folder, number, attempt, job, keep_failed, version, origin)
+    return Task(
+        id, name, folder, number, attempt, job, keep_failed, version, origin, resumes, notice
+    )
 
 
 def read_point(task: Task) -> PlannedPoint:
@@ -180,5 +188,5 @@ def claim_folder(task: Task) -> Path:
                 folder.mkdir()
                 return folder
         except OSError as error:
-            raise RunError(f"{folder} cannot be made: {error.strerror}.") from None
+            raise RunError(f"{folder} cannot be made: {reason(error)}") from None
     raise RunError(f"Point {task.number} was tried {_TRIES:,} times.")

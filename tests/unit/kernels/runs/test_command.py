@@ -107,6 +107,12 @@ def test_it_starts_after_a_run_of_this_name(script: Path) -> None:
     assert [path.name for path in (script.parent / "runs").iterdir()] == ["train"]
 
 
+def test_points_may_be_resumed(script: Path) -> None:
+    broker = PlayedBroker()
+    start(broker, script, "--resume", 20)
+    assert broker.asked[0][1]["resumes"] == 20
+
+
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 429])
 def test_a_refused_run_leaves_nothing(script: Path, status: int) -> None:
     broker = PlayedBroker({"POST": BrokerError("The limit is 20 runs.", status)})
@@ -119,7 +125,8 @@ def test_an_answer_that_is_lost(script: Path) -> None:
     """The run counts if the portal has it; if that is not known, its folder stays."""
     lost = BrokerError("The session's server does not answer.", 503)
     runs = script.parent / "runs"
-    assert "Run 'train'" in start(PlayedBroker({"POST": lost}), script)
+    said = start(PlayedBroker({"POST": lost}), script)
+    assert "Run 'train'" in said and said.endswith("The session's server does not answer.")
     gone = PlayedBroker({"POST": lost, "GET": BrokerError("You have no such run.", 404)})
     with pytest.raises(RunError, match=r"^The session's server does not answer\.$"):
         start(gone, script)
@@ -148,6 +155,7 @@ def test_an_interrupt_while_the_portal_is_asked_keeps_the_folder(script: Path) -
         (["--gpus", "-1"], "portal-run --help"),
         (["--at-once", "0"], "a whole number from 1 to 1000 is needed"),
         (["--at-once", "9" * 50], "a whole number from 1 to 1000 is needed"),
+        (["--resume", "1001"], "a whole number from 0 to 1000 is needed"),
         (["--sample", "3"], "There is no grid to take a sample of"),
         (["--seed", "3"], "'--seed' is for a sample"),
         (["--name", "../x"], "is no name of a run"),

@@ -40,7 +40,8 @@ def test_arguments_of_a_script() -> None:
 
 def test_kernels_and_terminals_of_a_session_find_the_metrics() -> None:
     """`portal_metrics` is imported as in a run, so that a notebook works in both."""
-    assert [path.name for path in LIBRARY.glob("*.py")] == ["portal_metrics.py"]
+    modules = ["portal_checkpoint", "portal_metrics", "portal_states"]
+    assert sorted(path.stem for path in LIBRARY.glob("*.py")) == modules
     kernel = {"PYTHONPATH": "/opt/site"}
     for _ in range(2):
         command_line._add_startup(kernel, "python3")

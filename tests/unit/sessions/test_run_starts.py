@@ -1,0 +1,86 @@
+"""Starts of runs, of a Hub that answers, refuses, or goes away meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import pytest
+
+from portal.errors import HubUnavailable, NotAllowed, NotFound, PortalError
+from portal.models.session.run import Run
+from portal.sessions.runs.reports import RunReports
+from portal.sessions.runs.starts import RunStarts
+from portal.store import Store
+
+AWAY = HubUnavailable("The Hub does not answer. Try again in a moment.")
+RUN = Run(
+    id="5e2f3c1a", name="rates", source="train.py", folder="/home/ada/runs/rates", points=4,
+    resumes=2, user="ada", server="run-5e2f3c1a", environment="lab", created_at=time.time(),
+)  # fmt: skip
+
+
+class Hub:
+    """Hub that answers a start with ``start``, and whether the server runs with ``runs``; errors
+    are raised."""
+
+    def __init__(self, start: PortalError | None, runs: bool | PortalError = False) -> None:
+        self.start, self.running = start, runs
+        self.asked: list[Any] = []
+
+    async def begin_server(self, user: str, server: str, options: Any) -> None:
+        self.asked.append(options)
+        if self.start is not None:
+            raise self.start
+
+    async def runs(self, user: str, server: str) -> bool:
+        if isinstance(self.running, PortalError):
+            raise self.running
+        return self.running
+
+
+async def begun(store: Store, hub: Hub) -> Run | None:
+    """Start the run; return it as the database has it afterwards."""
+    try:
+        await RunStarts(RunReports(store, logging.getLogger("portal-test")), hub).begin(RUN)
+    finally:
+        found = await store.runs.get(RUN.user, RUN.id)
+        assert len(hub.asked) == 1, "it is asked for once"
+    return found
+
+
+async def test_what_the_hub_is_asked_for(store: Store) -> None:
+    hub = Hub(None)
+    assert await begun(store, hub) == RUN
+    assert hub.asked[0]["run"]["resumes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("start", "runs", "sentence"),
+    [
+        (NotAllowed("You may not."), True, "You may not"),
+        (AWAY, False, "Try again in a moment"),
+        (AWAY, NotFound("No such server."), "Try again in a moment"),
+    ],
+)
+async def test_nothing_is_left_of_a_run_that_did_not_begin(
+    store: Store, start: PortalError, runs: Any, sentence: str
+) -> None:
+    with pytest.raises(PortalError, match=sentence):
+        await begun(store, Hub(start, runs))
+    assert await store.runs.get(RUN.user, RUN.id) is None
+
+
+async def test_an_answer_that_is_lost_is_asked_for(store: Store) -> None:
+    """The Hub waits for a Slurm that is away, longer than anyone waits for the Hub."""
+    assert await begun(store, Hub(AWAY, True)) == RUN
+
+
+async def test_a_run_of_which_nothing_is_known_stays(store: Store) -> None:
+    """A Hub that was killed may have submitted its job: the points report to it then."""
+    with pytest.raises(
+        HubUnavailable, match="It is not known whether it has begun the run 'rates'"
+    ):
+        await begun(store, Hub(AWAY, AWAY))
+    assert await store.runs.get(RUN.user, RUN.id) == RUN
