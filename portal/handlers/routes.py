@@ -43,6 +43,7 @@ from .pages.curate import CURATE_PAGES
 from .pages.pages import PAGES
 from .pages.runs import RUN_PAGES
 from .pages.sessions import SESSION_PAGES
+from .runs import choices as run_choices
 from .runs import reports as run_reports
 from .runs import runs
 from .runs import start as run_start
@@ -100,6 +101,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *openapi.ENDPOINTS,
     *user_environments.ENDPOINTS,
     *registries.ENDPOINTS,
+    *run_choices.ENDPOINTS,
     *run_reports.ENDPOINTS,
     *run_start.ENDPOINTS,
     *runs.ENDPOINTS,

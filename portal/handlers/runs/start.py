@@ -54,7 +54,7 @@ class SessionRuns(OwnSession):
             **{name: asked.pop(name) for name in AskedRun.model_fields if name in asked}
         )
         environment = asked.pop("environment", None) or record.environment
-        resources = {**_kept(record), **asked}
+        resources = {**kept_options(record), **asked}
         run = Run(
             **about.model_dump(),
             user=record.user,
@@ -65,13 +65,13 @@ class SessionRuns(OwnSession):
         )
         what = f"Run {run.name} of {run.environment}: {run.points} points, {run.server}."
         async with self.audited("start-run", f"session {record.id}", record.user, what):
-            _check(record)
+            check_session(record)
             await self.parts.run_starts.begin(run)
         self.done("")
         return StartedRun(id=run.id, server=run.server)
 
 
-def _check(record: SessionRecord) -> None:
+def check_session(record: SessionRecord) -> None:
     """Raise NotAllowed unless this session may start runs."""
     kind = of_server(record.server) or kind_of(record.options)
     if record.course or not kind.job_kernels:
@@ -80,7 +80,7 @@ def _check(record: SessionRecord) -> None:
         )
 
 
-def _kept(record: SessionRecord) -> dict[str, Any]:
+def kept_options(record: SessionRecord) -> dict[str, Any]:
     """Return what a run has of its session unless something else is asked for: the account that
     pays, for one."""
     return {key: record.options[key] for key in KEPT if record.options.get(key) is not None}

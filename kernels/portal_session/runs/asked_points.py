@@ -1,0 +1,46 @@
+"""Points that the options of a run ask for, of the command line or of JupyterLab's dialog."""
+
+from __future__ import annotations
+
+import random
+from argparse import Namespace
+from pathlib import Path
+from typing import NamedTuple
+
+from . import RunError, about
+from .parameters import declared
+from .plan import check_name, name_after
+from .points import Point, make_points, read_grid, read_list
+from .source import Source, read_source
+
+
+class AskedPoints(NamedTuple):
+    """Source that was read, the name of its run, the points, and the ``seed`` of a sample; None
+    without one."""
+
+    source: Source
+    name: str
+    points: list[Point]
+    seed: int | None
+
+
+def read_points(options: Namespace, source: Source | None = None) -> AskedPoints:
+    """Read the source and the points of these options (`command.parser`); nothing is written.
+    ``source``: one that is no file yet, instead of the one that the options name. Raises RunError,
+    with its field."""
+    with about("source"):
+        source = source or read_source(Path(options.source).expanduser())
+        known = declared(source)
+    with about("name"):
+        name = name_after(source.path) if options.name is None else check_name(options.name)
+    grid = read_grid(options.values, known)
+    with about("file"):
+        rows = read_list(Path(options.file).expanduser(), known) if options.file else []
+    if options.seed is not None and not options.sample:
+        raise RunError("'--seed' is for a sample. Give '--sample' too.")
+    seed = options.seed
+    if options.sample and seed is None:
+        seed = random.SystemRandom().randrange(2**31)
+    with about("sample" if options.sample else ""):
+        points = make_points(rows, grid, options.sample, seed or 0)
+    return AskedPoints(source, name, points, seed)
