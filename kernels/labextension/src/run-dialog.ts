@@ -1,5 +1,5 @@
 /** The dialog for a run: name, parameters, environment and resources of each point. */
-import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { Styling } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
@@ -41,10 +41,15 @@ export async function startRun(
     if (!answer.button.accept || !answer.value) {
       return null;
     }
+    const starting = Notification.emit('The run is being started…', 'in-progress', {
+      autoClose: false
+    });
     try {
       return await ask<StartedRun>('runs', answer.value);
     } catch (error) {
       body = new Body(choices, source, facts, answer.value, error);
+    } finally {
+      Notification.dismiss(starting);
     }
   }
 }

@@ -10,6 +10,7 @@ import {
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { FileDialog, IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { IMainMenu } from '@jupyterlab/mainmenu';
 import { LabIcon, type Toolbar, ToolbarButton } from '@jupyterlab/ui-components';
 import type { Widget } from '@lumino/widgets';
 
@@ -70,7 +71,8 @@ class Runs {
         if (toolbar && !this._seen.has(widget) && this.pathOf(widget)) {
           this._seen.add(widget);
           const onClick = (): void => void told(() => this.open(this.pathOf(widget)));
-          const button = new ToolbarButton({ label: LABEL, tooltip: CAPTION, onClick });
+          // Without a text, or the name of a kernel with GPUs would have no place.
+          const button = new ToolbarButton({ icon, tooltip: LABEL, onClick });
           if (!toolbar.insertAfter('restart-and-run', 'portalRunAsJob', button)) {
             toolbar.addItem('portalRunAsJob', button);
           }
@@ -204,6 +206,7 @@ function activate(
   shell: ILabShell,
   documents: IDocumentManager,
   browsers: IFileBrowserFactory | null,
+  menu: IMainMenu | null,
   palette: ICommandPalette | null
 ): void {
   const runs = new Runs(app, documents);
@@ -223,6 +226,7 @@ function activate(
     for (const command of [RUN, RUN_SELECTED, RUN_CELL]) {
       app.commands.notifyCommandChanged(command);
     }
+    menu?.runMenu.addGroup([{ command: RUN }, { command: RUN_CELL }], 50);
     palette?.addItem({ command: RUN, category: 'Portal', args: { isPalette: true } });
     palette?.addItem({ command: RUN_CELL, category: 'Portal', args: { isPalette: true } });
     runs.follow(shell);
@@ -237,7 +241,7 @@ const runs: JupyterFrontEndPlugin<void> = {
   description: 'Runs of notebooks, scripts and cells as Slurm jobs',
   autoStart: true,
   requires: [ILabShell, IDocumentManager],
-  optional: [IFileBrowserFactory, ICommandPalette],
+  optional: [IFileBrowserFactory, IMainMenu, ICommandPalette],
   activate
 };
 

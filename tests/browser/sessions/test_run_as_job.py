@@ -201,6 +201,26 @@ def look(page: Any, name: str) -> None:
     assert not found, "\n".join(found)
 
 
+def test_a_notebook_that_cannot_be_saved_is_not_run(
+    lab: Any, server: SessionServer, portal: Portal
+) -> None:
+    open_lab(lab, server, "/tree/train.ipynb")
+    cell = lab.locator(".jp-Notebook-cell .cm-content").last
+    cell.click(timeout=90_000)
+    cell.fill("print(lr, 'changed')")
+    refused = {"status": 507, "body": '{"message": "The disk is full."}'}
+    lab.route(
+        "**/api/contents/train.ipynb*",
+        lambda route: (
+            route.fulfill(**refused) if route.request.method == "PUT" else route.continue_()
+        ),
+    )
+    lab.get_by_role("button", name="Run as job").click(timeout=90_000)
+    lab.get_by_role("dialog").get_by_role("button", name="Ok").click()  # JupyterLab's own
+    expect(toast(lab, "“train.ipynb” could not be saved, so no run was started.")).to_be_visible()
+    assert portal.runs == []
+
+
 def test_a_cell_becomes_a_script(
     lab: Any, server: SessionServer, home: Path, portal: Portal
 ) -> None:
