@@ -69,22 +69,21 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
   private _timer = 0;
   private _asked = 0;
 
-  /** `now`: what was chosen before; `problem`: why that was refused. */
+  /** `now`: what was chosen before; `_refused`: why that was, shown until something is changed. */
   constructor(
     private readonly _choices: RunChoices,
     private readonly _source: Source,
     facts: SourceFacts,
     now?: RunRequest,
-    problem?: unknown
+    private _refused: unknown = null
   ) {
     super();
     this.addClass('portal-Resources');
     this.addClass('portal-Run');
     this._points.className = 'portal-mod-points';
-    const changed = (): void => this._changed();
     const isCell = _source.cell !== undefined;
     this._name = new Row('Name', input(now?.name ?? facts.name));
-    this._parameters = new Parameters(facts.parameters, isCell, now?.values ?? {}, changed);
+    this._parameters = new Parameters(facts.parameters, isCell, now?.values ?? {});
     const path = 'A path in the session, beside the file or absolute: CSV or a JSON list.';
     this._file = new Row('List of points', input(now?.file ?? '', 'points.csv'), path);
     const random = 'Number of combinations, chosen at random.';
@@ -92,9 +91,6 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
     this._seed = new Row('Seed', input(now?.seed ?? '', 'random', 0));
     this._atOnce = new Row('Points at once', input(now?.at_once ?? String(AT_ONCE), '', 1));
     this._environment = new Row('Environment', this._select(now?.environment));
-    for (const row of [this._name, this._file, this._sample, this._seed, this._atOnce]) {
-      row.control.addEventListener('input', changed);
-    }
     const more = document.createElement('details');
     const summary = document.createElement('summary');
     summary.textContent = 'List or sample';
@@ -117,10 +113,12 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
       this._showForm();
       Styling.styleNode(this._form.node);
     });
+    this.node.addEventListener('input', () => {
+      this._refused = null;
+      this._changed();
+    });
+    this._show(_refused);
     this._changed(0);
-    if (problem) {
-      this._show(problem);
-    }
   }
 
   getValue(): RunRequest {
@@ -189,7 +187,7 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
     try {
       const { points } = await ask<{ points: number }>('runs/points', request);
       if (asked === this._asked) {
-        this._show(null);
+        this._show(this._refused);
         this._points.textContent = this._words(points);
       }
     } catch (error) {

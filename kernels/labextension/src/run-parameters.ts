@@ -18,17 +18,15 @@ export class Parameters {
   constructor(
     parameters: Parameter[] | null,
     isCell: boolean,
-    values: { [name: string]: string },
-    private readonly _changed: () => void
+    values: { [name: string]: string }
   ) {
     const legend = document.createElement('legend');
     legend.textContent = 'Parameters';
     this.node.append(legend, paragraph(words(parameters, isCell)));
     for (const { name, type, value, help } of parameters ?? []) {
-      const control = input(values[name] ?? '', value);
       const usual = `${type || 'expression'}, usually ${value}`;
-      const row = new Row(name, control, help ? `${help} (${usual})` : usual);
-      control.addEventListener('input', _changed);
+      const note = help ? `${help} (${usual})` : usual;
+      const row = new Row(name, input(values[name] ?? '', value), note);
       this._rows.set(name, row);
       this.node.append(row.node);
     }
@@ -66,9 +64,6 @@ export class Parameters {
     const control = input(values, '0.1, 0.01');
     control.setAttribute('aria-label', `Values of parameter ${number}`);
     const row = new Row(named, control);
-    for (const changing of [named, control]) {
-      changing.addEventListener('input', this._changed);
-    }
     this._free.push([named, row]);
     before.before(row.node);
     Styling.styleNode(row.node);

@@ -193,12 +193,16 @@ def test_the_points_are_counted_and_errors_are_beside_their_fields(
 
 
 def look(page: Any, name: str) -> None:
-    """Take pictures in both themes; fail if axe finds anything in the dialog."""
+    """Take pictures of the dialog, on a phone too; fail if axe finds anything in it, or it is wider
+    than the phone."""
     PICTURES.mkdir(parents=True, exist_ok=True)
-    page.evaluate(STILL)
-    page.screenshot(path=PICTURES / f"{name}.png")
-    found = violations(page, ".jp-Dialog-content")
-    assert not found, "\n".join(found)
+    for size, width in (("phone", 390), ("wide", 1400)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(STILL)
+        page.screenshot(path=PICTURES / f"{name}-{size}.png")
+        found = violations(page, ".jp-Dialog-content")
+        assert not found, "\n".join(found)
+        assert page.locator(".portal-Run").evaluate("node => node.scrollWidth") < width
 
 
 def test_a_notebook_that_cannot_be_saved_is_not_run(
@@ -216,7 +220,7 @@ def test_a_notebook_that_cannot_be_saved_is_not_run(
         ),
     )
     lab.get_by_role("button", name="Run as job").click(timeout=90_000)
-    lab.get_by_role("dialog").get_by_role("button", name="Ok").click()  # JupyterLab's own
+    lab.locator(".jp-Dialog-footer button").click()  # what JupyterLab itself says of it
     expect(toast(lab, "“train.ipynb” could not be saved, so no run was started.")).to_be_visible()
     assert portal.runs == []
 
