@@ -45,6 +45,7 @@ from .pages.runs import RUN_PAGES
 from .pages.sessions import SESSION_PAGES
 from .runs import again as run_again
 from .runs import ask as run_ask
+from .runs import choices as run_choices
 from .runs import comparison as run_comparison
 from .runs import curves as run_curves
 from .runs import outputs as run_outputs
@@ -116,6 +117,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *run_ask.ENDPOINTS,
     *run_outputs.ENDPOINTS,
     *run_again.ENDPOINTS,
+    *run_choices.ENDPOINTS,
     *run_reports.ENDPOINTS,
     *run_shares.ENDPOINTS,
     *run_start.ENDPOINTS,

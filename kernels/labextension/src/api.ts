@@ -2,11 +2,15 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
-/** An error with a sentence for the user. `status`: the HTTP status; 0: no answer. */
+/**
+ * An error with a sentence for the user. `status`: the HTTP status; 0: no answer. `field`: the
+ * field of a dialog that is wrong, if the server says so.
+ */
 export class PortalError extends Error {
   constructor(
     message: string,
-    readonly status: number
+    readonly status: number,
+    readonly field = ''
   ) {
     super(message);
     this.name = 'PortalError';
@@ -46,7 +50,12 @@ export async function ask<T>(
     }
   }
   if (!response.ok) {
-    throw new PortalError(sentence(answer, response.status), response.status);
+    const { field } = (answer ?? {}) as { field?: unknown };
+    throw new PortalError(
+      sentence(answer, response.status),
+      response.status,
+      typeof field === 'string' ? field : ''
+    );
   }
   return answer as T;
 }

@@ -6,6 +6,7 @@ import jobKernels from './job-kernels';
 import launcher from './launcher';
 import move from './move';
 import outputs from './outputs';
+import runs from './runs';
 import status from './status';
 import tensorboard from './tensorboard';
 
@@ -16,7 +17,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   ...outputs,
   ...course,
   ...launcher,
-  ...jobKernels
+  ...jobKernels,
+  ...runs
 ];
 
 export default plugins;

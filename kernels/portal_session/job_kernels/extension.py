@@ -18,6 +18,7 @@ from tornado.web import authenticated
 from ..kernels.job_specs import BEGIN
 from ..local_api import LARGEST, LocalHandler, Refused, json_object
 from ..runs import program
+from ..runs.lab.handlers import routes as routes_of_runs
 from ..service import Address, Service, ServiceError
 from ..situation import in_thread
 from . import adoption, broker, choices, specs
@@ -56,6 +57,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
             (url_path_join(base, "portal/job-kernels/estimate"), EstimateHandler, {"offer": offer}),
         ],
     )
+    if not os.environ.get("PORTAL_COURSE"):  # courses have no runs
+        app.web_app.add_handlers(".*$", routes_of_runs(base, kernels.ask, Path(app.root_dir)))
     ending = app.cleanup_kernels  # after the extensions (ServerApp._cleanup)
 
     async def end() -> None:

@@ -6,6 +6,22 @@ the portal through the session's broker. `point` is the program of each task of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class RunError(Exception):
-    """Run that cannot be made or executed; the text is a sentence for the user."""
+    """Run that cannot be made or executed; the text is a sentence for the user. ``field``: the
+    option that is wrong, "values:NAME" for a parameter's values, "" if it is none of them."""
+
+    field = ""
+
+
+@contextmanager
+def about(field: str) -> Iterator[None]:
+    """Give the RunError of the block this ``field``, unless it has one."""
+    try:
+        yield
+    except RunError as error:
+        error.field = error.field or field
+        raise

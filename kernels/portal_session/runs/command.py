@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..job_kernels.broker_client import VARIABLE as BROKER
 from ..job_kernels.broker_client import Broker, BrokerError
 from . import RunError, again, listing, schedules
+from .asked_points import read_points
 from .kernel_choice import kernel_for
-from .parameters import declared
-from .plan import Plan, check_name, freeze, name_after
-from .points import make_points, read_grid, read_list
-from .search.options import add_options, points_of, read_search
-from .source import read_source
+from .plan import Plan, freeze
+from .search.options import add_options
 
 IN_JOB_KERNEL = "PORTAL_KERNEL"  # `job_kernels.starter.VARIABLE`
 IN_RUN = "PORTAL_RUN"
 _AT_ONCE = 1000
-_TRIALS = 50
 _RESUMES = 1000
-_RESOURCES = {
+RESOURCES = {
     "gpus": "GPUs of each point",
     "gpu_type": "type of the GPUs, such as v100",
     "cpus": "CPUs of each point",
@@ -57,14 +52,23 @@ Results are in runs/NAME/ beside the notebook or script.
 """
 
 
+class Started(NamedTuple):
+    """Run that the portal has. ``at_once``: how many points run at the same time at most;
+    ``message``: what the portal says in addition, or ""."""
+
+    plan: Plan
+    at_once: int
+    message: str
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
         raise RunError(f"{message[:1].upper()}{message[1:]}. 'portal-run --help' has the options.")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the options with which a run is started."""
-    options = _Parser(
+def parser(kind: type[argparse.ArgumentParser] = _Parser) -> argparse.ArgumentParser:
+    """Return the parser of the options with which a run is started, of the class ``kind``."""
+    options = kind(
         prog="portal-run",
         description="Execute a notebook or a Python script once for each set of parameters, as "
         "one Slurm array job.",
@@ -116,7 +120,7 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("--environment", help="environment; the session's, unless you give one")
     options.add_argument("--kernel", help="kernelspec; the notebook's, unless you give one")
-    for name, meaning in _RESOURCES.items():
+    for name, meaning in RESOURCES.items():
         kind: Any = _whole(0, 65_536) if name in _COUNTS else str
         options.add_argument(f"--{name.replace('_', '-')}", dest=name, type=kind, help=meaning)
     return options
@@ -134,25 +138,10 @@ def _whole(least: int, most: int) -> Any:
 def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Plan, dict[str, Any]]:
     """Freeze the run of these options; return its plan, and what the portal is asked for. Raises
     RunError."""
-    source = read_source(Path(options.source).expanduser())
-    name = name_after(source.path) if options.name is None else check_name(options.name)
+    source, name, points, seed, search = read_points(options)
     if options.keep_failed and source.notebook is None:
         raise RunError("'--keep-failed' is for notebooks: a script has no kernel.")
-    known = declared(source)
-    grid = read_grid(options.values, known)
-    rows = read_list(Path(options.file).expanduser(), known) if options.file else []
-    search = read_search(options, known)
-    if options.seed is not None and not options.sample and not search:
-        raise RunError("'--seed' is for a sample or a search. Give '--sample' or '--search' too.")
-    seed = options.seed
-    if (options.sample or search) and seed is None:
-        seed = random.SystemRandom().randrange(2**31)
-    if search:
-        search["seed"] = seed
-        points = points_of(search, grid, options.trials or _TRIALS)
-    else:
-        points = make_points(rows, grid, options.sample, seed or 0)
-    asked = {name: getattr(options, name) for name in _RESOURCES}
+    asked = {name: getattr(options, name) for name in RESOURCES}
     resources = {name: value for name, value in asked.items() if value is not None}
     environment = options.environment or environ.get("PORTAL_ENVIRONMENT", "")
     plan = freeze(
@@ -186,9 +175,26 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
 
 
 def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> str:
-    """Start the run of the options ``argv``; return what to print. A run that is refused leaves no
-    folder. Raises RunError."""
+    """Start the run of the options ``argv``; return what to print. Raises RunError."""
     options = parser().parse_args(argv)
+    plan, at_once, message = begin(options, broker, environ)
+    points = f"{plan.points:,} point{'s' * (plan.points != 1)}"
+    lines = [
+        f"Run '{plan.name}': {points}, at most {at_once} at once.",
+        *(
+            [f"Starts:  once all points of '{options.after}' have succeeded"]
+            if options.after
+            else ()
+        ),
+        f"Results: {plan.folder}",
+        f"States:  portal-run show {plan.name}",
+    ]
+    return "\n".join([*lines, message] if message else lines)
+
+
+def begin(options: argparse.Namespace, broker: Broker, environ: Mapping[str, str]) -> Started:
+    """Start the run of these options, for the command line and for JupyterLab's dialog. A run that
+    is refused leaves no folder. Raises RunError."""
     before = ""
     if options.after is not None:
         before = listing.named_run(listing.runs_of(broker), options.after)["id"]
@@ -208,14 +214,7 @@ def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> st
     except BaseException:  # Ctrl-C: the portal may have it, so the folder stays
         print(f"If the run was accepted: portal-run stop {plan.name}", file=sys.stderr)
         raise
-    points = f"{plan.points:,} point{'s' * (plan.points != 1)}"
-    lines = [
-        f"Run '{plan.name}': {points}, at most {min(body['at_once'], plan.points)} at once.",
-        *([f"Starts:  once all points of '{options.after}' have succeeded"] if before else ()),
-        f"Results: {plan.folder}",
-        f"States:  portal-run show {plan.name}",
-    ]
-    return "\n".join([*lines, message] if message else lines)
+    return Started(plan, min(body["at_once"], plan.points), message)
 
 
 def _was_accepted(plan: Plan, broker: Broker, error: BrokerError) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import RunError
+from . import RunError, about
 from .parameters import Declared, Scalar, check_name, check_value, read_value
 
 Point = dict[str, Scalar]
@@ -31,10 +31,11 @@ def read_grid(assignments: Sequence[str], known: Declared | None) -> dict[str, l
         name = name.strip()
         if not equals or not name:
             raise RunError(f"'{assignment[:100]}' sets nothing. Write NAME=VALUE,VALUE.")
-        check_name(name, known)
-        if name in grid:
-            raise RunError(f"'{name}' is set twice. Write its values as {name}=VALUE,VALUE.")
-        grid[name] = _values(name, text, known)
+        with about(f"values:{name}"):
+            check_name(name, known)
+            if name in grid:
+                raise RunError(f"'{name}' is set twice. Write its values as {name}=VALUE,VALUE.")
+            grid[name] = _values(name, text, known)
     return grid
 
 

@@ -1,20 +1,70 @@
-"""The pages of runs: all of one's own, a single one with its points, and a comparison."""
+"""The pages of runs: all of one's own, a new one, a single one with its points, and a comparison."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import Any
+from urllib.parse import quote, urlencode
 
-from portal.errors import NotFound, StoreUnavailable
+from portal.errors import NotAllowed, NotFound, StoreUnavailable
+from portal.models.session.session import SessionRecord, SessionState
+from portal.sessions.links import server_url
 
 from ..runs.runs import RUN_ID
+from ..runs.start import check_session
 from .pages import Page
+
+# Of JupyterLab's address: it opens the dialog of a new run (kernels/labextension/src/runs.ts).
+_DIALOG = "lab?portal-run=new"
+_MOST = 100  # sessions
 
 
 class RunsPage(Page):
     """Runs of a person, newest first."""
 
     template = "runs.html"
+
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        """Answer whether the site offers runs."""
+        return {"runs_offered": self.parts.run_limits.per_user > 0}
+
+
+class NewRunPage(Page):
+    """Redirect to JupyterLab with the dialog of a new run: in a session of the person that runs, or
+    in the default one once it is launched. The files are there, and the portal cannot read them."""
+
+    async def get(self, *segments: str) -> None:
+        base = self.parts.hub_host + self.parts.prefix.removesuffix("services/portal/")
+        running = await self._running()
+        if running:
+            newest = max(running, key=lambda record: record.submitted_at)
+            self.redirect(f"{server_url(newest, base)}{_DIALOG}")
+            return
+        user = quote(self.person.name, safe="@~")  # as jupyterhub.user.User.escaped_name
+        path = self.parts.prefix.removesuffix("services/portal/")
+        query = urlencode({"next": f"{path}user/{user}/{_DIALOG}"})
+        self.redirect(f"{self.settings['pages'].hub}spawn?{query}")
+
+    async def _running(self) -> list[SessionRecord]:
+        """Return the person's running sessions that may start runs; none while the database is
+        down: the Hub knows whether the default one runs."""
+        records: list[SessionRecord] = []
+        with contextlib.suppress(StoreUnavailable):
+            find = self.parts.store.sessions.find
+            records, _ = await find(user=self.person.name, ended=False, limit=_MOST)
+        return [
+            record
+            for record in records
+            if record.state is SessionState.RUNNING and _may_start_runs(record)
+        ]
+
+
+def _may_start_runs(record: SessionRecord) -> bool:
+    try:
+        check_session(record)
+    except NotAllowed:
+        return False
+    return True
 
 
 class RunPage(Page):
@@ -42,5 +92,6 @@ class ComparisonPage(Page):
 RUN_PAGES = (
     (r"runs/?", RunsPage),
     (r"runs/compare", ComparisonPage),
+    (r"runs/new", NewRunPage),
     (rf"runs/({RUN_ID.replace('(', '(?:')})", RunPage),
 )

@@ -67,9 +67,10 @@ class SessionRuns(OwnSession):
         )
         environment = asked.pop("environment", None) or record.environment
         notify = asked.pop("notify", ())
-        resources = {**_kept(record), **asked}
+        resources = {**kept_options(record), **asked}
         since = record.submitted_at if environment == record.environment else None
         pin = await pin_of(self.parts.catalog, self.parts.store, environment, since)
+        resources = {**kept_options(record), **asked}
         run = Run(
             **about.model_dump() | pin._asdict(),
             user=record.user,
@@ -80,7 +81,7 @@ class SessionRuns(OwnSession):
         )
         what = f"Run {run.name} of {run.environment}: {run.points} points, {run.server}."
         async with self.audited("start-run", f"session {record.id}", record.user, what):
-            _check(record)
+            check_session(record)
             _check_search(search, run)
             await self.parts.run_notices.check(run.user, notify)
             async with self.parts.run_searches.kept(run, search):
@@ -89,7 +90,7 @@ class SessionRuns(OwnSession):
         return StartedRun(id=run.id, server=run.server)
 
 
-def _check(record: SessionRecord) -> None:
+def check_session(record: SessionRecord) -> None:
     """Raise NotAllowed unless this session may start runs."""
     kind = of_server(record.server) or kind_of(record.options)
     if record.course or not kind.job_kernels:
@@ -106,7 +107,7 @@ def _check_search(search: Search | None, run: Run) -> None:
         )
 
 
-def _kept(record: SessionRecord) -> dict[str, Any]:
+def kept_options(record: SessionRecord) -> dict[str, Any]:
     """Return what a run has of its session unless something else is asked for: the account that
     pays, for one."""
     return {key: record.options[key] for key in KEPT if record.options.get(key) is not None}

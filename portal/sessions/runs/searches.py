@@ -45,7 +45,8 @@ class RunSearches:
             yield
         except PortalError:
             with contextlib.suppress(StoreUnavailable):
-                await self._store.run_searches.remove(_key(run))
+                if await self._store.runs.get(run.user, run.id) is None:
+                    await self._store.run_searches.remove(_key(run))
             raise
 
     async def ask(self, run: Run, number: int) -> dict[str, ParameterValue]:

@@ -42,7 +42,7 @@ async function load() {
   pager.show(page);
   byId("list").removeAttribute("aria-busy");
   setText(byId("list-count"), page.total ? count(page.total, "run") : "");
-  table.show(page.items, "You have no runs yet. Start one with portal-run in a terminal of a session.");
+  table.show(page.items, "You have no runs yet. Start one with New run, or with portal-run in a terminal of a session.");
 }
 
 poller.now();

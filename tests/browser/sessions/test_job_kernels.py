@@ -10,7 +10,7 @@ import pytest
 from hub_client import Person, wait_until, with_session
 from jobs import living_jobs, no_free_t4, nothing_left, only_job
 from kernel_page import CHOOSE, WHERE, card, choose, item, where
-from lab_page import command, palette
+from lab_page import command, palette, toast
 from looks import PICTURES, STILL, violations
 from sign_in import sign_in
 
@@ -225,3 +225,42 @@ def test_a_console_says_it_too(lab: Any) -> None:
     cards.filter(has=lab.locator(".jp-LauncherCard-label", has_text=USUAL)).click()
     expect(item(lab).get_by_role("status")).to_contain_text("On gpu", timeout=STARTS)
     expect(item(lab).get_by_role("status")).to_be_visible()
+
+
+def test_a_notebook_is_run_as_a_job(demo: Any, owner: Person, lab: Any, job: str) -> None:
+    """From the button in its toolbar to its points, and from the portal's page to the dialog. The
+    dialog's other ways: test_run_as_job.py."""
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    cells = [
+        {**cell, "source": "rate = 0.1", "metadata": {"tags": ["parameters"]}},
+        {**cell, "source": "from portal_metrics import log\nlog(double=2 * rate)"},
+    ]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 4}
+    model = {"type": "notebook", "format": "json", "content": notebook}
+    assert owner.session("PUT", "api/contents/rates.ipynb", json=model).is_success
+    lab.goto(f"{demo.url}/user/{WHO}/lab/tree/rates.ipynb?reset")
+    lab.get_by_role("button", name="Run as job").click(timeout=STARTS)
+    dialog = lab.get_by_role("dialog")
+    dialog.get_by_label("rate", exact=True).fill("1, 2.5")
+    for label, value in {"GPUs": "0", "CPUs": "1", "Memory": "512M", TIME: "0:10:00"}.items():
+        dialog.get_by_label(label, exact=True).fill(value)
+    expect(dialog.get_by_text("2 points, at most 2 at once")).to_be_visible()
+    expect(dialog.get_by_text("First point: ")).to_be_visible()
+    look(lab, "run-as-job-demo", ".jp-Dialog-content")
+    dialog.get_by_role("button", name="Start run").click()
+    told = toast(lab, "Run “rates” has started: 2 points")
+    expect(told).to_be_visible(timeout=STARTS)
+    with lab.context.expect_page() as opened:
+        told.get_by_role("button", name="Show").click()
+    shown = opened.value
+    expect(shown.get_by_role("heading", level=1)).to_have_text("rates")
+    expect(shown.locator("#run")).to_contain_text("2 succeeded", timeout=2 * STARTS)
+    expect(shown.locator("#list tr[data-key='1']")).to_contain_text("5")
+    shown.goto(f"{demo.url}/services/portal/runs")
+    shown.get_by_role("link", name="New run").click()
+    expect(shown.get_by_role("dialog")).to_contain_text(
+        "Choose a notebook or script for a new run", timeout=STARTS
+    )
+    assert f"/user/{WHO}/lab" in shown.url
+    shown.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hub_client import wait_until
+from hub_client import Person, wait_until, without_session
 from looks import check
 from remembered import stored
 from sign_in import sign_in
@@ -316,6 +316,21 @@ def test_others_have_no_such_run(demo: Any, page: Any) -> None:
     assert page.goto(f"{demo.url}/services/portal/runs/{ID}").status == 404
     page.goto(f"{demo.url}/services/portal/runs")
     expect(page.locator("#list")).to_contain_text("You have no runs yet.")
+
+
+def test_a_new_run_launches_a_session_with_its_dialog(demo: Any, page: Any) -> None:
+    """Of a user without one. From a session that runs: test_job_kernels.py."""
+    for _ in without_session(Person(demo.url, "grace")):
+        sign_in(page, demo.url, "grace")
+        page.goto(f"{demo.url}/services/portal/runs")
+        page.get_by_role("link", name="New run").click()
+        page.wait_for_url("**/hub/spawn*")
+        page.get_by_role("radio", name="Python (virtual environment)").check(force=True)
+        page.get_by_role("button", name="Start", exact=True).click()
+        expect(page.get_by_role("dialog")).to_contain_text(
+            "Choose a notebook or script for a new run", timeout=180_000
+        )
+        page.goto("about:blank")
 
 
 def test_a_run_that_has_ended_runs_again_and_is_shared(demo: Any, page: Any) -> None:

@@ -105,6 +105,7 @@ HARMLESS = {
     "/session/move",
     "/session/points",
     "/session/runs",
+    "/session/runs/estimates",
     "/session/snooze",
     "/session/startup",
 }

@@ -15,6 +15,7 @@ import pytest
 from pydantic import BaseModel
 from test_session_package import KERNELS, installed  # noqa: F401  a fixture
 
+from portal.handlers.runs.choices import RunChoices, RunEnvironment
 from portal.handlers.sessions.job_kernels import KernelEnvironment
 from portal.models import situation
 from portal.models.catalog.environment import Kernel
@@ -120,12 +121,12 @@ def test_one_version() -> None:
     [
         *(situation.Situation, situation.ExtendOffer, situation.GpuNow, situation.Message),
         *(idle.IdleState, move.Move, live.CourseSituation, live.CourseMessage, live.Help),
-        *(Kernel, KernelEnvironment, JobKernelState),
+        *(Kernel, KernelEnvironment, JobKernelState, RunChoices, RunEnvironment),
     ],
 )
 def test_what_it_reads_is_what_the_service_says(model: type[BaseModel]) -> None:
     name = model.__name__
-    modules = ("situations.ts", "job-kernel-states.ts")
+    modules = ("situations.ts", "job-kernel-states.ts", "run-offer.ts")
     text = "".join((SOURCE / "src" / module).read_text() for module in modules)
     found = re.search(rf"export interface {name} \{{(.*?)\n\}}", text, re.DOTALL)
     assert found

@@ -156,7 +156,7 @@ async def test_a_session_starts_one(site: Site) -> None:
         "environment": "torch",
         "gpus": 1,
         "memory": "8G",
-        "run": {**RUN, "resumes": 0},
+        "run": RUN,
     }
     assert site.hub.begun == [("ada", SERVER, options)]
     assert await site.audit() == [("ada", "start-run", "session 1", "done")]

@@ -213,7 +213,7 @@ async def test_the_same_again_asks_for_the_run() -> None:
     asked = Asked.parse(OPTIONS)
     usual = Resources(cpus=2)
     request = decide(asked, ADA, place.environments, CLUSTER, None, usual, kind=place.kind)
-    assert json.loads(json.dumps(request.options()))["run"] == {**RUN, "resumes": 0}
+    assert json.loads(json.dumps(request.options()))["run"] == RUN
     assert Asked.parse(request.options()).kind == asked.kind
 
 

@@ -69,6 +69,9 @@ class Hub:
             lost, self.lost = self.lost, None
             raise lost
 
+    async def runs(self, user: str, server: str) -> bool:
+        return server in [begun for begun, _ in self.begun]
+
     async def server_state(self, user: str, server: str) -> str:
         return "ready" if server in [begun for begun, _ in self.begun] else ""
 

@@ -43,7 +43,7 @@ class Hub:
 async def begun(store: Store, hub: Hub) -> Run | None:
     """Start the run; return it as the database has it afterwards."""
     try:
-        await RunStarts(RunReports(store, logging.getLogger("portal-test")), hub).begin(RUN)
+        await RunStarts(RunReports(store, logging.getLogger("portal-test")), hub, store).begin(RUN)
     finally:
         found = await store.runs.get(RUN.user, RUN.id)
         assert len(hub.asked) == 1, "it is asked for once"

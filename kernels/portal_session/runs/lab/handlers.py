@@ -1,0 +1,202 @@
+"""Routes for the dialog, at ``<base_url>portal/runs``: choices, parameters of a file, number of
+points, estimate, start.
+
+Files are read and written in threads; the portal is asked with the session's token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Callable
+
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.utils import url_path_join
+from tornado.web import authenticated
+
+from ...job_kernels.broker_client import VARIABLE as BROKER
+from ...job_kernels.broker_client import Broker
+from ...local_api import LocalHandler, Refused, json_object
+from ...service import ServiceError
+from ...situation import in_thread
+from .. import RunError, about
+from ..asked_points import read_points
+from ..command import Started, begin
+from ..parameters import declared
+from ..plan import name_after
+from ..source import Source, read_source
+from .cell_script import cell_script, check_code, script_path
+from .request import options_of, source_path
+
+SUBMISSION = "session/runs"  # of the service
+LARGEST = 512 * 1024  # bytes of a body: it may have the code of a cell
+_AT_A_TIME = 4  # requests that read files at once; more wait
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+
+
+class RunDialog:
+    """What the handlers share. ``ask`` sends a method, a path and a body to the service; ``root``
+    is the server's folder."""
+
+    def __init__(self, ask: Ask, root: Path) -> None:
+        self.ask, self.root = ask, root
+        self.free = asyncio.Semaphore(_AT_A_TIME)
+
+    def file_facts(self, path: str) -> dict[str, Any]:
+        """Return the name for a run of this file, and its parameters; null of a script, which takes
+        any. Raises RunError."""
+        with about("source"):
+            source = read_source(source_path(path, self.root))
+            parameters = declared(source)
+        return {
+            "name": name_after(source.path),
+            "parameters": None
+            if parameters is None
+            else [parameter._asdict() for parameter in parameters.values()],
+        }
+
+    def points(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the number of points of a request. Raises RunError."""
+        path = source_path(body.get("source"), self.root)
+        cell = None
+        if body.get("cell") is not None:  # its script is written when the run is started
+            path = script_path(path)
+            cell = Source(path, check_code(body["cell"]).encode(), None)
+        asked = read_points(options_of(body, path), cell)
+        return {"points": len(asked.points)}
+
+    def start(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Start the run of a request; return it with its folder, relative to the server's, ""
+        outside. Raises RunError."""
+        path = source_path(body.get("source"), self.root)
+        if body.get("cell") is None:
+            started = self._begin(body, path)
+        else:
+            with cell_script(check_code(body["cell"]), path) as script:
+                started = self._begin(body, script)
+        return {
+            "id": started.plan.id,
+            "name": started.plan.name,
+            "points": started.plan.points,
+            "at_once": started.at_once,
+            "folder": _below(started.plan.folder, self.root),
+            "message": started.message,
+        }
+
+    def _begin(self, body: dict[str, Any], source: Path) -> Started:
+        broker = Broker(os.environ.get(BROKER, ""))
+        return begin(options_of(body, source), broker, os.environ)
+
+
+def _below(folder: Path, root: Path) -> str:
+    try:
+        return folder.relative_to(root.resolve()).as_posix()
+    except ValueError:
+        return ""
+
+
+class _Handler(LocalHandler):
+    """Base class of the handlers, for the session's owner only."""
+
+    def initialize(self, dialog: RunDialog) -> None:
+        self.dialog = dialog
+
+    async def passed_on(self, *request: Any) -> None:
+        """Answer as the service does. Raises Refused."""
+        try:
+            self.finish(json.dumps(await self.dialog.ask(*request)))
+        except ServiceError as error:
+            raise Refused(error.status, str(error)) from None
+
+    async def answered(self, function: Callable[..., dict[str, Any]], *given: Any) -> None:
+        """Answer what ``function`` returns, in a thread; a RunError with its sentence and field."""
+        try:
+            async with self.dialog.free:
+                answer = await in_thread(function, *given)
+        except RunError as error:
+            self.set_status(HTTPStatus.BAD_REQUEST)
+            answer = {"message": str(error), "field": error.field}
+        self.finish(json.dumps(answer))
+
+    def check_owner(self) -> None:
+        """Raise Refused for a guest of this session."""
+        if getattr(self, "portal_guest", ""):
+            raise Refused(403, "Only the owner of this session can do this.")
+
+    def body(self) -> dict[str, Any]:
+        """Return the request's JSON object. Raises Refused."""
+        self.check_owner()
+        if len(self.request.body) > LARGEST:
+            raise Refused(413, f"The body is longer than {LARGEST} bytes.")
+        return json_object(self.request.body)
+
+
+class RunsHandler(_Handler):
+    """``portal/runs``: what can be chosen, and the start of a run."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """Answer the environments, the fields of resources, and the address of the pages."""
+        self.check_owner()
+        await self.passed_on("GET", f"{SUBMISSION}/choices")
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Start a run; see `RunDialog.start`."""
+        await self.answered(self.dialog.start, self.body())
+
+
+class SourceHandler(_Handler):
+    """``portal/runs/source?path=…``: name and parameters of a notebook or script."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """Answer `RunDialog.file_facts`."""
+        self.check_owner()
+        await self.answered(self.dialog.file_facts, self.get_query_argument("path", ""))
+
+
+class PointsHandler(_Handler):
+    """``portal/runs/points``: the number of points of a request."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Answer `RunDialog.points`."""
+        await self.answered(self.dialog.points, self.body())
+
+
+class EstimateHandler(_Handler):
+    """``portal/runs/estimate``: when the first point would start."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Answer the portal's estimate for the body's ``options``."""
+        options = self.body().get("options")
+        if not isinstance(options, dict):
+            raise Refused(400, "'options' must be a JSON object.")
+        await self.passed_on("POST", f"{SUBMISSION}/estimates", {"options": options})
+
+
+def routes(base: str, ask: Ask, root: Path) -> list[Any]:
+    """Return the routes below the server's ``base`` URL. ``root``: the server's folder."""
+    handlers = {
+        "": RunsHandler,
+        "source": SourceHandler,
+        "points": PointsHandler,
+        "estimate": EstimateHandler,
+    }
+    shared = {"dialog": RunDialog(ask, root)}
+    return [
+        (url_path_join(base, "portal/runs", path).rstrip("/"), handler, shared)
+        for path, handler in handlers.items()
+    ]

@@ -1,0 +1,117 @@
+"""Choices for a new run, for the dialog in JupyterLab: environments, fields and estimates."""
+
+from __future__ import annotations
+
+from portal.catalog.availability import UNTYPED
+from portal.errors import NotAllowed
+from portal.launch.fields import DialogField, fields_of_move
+from portal.models import Frozen
+from portal.models.catalog.environment import Environment
+from portal.models.person import Person
+from portal.models.session.estimate import StartAnswer
+from portal.models.session.resources import Resources
+from portal.models.session.session import SessionRecord
+
+from ..base.endpoint import Operation
+from ..base.own_session import OwnSession
+from ..sessions.estimates import EstimateBody, EstimatesBase
+from .start import check_session, kept_options
+
+
+class RunEnvironment(Frozen):
+    """Environment for a run. ``gpu_types``: those of the cluster on which its test passed;
+    ``default``: its default resources."""
+
+    environment: str
+    title: str
+    gpu_types: tuple[str, ...]
+    default: Resources
+
+
+class RunChoices(Frozen):
+    """Environments in the order of the launch page; ``environment``: the session's own.
+    ``fields``: those of the dialog for the resources of a point; ``points``: the maximum number of
+    points of a run. ``pages``: the address of the pages of runs, to which a run's id is appended.
+    ``simulated``: the GPUs of the cluster are simulated, for a demo."""
+
+    items: tuple[RunEnvironment, ...]
+    environment: str
+    fields: tuple[DialogField, ...]
+    points: int
+    pages: str
+    simulated: bool = False
+
+
+class RunChoicesAction(OwnSession):
+    """Base class: the session that asks."""
+
+    async def asker(self) -> SessionRecord:
+        """Return the session that asks. Raises NotAllowed if it may not start runs, Unavailable."""
+        record = await self.own_record()
+        check_session(record)
+        return record
+
+
+class SessionRunChoices(RunChoicesAction):
+    """Choices for a run that the session starts."""
+
+    path = "session/runs/choices"
+
+    @Operation("List environments and fields for a run.")
+    async def on_get(self) -> RunChoices:
+        """Use the session's own token only; refused in sessions of courses, and the like, and on
+        sites without runs."""
+        record, parts = await self.asker(), self.parts
+        if not parts.run_limits.per_user:
+            raise NotAllowed("Runs are not offered on this site.")
+        nodes = list(self.view.snapshot.nodes.values())
+        types = {pool.type for node in nodes for pool in node.gpus}
+        await parts.catalog.load()
+        return RunChoices(
+            items=tuple(
+                self._item(environment, types)
+                for environment in parts.catalog.visible_to(_owner(record))
+            ),
+            environment=record.environment,
+            fields=fields_of_move(nodes),
+            points=parts.run_limits.points,
+            pages=f"{parts.hub_host}{parts.prefix}runs/",
+            simulated=parts.telemetry.simulated,
+        )
+
+    def _item(self, environment: Environment, there: set[str]) -> RunEnvironment:
+        types = self.parts.catalog.offering.gpu_types(environment, there)
+        return RunEnvironment(
+            environment=environment.name,
+            title=environment.title,
+            gpu_types=tuple(
+                name
+                for name in types
+                if name != UNTYPED and (not environment.gpu_types or name in environment.gpu_types)
+            ),
+            default=environment.default,
+        )
+
+
+class SessionRunEstimates(RunChoicesAction, EstimatesBase):
+    """Estimated start of a run's first point, before the run is started."""
+
+    path = "session/runs/estimates"
+
+    @Operation(
+        "Estimate when the first point of a run would start. Needs the session's own token.",
+        body=EstimateBody,
+        errors=(429,),
+    )
+    async def on_post(self) -> StartAnswer:
+        """Return the outlook "refused" and the reason for what may not be asked for."""
+        record = await self.asker()
+        usual = {**kept_options(record), "environment": record.environment}
+        return await self.answered(_owner(record), {**usual, **self.body.options})
+
+
+def _owner(record: SessionRecord) -> Person:
+    return Person(name=record.user, groups=record.groups)
+
+
+ENDPOINTS = (SessionRunChoices, SessionRunEstimates)

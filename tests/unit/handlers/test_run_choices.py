@@ -1,0 +1,184 @@
+"""Choices for a new run, for the session's dialog; and the page's way to a session with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from clusters import gpu_node, snapshot
+from session_endpoints import PREFIX, catalog_of, of_server, parts_on, person, said, served
+from tornado.web import RequestHandler
+
+from portal.handlers.pages.runs import NewRunPage
+from portal.handlers.runs import choices
+from portal.launch.runs import Runs
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import Job, JobState
+from portal.models.person import Person
+from portal.models.session.estimate import Outlook, StartAnswer
+from portal.models.session.session import SessionRecord, SessionState
+from portal.services.services import Services
+from portal.store import Store
+
+TORCH = Environment(
+    name="torch",
+    title="PyTorch",
+    kind="venv",
+    path="/opt/torch",
+    groups=("research",),
+    gpu_types=("v100", "a100"),
+)
+RLANG = Environment(name="r", title="R", kind="venv", path="/opt/r", max_gpus=0)
+STAFF = Environment(name="staff", title="Staff", kind="venv", path="/opt/s", groups=("staff",))
+TOKENS = {
+    "session": of_server("ada"),
+    "course": of_server("ada", "course-deep"),
+    "run": of_server("ada", "run-5e2f3c1a"),
+    "ada": person("ada"),
+}
+
+
+def a_record(id_: str, server: str = "", **more: Any) -> SessionRecord:
+    values = {"user": "ada", "job_id": f"1{id_}", "state": SessionState.RUNNING, "submitted_at": 5}
+    return SessionRecord(id=id_, server=server, **{**values, "groups": ("research",), **more})
+
+
+RECORDS = (
+    a_record("1", environment="torch", options={"environment": "torch", "account": "physics"}),
+    a_record("2", "course-deep", options={"course": "deep"}, course="deep"),
+)
+
+
+class Site:
+    """The endpoints on loopback."""
+
+    def __init__(self, client: httpx.AsyncClient, parts: Services) -> None:
+        self.client, self.parts = client, parts
+        self.estimated: list[Any] = []
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, token: str = "session"
+    ) -> httpx.Response:
+        headers = {"Authorization": f"token {token}", "Content-Type": "application/json"}
+        content = None if body is None else json.dumps(body)
+        return await self.client.request(
+            method, f"session/runs/{path}", content=content, headers=headers
+        )
+
+
+@pytest.fixture
+async def site(store: Store) -> AsyncIterator[Site]:
+    await store.sessions.save(*RECORDS)
+    catalog = catalog_of(TORCH, RLANG, STAFF)
+    catalog.visible_to = lambda someone: [
+        environment
+        for environment in catalog.environments.values()
+        if not environment.groups or set(environment.groups) & set(someone.groups)
+    ]
+    catalog.offering = SimpleNamespace(gpu_types=lambda _, there: sorted(there))
+    jobs = [Job(id=record.job_id, user="ada", state=JobState.RUNNING) for record in RECORDS]
+    nodes = [gpu_node("gpu01", "v100", 4), gpu_node("gpu02", "t4", 4)]
+    seen = snapshot(*jobs, *nodes)
+    sessions = {record.job_id: record for record in RECORDS}
+    dashboard = SimpleNamespace(view=SimpleNamespace(sessions=sessions, jobs={}, snapshot=seen))
+    telemetry = SimpleNamespace(simulated=True)
+    parts = parts_on(store, dashboard=dashboard, catalog=catalog, telemetry=telemetry)
+    async with served(choices.ENDPOINTS, parts, TOKENS.get) as client:
+        yield Site(client, parts)
+
+
+async def test_the_environments_and_fields(site: Site) -> None:
+    answer = await site.ask("GET", "choices")
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    torch, rlang = found["items"]
+    assert (torch["environment"], torch["title"], torch["gpu_types"]) == (
+        "torch",
+        "PyTorch",
+        ["v100"],
+    )
+    assert rlang["environment"] == "r" and torch["default"]["gpus"] == 0
+    assert (found["environment"], found["points"], found["simulated"]) == ("torch", 10_000, True)
+    assert found["pages"] == f"{PREFIX}runs/"
+    fields = {field["name"]: field for field in found["fields"]}
+    assert fields["gpu_type"]["values"] == ["t4", "v100"] and "time" in fields
+
+
+async def test_a_site_without_runs(site: Site) -> None:
+    site.parts.run_limits = Runs(per_user=0)
+    answer = await site.ask("GET", "choices")
+    assert (answer.status_code, said(answer)) == (403, "Runs are not offered on this site.")
+
+
+@pytest.mark.parametrize("token", ["course", "ada", "run"])
+async def test_others_are_offered_none(site: Site, token: str) -> None:
+    for method, path, body in (("GET", "choices", None), ("POST", "estimates", {"options": {}})):
+        answer = await site.ask(method, path, body, token)
+        assert answer.status_code in (403, 503), answer.text
+
+
+async def test_an_estimate_has_the_session_s_environment_and_account(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    async def answered(_: Any, someone: Person, options: dict[str, Any]) -> StartAnswer:
+        asked.append((someone.name, someone.groups, options))
+        return StartAnswer(outlook=Outlook.NOW, made_at=1.0, words="Starts now.")
+
+    monkeypatch.setattr(choices.SessionRunEstimates, "answered", answered)
+    for options in ({"gpus": 1}, {"environment": "r", "account": "bio"}):
+        answer = await site.ask("POST", "estimates", {"options": options})
+        assert answer.status_code == 200 and answer.json()["words"] == "Starts now."
+    assert [options for *_, options in asked] == [
+        {"environment": "torch", "account": "physics", "gpus": 1},
+        {"environment": "r", "account": "bio"},
+    ]
+    assert asked[0][:2] == ("ada", ("research",))
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+DIALOG = "lab%3Fportal-run%3Dnew"
+
+
+@pytest.mark.parametrize(
+    ("records", "address"),
+    [
+        ((), f"/hub/spawn?next=%2Fuser%2Fada%2F{DIALOG}"),
+        ((a_record("1"),), "/user/ada/lab?portal-run=new"),
+        ((a_record("1"), a_record("2", "big", submitted_at=9)), "/user/ada/big/lab?portal-run=new"),
+        (
+            (
+                a_record("1", state=SessionState.PENDING),
+                a_record("2", "course-deep", course="deep", options={"course": "deep"}),
+                a_record("3", "run-5e2f3c1a0b7d4c8e9a6f"),
+                a_record("4", "marimo", options={"kind": "marimo"}),
+                a_record("5", "kernel-5e2f3c1a"),
+                a_record("6", user="barbara"),
+            ),
+            f"/hub/spawn?next=%2Fuser%2Fada%2F{DIALOG}",
+        ),
+    ],
+    ids=["none", "one", "the newest", "of other kinds"],
+)
+async def test_a_new_run_opens_a_session(
+    store: Store, records: Any, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.sessions.save(*records)
+    led: list[str] = []
+    page = SimpleNamespace(
+        parts=parts_on(store),
+        person=Person(name="ada"),
+        settings={"pages": SimpleNamespace(hub="/hub/")},
+        redirect=led.append,
+    )
+    page._running = lambda: NewRunPage._running(page)  # type: ignore[arg-type]
+    assert issubclass(NewRunPage, RequestHandler)
+    await NewRunPage.get(page)  # type: ignore[arg-type]
+    assert led == [address]
+    await store.close()

@@ -1,0 +1,200 @@
+"""Routes of JupyterLab's dialog for runs: what they answer, and what they leave in the home. The
+portal and the broker are played."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from jupyter_server.auth.authorizer import AllowAllAuthorizer
+from portal_session.job_kernels.broker_client import Broker, BrokerError
+from portal_session.runs import plan
+from portal_session.runs.lab import handlers
+from portal_session.service import ServiceError
+from served import Served, served
+from tornado.web import Application
+
+NOTEBOOK = {
+    "nbformat": 4,
+    "nbformat_minor": 5,
+    "metadata": {"kernelspec": {"name": "python3", "language": "python"}},
+    "cells": [
+        {
+            "cell_type": "code",
+            "metadata": {"tags": ["parameters"]},
+            "source": "lr = 0.1  # learning rate\nname = 'a'",
+        }
+    ],
+}
+
+
+class Portal:
+    """The service, and the broker that leads to it; an answer that is an error is raised."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.answer: Any = {"items": []}
+        self.submitted: list[Any] = []
+        self.refusal: BrokerError | None = None
+
+    async def ask(self, *request: Any) -> dict[str, Any]:
+        self.asked.append(request)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return dict(self.answer)
+
+    def submit(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        self.submitted.append((method, path, body))
+        if self.refusal is not None:
+            raise self.refusal
+        return {}
+
+
+class Site:
+    """The routes of the session of a user, whose files are in ``home``."""
+
+    def __init__(self, server: Served, portal: Portal, home: Path) -> None:
+        self.server, self.portal, self.home = server, portal, home
+
+    async def ask(self, method: str, path: str = "", body: Any = None) -> tuple[int, Any]:
+        content = b"" if body is None else json.dumps(body).encode()
+        answer = await self.server.ask(method, f"/user/ada/portal/runs{path}", body=content)
+        return answer.status, json.loads(answer.text)
+
+
+@pytest.fixture
+async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    home, portal = tmp_path / "home", Portal()
+    home.mkdir()
+    (home / "train.ipynb").write_text(json.dumps(NOTEBOOK))
+    (home / "train.py").write_text("print('on')\n")
+    monkeypatch.setattr(plan, "git_state", lambda folder: None)
+    monkeypatch.setattr(Broker, "ask", lambda _, *request: portal.submit(*request))
+    monkeypatch.setenv("PORTAL_ENVIRONMENT", "torch")
+    monkeypatch.setattr(handlers._Handler, "get_current_user", lambda _: "ada")
+    monkeypatch.setattr(handlers._Handler, "check_xsrf_cookie", lambda _: None)
+    monkeypatch.setattr(handlers._Handler, "prepare", lambda _: None)
+    application = Application(
+        handlers.routes("/user/ada/", portal.ask, home), authorizer=AllowAllAuthorizer()
+    )
+    async with served(application) as server:
+        yield Site(server, portal, home)
+
+
+async def test_the_choices_are_the_portal_s(site: Site) -> None:
+    assert await site.ask("GET") == (200, {"items": []})
+    assert site.portal.asked == [("GET", "session/runs/choices")]
+    site.portal.answer = ServiceError("Runs are not offered on this site.", 403)
+    assert await site.ask("GET") == (403, {"message": "Runs are not offered on this site."})
+
+
+async def test_the_parameters_of_a_notebook(site: Site) -> None:
+    status, answer = await site.ask("GET", "/source?path=train.ipynb")
+    assert (status, answer["name"]) == (200, "train")
+    assert answer["parameters"] == [
+        {"name": "lr", "type": "float", "value": "0.1", "help": "learning rate"},
+        {"name": "name", "type": "str", "value": "'a'", "help": ""},
+    ]
+    assert await site.ask("GET", "/source?path=train.py") == (
+        200,
+        {"name": "train", "parameters": None},
+    )
+
+
+@pytest.mark.parametrize("path", ["gone.ipynb", "../train.py", "", "a\0b.py", "home.txt"])
+async def test_a_file_that_cannot_be_run(site: Site, path: str) -> None:
+    status, answer = await site.ask("GET", f"/source?path={quote(path)}")
+    assert (status, answer["field"]) == (400, "source") and answer["message"].endswith(".")
+
+
+async def test_points_are_counted_and_nothing_is_written(site: Site) -> None:
+    body: dict[str, Any] = {"source": "train.ipynb", "values": {"lr": "0.1, 0.2", "name": "a,b,c"}}
+    assert await site.ask("POST", "/points", body) == (200, {"points": 6})
+    status, answer = await site.ask("POST", "/points", {**body, "values": {"lr": "high"}})
+    assert (status, answer["field"]) == (400, "values:lr")
+    assert answer["message"] == "'lr' is a number in the notebook, and cannot be \"high\"."
+    cell = {"source": "train.ipynb", "cell": "print(rate)", "values": {"rate": "1,2,3"}}
+    assert await site.ask("POST", "/points", cell) == (200, {"points": 3})
+    assert sorted(path.name for path in site.home.iterdir()) == ["train.ipynb", "train.py"]
+    assert site.portal.submitted == []
+
+
+async def test_a_run_is_started(site: Site) -> None:
+    body = {
+        "source": "train.ipynb",
+        "name": "rates",
+        "values": {"lr": "0.1,0.2"},
+        "at_once": 1,
+        "environment": "jax",
+        "resources": {"gpus": 1, "memory": "8G"},
+    }
+    status, answer = await site.ask("POST", "", body)
+    assert status == 200, answer
+    id_ = answer.pop("id")
+    assert answer == {
+        "name": "rates", "points": 2, "at_once": 1, "folder": "runs/rates", "message": "",
+    }  # fmt: skip
+    ((method, path, asked),) = site.portal.submitted
+    assert (method, path, asked["id"]) == ("POST", "/runs", id_)
+    assert asked["folder"] == str(site.home / "runs/rates")
+    assert (asked["environment"], asked["gpus"], asked["memory"]) == ("jax", 1, "8G")
+    frozen = json.loads((site.home / "runs/rates/run.json").read_text())
+    assert frozen["points"] == [{"lr": 0.1}, {"lr": 0.2}]
+
+
+async def test_the_least_that_starts_one(site: Site) -> None:
+    status, answer = await site.ask("POST", "", {"source": "train.ipynb"})
+    assert (status, answer["name"], answer["points"]) == (200, "train", 1)
+    assert site.portal.submitted[0][2]["environment"] == "torch", "the session's"
+
+
+async def test_a_cell_becomes_a_script_beside_its_notebook(site: Site) -> None:
+    body = {"source": "train.ipynb", "cell": "print(lr)", "values": {"lr": "1,2"}}
+    status, answer = await site.ask("POST", "", body)
+    assert (status, answer["name"], answer["folder"]) == (200, "train-cell", "runs/train-cell")
+    assert (site.home / "train-cell.py").read_text().endswith("\nprint(lr)\n")
+    assert (site.home / "runs/train-cell/source.py").exists()
+
+
+@pytest.mark.parametrize("cell", [None, "print(1)"])
+async def test_a_refused_run_leaves_nothing(site: Site, cell: str | None) -> None:
+    site.portal.refusal = BrokerError("You have 20 runs that wait or run; the limit is 20.", 403)
+    status, answer = await site.ask("POST", "", {"source": "train.ipynb", "cell": cell})
+    assert (status, answer["field"]) == (400, "")
+    assert answer["message"] == "You have 20 runs that wait or run; the limit is 20."
+    assert sorted(path.name for path in site.home.iterdir()) == ["train.ipynb", "train.py"]
+
+
+async def test_the_estimate_is_the_portal_s(site: Site) -> None:
+    site.portal.answer = {"words": "Starts now.", "nearby": []}
+    options = {"environment": "torch", "gpus": 1}
+    assert await site.ask("POST", "/estimate", {"options": options}) == (200, site.portal.answer)
+    assert site.portal.asked == [("POST", "session/runs/estimates", {"options": options})]
+    status, answer = await site.ask("POST", "/estimate", {"options": 7})
+    assert (status, answer["message"]) == (400, "'options' must be a JSON object.")
+
+
+@pytest.mark.parametrize("body", [[], "x", {"source": 7}, {"source": "train.py", "cell": 7}])
+async def test_hostile_bodies_are_refused(site: Site, body: Any) -> None:
+    for path in ("", "/points"):
+        status, answer = await site.ask("POST", path, body)
+        assert status == 400 and answer["message"].endswith(".")
+    assert site.portal.submitted == [] and not (site.home / "runs").exists()
+
+
+async def test_a_guest_of_the_session_starts_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers._Handler, "portal_guest", "grace", raising=False)
+    for method, path in (("GET", ""), ("GET", "/source?path=train.py"), ("POST", "")):
+        status, answer = await site.ask(method, path, {} if method == "POST" else None)
+        assert (status, answer["message"]) == (403, "Only the owner of this session can do this.")
+
+
+async def test_a_body_that_is_too_long(site: Site) -> None:
+    status, answer = await site.ask("POST", "/points", {"cell": "x" * 600_000})
+    assert status == 413 and answer["message"].endswith("bytes.")

@@ -1,0 +1,164 @@
+"""Requests of JupyterLab's dialog: read by the parser of portal-run, with errors by field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from portal_session.runs import RunError
+from portal_session.runs.asked_points import read_points
+from portal_session.runs.lab.cell_script import cell_script, check_code
+from portal_session.runs.lab.request import options_of, source_path
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text("print('on')\n")
+    return path
+
+
+def test_a_request_is_the_options_of_the_command_line(script: Path) -> None:
+    body = {
+        "name": "rates",
+        "values": {"lr": " 0.1,  0.01 ", "depth": "", "text": '["a, b", "-c"]', "-x": "--gpus=9"},
+        "sample": 2,
+        "seed": 0,
+        "at_once": 3,
+        "environment": "torch",
+        "file": None,
+        "resources": {"gpus": 2, "gpu_type": "v100", "memory": "8G", "constraint": ""},
+    }
+    options = options_of(body, script)
+    assert options.values == ["lr=0.1,0.01", 'text=["a, b", "-c"]', "-x=--gpus=9"]
+    assert (options.name, options.sample, options.seed, options.at_once) == ("rates", 2, 0, 3)
+    assert (options.environment, options.gpus, options.gpu_type) == ("torch", 2, "v100")
+    assert (options.memory, options.constraint, options.file) == ("8G", None, None)
+    assert options.source == str(script)
+
+
+def test_the_least_that_a_request_has(script: Path) -> None:
+    options = options_of({}, script)
+    assert (options.at_once, options.values, options.sample) == (10, [], 0)
+    assert len(read_points(options).points) == 1
+
+
+def test_a_list_is_beside_the_source(script: Path) -> None:
+    (script.parent / "points.csv").write_text("lr\n0.1\n0.2\n")
+    assert len(read_points(options_of({"file": "points.csv"}, script)).points) == 2
+    absolute = {"file": str(script.parent / "points.csv")}
+    assert len(read_points(options_of(absolute, script)).points) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "sentence"),
+    [
+        ({"name": "../x"}, "name", "is no name of a run"),
+        ({"name": 7}, "name", "must be a text"),
+        ({"name": "a\0b"}, "name", "must be a text"),
+        ({"at_once": 0}, "at_once", "A whole number from 1 to 1000 is needed."),
+        ({"at_once": True}, "at_once", "must be a whole number or a text"),
+        ({"at_once": 1.5}, "at_once", "must be a whole number or a text"),
+        ({"sample": 3}, "sample", "There is no grid to take a sample of"),
+        ({"sample": 9, "values": {"a": "1,2"}}, "sample", "The grid has 2 points"),
+        ({"sample": -1}, "sample", "A whole number from 1 to 10000 is needed."),
+        ({"file": "nowhere.csv"}, "file", "cannot be read"),
+        ({"file": "~no-such-user-of-ours/x.csv"}, "file", "There is no file"),
+        ({"file": "train.py"}, "file", "must be a file .json or .csv"),
+        ({"values": {"lr": "[1"}}, "values:lr", "is not JSON"),
+        ({"values": {"lr": "[[1]]"}}, "values:lr", "is neither a number"),
+        ({"values": {"lr": 7}}, "values:lr", "longer than"),
+        ({"values": {"a=b": "1"}}, "values:a=b", "is no name of a parameter"),
+        ({"values": {"a b": "1"}}, "values:a b", "is no name of a parameter"),
+        ({"values": ["lr"]}, "values", "must be an object"),
+        ({"values": {str(n): "1" for n in range(300)}}, "values", "at most 200"),
+        ({"values": {"a": "1" + ",2" * 300, "b": "1" + ",2" * 300}}, "", "at most 10,000 points"),
+        ({"resources": {"kernel": "x"}}, "resources", "must be an object with gpus"),
+        ({"resources": {"set": "a=1"}}, "resources", "must be an object with gpus"),
+        ({"resources": {"gpus": -1}}, "gpus", "A whole number from 0"),
+        ({"resources": {"memory": {}}}, "memory", "must be a whole number or a text"),
+        ({"resources": ["gpus"]}, "resources", "must be an object with gpus"),
+    ],
+    ids=lambda value: ascii(value)[:50],
+)
+def test_errors_name_their_field(
+    script: Path, body: dict[str, Any], field: str, sentence: str
+) -> None:
+    with pytest.raises(RunError) as error:
+        read_points(options_of(body, script))
+    assert (error.value.field, sentence in str(error.value)) == (field, True), str(error.value)
+    assert "portal-run" not in str(error.value), "the dialog has no command line"
+
+
+@pytest.mark.parametrize("path", ["", "/", "../x.py", "a/../../x.py", None, 7, "a\0.py", "a\nb"])
+def test_paths_that_cannot_be_used(path: Any, tmp_path: Path) -> None:
+    with pytest.raises(RunError) as error:
+        source_path(path, tmp_path)
+    assert error.value.field == "source"
+
+
+def test_a_path_is_below_the_server_s_folder(tmp_path: Path) -> None:
+    assert source_path("work/train.ipynb", tmp_path) == tmp_path / "work/train.ipynb"
+    assert source_path("/work/ü x.ipynb", tmp_path) == tmp_path / "work/ü x.ipynb"
+
+
+# -- scripts of cells ------------------------------------------------------------------------------
+
+
+def test_a_cell_is_a_script_with_the_parameters_as_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = tmp_path / "tr{ain}\n'x'.ipynb"
+    with cell_script("found = lr * 2\n", notebook) as script:
+        text = script.read_text()
+    assert script.parent == tmp_path and script.exists()
+    names: dict[str, Any] = {}
+    monkeypatch.setenv("PORTAL_PARAMETERS", '{"lr": 21}')
+    exec(compile(text, "cell", "exec"), names)
+    assert names["found"] == 42
+
+
+def test_no_file_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "train-cell.py").write_text("mine")
+    with cell_script("x = 1", tmp_path / "train.ipynb") as script:
+        assert script.name == "train-cell-2.py"
+    assert (tmp_path / "train-cell.py").read_text() == "mine"
+
+
+def test_a_refused_run_leaves_no_script(tmp_path: Path) -> None:
+    with (
+        pytest.raises(RunError, match="refused"),
+        cell_script("x = 1", tmp_path / "train.ipynb"),
+    ):
+        raise RunError("It is refused.")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "folder").touch()
+    with (
+        pytest.raises(RunError, match="Copy the notebook to a folder of yours"),
+        cell_script("x = 1", tmp_path / "folder/train.ipynb"),
+    ):
+        pytest.fail("it was written")
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("x = 1\n!ls", "not plain Python in line 2"),
+        ("%matplotlib inline", "not plain Python in line 1"),
+        ("await x()", "not plain Python in line 1"),
+        ("from __future__ import annotations", "not plain Python in line 1"),
+        ("  \n", "The cell is empty"),
+        ("x = 1\0", "cannot be a Python script"),
+        ("'\ud800'", "cannot be a Python script"),
+        ("x = 1\n" * 100_000, "more than 200,000 characters"),
+        (None, "The cell is empty"),
+    ],
+    ids=lambda value: ascii(value)[:30],
+)
+def test_cells_that_cannot_be_scripts(code: Any, sentence: str) -> None:
+    with pytest.raises(RunError, match=sentence):
+        check_code(code)
