@@ -179,13 +179,10 @@ def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> st
     options = parser().parse_args(argv)
     plan, at_once, message = begin(options, broker, environ)
     points = f"{plan.points:,} point{'s' * (plan.points != 1)}"
+    waits = f"Starts:  once all points of '{options.after}' have succeeded"
     lines = [
         f"Run '{plan.name}': {points}, at most {at_once} at once.",
-        *(
-            [f"Starts:  once all points of '{options.after}' have succeeded"]
-            if options.after
-            else ()
-        ),
+        *([waits] if options.after is not None else ()),
         f"Results: {plan.folder}",
         f"States:  portal-run show {plan.name}",
     ]

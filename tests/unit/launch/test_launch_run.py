@@ -221,15 +221,19 @@ async def test_it_starts_after_another_run_of_the_same_user() -> None:
     """Its options name a run, never a job: the Hub knows the job of each run of the user."""
     other = "6e2f3c1a-0b7d"
     place = await placed(5, hub(jobs={other: "77"}), after=other)
-    assert place.kind.sbatch_options() == (
+    assert list(place.kind.sbatch_options()) == [
         "--array=0-4%2",
+        "--requeue",
         "--dependency=afterok:77",
         "--kill-on-invalid-dep=yes",
-    )
+    ]
     assert place.kind.own()["run"]["after"] == other
     with pytest.raises(Unavailable, match=r"just ending\. Try again in a minute\."):
         await placed(5, hub(jobs={ID: "77"}), after=other)
-    assert (await placed(5, hub(jobs={"": "77"}))).kind.sbatch_options() == ("--array=0-4%2",)
+    assert (await placed(5, hub(jobs={"": "77"}))).kind.sbatch_options() == [
+        "--array=0-4%2",
+        "--requeue",
+    ]
 
 
 def test_the_time_zone_of_schedules_is_checked() -> None:
@@ -274,7 +278,7 @@ async def test_some_points_run_again() -> None:
     options = {**OPTIONS, "run": {**RUN, "points": 10_000, "only": "3,17-20", "attempt": 2}}
     kind = Asked.parse(options).kind
     assert isinstance(kind, Run)
-    assert kind.sbatch_options() == ("--array=3,17-20%2",)
+    assert kind.sbatch_options() == ["--array=3,17-20%2", "--requeue"]
     assert json.loads(kind.variables()["PORTAL_RUN"])["attempt"] == 2
     at = hub(points_per_user=5)
     place = await kind.place(Asked.parse(options), at, LaunchFacts(CLUSTER, None))
