@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from api_client import Caller
 from hub_client import Person, wait_until, with_session
 from jobs import nothing_left
 from terminal import terminal
@@ -155,3 +156,37 @@ def test_what_failed_runs_again_and_all_is_repeated(ada: Person) -> None:
     manifest = json.loads(terminal(ada, "cat repeated/runs/flaky-2/0001/manifest.json"))
     assert manifest["state"] == "succeeded" and manifest["parameters"] == {"n": 2}
     assert all(text.startswith("The node is ") for text in manifest["drift"]), manifest["drift"]
+
+
+def test_a_colleague_repeats_a_run(ada: Person) -> None:
+    _upload(ada, "lent")
+    model = {"type": "file", "format": "text", "content": "import os; print(os.getcwd())"}
+    assert ada.session("PUT", "api/contents/lent/where.py", json=model).is_success
+    said = terminal(ada, "chmod 700 lent; portal-run lent/where.py --cpus 1 --memory 512M")
+    assert "Run 'where': 1 point" in said, said
+    with Caller(ada.url, "ada") as own, Caller(ada.url, "barbara") as barbara:
+
+        def ended(caller: Caller, id_: str) -> dict[str, Any]:
+            def look() -> Any:
+                answer = caller.get(f"runs/{id_}")
+                # The proxy's page is HTML: a busy service may not answer in time.
+                html = not answer.headers["content-type"].startswith("application/json")
+                return None if html or answer.json()["state"] != "ended" else answer.json()
+
+            return dict(wait_until("it has ended", look, timeout=240, every=3))
+
+        (run,) = [run for run in own.get("runs").json()["items"] if run["name"] == "where"]
+        assert ended(own, run["id"])["counts"]["succeeded"] == 1
+        assert barbara.post(f"runs/{run['id']}/repetitions").status_code == 404
+        assert own.post(f"runs/{run['id']}/shares", json={"user": "barbara"}).status_code == 200
+        answer = barbara.post(f"runs/{run['id']}/repetitions")
+        assert answer.status_code == 202, answer.text
+        new = ended(barbara, answer.json()["id"])
+        assert (new["user"], new["name"], new["counts"]["failed"]) == ("barbara", "where-2", 1)
+        assert new["folder"].endswith("/runs/where-2") and not new["folder"].startswith("~")
+        (point,) = barbara.get(f"runs/{new['id']}/points").json()["items"]
+        assert "Permission denied. Ask ada to let you read it" in point["message"], point
+        terminal(ada, "stat -c %a . > lent/mode; chmod a+x .; chmod -R a+rX lent")
+        assert barbara.post(f"runs/{new['id']}/again", json={}).status_code == 202
+        assert ended(barbara, new["id"])["counts"]["succeeded"] == 1
+    terminal(ada, "chmod $(cat lent/mode) .")
