@@ -190,3 +190,42 @@ def test_a_colleague_repeats_a_run(ada: Person) -> None:
         assert barbara.post(f"runs/{new['id']}/again", json={}).status_code == 202
         assert ended(barbara, new["id"])["counts"]["succeeded"] == 1
     terminal(ada, "chmod $(cat lent/mode) .")
+
+
+TUNED = """
+import json, os, urllib.request
+values = json.loads(os.environ["PORTAL_PARAMETERS"])
+server = os.environ["MLFLOW_TRACKING_URI"] + "/api/2.0/mlflow/runs/"
+headers = {"Authorization": "Bearer " + os.environ["MLFLOW_TRACKING_TOKEN"]}
+def call(path, **body):
+    request = urllib.request.Request(server + path, json.dumps(body).encode(), headers)
+    return json.loads(urllib.request.urlopen(request, timeout=60).read())
+run = call("create", experiment_id="0")["run"]["info"]["run_id"]
+call("log-metric", run_id=run, key="distance", value=values["x"] ** 2, step=1)
+"""
+
+
+def test_a_search_whose_points_log_as_mlflow_does(ada: Person) -> None:
+    _upload(ada, "tuned")
+    model = {"type": "file", "format": "text", "content": TUNED}
+    assert ada.session("PUT", "api/contents/tuned/tune.py", json=model).is_success
+    said = terminal(
+        ada,
+        "portal-run tuned/tune.py --search 'x=uniform(-1,1)' --search 'kind=[a,b]' --trials 3 "
+        "--minimize distance --cpus 1 --memory 512M",
+    )
+    assert "Run 'tune': 3 points" in said, said
+    wait_until(
+        "it has ended",
+        lambda: "ended" in terminal(ada, "portal-run list | grep '^tune' | head -1"),
+        timeout=300,
+        every=3,
+    )
+    shown = terminal(ada, "portal-run show tune")
+    assert "3 succeeded" in shown and "Search: minimize distance" in shown, shown
+    best = min(
+        json.loads(terminal(ada, f"cat tuned/runs/tune/000{n}/manifest.json"))["parameters"]["x"]
+        ** 2
+        for n in range(3)
+    )
+    assert f", distance={best:.6g}, x=" in shown, shown
