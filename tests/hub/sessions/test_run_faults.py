@@ -157,9 +157,11 @@ def test_the_service_is_killed(
     whole_or_nothing(demo, start, executed)
 
 
-def test_the_hub_is_killed(demo: Any, ada: Person, token: str, executed: Path) -> None:
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_hub_is_killed(demo: Any, ada: Person, token: str, executed: Path, begun: bool) -> None:
     start = Start(ada, token)
-    _until_submitted(demo, start)
+    if begun:
+        _until_submitted(demo, start)
     demo.tell("kill", "hub")
     demo.tell("start", "hub")
     whole_or_nothing(demo, start, executed)
