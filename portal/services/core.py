@@ -43,14 +43,14 @@ from portal.notices import Notices
 from portal.notices.run_notices import RunNotices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
-from portal.sessions.runs.again import RunsAgain
 from portal.sessions.runs.follower import RunFollower
+from portal.sessions.runs.launches.again import RunsAgain
+from portal.sessions.runs.launches.repetitions import RunRepetitions
+from portal.sessions.runs.launches.scheduler import RunScheduler
+from portal.sessions.runs.launches.starts import RunStarts
 from portal.sessions.runs.live import LivePoints
-from portal.sessions.runs.repetitions import RunRepetitions
 from portal.sessions.runs.reports import RunReports
-from portal.sessions.runs.scheduler import RunScheduler
 from portal.sessions.runs.searches import RunSearches
-from portal.sessions.runs.starts import RunStarts
 from portal.slurm.control.reservations import Reserving
 from portal.web.audit_rate_limit import AuditRateLimit
 

@@ -18,7 +18,7 @@ from portal.models.session.run_schedule import (
     ScheduleTimes,
     Zone,
 )
-from portal.sessions.runs.schedule_times import next_time, time_words
+from portal.sessions.runs.launches.schedule_times import next_time, time_words
 
 from ..base.action import Done
 from ..base.endpoint import Operation

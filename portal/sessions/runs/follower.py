@@ -15,8 +15,8 @@ from portal.slurm import Cluster
 from portal.store import Store
 from portal.store.runs.runs import RunKey
 
-from .chains import Chains, never_started
 from .endings import ended_point
+from .launches.chains import Chains, never_started
 from .reports import RunReports
 
 _EVERY = 10.0  # seconds

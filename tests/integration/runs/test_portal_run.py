@@ -82,7 +82,7 @@ def portal_run(session: SessionServer, *argv: str) -> subprocess.CompletedProces
     (broker,) = (session.home / "t").glob("portal-kernels-*/broker")
     python = str(session.python)  # type: ignore[attr-defined]
     return subprocess.run(
-        [python, "-m", "portal_session.runs.command", *argv],
+        [python, "-m", "portal_session.runs.portal_run.command", *argv],
         env={
             "PATH": f"{Path(python).parent}:/usr/bin:/bin",
             "HOME": str(session.home),

@@ -15,9 +15,9 @@ from portal.errors import Conflict, HubUnavailable, NotAllowed, PortalError
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
-from portal.sessions.runs.again import RunsAgain
 from portal.sessions.runs.follower import RunFollower
-from portal.sessions.runs.repeats import free_name, repeat
+from portal.sessions.runs.launches.again import RunsAgain
+from portal.sessions.runs.launches.repeats import free_name, repeat
 from portal.sessions.runs.reports import RunReports
 from portal.store import Store
 

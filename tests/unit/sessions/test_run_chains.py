@@ -14,11 +14,11 @@ from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunEvent, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.runs import follower
-from portal.sessions.runs.again import RunsAgain
-from portal.sessions.runs.chains import never_started
 from portal.sessions.runs.follower import RunFollower
+from portal.sessions.runs.launches.again import RunsAgain
+from portal.sessions.runs.launches.chains import never_started
+from portal.sessions.runs.launches.starts import RunStarts
 from portal.sessions.runs.reports import RunReports
-from portal.sessions.runs.starts import RunStarts
 from portal.store import Store
 
 FIRST, SECOND, THIRD = "11111111", "22222222", "33333333"

@@ -22,9 +22,9 @@ from portal.launch.runs import Runs
 from portal.models.audit import AuditEntry
 from portal.models.session.run import Run, RunEvent
 from portal.models.session.run_schedule import RunSchedule
+from portal.sessions.runs.launches.scheduler import RunScheduler, start_id
+from portal.sessions.runs.launches.starts import RunStarts
 from portal.sessions.runs.reports import RunReports
-from portal.sessions.runs.scheduler import RunScheduler, start_id
-from portal.sessions.runs.starts import RunStarts
 from portal.store import Store
 
 LOG = logging.getLogger("portal-test")

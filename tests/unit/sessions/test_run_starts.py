@@ -10,8 +10,8 @@ import pytest
 
 from portal.errors import HubUnavailable, NotAllowed, NotFound, PortalError
 from portal.models.session.run import Run
+from portal.sessions.runs.launches.starts import RunStarts
 from portal.sessions.runs.reports import RunReports
-from portal.sessions.runs.starts import RunStarts
 from portal.store import Store
 
 AWAY = HubUnavailable("The Hub does not answer. Try again in a moment.")

@@ -25,9 +25,9 @@ from ...service import ServiceError
 from ...situation import in_thread
 from .. import RunError, about
 from ..asked_points import read_points
-from ..command import Started, begin
 from ..parameters import declared
 from ..plan import name_after
+from ..portal_run.command import Started, begin
 from ..source import Source, read_source
 from .cell_script import cell_script, check_code, script_path
 from .request import options_of, source_path

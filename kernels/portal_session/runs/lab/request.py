@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import RunError
-from ..command import RESOURCES, parser
+from ..portal_run.command import RESOURCES, parser
 
 _NUMBERS = ("sample", "seed", "at_once")
 _TEXTS = ("name", "environment")

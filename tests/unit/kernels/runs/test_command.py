@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from portal_session.job_kernels.broker_client import Broker, BrokerError
-from portal_session.runs import RunError, command, plan
+from portal_session.runs import RunError, plan
+from portal_session.runs.portal_run import command
 
 ENVIRON = {"PORTAL_ENVIRONMENT": "pytorch", "PORTAL_KERNEL_BROKER": "/nowhere/broker"}
 

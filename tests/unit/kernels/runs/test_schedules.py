@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from portal_session.job_kernels.broker_client import Broker
-from portal_session.runs import RunError, command, schedules
+from portal_session.runs import RunError
+from portal_session.runs.portal_run import command, schedules
 
 ENVIRON = {"PORTAL_KERNEL_BROKER": "/nowhere/broker"}
 ID = "0f2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from portal_session.runs import RunError, command, plan
+from portal_session.runs import RunError, plan
 from portal_session.runs.execution.metrics import Metrics
 from portal_session.runs.parameters import Parameter
+from portal_session.runs.portal_run import command
 from portal_session.runs.search import question
 from portal_session.runs.search.question import ask_parameters, objective_missing
 from portal_session.runs.search.ranges import read_ranges

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..job_kernels.broker_client import Broker
-from . import RunError
+from ...job_kernels.broker_client import Broker
+from .. import RunError
 from .listing import named_run, runs_of
 from .text_table import aligned, printable
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..job_kernels.broker_client import Broker
-from . import RunError
-from .plan import frozen_points
-from .search.repeated import frozen_search, parameters_before
+from ...job_kernels.broker_client import Broker
+from .. import RunError
+from ..plan import frozen_points
+from ..search.repeated import frozen_search, parameters_before
 from .text_table import aligned as _aligned
 from .text_table import printable as _text
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ..job_kernels.broker_client import Broker
+from ...job_kernels.broker_client import Broker
 from .listing import named_run, runs_of
 
 COMMANDS = ("again", "repeat")

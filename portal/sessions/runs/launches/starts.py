@@ -10,8 +10,8 @@ from portal.launch.kinds.run import OPTION
 from portal.models.session.run import AskedRun, Notify, Run
 from portal.store import Store
 
+from ..reports import RunReports
 from .chains import Chains
-from .reports import RunReports
 
 _ASKED = tuple(AskedRun.model_fields)
 

@@ -12,13 +12,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..job_kernels.broker_client import VARIABLE as BROKER
-from ..job_kernels.broker_client import Broker, BrokerError
-from . import RunError, again, listing, schedules
-from .asked_points import read_points
-from .kernel_choice import kernel_for
-from .plan import Plan, freeze
-from .search.options import add_options
+from ...job_kernels.broker_client import VARIABLE as BROKER
+from ...job_kernels.broker_client import Broker, BrokerError
+from .. import RunError
+from ..asked_points import read_points
+from ..kernel_choice import kernel_for
+from ..plan import Plan, freeze
+from ..search.options import add_options
+from . import again, listing, schedules
 
 IN_JOB_KERNEL = "PORTAL_KERNEL"  # `job_kernels.starter.VARIABLE`
 IN_RUN = "PORTAL_RUN"

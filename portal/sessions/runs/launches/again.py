@@ -11,8 +11,8 @@ from portal.errors import HubUnavailable, PortalError, StoreUnavailable, Unavail
 from portal.models.session.run import Run
 from portal.store import Store
 
+from ..reports import RunReports
 from .chains import Chains
-from .reports import RunReports
 from .starts import launch_options
 
 _UNKNOWN = (

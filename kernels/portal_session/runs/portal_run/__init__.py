@@ -1,0 +1,1 @@
+"""Console script portal-run: its commands and what they print."""

@@ -1,0 +1,1 @@
+"""Launches of runs: new ones, repetitions, chains and schedules."""
