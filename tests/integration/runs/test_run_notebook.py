@@ -172,13 +172,16 @@ def test_a_missing_kernel_names_those_that_there_are(site: RunSite, service: Pla
 
 
 def test_an_attempt_never_writes_over_the_one_before(site: RunSite, service: PlayedService) -> None:
-    plan = site.plan(site.notebook("print('hello')"))
-    assert site.execute(plan)[0] == 0
+    fails_first = "import os\nassert os.path.isdir('runs/train/0000-2'), 'not yet'"
+    plan = site.plan(site.notebook("print('hello')", fails_first))
+    assert site.execute(plan)[0] == 1
     before = (plan.folder / "0000/output.ipynb").read_bytes()
     assert site.execute(plan, SLURM_RESTART_COUNT="1")[0] == 0
     assert (plan.folder / "0000/output.ipynb").read_bytes() == before
     assert printed(plan.folder / "0000-2") == "hello\n"
     assert service.last(0)["attempt"] == 2
+    assert site.execute(plan, SLURM_RESTART_COUNT="2")[0] == 0
+    assert not (plan.folder / "0000-3").exists(), "it has succeeded"
 
 
 def test_progress_bars_and_displays(site: RunSite) -> None:
