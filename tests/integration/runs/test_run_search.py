@@ -37,7 +37,7 @@ class Choices:
     def __call__(self, number: int) -> dict[str, Any]:
         if number not in self.chosen:
             ends = [PointKeys(point, PointState(self.service.last(point)["state"]), None,
-                              self.service.last(point)["metrics"], None, None)
+                              self.service.last(point)["metrics"], {}, None, None)
                     for point in self.chosen]  # fmt: skip
             trials = trials_of(self.search, self.chosen, ends)
             self.chosen[number] = choose(self.search, trials, number)
