@@ -61,6 +61,8 @@ def test_points_of_a_script_get_their_parameters(site: RunSite, service: PlayedS
     assert len({each["x"] for each in values}) == 4 and {each["note"] for each in values} == {
         "same"
     }
+    failed = {**manifest(plan.folder / "0003"), "state": "failed"}  # or it would not run again
+    (plan.folder / "0003/manifest.json").write_text(json.dumps(failed))
     again = site.execute(plan, 3, SLURM_RESTART_COUNT="1")
     assert again[0] == 0
     assert manifest(plan.folder / "0003-2")["parameters"] == values[3], "a later attempt"
