@@ -71,7 +71,7 @@ def runs(demo: Any) -> Iterator[None]:
         )
 
     async def keep(store: Store) -> None:
-        await store.runs.add(run(ID, "rates", after=OLD))
+        await store.runs.add(run(ID, "rates", after=OLD, resumes=5))
         await store.run_searches.add(("ada", ID), Search.model_validate(SEARCH))
         await store.run_searches.choose(("ada", ID), 9, {"lr": 0.0123456789, "opt": 1})
         await store.run_curves.save(
@@ -288,29 +288,6 @@ def test_a_chain_is_repeated_on_a_schedule(demo: Any, page: Any) -> None:
     expect(page.locator("#schedules-part")).to_be_hidden()
 
 
-def test_runs_are_compared_and_deleted(demo: Any, page: Any) -> None:
-    sign_in(page, demo.url, "ada")
-    page.goto(f"{demo.url}/services/portal/runs")
-    page.get_by_label("Compare rates").check()
-    expect(page.locator("#compare-words")).to_contain_text("Choose another run")
-    page.get_by_label("Compare before").check()
-    page.get_by_role("link", name="Compare 2 runs").click()
-    differences = page.get_by_role("table", name="Differences")
-    expect(differences).to_contain_text(HOSTILE)
-    expect(page.get_by_role("table", name="Best points")).to_contain_text("0.1 point 9")
-    expect(page.get_by_role("img", name=re.compile("^loss: "))).to_be_visible()
-    assert page.evaluate("window.hacked") is None
-    check(page, "runs-compare")
-    page.goto(f"{demo.url}/services/portal/runs/{OLD}")
-    page.get_by_role("button", name="Delete run").click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Its files stay: /home/ada/projects/runs/before")
-    dialog.get_by_role("button", name="Delete run").click()
-    page.wait_for_url(re.compile("/runs$"))
-    expect(page.locator("#list")).to_contain_text("rates")
-    expect(page.locator("#list")).not_to_contain_text("before")
-
-
 def test_others_have_no_such_run(demo: Any, page: Any) -> None:
     sign_in(page, demo.url, "grace")
     assert page.goto(f"{demo.url}/services/portal/runs/{ID}").status == 404
@@ -374,7 +351,7 @@ def test_a_shared_run_is_for_reading(demo: Any, page: Any) -> None:
 
 
 def test_the_end_of_a_run_is_told_on_any_page(demo: Any, page: Any) -> None:
-    """The browser's own notification is played; it is the last test, since the run ends."""
+    """The browser's own notification is played; it is near the end, since the run ends."""
     page.add_init_script("""if (location.protocol !== "about:") {
       window.shown = [];
       window.Notification = class {
@@ -395,3 +372,26 @@ def test_the_end_of_a_run_is_told_on_any_page(demo: Any, page: Any) -> None:
     # The page's rules for scripts leave no room for wait_for_function.
     (told,) = wait_until("it is told", lambda: page.evaluate("window.shown"), 120)
     assert told.startswith("Your run has ended | rates: 10 succeeded, 1 failed"), told
+
+
+def test_runs_are_compared_and_deleted(demo: Any, page: Any) -> None:
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs")
+    page.get_by_label("Compare rates").check()
+    expect(page.locator("#compare-words")).to_contain_text("Choose another run")
+    page.get_by_label("Compare before").check()
+    page.get_by_role("link", name="Compare 2 runs").click()
+    differences = page.get_by_role("table", name="Differences")
+    expect(differences).to_contain_text(HOSTILE)
+    expect(page.get_by_role("table", name="Best points")).to_contain_text("0.1 point 9")
+    expect(page.get_by_role("img", name=re.compile("^loss: "))).to_be_visible()
+    assert page.evaluate("window.hacked") is None
+    check(page, "runs-compare")
+    page.goto(f"{demo.url}/services/portal/runs/{OLD}")
+    page.get_by_role("button", name="Delete run").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Its files stay: /home/ada/projects/runs/before")
+    dialog.get_by_role("button", name="Delete run").click()
+    page.wait_for_url(re.compile("/runs$"))
+    expect(page.locator("#list")).to_contain_text("rates")
+    expect(page.locator("#list")).not_to_contain_text("before")
