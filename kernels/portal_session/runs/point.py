@@ -96,7 +96,8 @@ class PointRun:
         manifest: Manifest | None = None
         facts: list[asyncio.Future[None]] = []
         try:
-            if self._task.attempt > 1 and (done := await in_thread(succeeded_before, self._task)):
+            # Also in the first attempt: a killed slurmctld forgets a job of which a task has run.
+            if done := await in_thread(succeeded_before, self._task):
                 self._metrics = Metrics(done / METRICS)
                 await self._end(Outcome(SUCCEEDED, "", 0), None)
                 return 0
