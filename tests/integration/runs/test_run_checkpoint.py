@@ -141,7 +141,7 @@ def test_without_a_checkpoint_it_is_not_resumed(site: RunSite, service: PlayedSe
 
 
 def test_a_step_that_is_too_long_loses_only_itself(site: RunSite, service: PlayedService) -> None:
-    """What was saved in the minutes before is what the next job begins with."""
+    """The next job begins with the checkpoint of the minutes before."""
     text = (
         "import time\nfrom gate import gate\nfrom portal_checkpoint import resumed\n"
         "for step in resumed(range(9), minutes=0):\n"

@@ -40,8 +40,8 @@ Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 
 class RunDialog:
-    """What the handlers share. ``ask`` sends a method, a path and a body to the service; ``root``
-    is the server's folder."""
+    """Objects that the handlers share. ``ask`` sends a method, a path and a body to the service;
+    ``root`` is the server's folder."""
 
     def __init__(self, ask: Ask, root: Path) -> None:
         self.ask, self.root = ask, root

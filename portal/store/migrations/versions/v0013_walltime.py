@@ -1,4 +1,4 @@
-"""How many times a run's point goes on after its time limit; 0 for all earlier runs."""
+"""Number of times that a run's point goes on after its time limit; 0 for all earlier runs."""
 
 import sqlalchemy as sa
 from alembic import op
