@@ -144,8 +144,9 @@ def letter_of(notice: OpenNotice, states: Counts, failure: str, pages: str) -> L
     """Return the mail of a notice. ``states``: numbers of the run's points; ``failure``: what the
     first failed one says; ``pages``: address of the service with a final slash."""
     run, name = notice.run, one_line(notice.run.name)
-    numbers = [f"{states[state]:,} {state}" for state in PointState if states.get(state)]
-    waiting = run.points - sum(states.values())
+    begun = [state for state in PointState if states.get(state) and state is not PointState.WAITING]
+    numbers = [f"{states[state]:,} {state}" for state in begun]
+    waiting = run.points - sum(states[state] for state in begun)
     if waiting and run.ended_at is None:
         numbers.append(f"{waiting:,} waiting")
     words = ", ".join(numbers) or "no point has started"

@@ -44,6 +44,7 @@ from .execution.task import (
     PlannedPoint,
     Task,
     claim_folder,
+    manifest_of,
     read_point,
     read_task,
     succeeded_before,
@@ -99,6 +100,9 @@ class PointRun:
             # Also in the first attempt: a killed slurmctld forgets a job of which a task has run.
             if done := await in_thread(succeeded_before, self._task):
                 self._metrics = Metrics(done / METRICS)
+                before = await in_thread(manifest_of, done)
+                self._values = shown_values(before.get("parameters") or {})
+                self._drift = before.get("drift") or []
                 await self._end(Outcome(SUCCEEDED, "", 0), None)
                 return 0
             await in_thread(make_repetition, self._task)
@@ -118,7 +122,8 @@ class PointRun:
             if self._reason:
                 self._execution.stop(self._reason)
             outcome = await self._execution.run()
-            await self._tracking.end(_SCALARS_STOPPED if self._reason else _SCALARS)
+            late = bool(self._reason) or self._resumption.asked
+            await self._tracking.end(_SCALARS_STOPPED if late else _SCALARS)
             judged = self._resumption.judged
             outcome = await in_thread(lambda: judged(outcome, stopped=bool(self._reason)))
             if point.search and outcome.state == SUCCEEDED:
@@ -133,7 +138,9 @@ class PointRun:
             await asyncio.wait(facts, timeout=0 if hurries else _FACTS)
             facts[0].cancel()
         kept = getattr(self._execution, "kept", None)
-        if kept is not None:
+        if kept is not None and outcome.exit == RESUMES:
+            kept.end()  # its cell has not failed: it was saved
+        elif kept is not None:
             outcome = outcome._replace(message=f"{outcome.message}. {kept.words}")
         await self._end(outcome, manifest)
         seconds = _LAST_OUTPUT_STOPPED if hurries else _LAST_OUTPUT

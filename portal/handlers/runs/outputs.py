@@ -39,7 +39,7 @@ class OutputReport(Frozen):
 
     point: PointNumber
     attempt: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS, strict=True)] = 1
-    state: Literal["running", "succeeded", "failed"]
+    state: Literal["waiting", "running", "succeeded", "failed"]
     output: PointOutput | None = None
     last: bool = False
     kept_until: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None

@@ -70,7 +70,6 @@ class SessionRuns(OwnSession):
         resources = {**kept_options(record), **asked}
         since = record.submitted_at if environment == record.environment else None
         pin = await pin_of(self.parts.catalog, self.parts.store, environment, since)
-        resources = {**kept_options(record), **asked}
         run = Run(
             **about.model_dump() | pin._asdict(),
             user=record.user,

@@ -128,7 +128,7 @@ class Search(Frozen):
         }
 
 
-class BestPoint(Frozen):
+class BestTrial(Frozen):
     """Point whose metric has the best ``value`` so far, and its parameters."""
 
     point: PointNumber
@@ -143,7 +143,7 @@ class SearchItem(Frozen):
     parameters: tuple[str, ...]
     metric: str
     direction: Direction
-    best: BestPoint | None = None
+    best: BestTrial | None = None
 
 
 def _check_range(low: float, high: float, log: bool, stepped: bool) -> None:

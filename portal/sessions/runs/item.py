@@ -87,7 +87,9 @@ def run_item(run: Run, counts: Mapping[PointState, int], session: SessionRecord 
     waiting = max(0, others) + counts.get(PointState.WAITING, 0)
     if run.ended_at is not None:
         state = RunState.ENDED
-    elif any(counts.values()) or (session and session.state is not SessionState.PENDING):
+    elif any(number for point, number in counts.items() if point is not PointState.WAITING) or (
+        session and session.state is not SessionState.PENDING
+    ):
         state = RunState.RUNNING
     else:
         state = RunState.WAITING

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from portal.models.session.run import PointState
-from portal.models.session.search import BestPoint, Choice, Direction, Numbers, Search
+from portal.models.session.search import BestTrial, Choice, Direction, Numbers, Search
 from portal.store.runs.points import PointKeys
 
 _ENDED = frozenset({PointState.SUCCEEDED, PointState.FAILED, PointState.LOST})
@@ -42,7 +42,7 @@ def trials_of(
     return trials
 
 
-def best_of(search: Search, trials: Iterable[Trial]) -> BestPoint | None:
+def best_of(search: Search, trials: Iterable[Trial]) -> BestTrial | None:
     """Return the best point; None if none has a value yet. Of equal ones, the first counts."""
     sign = -1 if search.direction is Direction.MAXIMIZE else 1
     valued = [(sign * trial.value, trial) for trial in trials if trial.value is not None]
@@ -50,7 +50,7 @@ def best_of(search: Search, trials: Iterable[Trial]) -> BestPoint | None:
         return None
     _, best = min(valued, key=lambda pair: pair[0])
     value = best.value if best.value is not None else 0.0
-    return BestPoint(point=best.number, value=value, parameters=search.values(best.chosen))
+    return BestTrial(point=best.number, value=value, parameters=search.values(best.chosen))
 
 
 def choose(search: Search, trials: Sequence[Trial], number: int) -> dict[str, float]:

@@ -46,6 +46,22 @@ class RunSearchTable(StoreTable):
                 f"You have a run with the id '{key[1]}' already. Start this one with another id."
             )
 
+    async def copy(self, of: RunKey, key: RunKey) -> None:
+        """Give a repetition the search of its original, with what was chosen; nothing without."""
+        search, trials = await self.get(of), await self.trials(of)
+        if search is None:
+            return
+        own: dict[str, Any] = {"user": key[0], "run": key[1]}
+        row = {**own, "search": search.model_dump(mode="json"), "created_at": time.time()}
+        rows = [{**own, "number": number, "chosen": chosen} for number, chosen in trials.items()]
+
+        def write(to: Connection) -> None:
+            to.execute(self._database.insert(run_searches).on_conflict_do_nothing(), [row])
+            if rows:
+                to.execute(self._database.insert(run_trials).on_conflict_do_nothing(), rows)
+
+        await self._database.run(write, write=True)
+
     async def remove(self, key: RunKey) -> None:
         """Delete the search of a run that was refused or is deleted, with its trials."""
 

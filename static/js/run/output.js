@@ -103,7 +103,7 @@ class PointOutput {
   }
 
   #about(output, at) {
-    if (this.state === "waiting") return "The point has not started.";
+    if (this.state === "waiting") return output ? `The point waits for its next job. As of ${clock(at)}.` : "The point has not started.";
     if (!output && this.state === "running") return "Waiting for the output: the point’s job sends it within half a minute.";
     if (!output) return "The output is in the files of the run only.";
     const lines = output.left_out ? ` ${output.left_out} cells farther away are left out.` : "";
@@ -132,6 +132,7 @@ let shown = null; // the output in the panel
 sections.push({
   title: "Output",
   show(place, point, run) {
+    if (!run.mine) return false; // it is sent to the run's user only
     if (!place.firstChild) {
       shown?.close();
       shown = new PointOutput(place, run, point.number);

@@ -5,7 +5,7 @@ import { tell } from "../dialog.js";
 import { announce } from "../dom.js";
 import { actionButton, actions } from "./actions.js";
 
-actions.push((run) => actionButton("TensorBoard", () => open(run)));
+actions.push((run) => (run.mine ? actionButton("TensorBoard", () => open(run)) : null));
 
 async function open(run) {
   await tell(async () => {

@@ -35,7 +35,8 @@ def repetition(site: RunSite, plan: Plan, name: str = "train-2", **more: Any) ->
 
 
 def test_only_what_failed_runs_again(site: RunSite, service: PlayedService) -> None:
-    plan = site.plan(site.script(FLAKY), [{}, {}])
+    plan_parameters = [{"n": 1}, {"n": 2}]
+    plan = site.plan(site.script(FLAKY), plan_parameters)
     assert [site.execute(plan, number)[0] for number in (0, 1)] == [0, 1]
     (site.work / "fixed").touch()
     again = variable(plan, attempt=1)
@@ -46,6 +47,7 @@ def test_only_what_failed_runs_again(site: RunSite, service: PlayedService) -> N
     for number in (0, 1):
         last = service.last(number)
         assert (last["state"], last["attempt"], last["metrics"]) == ("succeeded", 2, {"loss": 0.5})
+        assert last["parameters"] == plan_parameters[number]
     names = sorted(path.name for path in plan.folder.iterdir() if path.is_dir())
     assert names == ["0000", "0001", "0001-2"]
     assert manifest(plan.folder / "0001")["state"] == "failed", "nothing is overwritten"
@@ -166,7 +168,8 @@ def test_a_colleague_s_repetition_is_in_their_home(
 
 def test_a_folder_of_another_run_is_left_alone(site: RunSite, service: PlayedService) -> None:
     plan = site.plan(site.script("print('on')"))
-    other = site.plan(site.script("print('other')"))  # train-2
+    other = site.plan(site.script("print('other')"))  # train-2, such as of a run that was deleted
+    assert site.execute(other)[0] == 0
     new, run = repetition(site, plan, other.folder.name)
     assert site.execute(new, PORTAL_RUN=run)[0] == 72
     assert "is another run's" in service.last(0)["message"]

@@ -47,6 +47,18 @@ async def test_what_is_chosen_stays(store: Store) -> None:
     assert await table.get(OTHER) == SEARCH
 
 
+async def test_a_repetition_has_the_same(store: Store) -> None:
+    table, new = store.run_searches, ("barbara", "6e2f3c1a")
+    await table.copy(KEY, new)
+    assert await table.get(new) is None, "without a search there is none to copy"
+    await table.add(KEY, SEARCH)
+    await table.choose(KEY, 2, {"lr": 0.5, "opt": 0})
+    for _ in range(2):
+        await table.copy(KEY, new)
+        assert await table.get(new) == SEARCH
+        assert await table.trials(new) == {2: {"lr": 0.5, "opt": 0}}
+
+
 async def test_those_of_deleted_runs_are_pruned(store: Store) -> None:
     run = Run(
         id=KEY[1], user=KEY[0], name="rates", source="a.py", folder="/a", points=3, server="run-a",

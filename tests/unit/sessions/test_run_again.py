@@ -171,11 +171,13 @@ async def test_one_whose_points_all_succeeded(site: Site) -> None:
 
 
 def test_a_repetition_is_a_run_of_its_own() -> None:
-    original = a_run(resources={"gpus": 1, "account": "physics"}, version=3, at_once=4)
+    kept = {"version": 3, "at_once": 4, "resumes": 5, "keep_failed": True}
+    original = a_run(resources={"gpus": 1, "account": "physics"}, **kept)
     run = repeat("ada", original, "rates-2")
     assert run.id != original.id and run.server.startswith("run-")
     assert (run.folder, run.points) == ("/home/ada/projects/runs/rates-2", 6)
     assert (run.version, run.at_once, run.only, run.attempt) == (3, 4, "", 0)
+    assert (run.resumes, run.keep_failed) == (5, True)
     assert run.resources == original.resources
     assert run.origin is not None
     assert run.origin.model_dump() == {"id": KEY[1], "user": "ada", "folder": original.folder}

@@ -150,7 +150,10 @@ def succeeded_before(task: Task) -> Path | None:
     """Return the folder in which an earlier attempt of the point has succeeded; None without one.
     The portal may not know of it: its database was away, or an older copy was put back."""
     for folder in point_folders(task.folder, task.number):
-        if manifest_of(folder).get("state") == "succeeded":
+        manifest = manifest_of(folder)
+        of = manifest.get("run")  # the folder may be that of a run that was deleted
+        own = isinstance(of, dict) and of.get("id") == task.id
+        if own and manifest.get("state") == "succeeded":
             return folder
     return None
 
@@ -178,9 +181,9 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 
 def claim_folder(task: Task) -> Path:
-    """Return a new folder for the point, ``NNNN`` in the run's; if an earlier attempt has that,
-    ``NNNN-2`` and so on. Raises RunError."""
-    for number in range(1, _TRIES + 1):
+    """Return a new folder for the point, ``NNNN`` in the run's; ``NNNN-2`` and so on for a later
+    attempt, by which the portal's page finds it, or the first that is free. Raises RunError."""
+    for number in range(task.attempt, task.attempt + _TRIES):
         ending = f"-{number}" if number > 1 else ""
         folder = task.folder / f"{task.number:04d}{ending}"
         try:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from portal.errors import HubUnavailable, PortalError, StoreUnavailable, Unavailable
+from portal.errors import HubUnavailable, NotFound, PortalError, StoreUnavailable, Unavailable
 from portal.models.session.run import Run
 from portal.store import Store
 
@@ -47,7 +47,7 @@ class RunsAgain:
         succeeded, NotFound, and what the Hub raises.
         """
         resources = {**run.resources, **changes}
-        waits = await self._chains.waits(run)
+        waits = await self._waits(run)
         reopened = await self._store.run_reopenings.reopen(run, resources)
         self._reports.forget(run)
         again = reopened.run
@@ -67,6 +67,15 @@ class RunsAgain:
         with contextlib.suppress(StoreUnavailable):
             await self._store.run_notices.repeat(run.user, run.id)
         return again
+
+    async def _waits(self, run: Run) -> bool:
+        """Return True if the run must wait for the one before it. Raises Conflict, NotFound."""
+        try:
+            return await self._chains.waits(run)
+        except NotFound:  # the run before is no longer kept
+            if run.reason:  # that one failed, and this one has never started
+                raise
+            return False
 
     async def _is_refused(self, run: Run, error: PortalError) -> bool:
         """Return True if the Hub has not launched it, and will not."""

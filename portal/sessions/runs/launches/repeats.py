@@ -28,6 +28,8 @@ def repeat(user: str, original: Run, name: str) -> Run:
         folder=f"{place}/{name}",
         points=original.points,
         at_once=original.at_once,
+        keep_failed=original.keep_failed,
+        resumes=original.resumes,
         origin=RunOrigin(id=original.id, user=original.user, folder=original.folder),
         version=original.version,
         digest=original.digest,

@@ -45,6 +45,9 @@ class RunStarts:
         waits = await self._chains.waits(run)
         await self._reports.add(run)
         try:
+            if run.origin is not None:
+                of = (run.origin.user, run.origin.id)
+                await self._store.run_searches.copy(of, (run.user, run.id))
             await self._store.run_notices.ask(run.user, run.id, notify)
             await self._hub.begin_server(run.user, run.server, launch_options(run, waits=waits))
         except HubUnavailable:
@@ -60,6 +63,8 @@ class RunStarts:
         with contextlib.suppress(StoreUnavailable):
             await self._reports.remove(run)
             await self._store.run_notices.remove(run.user, run.id)
+            if run.origin is not None:
+                await self._store.run_searches.remove((run.user, run.id))
 
     async def _began(self, run: Run) -> bool:
         """Return True if the Hub has begun a start that it did not answer. Raises HubUnavailable if
