@@ -97,7 +97,7 @@ class PointOutputs(PointHandler):
         run = await self.run_of_job()
         live, now = self.parts.live_points, time.time()
         key = (run.user, run.id, report.point)
-        if report.kept_until is not None:
+        if report.kept_until is not None and run.keep_failed:
             live.keep(key, report.kept_until, report.answers)
         if report.output is not None:
             kept = report.kept_until is not None

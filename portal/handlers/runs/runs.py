@@ -14,7 +14,14 @@ from portal.models.session.session import SessionRecord
 from portal.sessions.ending import words_for
 from portal.sessions.runs.best import best_point
 from portal.sessions.runs.follower import is_of
-from portal.sessions.runs.item import PointsPage, RunDetail, RunItem, RunState, run_item
+from portal.sessions.runs.item import (
+    PointsPage,
+    RunDetail,
+    RunItem,
+    RunState,
+    for_others,
+    run_item,
+)
 from portal.sessions.runs.order import point_numbers
 
 from ..base.action import Done, SessionAction
@@ -111,9 +118,10 @@ class RunAction(SessionAction):
             for user in {run.user for run in runs}
         }
         living = self.living()
+        shown = [run if run.user == self.person.name else for_others(run) for run in runs]
         return [
             run_item(run, counts[run.user].get(run.id, {}), living.get((run.user, run.server)))
-            for run in runs
+            for run in shown
         ]
 
     def living(self) -> dict[tuple[str, str], SessionRecord]:
@@ -162,7 +170,7 @@ class OneRun(RunAction):
             record = None
         keys = await self.parts.store.run_points.keys(item.user, item.id)
         drift = await self.parts.store.run_points.drift(item.user, item.id) if item.origin else ()
-        message = self._message(item, record)
+        message, mine = self._message(item, record), item.user == self.person.name
         before = await self.parts.store.runs.get(item.user, item.after) if item.after else None
         if before is not None and before.ended_at is None and item.state is RunState.WAITING:
             message = f"The run waits for '{before.name}'."
@@ -175,8 +183,8 @@ class OneRun(RunAction):
             lowest=best_point(keys, self.query.metric, min),
             highest=best_point(keys, self.query.metric, max),
             after_name=before.name if before else "",
-            notify=await self.parts.store.run_notices.of_run(item.user, item.id),
-            mine=item.user == self.person.name,
+            notify=await self.parts.store.run_notices.of_run(item.user, item.id) if mine else (),
+            mine=mine,
             drift=tuple(drift),
         )
 

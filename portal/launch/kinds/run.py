@@ -93,11 +93,15 @@ class Run(Kind):
         return place._replace(environments=environments, kind=run)
 
     async def _at_home(self, hub: Hub) -> Self:
-        """Return the run with the absolute path of its folder."""
+        """Return the run with the absolute path of its folder. Raises InvalidRequest."""
         if not self.run.folder.startswith("~/"):
             return self
         folder = (await hub.home()).rstrip("/") + self.run.folder[1:]
-        return self.model_copy(update={"run": self.run.model_copy(update={"folder": folder})})
+        try:
+            run = AskedRun.model_validate({**self.run.model_dump(), "folder": folder})
+        except ValidationError as error:  # such as a path that has become too long
+            raise InvalidRequest(_complaint(error), OPTION) from None
+        return self.model_copy(update={"run": run})
 
     def _job_before(self, hub: Hub) -> str:
         """Return the job that this run's is to wait for; "" for none. Raises Unavailable."""

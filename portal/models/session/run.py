@@ -16,7 +16,7 @@ MOST_AT_ONCE = 1_000
 MOST_ATTEMPTS = 100_000
 MOST_DRIFT = 30  # sentences about a point
 MOST_RESUMES = 1_000
-_LONGEST = 1_000  # characters of a path
+LONGEST_PATH = 1_000  # characters
 
 
 def _printable(text: str) -> str:
@@ -44,13 +44,13 @@ RunName = Annotated[
 ]
 RunSource = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=_LONGEST),
+    StringConstraints(min_length=1, max_length=LONGEST_PATH),
     AfterValidator(_printable),
     Field(examples=["work/train.ipynb"]),
 ]
 RunFolder = Annotated[
     str,
-    StringConstraints(pattern=r"^(/|~/)", max_length=_LONGEST),
+    StringConstraints(pattern=r"^(/|~/)", max_length=LONGEST_PATH),
     AfterValidator(_printable),
     AfterValidator(_inside),
     Field(examples=["/home/ada/projects/runs/learning-rates"]),

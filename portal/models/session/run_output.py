@@ -54,11 +54,14 @@ class KernelQuestion(Frozen):
     code: str
 
 
+_LONGEST_ANSWER = 20_000  # characters; a job sends 16,000
+
+
 class KernelAnswer(Frozen):
     """Text that a kept kernel has answered to the question with this number."""
 
     id: int
-    text: OutputText
+    text: Annotated[OutputText, StringConstraints(max_length=_LONGEST_ANSWER)]
 
 
 class AskedKernel(KernelQuestion):

@@ -13,6 +13,7 @@ from .best import BestPoint, best_point
 from .item import RunItem
 
 _MOST_VALUES = 20  # of a parameter
+_MOST_LOOKED_AT = 500  # parameters: each point may have others
 _MOST_NAMES = 100
 _FACTS = ("source", "environment", "points", "at_once")
 
@@ -82,7 +83,7 @@ def _text(value: Any) -> str:
 def _parameters(keys: Sequence[Sequence[PointKeys]]) -> list[ComparedParameter]:
     names = sorted({name for points in keys for point in points for name in point.parameters})
     rows = []
-    for name in names:
+    for name in names[:_MOST_LOOKED_AT]:
         values = [
             sorted({_typed(point.parameters[name]) for point in points if name in point.parameters})
             for points in keys

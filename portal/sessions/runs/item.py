@@ -80,6 +80,17 @@ class CurvesPage(Frozen):
     total: int
 
 
+# Resources that only the user of a run can ask for.
+OF_OWNER = ("account", "qos", "reservation")
+
+
+def for_others(run: Run) -> Run:
+    """Return a run as other users see it: without what it says of its user's other runs and
+    accounts."""
+    resources = {name: value for name, value in run.resources.items() if name not in OF_OWNER}
+    return run.model_copy(update={"resources": resources, "after": "", "reason": ""})
+
+
 def run_item(run: Run, counts: Mapping[PointState, int], session: SessionRecord | None) -> RunItem:
     """Return the item of a run. ``counts``: of its points with a row; ``session``: its session,
     while that lives."""

@@ -25,6 +25,7 @@ PointKey = tuple[str, str, int]  # user, id of the run, number of the point
 LOOKS = 30.0  # seconds for which a point is watched after its page has asked
 _MOST = 200  # points with an output
 _MOST_OF_USER = 10
+_MOST_KERNELS_OF_USER = 50
 _MOST_KERNELS = 2_000
 _SILENT = 60.0  # seconds after which the job of a kept kernel is gone
 _MOST_ASKED = 50  # questions that are shown
@@ -111,6 +112,9 @@ class LivePoints:
             for asked in kept.asked
         ]
         self._kept[key] = kept
+        own = [other for other in self._kept if other[0] == key[0]]
+        for other in own[:-_MOST_KERNELS_OF_USER]:
+            del self._kept[other]
         _bound(self._kept, _MOST_KERNELS)
 
     def kernel(self, key: PointKey) -> Kept | None:

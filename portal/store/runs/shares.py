@@ -47,10 +47,11 @@ class RunShareTable(ModelTable[Run]):
         return [row.user for row in await self._rows_of(query.order_by(columns.user))]
 
     async def get(self, user: str, run: str) -> Run | None:
-        """Return a run that is shared with a user, by its id; None without one."""
+        """Return a run that is shared with a user, by its id; None without one. Sessions choose the
+        ids: of several runs with the same one, that counts which was shared first."""
         query = select(runs).join(run_shares, _OF_RUN)
         query = query.where(run_shares.c.user == user, runs.c.id == run)
-        return await self._first(query.order_by(runs.c.created_at.desc()).limit(1))
+        return await self._first(query.order_by(run_shares.c.at).limit(1))
 
     async def with_user(
         self, user: str, *, offset: int = 0, limit: int = 50

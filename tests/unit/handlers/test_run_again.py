@@ -300,6 +300,8 @@ async def test_a_colleague_sees_it_and_repeats_it(ended: Site) -> None:
     assert shared["items"][0]["counts"]["failed"] == 2
     item = await ended.get(f"runs/{ID}", "barbara")
     assert (item["mine"], item["name"]) == (False, "rates")
+    assert not {"account", "qos", "reservation"} & item["resources"].keys()
+    assert (item["after"], item["reason"], item["notify"]) == ("", "", [])
     assert (await ended.get(f"runs/{ID}/points", "barbara"))["total"] == 4
     assert (await ended.get("runs", "barbara"))["total"] == 0
     # She may look at it and repeat it; all else is the owner's.

@@ -38,6 +38,7 @@ RUN = Run(
     source="work/train.ipynb",
     folder="/home/ada/projects/runs/rates",
     points=5,
+    keep_failed=True,
     user="ada",
     server=SERVER,
     environment="torch",

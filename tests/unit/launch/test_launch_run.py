@@ -305,3 +305,7 @@ async def test_a_repetition_gets_its_version_and_its_home() -> None:
     named = json.loads(place.kind.variables()["PORTAL_RUN"])
     assert named["folder"] == "/home/ada/runs/rates-2"
     assert (named["origin"], named["version"]) == (origin, 3)
+    long = {**run, "folder": f"~/{'x' * 998}", "version": 0}
+    with pytest.raises(InvalidRequest, match="The 'folder' of a run must be an absolute path"):
+        asked = Asked.parse({**OPTIONS, "run": long})
+        await asked.kind.place(asked, at, LaunchFacts(CLUSTER, None))

@@ -94,6 +94,15 @@ def test_a_kept_kernel_is_asked_once(points: LivePoints) -> None:
     assert kept is not None and [(each.code, each.text) for each in kept.asked] == [("loss", "0.5")]
 
 
+def test_kernels_of_a_user_do_not_push_out_those_of_others(points: LivePoints) -> None:
+    points.keep(KEY, 700.0, ())
+    for number in range(3_000):
+        points.keep(("mallory", "5e2f3c1a", number), 700.0, ())
+    assert points.kernel(KEY) is not None
+    assert points.kernel(("mallory", "5e2f3c1a", 2_999)) is not None
+    assert points.kernel(("mallory", "5e2f3c1a", 0)) is None
+
+
 def test_questions_are_bounded(points: LivePoints) -> None:
     points.keep(KEY, 700.0, ())
     for _ in range(MOST_QUESTIONS):

@@ -184,6 +184,8 @@ def test_a_repetition_is_a_run_of_its_own() -> None:
     other = repeat("barbara", original, "rates-2")
     assert (other.user, other.folder) == ("barbara", "~/runs/rates-2")
     assert other.resources == {"gpus": 1}, "another user has other accounts"
+    with pytest.raises(Conflict, match="would be too long"):
+        repeat("ada", a_run(folder=f"/{'x' * 990}/b"), "rates-2026-11-26")
 
 
 def test_names_count_on() -> None:

@@ -9,8 +9,11 @@ import time
 import uuid
 from collections.abc import Collection
 
+from portal.errors import Conflict
 from portal.launch.kinds.run import server_for
-from portal.models.session.run import Run, RunOrigin
+from portal.models.session.run import LONGEST_PATH, Run, RunOrigin
+
+from ..item import OF_OWNER
 
 LONGEST_NAME = 60
 _NUMBER = re.compile(r"-[0-9]{1,6}$")
@@ -18,8 +21,11 @@ _NUMBER = re.compile(r"-[0-9]{1,6}$")
 
 def repeat(user: str, original: Run, name: str) -> Run:
     """Return a new run of ``user`` that repeats ``original`` under this name, which is also that of
-    its folder: beside the original's or, for another user, in ``runs`` of their home."""
+    its folder: beside the original's or, for another user, in ``runs`` of their home. Raises
+    Conflict if the path of that is too long."""
     place = original.folder.rpartition("/")[0] if user == original.user else "~/runs"
+    if len(f"{place}/{name}") > LONGEST_PATH:
+        raise Conflict(f"The path of the folder of '{name}' would be too long.")
     id_ = str(uuid.uuid4())
     return Run(
         id=id_,
@@ -43,7 +49,7 @@ def repeat(user: str, original: Run, name: str) -> Run:
 
 def _resources(user: str, original: Run) -> dict[str, object]:
     """Return the original's resources; for another user, without those of its owner alone."""
-    own = () if user == original.user else ("account", "qos", "reservation")
+    own = () if user == original.user else OF_OWNER
     return {name: value for name, value in original.resources.items() if name not in own}
 
 

@@ -69,7 +69,12 @@ class RunScheduler:
         if not self._limits.schedules:
             return
         for schedule in await self._store.run_schedules.due(now):
-            await self._serve(schedule, now)
+            try:
+                await self._serve(schedule, now)
+            except PortalError:
+                raise
+            except Exception:  # a user's schedule must not stop those of others
+                self._log.exception("Schedule %s of %s failed", schedule.id, schedule.user)
 
     async def _serve(self, schedule: RunSchedule, now: float) -> None:
         planned = schedule.starting_at
