@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,12 @@ def ada(demo: Any, person: Callable[[str], Person], request: Any) -> Iterator[Pe
     options = {"environment": request.param, "gpus": 0, "time": "1:00:00"}
     yield from with_session(person("ada"), options)
     nothing_left(demo, "ada")
+
+
+@pytest.fixture
+def unused() -> str:
+    """Ending of names of runs that the sessions before have not used."""
+    return f"x{time.time_ns() % 10**9}"
 
 
 def _upload(ada: Person, folder: str) -> None:
@@ -124,10 +131,11 @@ sys.exit(0 if n == "0" or os.path.exists("fixed") else 3)
 """
 
 
-def test_what_failed_runs_again_and_all_is_repeated(ada: Person) -> None:
+def test_what_failed_runs_again_and_all_is_repeated(ada: Person, unused: str) -> None:
+    flaky = f"flaky{unused}"
     _upload(ada, "repeated")
     model = {"type": "file", "format": "text", "content": FLAKY}
-    assert ada.session("PUT", "api/contents/repeated/flaky.py", json=model).is_success
+    assert ada.session("PUT", f"api/contents/repeated/{flaky}.py", json=model).is_success
 
     def shows(name: str, words: str) -> None:
         wait_until(
@@ -140,30 +148,31 @@ def test_what_failed_runs_again_and_all_is_repeated(ada: Person) -> None:
             every=3,
         )
 
-    said = terminal(ada, "portal-run repeated/flaky.py --cpus 1 --memory 512M --set n=1,2")
-    assert "Run 'flaky': 2 points" in said, said
-    shows("flaky", "1 succeeded, 1 failed")
+    said = terminal(ada, f"portal-run repeated/{flaky}.py --cpus 1 --memory 512M --set n=1,2")
+    assert f"Run '{flaky}': 2 points" in said, said
+    shows(flaky, "1 succeeded, 1 failed")
     terminal(ada, "touch repeated/fixed")
-    said = terminal(ada, "portal-run again flaky --memory 600M")
+    said = terminal(ada, f"portal-run again {flaky} --memory 600M")
     assert "run again" in said, said
-    shows("flaky", "2 succeeded")
+    shows(flaky, "2 succeeded")
     assert terminal(ada, "cat repeated/ran-0; echo; cat repeated/ran-1").split() == ["x", "xx"]
-    said = terminal(ada, "portal-run again flaky")
+    said = terminal(ada, f"portal-run again {flaky}")
     assert "All points of this run have succeeded." in said, said
-    said = terminal(ada, "portal-run repeat flaky")
-    assert "Run 'flaky-2' repeats 'flaky'." in said, said
-    shows("flaky-2", "2 succeeded")
-    manifest = json.loads(terminal(ada, "cat repeated/runs/flaky-2/0001/manifest.json"))
+    said = terminal(ada, f"portal-run repeat {flaky}")
+    assert f"Run '{flaky}-2' repeats '{flaky}'." in said, said
+    shows(f"{flaky}-2", "2 succeeded")
+    manifest = json.loads(terminal(ada, f"cat repeated/runs/{flaky}-2/0001/manifest.json"))
     assert manifest["state"] == "succeeded" and manifest["parameters"] == {"n": 2}
     assert all(text.startswith("The node is ") for text in manifest["drift"]), manifest["drift"]
 
 
-def test_a_colleague_repeats_a_run(ada: Person) -> None:
+def test_a_colleague_repeats_a_run(ada: Person, unused: str) -> None:
+    where = f"where{unused}"
     _upload(ada, "lent")
     model = {"type": "file", "format": "text", "content": "import os; print(os.getcwd())"}
-    assert ada.session("PUT", "api/contents/lent/where.py", json=model).is_success
-    said = terminal(ada, "chmod 700 lent; portal-run lent/where.py --cpus 1 --memory 512M")
-    assert "Run 'where': 1 point" in said, said
+    assert ada.session("PUT", f"api/contents/lent/{where}.py", json=model).is_success
+    said = terminal(ada, f"chmod 700 lent; portal-run lent/{where}.py --cpus 1 --memory 512M")
+    assert f"Run '{where}': 1 point" in said, said
     with Caller(ada.url, "ada") as own, Caller(ada.url, "barbara") as barbara:
 
         def ended(caller: Caller, id_: str) -> dict[str, Any]:
@@ -175,15 +184,15 @@ def test_a_colleague_repeats_a_run(ada: Person) -> None:
 
             return dict(wait_until("it has ended", look, timeout=240, every=3))
 
-        (run,) = [run for run in own.get("runs").json()["items"] if run["name"] == "where"]
+        (run,) = [run for run in own.get("runs").json()["items"] if run["name"] == where]
         assert ended(own, run["id"])["counts"]["succeeded"] == 1
         assert barbara.post(f"runs/{run['id']}/repetitions").status_code == 404
         assert own.post(f"runs/{run['id']}/shares", json={"user": "barbara"}).status_code == 200
         answer = barbara.post(f"runs/{run['id']}/repetitions")
         assert answer.status_code == 202, answer.text
         new = ended(barbara, answer.json()["id"])
-        assert (new["user"], new["name"], new["counts"]["failed"]) == ("barbara", "where-2", 1)
-        assert new["folder"].endswith("/runs/where-2") and not new["folder"].startswith("~")
+        assert (new["user"], new["name"], new["counts"]["failed"]) == ("barbara", f"{where}-2", 1)
+        assert new["folder"].endswith(f"/runs/{where}-2") and not new["folder"].startswith("~")
         (point,) = barbara.get(f"runs/{new['id']}/points").json()["items"]
         assert "Permission denied. Ask ada to let you read it" in point["message"], point
         terminal(ada, "stat -c %a . > lent/mode; chmod a+x .; chmod -R a+rX lent")
