@@ -88,8 +88,17 @@ HARMLESS = {
     "/estimates",
     "/notices",
     "/telemetry",
-    "/runs/{run}",  # of one's own, and there is none
+    # Of one's own runs, and there is none.
+    "/runs/{run}",
+    "/runs/{run}/again",
+    "/runs/{run}/points/{point}/kernel",
     "/runs/{run}/record",
+    "/runs/{run}/repetitions",
+    "/runs/{run}/shares",
+    "/runs/{run}/shares/{user}",
+    "/runs/{run}/tensorboard",
+    "/runs/schedules",
+    "/runs/schedules/{schedule}",
     # These take a session's own token only, which nobody has here.
     "/session/estimates",
     "/session/extend",
@@ -104,6 +113,8 @@ HARMLESS = {
     "/session/measurements",
     "/session/move",
     "/session/points",
+    "/session/points/ask",
+    "/session/points/output",
     "/session/runs",
     "/session/runs/estimates",
     "/session/snooze",
