@@ -56,6 +56,7 @@ from .search.repeated import parameters_before
 from .source import injected, parsed
 from .tracking.tracking import Tracking
 
+END = "SLURM_JOB_END_TIME"  # Unix seconds; Slurm has it since 23.02
 LIMIT = "PORTAL_RUN_OUTPUT_LIMIT"  # bytes of a point's output
 _LIMIT = 50 * 1024 * 1024
 _LAST = 60.0  # seconds for the last report
@@ -288,8 +289,9 @@ class PointRun:
 
     def _stop(self) -> None:
         """Stop the point: Slurm sends SIGTERM when it is cancelled, and when its time is over."""
-        end = self._environ.get("SLURM_JOB_END_TIME", "")
-        late = end.isdecimal() and time.time() > int(end) - _AT_THE_END
+        end, limit = self._environ.get(END, ""), self._task.limit
+        around = min(_AT_THE_END, limit / 2) if limit else _AT_THE_END
+        late = end.isdecimal() and time.time() > int(end) - around
         late = late or (self._resumption is not None and self._resumption.asked)
         self._reason = self._reason or (
             "The point was ended: the time limit of its job was reached"
@@ -323,6 +325,8 @@ def main() -> None:
     except RunError as error:
         print(f"This job cannot run a point: {error}", file=sys.stderr)
         raise SystemExit(72) from error
+    if task.limit:  # it is about as old as the job
+        os.environ.setdefault(END, str(int(time.time()) + task.limit))
     # Leave at once: a thread may still wait for a portal that does not answer.
     code = asyncio.run(PointRun(task, os.environ).run())
     sys.stdout.flush()

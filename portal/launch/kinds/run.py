@@ -55,6 +55,7 @@ class Run(Kind):
 
     run: AskedRun
     after_job: str = ""  # Slurm's id of the job of ``run.after``, as the Hub knows it
+    limit: int = 0  # time limit of a point in seconds; 0: none
     notice: int = 60  # seconds before the time limit at which a point is told to save itself
 
     @classmethod
@@ -117,7 +118,7 @@ class Run(Kind):
 
     def within(self, seconds: int | None) -> Self:
         notice = self.notice if seconds is None else min(self.notice, max(1, seconds // 4))
-        return self.model_copy(update={"notice": notice})
+        return self.model_copy(update={"notice": notice, "limit": seconds or 0})
 
     def _check_limits(self, hub: Hub, largest: int | None) -> None:
         """Raise NotAllowed if the user may not have this run beside the others. ``largest``: the
@@ -158,6 +159,8 @@ class Run(Kind):
         of_job: dict[str, Any] = run.model_dump(include={"id", "name", "folder", "points"})
         more = {"keep_failed", "attempt", "origin", "version"}
         of_job |= run.model_dump(include=more, exclude_defaults=True)
+        if self.limit:
+            of_job["limit"] = self.limit
         if run.resumes:
             of_job |= {"resumes": run.resumes, "notice": self.notice}
         return {"PORTAL_RUN": json.dumps(of_job)}

@@ -95,7 +95,7 @@ async def test_a_point_that_may_be_resumed_hears_of_its_limit(
     kind = place.kind.within(limit)
     assert f"--signal=B:USR1@{notice}" in kind.sbatch_options()
     told = json.loads(kind.variables()["PORTAL_RUN"])
-    assert (told["resumes"], told["notice"]) == (3, notice)
+    assert (told["resumes"], told["notice"], told.get("limit")) == (3, notice, limit)
     assert kind.script_variables("ada", "/home/ada") == {"PORTAL_RESUMES": "3"}
 
 

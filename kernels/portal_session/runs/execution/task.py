@@ -16,8 +16,8 @@ from ..parameters import Scalar
 from ..plan import FILE
 from .manifest import FILE as MANIFEST
 
-# JSON: "id", "name", "folder", "points"; if they are set, "keep_failed", "resumes" and "notice",
-# "attempt" (of points, that are over), "version" (of the environment) and "origin" (of a
+# JSON: "id", "name", "folder", "points"; if they are set, "limit", "keep_failed", "resumes" and
+# "notice", "attempt" (of points, that are over), "version" (of the environment) and "origin" (of a
 # repetition: "id", "user", "folder").
 VARIABLE = "PORTAL_RUN"
 _LARGEST = 128 * 1024 * 1024  # bytes of run.json
@@ -37,7 +37,8 @@ class Task(NamedTuple):
     such as "123_4"; ``folder``: of the run; ``keep_failed``: the kernel of a cell that fails is
     kept for some minutes; ``version`` of the environment, 0: unknown; ``origin``: the run that is
     repeated; ``resumes``: how many times the point may be resumed; ``notice``: seconds between
-    Slurm's signal and the end of the job's time, at least."""
+    Slurm's signal and the end of the job's time, at least; ``limit``: that time in seconds, 0:
+    unknown."""
 
     id: str
     name: str
@@ -50,6 +51,7 @@ class Task(NamedTuple):
     origin: Origin | None = None
     resumes: int = 0
     notice: int = 60
+    limit: int = 0
 
 
 class PlannedPoint(NamedTuple):
@@ -79,6 +81,7 @@ def read_task(environ: Mapping[str, str]) -> Task:
         of = run.get("origin")
         origin = of and Origin(str(of["id"]), str(of["user"]), Path(of["folder"]))
         resumes, notice = int(run.get("resumes", 0)), int(run.get("notice", 60))
+        limit = int(run.get("limit") or 0)
     except (ValueError, KeyError, TypeError):
         raise RunError("It is no task of a run.") from None
     if number < 0 or not folder.is_absolute() or (origin and not origin.folder.is_absolute()):
@@ -87,7 +90,7 @@ def read_task(environ: Mapping[str, str]) -> Task:
     job = f"{array}_{number}" if array else environ.get("SLURM_JOB_ID", "")
     attempt = 1 + max(0, earlier) + max(0, restarts)
     return Task(
-        id, name, folder, number, attempt, job, keep_failed, version, origin, resumes, notice
+        id, name, folder, number, attempt, job, keep_failed, version, origin, resumes, notice, limit
     )
 
 
