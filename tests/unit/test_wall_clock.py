@@ -123,7 +123,7 @@ READS: dict[str, dict[str, int]] = {
     "a file that outlives this process says": {"kernels/portal_session/tensorboard/running.py": 3},
     "an age across restarts of the service: the beginning stands in a row": {
         "portal/catalog/builds/ages.py": 1,
-        "portal/store/runs/searches.py": 2,
+        "portal/store/runs/searches.py": 3,
     },
     "a commit of git's": {"portal/courses/files/tree.py": 1},
     "the history's and the meter's, which sees steps itself": {"portal/dashboard/dashboard.py": 2},
@@ -134,7 +134,7 @@ READS: dict[str, dict[str, int]] = {
     "starts that Slurm names, and when an answer was made": {"portal/estimates/estimator.py": 7},
     "compared with the starts and ends that Slurm names": {
         "kernels/portal_session/runs/live/kept_kernel.py": 2,
-        "kernels/portal_session/runs/point.py": 1,
+        "kernels/portal_session/runs/point.py": 2,
         "portal/estimates/judging.py": 1,
         "portal/handlers/sessions/job_kernels.py": 1,
         "portal/estimates/questions.py": 1,
