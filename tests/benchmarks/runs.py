@@ -75,7 +75,7 @@ def _run(number: int, user: str, points: int, now: float) -> Run:
         id=f"{number:08x}",
         name=f"rates-{number}",
         source="work/train.ipynb",
-        folder=f"/home/{user}/work/runs/rates-{number}",
+        folder=f"/home/{user}/projects/runs/rates-{number}",
         points=points,
         at_once=50,
         user=user,

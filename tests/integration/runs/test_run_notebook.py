@@ -110,12 +110,21 @@ def test_the_notebook_grows_on_disk_and_a_stop_keeps_it(
     assert left == []
 
 
-def test_the_end_of_the_jobs_time_is_told(site: RunSite, service: PlayedService) -> None:
-    """Slurm signals the kernel too then."""
+@pytest.mark.parametrize("told", [True, False])
+def test_the_end_of_the_jobs_time_is_told(
+    site: RunSite, service: PlayedService, told: bool
+) -> None:
+    """Slurm signals the kernel too then. ``told``: it has said when the time ends; before 23.02 it
+    does not, but the portal knows the limit."""
     plan = site.plan(site.notebook("print('on', flush=True)\nimport time\ntime.sleep(60)"))
     folder = plan.folder / "0000"
-    process = site.begin(plan, SLURM_JOB_END_TIME=str(int(time.time()) + 5))
+    named = {"id": plan.id, "name": plan.name, "folder": str(plan.folder), "points": 1}
+    limited = {"PORTAL_RUN": json.dumps({**named, "limit": 5})}
+    ends = {"SLURM_JOB_END_TIME": str(int(time.time()) + 5)}
+    process = site.begin(plan, **(ends if told else limited))
+    began = time.monotonic()
     wait_until(lambda: (folder / "output.ipynb").exists() and "on" in printed(folder), 30)
+    time.sleep(max(0.0, began + 5 - time.monotonic()))
     for child in psutil.Process(process.pid).children():
         child.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGTERM)

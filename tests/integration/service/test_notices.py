@@ -16,7 +16,7 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 from certipy import Certipy
 from clusters import record
 from machine_clock import awake
-from mail_server import Inbox, mail_server
+from mail_server import Inbox, mail_server, mail_settings
 from traitlets.config import Config
 
 from portal.demo.daemons.ports import free_port
@@ -261,16 +261,7 @@ async def test_a_mail_server_that_hangs() -> None:
 
 
 def sending(store: Store, port: int, **settings: Any) -> Notices:
-    given = {
-        "smtp_host": "127.0.0.1",
-        "smtp_port": port,
-        "encryption": "none",
-        "sender": "portal@example.org",
-        "address": "{username}@example.org",
-        "public_url": "https://gpu.example.org",
-        **settings,
-    }
-    return Notices(store=store, **given)
+    return Notices(store=store, **mail_settings(port, **settings))
 
 
 def seen(*records: SessionRecord, **changes: Any) -> Any:

@@ -8,7 +8,7 @@ from email.message import EmailMessage
 from typing import Any
 
 import pytest
-from mail_server import Inbox, mail_server
+from mail_server import Inbox, mail_server, mail_settings
 
 from portal.demo.daemons.ports import free_port
 from portal.errors import Conflict, NotFound
@@ -26,16 +26,7 @@ LOG = logging.getLogger("portal-test")
 
 def sending(store: Store, port: int, **settings: Any) -> RunNotices:
     """The task of a service that has just started."""
-    given = {
-        "smtp_host": "127.0.0.1",
-        "smtp_port": port,
-        "encryption": "none",
-        "sender": "portal@example.org",
-        "address": "{username}@example.org",
-        "public_url": "https://gpu.example.org",
-        **settings,
-    }
-    return RunNotices(Notices(store=store, **given), store, LOG)
+    return RunNotices(Notices(store=store, **mail_settings(port, **settings)), store, LOG)
 
 
 async def begin(store: Store, notify: tuple[RunEvent, ...], id_: str = ID, **more: Any) -> None:

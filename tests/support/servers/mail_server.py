@@ -14,6 +14,19 @@ from aiosmtpd.controller import Controller
 from portal.demo.daemons.ports import free_port
 
 
+def mail_settings(port: int, **settings: Any) -> dict[str, Any]:
+    """Return the settings of notices that are sent to a server on this port."""
+    return {
+        "smtp_host": "127.0.0.1",
+        "smtp_port": port,
+        "encryption": "none",
+        "sender": "portal@example.org",
+        "address": "{username}@example.org",
+        "public_url": "https://gpu.example.org",
+        **settings,
+    }
+
+
 class Inbox:
     """Receiver of mail; ``answer``: its reply to each message."""
 

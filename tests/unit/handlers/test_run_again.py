@@ -142,7 +142,7 @@ async def ended(site: Site) -> Site:
         id=ID,
         name="rates",
         source="work/train.ipynb",
-        folder="/home/ada/work/runs/rates",
+        folder="/home/ada/projects/runs/rates",
         points=4,
         user="ada",
         server=SERVER,
@@ -216,9 +216,9 @@ async def test_a_run_is_repeated(ended: Site) -> None:
     started = answer.json()
     assert started == {"id": started["id"], "server": server, "name": "rates-2", "drift": []}
     assert options["account"] == "physics" and "only" not in options["run"]
-    assert options["run"]["folder"] == "/home/ada/work/runs/rates-2"
+    assert options["run"]["folder"] == "/home/ada/projects/runs/rates-2"
     assert options["run"]["origin"] == {
-        "id": ID, "user": "ada", "folder": "/home/ada/work/runs/rates",
+        "id": ID, "user": "ada", "folder": "/home/ada/projects/runs/rates",
     }  # fmt: skip
     item = await ended.get(f"runs/{started['id']}")
     assert (item["state"], item["origin"]["id"], item["drift"]) == ("waiting", ID, [])

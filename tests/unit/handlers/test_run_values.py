@@ -30,7 +30,7 @@ def a_run(id_: str, **more: Any) -> Run:
     about = {
         "name": f"rates-{id_[0]}",
         "source": "work/train.ipynb",
-        "folder": f"/home/ada/work/runs/rates-{id_[0]}",
+        "folder": f"/home/ada/projects/runs/rates-{id_[0]}",
         "points": 5,
         "user": "ada",
         "server": f"run-{id_}",
@@ -186,7 +186,7 @@ async def test_an_ended_run_is_deleted(site: Site, token: str) -> None:
     answer = await site.ask("DELETE", f"runs/{OTHER}/record", token)
     assert answer.status_code == 200
     assert said(answer) == (
-        "The run is deleted. Its files are still in /home/ada/work/runs/rates-6."
+        "The run is deleted. Its files are still in /home/ada/projects/runs/rates-6."
     )
     assert (await site.ask("GET", f"runs/{OTHER}")).status_code == 404
     assert await site.parts.store.run_points.keys("ada", OTHER) == []
