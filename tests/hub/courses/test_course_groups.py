@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import local_hosts
 import pytest
 from hub_client import Person
+from web_service import service_token
 
 CREATE = "custom:portal:courses:create"
 
@@ -27,20 +26,6 @@ def test_instructors_may_ask_for_courses(person: Callable[[str], Person]) -> Non
     assert CREATE in held["barbara"]
     assert CREATE not in held["student10"] | held["ada"]
     assert "custom:portal:courses:manage" not in held["barbara"]
-
-
-def service_token(demo: Any) -> str:
-    """Of the demo's own service, from its process."""
-    mark = f"PORTAL_HOME={demo.home.root}".encode()
-    for place in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if b"portal\0service" not in (place / "cmdline").read_bytes():
-                continue
-            words = (place / "environ").read_bytes()
-            if str(demo.home.root).encode() in words or mark in words:
-                lines = dict(one.split(b"=", 1) for one in words.split(b"\0") if b"=" in one)
-                return lines[b"JUPYTERHUB_API_TOKEN"].decode()
-    pytest.fail("the service has no process")
 
 
 def test_people_of_a_roster_are_made_known(demo: Any, person: Callable[[str], Person]) -> None:

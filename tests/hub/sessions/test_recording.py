@@ -15,9 +15,9 @@ from jobs import job_state, living_jobs, only_job
 from machine_clock import awake
 from other_hub import other_hub
 from postgres import PostgreSQL
-from processes import variables_of
 from remembered import closed, database, forget, lock, measured, of_job, put, remembered
 from terminal import terminal
+from web_service import service_token
 
 from portal.models.session.session import SessionRecord, SessionState
 
@@ -50,12 +50,6 @@ def stop(ada: Person, token: str, **headers: str) -> None:
 def token_of(someone: Person) -> str:
     someone.api("GET", "/user")
     return someone.token
-
-
-def service_token(demo: Any) -> str:
-    found = variables_of(demo, "portal", "JUPYTERHUB_API_TOKEN", "JUPYTERHUB_SERVICE_NAME")
-    (token,) = {token for token, name in found if name == "portal"}
-    return token
 
 
 def test_a_session_from_launch_to_stop(demo: Any, ada: Person) -> None:

@@ -17,8 +17,8 @@ import pytest
 from hub_client import Person, wait_until, with_session
 from jobs import living_jobs, nothing_left
 from played_points import played_python
-from service_killed import kill_service
 from terminal import session_token
+from web_service import kill_service
 
 API = "/services/portal/api/v1/"
 POINTS = 3

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+PID = "<pid>"  # read like a variable: the process's id
+
 _SCRIPT = """
 import glob, json, os, sys
 found = []
@@ -16,6 +18,7 @@ for name in glob.glob("/proc/[0-9]*/environ"):
     except OSError:
         continue
     own = dict(row.partition("=")[::2] for row in data.split("\\0"))
+    own["<pid>"] = name.split("/")[2]
     if own.get("JUPYTERHUB_API_URL", "-").startswith(sys.argv[1] or "http"):
         found.append([own.get(key, "") for key in sys.argv[2:]])
 print(json.dumps(found))
