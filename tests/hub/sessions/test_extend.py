@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from hub_client import Person, wait_until
+from hub_client import Person, wait_until, with_session
+from jobs import nothing_left
 from processes import variables_of
 
 API = "/services/portal/api/v1/"
@@ -44,20 +45,19 @@ def said(answer: httpx.Response) -> str:
 @pytest.fixture(scope="module")
 def session(demo: Any, person: Callable[[str], Person]) -> Iterator[Session]:
     """Ada's, with half an hour, for all tests here."""
-    ada = person("ada")
-    ada.stop()
-    answer = ada.launch({"environment": "python-venv", "time": "0:30:00"})
-    assert answer.status_code in (201, 202), answer.text
-    ada.wait_ready()
-    ((token,),) = variables_of(demo, "ada", "JUPYTERHUB_API_TOKEN")
+    nothing_left(demo, "ada")  # the processes of a session that ends have their token still
+    for ada in with_session(person("ada"), {"environment": "python-venv", "time": "0:30:00"}):
+        ((token,),) = variables_of(demo, "ada", "JUPYTERHUB_API_TOKEN")
+        yield _known(ada, token)
 
+
+def _known(ada: Person, token: str) -> Session:
     def known() -> Any:
         answer = call(ada.url, "GET", "session", None, token)
         return answer.json() if answer.status_code == 200 else None
 
     found = wait_until("the portal knows the session", known)
-    yield Session(ada, found["session_id"], found["job_id"], token)
-    ada.stop()
+    return Session(ada, found["session_id"], found["job_id"], token)
 
 
 @pytest.fixture

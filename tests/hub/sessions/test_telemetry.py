@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from hub_client import Person, wait_until
+from jobs import nothing_left
 from processes import variables_of
 
 from portal.models.scope import TELEMETRY_REPORT
@@ -59,6 +60,7 @@ def token_of(demo: Any, name: str) -> str:
 @pytest.fixture
 def session(demo: Any, ada: Person) -> Iterator[tuple[dict[str, Any], str]]:
     """Ada's session with a GPU, and its token."""
+    nothing_left(demo, "ada")  # the processes of a session that ends have their token still
     item = launch(ada, gpus=1)
     yield item, token_of(demo, "ada")
 

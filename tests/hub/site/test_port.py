@@ -7,19 +7,16 @@ from typing import Any
 
 import httpx
 import pytest
-from hub_client import Person
+from hub_client import Person, with_session
+from jobs import nothing_left
 from processes import variables_of
 
 
 @pytest.fixture(scope="module")
-def ada(person: Callable[[str], Person]) -> Iterator[Person]:
+def ada(demo: Any, person: Callable[[str], Person]) -> Iterator[Person]:
     """Ada with one session for all tests of this file."""
-    someone = person("ada")
-    someone.stop()
-    someone.launch({"environment": "python-venv"})
-    someone.wait_ready()
-    yield someone
-    someone.stop()
+    nothing_left(demo, "ada")  # the processes of a session that ends have their token still
+    yield from with_session(person("ada"), {"environment": "python-venv"})
 
 
 @pytest.fixture(scope="module")

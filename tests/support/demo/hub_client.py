@@ -162,6 +162,8 @@ def with_session(person: Person, options: dict[str, Any]) -> Iterator[Person]:
     person.stop()
     answer = person.launch(options)
     assert answer.status_code in (201, 202), answer.text
-    person.wait_ready()
-    yield person
-    person.stop()
+    try:
+        person.wait_ready()
+        yield person
+    finally:
+        person.stop()
