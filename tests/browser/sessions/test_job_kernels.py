@@ -96,7 +96,7 @@ def test_the_launcher_offers_them(demo: Any, lab: Any, job: str) -> None:
     look(lab, "job-kernels-launcher")
     card(lab, USUAL).click()
     expect(item(lab).get_by_role("status")).to_have_text(
-        re.compile(r"^On gpu\d+ until \d\d:\d\d"), timeout=STARTS
+        re.compile(r"^On gpu\d+ until (\w+ \d+, )?\d\d:\d\d"), timeout=STARTS
     )
     found = where(lab)
     (row,) = kernel_jobs(demo, job)
