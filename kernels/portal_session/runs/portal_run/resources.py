@@ -23,8 +23,7 @@ class _Resource(argparse.Action):
 
 def offered_fields(broker: Broker) -> Fields:
     """Return the fields for a run of this user. Raises BrokerError."""
-    fields = broker.ask("GET", "/runs/choices").get("fields")
-    return [field for field in fields if "name" in field] if isinstance(fields, list) else []
+    return list(broker.ask("GET", "/runs/choices").get("fields") or ())
 
 
 def add_options(options: argparse.ArgumentParser, fields: Fields) -> None:
