@@ -8,7 +8,7 @@ from jupyterhub.spawner import SpawnException
 from traitlets import Instance, default
 
 from portal.errors import PortalError
-from portal.launch.fields import FIELD_HEADER, OF
+from portal.launch.fields import FIELD_HEADER
 from portal.launch.request import (
     OPTION_KEYS,
     LaunchRequest,
@@ -101,6 +101,6 @@ def refusal_headers(error: PortalError) -> dict[str, str]:
     headers = {}
     if after := error.details.get("retry_after"):
         headers["Retry-After"] = str(after)
-    if error.field in OF:  # else it is what somebody sent
+    if error.field in OPTION_KEYS:  # else it is what somebody sent
         headers[FIELD_HEADER] = error.field
     return headers

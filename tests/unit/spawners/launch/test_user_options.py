@@ -23,7 +23,7 @@ def too_many() -> PortalError:
         (too_many(), {"Retry-After": "7"}),
     ],
 )
-def test_a_refusal_names_a_field_of_the_table(error: PortalError, headers: dict[str, str]) -> None:
+def test_a_refusal_names_a_field_of_a_launch(error: PortalError, headers: dict[str, str]) -> None:
     refused = refusal(error)
     assert (refused.message, refused.reason) == (error.message, error.code)
     assert refused.headers == headers
