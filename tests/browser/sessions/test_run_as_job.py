@@ -203,6 +203,7 @@ def test_every_field_of_a_launch_can_be_chosen(
     """Folded as on the launch page; the estimate follows; a refusal is beside its field."""
     open_lab(lab, server, "/tree/train.ipynb")
     dialog = click_button(lab)
+    dialog.get_by_label("Name", exact=True).fill("fields")
     partition, account = dialog.get_by_label("Partition"), dialog.get_by_label("Account")
     expect(dialog.get_by_label("GPUs", exact=True)).to_be_visible()
     expect(partition).to_be_hidden()
@@ -234,7 +235,7 @@ def test_every_field_of_a_launch_can_be_chosen(
     portal.refusal = ""
     dialog.get_by_label("QOS").select_option("long")
     start(dialog)
-    expect(toast(lab, "Run “train” has started")).to_be_visible()
+    expect(toast(lab, "Run “fields” has started")).to_be_visible()
     assert {**chosen, "qos": "long"}.items() <= portal.runs[0].items()
     assert "account" not in portal.runs[0], "it is the session's"
 
