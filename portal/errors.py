@@ -29,28 +29,25 @@ class PortalError(Exception):
     """Base class of every error that the portal raises on purpose.
 
     ``message`` (str) is shown to the user; ``code`` is a stable word for programs;
-    ``status`` is the HTTP status to answer with. ``details`` is what a page needs beside the
-    message, e.g. the two texts of a conflict: plain values, by name.
+    ``status`` is the HTTP status to answer with; ``field`` names the key that is wrong, if it is
+    one. ``details`` is what a page needs beside the message, e.g. the two texts of a conflict:
+    plain values, by name.
     """
 
     code = "error"
     status = 500
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
-        self.message = message
+        self.message, self.field = message, field
         self.details: dict[str, Any] = {}
 
 
 class InvalidRequest(PortalError):
-    """Malformed request. ``field`` names the wrong key, if there is one."""
+    """Malformed request."""
 
     code = "invalid_request"
     status = 400
-
-    def __init__(self, message: str, field: str | None = None) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 class NotAllowed(PortalError):

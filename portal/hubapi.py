@@ -28,6 +28,7 @@ from .errors import (
     TooManyRequests,
     Unavailable,
 )
+from .launch.fields import FIELD_HEADER
 from .models.session.stop_reason import REASON_HEADER, StopReason
 from .setting import setting
 
@@ -307,6 +308,7 @@ class HubApi(LoggingConfigurable):
         self.log.warning("The Hub answered %s %s with %d: %s", method, path, response.code, message)
         kind = _OF_LAUNCHES.get(response.reason)
         refusal = kind(message) if kind else _error(response.code, message, scope)
+        refusal.field = response.headers.get(FIELD_HEADER)
         if (after := _seconds(response.headers.get("Retry-After", ""))) is not None:
             refusal.details["retry_after"] = after
         raise refusal

@@ -60,12 +60,17 @@ def add_handlers(web_app: Any, service: Service | None, situations: Situations) 
 
 
 class Refused(HTTPError):
-    """Error response with a sentence. tornado's own message is a format, where % means
-    something."""
+    """Error response with a sentence, and the ``field`` that it is about, if it is one. tornado's
+    own message is a format, where % means something."""
 
-    def __init__(self, status: int, sentence: str) -> None:
+    def __init__(self, status: int, sentence: str, field: str = "") -> None:
         super().__init__(status)
-        self.sentence = sentence
+        self.sentence, self.field = sentence, field
+
+    @classmethod
+    def by_portal(cls, error: ServiceError) -> Refused:
+        """Return the error for what the portal has refused."""
+        return cls(error.status, str(error), error.field)
 
 
 class LocalHandler(APIHandler):
@@ -86,14 +91,16 @@ class LocalHandler(APIHandler):
         """Write the error as Jupyter does, without logging a warning whenever the portal
         refuses."""
         error = (kwargs.get("exc_info") or (None, None))[1]
+        field = {}
         if isinstance(error, Refused):
             message = error.sentence
+            field = {"field": error.field} if error.field else {}
         elif status_code < 500:
             phrase = HTTPStatus(status_code).phrase
             message = f"This session's server refused the request: {phrase}."
         else:
             message = "This session's server failed. See its log."
-        self.finish(json.dumps({"message": message}))
+        self.finish(json.dumps({"message": message, **field}))
 
 
 class SituationHandler(LocalHandler):
@@ -149,7 +156,7 @@ class PassOnHandler(LocalHandler):
                 response = await in_thread(self.service.ask, method, self.path, body)
         except ServiceError as error:
             if error.status != 503 or self.name not in _LATER:
-                raise Refused(error.status, str(error)) from None
+                raise Refused.by_portal(error) from None
             task = asyncio.ensure_future(self._tell_later(self.service, body))
             _telling.add(task)
             task.add_done_callback(_telling.discard)

@@ -33,13 +33,15 @@ FILE_TIMEOUT = 600.0  # seconds for one file, in either direction
 
 
 class ServiceError(Exception):
-    """Failed request: a sentence for the person, the ``status`` to answer with, and ``peace``, the
-    seconds for which the service does not want to be asked."""
+    """Failed request: a sentence for the person, the ``status`` to answer with, ``peace``, the
+    seconds for which the service does not want to be asked, and the ``field`` of the request that
+    is wrong; "" if it is none."""
 
-    def __init__(self, message: str, status: int = 502, peace: float = 0.0) -> None:
+    def __init__(
+        self, message: str, status: int = 502, peace: float = 0.0, field: str = ""
+    ) -> None:
         super().__init__(message)
-        self.status = status
-        self.peace = peace
+        self.status, self.peace, self.field = status, peace, field
 
 
 class Address(NamedTuple):
@@ -191,11 +193,17 @@ def _refusal(error: HTTPError, deadline: float) -> ServiceError:
         details = _an_object(_read(error, deadline)).get("error")
     except (ServiceError, OSError, HTTPException):
         details = None
-    message = details.get("message") if isinstance(details, dict) else None
+    details = details if isinstance(details, dict) else {}
+    message = details.get("message")
     if isinstance(message, str) and message and 400 <= error.code < 600:
-        return ServiceError(message[:2000], error.code, peace(error))
+        return ServiceError(message[:2000], error.code, peace(error), _field(details))
     return ServiceError(
         f"The portal answered with {error.code}.",
         503 if error.code in (502, 503, 504) else 502,
         peace(error),
     )
+
+
+def _field(details: dict[str, Any]) -> str:
+    field = details.get("field")
+    return field[:100] if isinstance(field, str) else ""

@@ -16,7 +16,7 @@ from traitlets import Bool, Float, Instance, Integer
 from traitlets.config import LoggingConfigurable
 
 from portal.cache import SharedAnswer
-from portal.errors import TooManyRequests
+from portal.errors import NotAllowed, TooManyRequests
 from portal.launch import estimate_words as words
 from portal.launch.estimate import (
     AT_ONCE,
@@ -150,9 +150,14 @@ class StartEstimates(LoggingConfigurable):
         )
 
     @staticmethod
-    def refusal(reason: str) -> StartAnswer:
+    def refusal(error: NotAllowed) -> StartAnswer:
         """Return the answer for a request that is not allowed, with the reason."""
-        return StartAnswer(outlook=Outlook.REFUSED, words=reason, made_at=time.time())
+        return StartAnswer(
+            outlook=Outlook.REFUSED,
+            words=error.message,
+            field=error.field or "",
+            made_at=time.time(),
+        )
 
     async def estimate(
         self,

@@ -6,9 +6,9 @@ import time
 
 from portal.launch import estimate_words as words
 from portal.launch.estimate import from_slurm
-from portal.launch.limits import charged, effective_qos
 from portal.launch.nearby import Candidate
 from portal.launch.policy import Associations
+from portal.launch.qos import charged, effective_qos
 from portal.launch.running_limits import HeldBack
 from portal.models.session.estimate import Basis, Estimate, Outlook
 from portal.models.session.resources import Resources

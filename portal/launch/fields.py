@@ -1,8 +1,9 @@
 """Table of a session's options: everything about a field that is the same everywhere.
 
 A field's values are defined by its type (portal/models/session/resources.py), its meaning for a
-session by ``limits.py``. The request, the launch form and its script, the dialogs of a move,
-sbatch's options, the API's document and the stored last choice all go through this table.
+session by ``limits.py``. The request, the launch form and its script, the dialogs of moves and
+runs, the options of portal-run and of sbatch, the API's document and the stored last choice all go
+through this table.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ..models import Frozen
 from ..models.cluster.cluster import Node
 from ..models.session.resources import Resources
 
+FIELD_HEADER = "X-Portal-Field"  # of the Hub's refusals: the field that one is about
 _MEMORY = re.compile(r"([0-9]+)\s*([MGT])(?:i?B)?", re.IGNORECASE)
 
 
@@ -56,17 +57,6 @@ class Field(NamedTuple):
     def words(self) -> str:
         """Label within a sentence: "memory", "QOS"."""
         return self.label if self.label[1:2].isupper() else self.label[0].lower() + self.label[1:]
-
-
-class DialogField(Frozen):
-    """Field of a dialog: ``values`` are those to choose from, null if it is free. ``number``: true
-    for a whole number, of ``least`` at least."""
-
-    name: str
-    label: str
-    number: bool = False
-    least: int = 0
-    values: tuple[str, ...] | None = None
 
 
 def _gres(resources: Resources) -> str | None:
@@ -191,26 +181,21 @@ KEPT = tuple(field.name for field in FIELDS if field.kept)
 IN_COURSES = frozenset(field.name for field in FIELDS if field.in_courses)
 
 
+class Objection(str):
+    """Reason why a value may not be asked for: a sentence, and the ``field`` that it is about."""
+
+    field: str
+
+    def __new__(cls, sentence: str, field: str) -> Objection:
+        made = super().__new__(cls, sentence)
+        made.field = field
+        return made
+
+
 def sbatch_pairs(resources: Resources) -> list[str]:
     """Return sbatch's options for what is asked for, each one argument (``--key=value``)."""
     pairs = [(field.sbatch[0], field.sbatch[1](resources)) for field in FIELDS if field.sbatch]
     return [f"--{key}={value}" for key, value in pairs if value is not None]
-
-
-def fields_of_move(nodes: Sequence[Node]) -> tuple[DialogField, ...]:
-    """Return the fields of a dialog by which a running session gets other resources. ``nodes``:
-    the cluster's, which say what there is to choose from."""
-    return tuple(
-        DialogField(
-            name=field.name,
-            label=field.moved_label or field.label,
-            number=bool(field.counts),
-            least=0 if field.name == "gpus" else 1,
-            values=tuple(sorted(field.there(nodes))) if field.there else None,
-        )
-        for field in FIELDS
-        if field.moved
-    )
 
 
 def document() -> dict[str, Any]:

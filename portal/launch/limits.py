@@ -1,10 +1,9 @@
 """Limits of a session: its environment, the person's QOS and account, the partition's nodes.
 
-The QOS of a session: slurm.conf(5) "AllowQos", "DenyQos", "QOS"; the order of limits is that of
-Slurm's page "Resource Limits": the partition's QOS, the job's QOS, the association; the first that
-sets a limit counts.
+The order of limits is that of Slurm's page "Resource Limits": the partition's QOS, the job's QOS
+(qos.py), the association; the first that sets a limit counts.
 
-Each function returns its reasons as sentences; an empty list means that nothing is in the way.
+Each function returns its reasons; an empty list means that nothing is in the way.
 """
 
 from __future__ import annotations
@@ -16,33 +15,41 @@ from ..models.catalog.environment import Environment
 from ..models.catalog.offered import refusals_of
 from ..models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Qos
 from ..models.session.resources import Resources, time_text
+from .fields import Objection
 
-OVER_PARTITION = "OverPartQOS"  # the job's QOS comes before the partition's
 ANY_TIME = "PartitionTimeLimit"  # flags that let a job exceed the partition's own limits
 ANY_NODES = "PartitionMaxNodes"
 
 _Limits = Mapping[str, Mapping[str, int]]  # whose -> TRES -> amount, as in Qos.max_tres
 
 
-def environment_limits(resources: Resources, environment: Environment) -> list[str]:
+def environment_limits(resources: Resources, environment: Environment) -> list[Objection]:
     """Return why the environment does not allow the session, over all of its nodes."""
-    reasons = []
+    reasons: list[Objection] = []
     title, nodes = environment.title, resources.nodes
     if environment.max_gpus is not None and resources.gpus * nodes > environment.max_gpus:
-        reasons.append(f"'{title}' allows at most {environment.max_gpus} GPUs.")
+        reasons.append(Objection(f"'{title}' allows at most {environment.max_gpus} GPUs.", "gpus"))
     refused = refusals_of(environment).get(resources.gpu_type or "")
     if refused:
-        reasons.append(refused)
+        reasons.append(Objection(refused, "gpu_type"))
     elif environment.gpu_types and resources.gpu_type not in (None, *environment.gpu_types):
-        reasons.append(f"'{title}' runs on these GPUs: {', '.join(environment.gpu_types)}.")
+        reasons.append(
+            Objection(
+                f"'{title}' runs on these GPUs: {', '.join(environment.gpu_types)}.", "gpu_type"
+            )
+        )
     if environment.max_cpus is not None and (resources.cpus or 0) * nodes > environment.max_cpus:
-        reasons.append(f"'{title}' allows at most {environment.max_cpus} CPUs.")
+        reasons.append(Objection(f"'{title}' allows at most {environment.max_cpus} CPUs.", "cpus"))
     if environment.max_memory and resources.memory:
         if resources.memory * nodes > environment.max_memory:
-            reasons.append(f"'{title}' allows at most {environment.max_memory} of memory.")
+            reasons.append(
+                Objection(f"'{title}' allows at most {environment.max_memory} of memory.", "memory")
+            )
     if environment.max_time is not None and resources.time:
         if resources.time > environment.max_time:
-            reasons.append(f"'{title}' allows at most {environment.max_time} of time.")
+            reasons.append(
+                Objection(f"'{title}' allows at most {environment.max_time} of time.", "time")
+            )
     return reasons
 
 
@@ -62,17 +69,17 @@ def within(environment: Environment, defaults: Mapping[str, Any]) -> dict[str, A
 
 def accounting_limits(
     resources: Resources, rows: Sequence[Association], qos: Sequence[Qos]
-) -> list[str]:
+) -> list[Objection]:
     """Return the exceeded limits of time and TRES, of the first of ``qos`` or else the
     association.
 
     ``rows``: the associations that the session may be charged to, not empty; ``qos``: those whose
     limits it has, in order of precedence.
     """
-    reasons = []
+    reasons: list[Objection] = []
     who, longest = longest_wall(rows, qos)
     if longest is not None and resources.time and resources.time > longest:
-        reasons.append(f"{who} allows at most {time_text(longest)} of time.")
+        reasons.append(Objection(f"{who} allows at most {time_text(longest)} of time.", "time"))
     gpus = _most([row.max_gpus_per_job for row in rows])
     sources: list[tuple[str, _Limits]] = [
         (f"The QOS '{source.name}'", source.max_tres) for source in qos
@@ -88,11 +95,17 @@ def accounting_limits(
         ]
         if exceeded:
             who, limit = min(exceeded, key=lambda source: source[1])
-            reasons.append(f"{who} allows at most {tres_words(name, limit)} in one session.")
+            reasons.append(
+                Objection(
+                    f"{who} allows at most {tres_words(name, limit)} in one session.",
+                    _field_of(name),
+                )
+            )
         per_node = first_limit(sources, "node", name)
         if per_node and each[name] > per_node[1]:
+            words = tres_words(name, per_node[1])
             reasons.append(
-                f"{per_node[0]} allows at most {tres_words(name, per_node[1])} on one node."
+                Objection(f"{per_node[0]} allows at most {words} on one node.", _field_of(name))
             )
     return reasons
 
@@ -130,6 +143,10 @@ def asked_tres(resources: Resources) -> dict[str, int]:
     return {name: amount for name, amount in asked.items() if amount}
 
 
+def _field_of(name: str) -> str:
+    return {"cpu": "cpus", "mem": "memory"}.get(name, "gpus")
+
+
 def tres_words(name: str, amount: int) -> str:
     """Return "2 GPUs", "16G of memory" for a TRES as Slurm names it."""
     if name == "mem":
@@ -162,35 +179,47 @@ def partition_limits(
     partition: Partition,
     snapshot: ClusterSnapshot,
     flags: Collection[str] = (),
-) -> list[str]:
+) -> list[Objection]:
     """Return what the partition and its nodes cannot give. ``flags``: of the session's QOS."""
-    reasons = []
+    reasons: list[Objection] = []
     nodes = nodes_of(partition, snapshot)
     where = f"The partition '{partition.name}'"
     if partition.max_time is not None and resources.time and ANY_TIME not in flags:
         if resources.time > partition.max_time:
-            reasons.append(f"{where} allows at most {time_text(partition.max_time)} of time.")
+            reasons.append(
+                Objection(
+                    f"{where} allows at most {time_text(partition.max_time)} of time.", "time"
+                )
+            )
     most_nodes = None if ANY_NODES in flags else partition.max_nodes
     if most_nodes is not None and resources.nodes > most_nodes:
-        reasons.append(f"{where} allows at most {most_nodes} nodes.")
+        reasons.append(Objection(f"{where} allows at most {most_nodes} nodes.", "nodes"))
     if not nodes:
         return reasons
     if resources.nodes > len(nodes):
-        reasons.append(f"{where} has {len(nodes)} nodes, not {resources.nodes}.")
+        reasons.append(
+            Objection(f"{where} has {len(nodes)} nodes, not {resources.nodes}.", "nodes")
+        )
     if resources.constraint:
         having = [n for n in nodes if suits(Resources(constraint=resources.constraint), n)]
         if not having:
             there = ", ".join(sorted({feature for node in nodes for feature in node.features}))
             reasons.append(
-                f"{where} has no node with the features '{resources.constraint}'. "
-                f"Its nodes have: {there or 'none'}."
+                Objection(
+                    f"{where} has no node with the features '{resources.constraint}'. "
+                    f"Its nodes have: {there or 'none'}.",
+                    "constraint",
+                )
             )
             return reasons
         nodes = having
         if resources.nodes > len(nodes):
             reasons.append(
-                f"{where} has {len(nodes)} nodes with the features '{resources.constraint}', "
-                f"not {resources.nodes}."
+                Objection(
+                    f"{where} has {len(nodes)} nodes with the features '{resources.constraint}', "
+                    f"not {resources.nodes}.",
+                    "nodes",
+                )
             )
     if resources.gpus:
         fitting = [node for node in nodes if has_gpus(node, resources.gpu_type)]
@@ -198,7 +227,8 @@ def partition_limits(
         if not fitting:
             have = sorted({p.type for n in nodes for p in n.gpus if p.count})
             offer = f"It has: {', '.join(have)}." if have else ""
-            return [*reasons, f"{where} has no {kind}. {offer}".strip()]
+            lacking = Objection(f"{where} has no {kind}. {offer}".strip(), "gpus")
+            return [*reasons, lacking]
         most = max(
             pool.count
             for node in fitting
@@ -206,69 +236,16 @@ def partition_limits(
             if resources.gpu_type in (None, pool.type)
         )
         if resources.gpus > most:
-            reasons.append(f"{where} has at most {most} {kind} on one node.")
+            reasons.append(Objection(f"{where} has at most {most} {kind} on one node.", "gpus"))
         nodes = fitting
     cpus = max(node.cpus for node in nodes)
     if resources.cpus and resources.cpus > cpus:
-        reasons.append(f"{where} has at most {cpus} CPUs on one such node.")
+        reasons.append(Objection(f"{where} has at most {cpus} CPUs on one such node.", "cpus"))
     memory = max(node.memory for node in nodes)
     if resources.memory and resources.memory > memory:
-        reasons.append(f"{where} has at most {memory // 1024}G of memory on one such node.")
+        reasons.append(
+            Objection(
+                f"{where} has at most {memory // 1024}G of memory on one such node.", "memory"
+            )
+        )
     return reasons
-
-
-def charged(
-    account: str | None, partition: str | None, associations: Sequence[Association]
-) -> list[Association]:
-    """Return the associations that a job may be charged to: of the ``account``, else of the
-    default one; those bound to the ``partition`` before those bound to none."""
-    if account:
-        rows = [row for row in associations if row.account == account]
-    else:
-        rows = [row for row in associations if row.is_default_account] or [*associations]
-    bound = [row for row in rows if row.partition and row.partition == partition]
-    return bound or [row for row in rows if not row.partition] or rows
-
-
-def default_qos(rows: Sequence[Association]) -> str | None:
-    """Return the QOS of a job that names none; None if ``rows`` do not agree on it."""
-    names = {row.default_qos or (row.qos[0] if len(row.qos) == 1 else "normal") for row in rows}
-    return names.pop() if len(names) == 1 else None
-
-
-def effective_qos(
-    qos: str | None,
-    account: str | None,
-    partition: str | None,
-    associations: Sequence[Association] | None,
-) -> str | None:
-    """Return the QOS that a job would have; None if that is not known (``associations`` None)."""
-    return qos or default_qos(charged(account, partition, associations or ()))
-
-
-def admits_qos(partition: Partition, qos: str) -> bool:
-    """Return True if jobs with this QOS may be in the partition."""
-    if partition.allow_qos:
-        return qos in partition.allow_qos
-    return qos not in partition.deny_qos
-
-
-def limiting(snapshot: ClusterSnapshot, qos: str | None, partition: str | None) -> list[Qos]:
-    """Return the QOS whose limits a job has, in order of precedence."""
-    where = snapshot.partitions.get(partition or "")
-    own = snapshot.qos.get(qos or "")
-    of_partition = snapshot.qos.get(where.qos) if where and where.qos else None
-    if own and OVER_PARTITION in own.flags:
-        return [candidate for candidate in (own, of_partition) if candidate]
-    return [candidate for candidate in (of_partition, own) if candidate]
-
-
-def longest_walls(
-    associations: Sequence[Association], known: Mapping[str, Qos]
-) -> list[int | None]:
-    """Return the longest times, in seconds, of a person's associations and QOS; None: no limit."""
-    walls: list[int | None] = []
-    for row in associations:
-        limits = [known[name].max_wall if name in known else None for name in row.qos]
-        walls += [row.max_wall if limit is None else limit for limit in limits or [None]]
-    return walls

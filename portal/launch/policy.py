@@ -15,20 +15,18 @@ from ..models.catalog.offered import refusals_of
 from ..models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Reservation
 from ..models.person import Person
 from ..models.session.resources import Resources
+from .fields import Objection
 from .kinds.kind import Kind, environment_of
 from .limits import (
     accounting_limits,
-    admits_qos,
-    charged,
-    effective_qos,
     environment_limits,
     has_gpus,
-    limiting,
     nodes_of,
     partition_limits,
     suits,
     within,
 )
+from .qos import admits_qos, charged, effective_qos, limiting
 from .request import Asked, LaunchRequest
 
 Associations = Sequence[Association] | None  # None: the site keeps no accounting
@@ -71,7 +69,7 @@ def decide(
     resources = Resources(**merged)
     reasons = objections(resources, environment, person, snapshot, associations)
     if reasons:
-        raise NotAllowed(" ".join(reasons))
+        raise NotAllowed(" ".join(reasons), reasons[0].field)
     kind = (kind or asked.kind).within(resources.time)
     return LaunchRequest(environment=environment, resources=resources, kind=kind)
 
@@ -153,7 +151,7 @@ def objections(
     person: Person,
     snapshot: ClusterSnapshot,
     associations: Associations,
-) -> list[str]:
+) -> list[Objection]:
     """Return every reason why this cannot be asked for; an empty list if it can.
 
     Raises InvalidRequest for a name that this cluster does not have.
@@ -170,7 +168,7 @@ def objections(
         if qos and not admits_qos(partition, qos):
             takes = f" Allowed: {', '.join(partition.allow_qos)}." if partition.allow_qos else ""
             where = f"the partition '{partition.name}'"
-            reasons.append(f"The QOS '{qos}' is not allowed in {where}.{takes}")
+            reasons.append(Objection(f"The QOS '{qos}' is not allowed in {where}.{takes}", "qos"))
         flags = snapshot.qos[qos].flags if qos in snapshot.qos else ()
         reasons += partition_limits(resources, partition, snapshot, flags)
     if resources.reservation:
@@ -180,21 +178,23 @@ def objections(
 
 def _accounting(
     resources: Resources, person: Person, associations: Sequence[Association]
-) -> list[str]:
+) -> list[Objection]:
     if not associations:
-        return [f"'{person.name}' has no Slurm account on this cluster. Ask an admin to add one."]
+        none = f"'{person.name}' has no Slurm account on this cluster. Ask an admin to add one."
+        return [Objection(none, "account")]
     rows = list(associations)
     if resources.account:
         rows = [row for row in rows if row.account == resources.account]
         if not rows:
             yours = ", ".join(sorted({row.account for row in associations}))
-            return [f"You cannot use the account '{resources.account}'. Your accounts: {yours}."]
+            refused = f"You cannot use the account '{resources.account}'. Your accounts: {yours}."
+            return [Objection(refused, "account")]
     if resources.qos:
         qos = sorted({name for row in rows for name in row.qos})
         if resources.qos not in qos:
-            return [
-                f"The QOS '{resources.qos}' is not available to you. Available: {', '.join(qos)}."
-            ]
+            there = ", ".join(qos)
+            refused = f"The QOS '{resources.qos}' is not available to you. Available: {there}."
+            return [Objection(refused, "qos")]
     return []
 
 
@@ -214,7 +214,8 @@ def _named_partition(
     if partition not in allowed:
         names = ", ".join(p.name for p in allowed) or "none"
         raise NotAllowed(
-            f"The partition '{partition.name}' is not available to you. Available: {names}."
+            f"The partition '{partition.name}' is not available to you. Available: {names}.",
+            "partition",
         )
     return partition
 
@@ -235,8 +236,8 @@ def usable_reservation(
 
 def _reservation(
     name: str, person: Person, snapshot: ClusterSnapshot, associations: Associations
-) -> list[str]:
+) -> list[Objection]:
     reservation = snapshot.reservations.get(name)
     if reservation is None or not usable_reservation(reservation, person, associations):
-        return [f"No reservation '{name}' is available to you."]
+        return [Objection(f"No reservation '{name}' is available to you.", "reservation")]
     return []

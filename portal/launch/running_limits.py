@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from ..models.cluster.cluster import Association, ClusterSnapshot, Job
 from ..models.session.resources import Resources
-from .limits import asked_tres, charged, effective_qos, first_limit, limiting, tres_words
+from .limits import asked_tres, first_limit, tres_words
+from .qos import charged, effective_qos, limiting
 from .waiting import queue_of
 
 

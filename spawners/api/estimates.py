@@ -55,7 +55,7 @@ class EstimateHandler(APIHandler):
         try:
             request, snapshot, associations = await considered(spawner, asked)
         except NotAllowed as error:
-            return estimates.refusal(error.message)
+            return estimates.refusal(error)
         return await estimates.answer(request, spawner.person, snapshot, associations)
 
     def _fields(self) -> dict[str, str | int]:

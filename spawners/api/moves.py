@@ -15,6 +15,7 @@ from tornado import web
 
 from portal.errors import InvalidRequest, NotFound, PortalError
 
+from ..launch.user_options import refusal_headers
 from ..lifecycle.stop_reason import SERVICE, asked_by
 from ..resize.handover import busy_kernels
 
@@ -40,6 +41,8 @@ class MovesBase(APIHandler):
     def refuse(self, error: PortalError) -> None:
         """Respond with the error's message; its code is the reason, as in those to launches."""
         self.set_status(error.status, error.code)
+        for name, value in refusal_headers(error).items():
+            self.set_header(name, value)
         self.finish(json.dumps({"status": error.status, "message": error.message}))
 
 

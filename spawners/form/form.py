@@ -18,6 +18,7 @@ from traitlets.config import LoggingConfigurable
 from portal.catalog.offers.preferences import NO_HABITS, Preferences, ordered
 from portal.catalog.offers.tile import Tile, common_tags, tile_of
 from portal.launch.availability import Availability, availability
+from portal.launch.field_choices import Choice, Facts, folded_fields
 from portal.launch.policy import allowed_partitions, choose_partition
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
@@ -29,8 +30,7 @@ from portal.setting import setting
 from ..host.storage import StorageArea
 from . import choices, words
 from . import defaults as last_choice
-from .folded import Facts, folded_fields
-from .view import Choice, GpuTile, LaunchView
+from .view import GpuTile, LaunchView
 
 _USUAL_TIME = 7200  # seconds, without any other default
 
@@ -216,7 +216,7 @@ class LaunchForm(LoggingConfigurable):
             times=times,
             cpus_text=f"{supply.cpus_free} of {supply.cpus} CPUs free" if supply.cpus else "",
             folded=folded_fields(
-                Facts(snapshot, supply, associations, person, last, preset, simulated, now)
+                Facts(snapshot, supply, associations, person, now, simulated, last, preset)
             ),
             more=last_choice.folded_chosen(last),
             areas=tuple(choices.area_in_words(area) for area in storage),

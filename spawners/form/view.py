@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from portal.catalog.offers.tile import Tile
+from portal.launch.field_choices import Choice, FoldedField
 from portal.models import Frozen
-
-
-class Choice(Frozen):
-    """Option of a choice. ``note`` is shown beside it; ``data`` becomes data-* attributes."""
-
-    value: str
-    label: str
-    note: str = ""
-    selected: bool = False
-    data: dict[str, str] = {}
 
 
 class Card(Tile):
@@ -47,23 +38,6 @@ class Area(Frozen):
     text: str
     used_percent: int | None = None
     warning: bool = False
-
-
-class FoldedField(Frozen):
-    """Field under "More", selected from ``choices`` if there are any, else typed; ``most`` 0: no
-    limit is known."""
-
-    name: str
-    label: str
-    words: str  # the label within a sentence
-    note: str = ""
-    number: bool = False
-    pattern: str = ""
-    example: str = ""
-    value: str = ""
-    placeholder: str = ""
-    most: int = 0
-    choices: tuple[Choice, ...] = ()
 
 
 class LaunchView(Frozen):

@@ -14,12 +14,13 @@ export function apiUrl(path, query = {}) {
   return url;
 }
 
-// An error of the API, with its message.
+// An error of the API, with its message, and the field that it is about, if it is one.
 export class ApiError extends Error {
-  constructor(message, status = 0, code = "") {
+  constructor(message, status = 0, code = "", field = "") {
     super(message);
     this.status = status;
     this.code = code;
+    this.field = field;
   }
 }
 
@@ -47,7 +48,7 @@ export async function call(path, { method = "GET", query, body, signal } = {}) {
   if (response.status === 204) return null;
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer;
-  const { code = "", message = "" } = answer?.error ?? {};
+  const { code = "", message = "", field = "" } = answer?.error ?? {};
   if (code === "not_logged_in") {
     throw new ApiError("Your login has expired. Reload this page to sign in again.", 403, code);
   }
@@ -55,6 +56,7 @@ export async function call(path, { method = "GET", query, body, signal } = {}) {
     message || "The portal's service does not answer. Retrying…",
     response.status,
     code,
+    field,
   );
 }
 

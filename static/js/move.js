@@ -77,6 +77,7 @@ const CLASSES = {
   select: "form-select",
   button: "btn btn-sm btn-outline-contrast mb-2",
   warning: "fw-bold",
+  wrong: "text-danger mb-0",
 };
 
 // Asks for the resources, and queues the new job.
@@ -89,7 +90,7 @@ async function change(session, onDone) {
     (options) => call("estimates", { method: "POST", body: { options } }),
     CLASSES,
   );
-  const problem = el("p.text-danger", { role: "alert" });
+  const problem = el("p.text-danger", { role: "alert", hidden: true });
   const form = el(
     "form",
     {},
@@ -108,11 +109,13 @@ async function change(session, onDone) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
+      problem.hidden = true;
       await call(path(session), { method: "POST", body: resources.value });
       dialog.close();
       onDone();
     } catch (error) {
-      setText(problem, error.message);
+      problem.hidden = resources.refuse(error.field, error.message);
+      setText(problem, problem.hidden ? "" : error.message);
     }
   });
   dialog.addEventListener("close", () => {

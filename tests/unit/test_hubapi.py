@@ -284,6 +284,14 @@ async def test_the_hub_says_when_to_come_again(
     assert caught.value.details.get("retry_after") == seconds
 
 
+async def test_a_refused_launch_has_its_field(hub: SmallHub) -> None:
+    hub.answers["POST"] = (403, {"message": "You cannot use the account 'x'."})
+    hub.headers["X-Portal-Field"] = "account"
+    with pytest.raises(errors.PortalError) as caught:
+        await hub.api().begin_server("ada", "", {})
+    assert caught.value.field == "account"
+
+
 async def test_a_class_is_one_question(hub: SmallHub) -> None:
     hub.answers["POST"] = (200, {"servers": {"ada": "ready", "bob": ""}})
     assert await hub.api().servers("course-deep", ["ada", "bob", "eve"]) == {

@@ -133,6 +133,7 @@ READS: dict[str, dict[str, int]] = {
     },
     "starts that Slurm names, and when an answer was made": {"portal/estimates/estimator.py": 7},
     "compared with the starts and ends that Slurm names": {
+        "portal/handlers/runs/choices.py": 1,
         "kernels/portal_session/runs/live/kept_kernel.py": 2,
         "kernels/portal_session/runs/point.py": 2,
         "portal/estimates/judging.py": 1,

@@ -5,6 +5,7 @@ import { Widget } from '@lumino/widgets';
 
 import { ask } from './api';
 import type { KernelEnvironment, Offer } from './job-kernel-states';
+import { alerts, CLASSES } from './resources';
 import { type Answer, type Options, ResourcesForm } from './resources-form';
 
 /**
@@ -26,7 +27,7 @@ export async function chooseJobKernel(offer: Offer, now: Options): Promise<strin
     try {
       return (await ask<{ name: string }>('job-kernels', answer.value)).name;
     } catch (error) {
-      body = new Body(offer, answer.value, error instanceof Error ? error.message : String(error));
+      body = new Body(offer, answer.value, error);
     }
   }
 }
@@ -49,7 +50,7 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
   constructor(
     private readonly _offer: Offer,
     now: Options,
-    problem = ''
+    problem?: unknown
   ) {
     super();
     this.addClass('portal-Resources');
@@ -66,13 +67,9 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
     const similar = this._choices.findIndex(choice => same(choice, choice.environment.environment));
     const top = document.createElement('div');
     top.append(this._row(Math.max(0, known >= 0 ? known : similar)));
-    if (problem) {
-      const alert = paragraph(problem);
-      alert.setAttribute('role', 'alert');
-      this.node.append(alert);
-    }
     this.node.append(top, this._shown, ...notes(_offer));
     this._show(known >= 0 ? now : undefined);
+    this.node.prepend(...alerts(this._form, problem));
     this._select.addEventListener('change', () => {
       const value = this._form.value;
       this._show(JSON.stringify(value) === this._first ? undefined : value);
@@ -117,7 +114,8 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
     const estimate = (asked: Options) =>
       ask<Answer>('job-kernels/estimate', { options: this._options(asked) });
     this._form?.dispose();
-    this._form = new ResourcesForm({ busy: null, options, fields, kept: [] }, estimate, {}, values, false);
+    const before = { busy: null, options, fields, kept: [] };
+    this._form = new ResourcesForm(before, estimate, CLASSES, values, false);
     if (!chosen) {
       this._first = JSON.stringify(this._form.value);
     }

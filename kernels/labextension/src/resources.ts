@@ -2,7 +2,7 @@
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 
-import { ask } from './api';
+import { ask, PortalError } from './api';
 import {
   type Answer,
   type Before,
@@ -39,7 +39,7 @@ export async function changeResources(): Promise<boolean> {
       return true;
     } catch (error) {
       const chosen = { ...before.options, ...answer.value };
-      body = new Body(before, chosen, wordsOf(error));
+      body = new Body(before, chosen, error);
     }
   }
 }
@@ -48,22 +48,32 @@ function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** CSS classes of JupyterLab's dialogs for the form. */
+export const CLASSES = { wrong: 'portal-mod-wrong' };
+
+/** Shows a refusal beside its field; returns the alert for one of no field. */
+export function alerts(form: ResourcesForm, problem: unknown): HTMLElement[] {
+  const field = problem instanceof PortalError ? problem.field : '';
+  if (!problem || form.refuse(field, wordsOf(problem))) {
+    return [];
+  }
+  const alert = document.createElement('p');
+  alert.textContent = wordsOf(problem);
+  alert.setAttribute('role', 'alert');
+  return [alert];
+}
+
 /** The dialog's body; its value is the requested resources. */
 class Body extends Widget implements Dialog.IBodyWidget<Options> {
   private readonly _form: ResourcesForm;
 
-  constructor(before: Before, chosen: Options, problem = '') {
+  constructor(before: Before, chosen: Options, problem?: unknown) {
     super();
     this.addClass('portal-Resources');
-    if (problem) {
-      const alert = document.createElement('p');
-      alert.textContent = problem;
-      alert.setAttribute('role', 'alert');
-      this.node.append(alert);
-    }
     const estimate = (options: Options) => ask<Answer>('estimates', { options });
-    this._form = new ResourcesForm(before, estimate, { warning: 'portal-mod-warn' }, chosen);
-    this.node.append(this._form.node);
+    const classes = { ...CLASSES, warning: 'portal-mod-warn' };
+    this._form = new ResourcesForm(before, estimate, classes, chosen);
+    this.node.append(...alerts(this._form, problem), this._form.node);
   }
 
   getValue(): Options {

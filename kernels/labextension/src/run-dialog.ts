@@ -4,6 +4,7 @@ import { Styling } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 
 import { ask, PortalError } from './api';
+import { CLASSES } from './resources';
 import { type Answer, type Options, ResourcesForm } from './resources-form';
 import type { RunChoices, RunEnvironment, Source, SourceFacts, StartedRun } from './run-offer';
 import { Parameters } from './run-parameters';
@@ -165,11 +166,11 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
     );
     const estimate = async (asked: Options): Promise<Answer> => {
       const answer = await ask<Answer>('runs/estimate', { options: { ...asked, environment } });
-      return { ...answer, words: `First point: ${answer.words}` };
+      return answer.field ? answer : { ...answer, words: `First point: ${answer.words}` };
     };
     this._form?.dispose();
     const before = { busy: null, options, fields, kept: [] };
-    this._form = new ResourcesForm(before, estimate, {}, chosen ?? options, false);
+    this._form = new ResourcesForm(before, estimate, CLASSES, chosen ?? options, false);
     this._shown.replaceWith(this._form.node);
     this._shown = this._form.node;
   }
@@ -225,7 +226,7 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
     for (const row of [...Object.values(rows), ...this._parameters.rows]) {
       row.show(row === wrong ? words : '');
     }
-    this._alert.textContent = wrong ? '' : words;
+    this._alert.textContent = wrong || this._form.refuse(field, words) ? '' : words;
     this._alert.hidden = !this._alert.textContent;
     const folded = wrong?.node.closest('details');
     if (folded) {

@@ -69,6 +69,11 @@ export async function findChoices(): Promise<RunChoices | null> {
   return null;
 }
 
+/** Requests what is offered now, such as free nodes and reservations; `known` if that fails. */
+export function choicesNow(known: RunChoices): Promise<RunChoices> {
+  return ask<RunChoices>('runs').catch(() => known);
+}
+
 /** Returns the name for a run of the file, and its parameters. Throws PortalError. */
 export function factsOf({ source, cell }: Source): Promise<SourceFacts> {
   if (cell === undefined) {

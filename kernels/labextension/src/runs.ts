@@ -15,7 +15,14 @@ import { LabIcon, type Toolbar, ToolbarButton } from '@jupyterlab/ui-components'
 import type { Widget } from '@lumino/widgets';
 
 import { told } from './commands';
-import { factsOf, findChoices, type RunChoices, type Source, type StartedRun } from './run-offer';
+import {
+  choicesNow,
+  factsOf,
+  findChoices,
+  type RunChoices,
+  type Source,
+  type StartedRun
+} from './run-offer';
 
 const RUN = 'portal:run-as-job';
 const RUN_SELECTED = 'portal:run-selected-as-job';
@@ -85,8 +92,7 @@ class Runs {
 
   /** Asks for a run of the file, or of the code of one of its cells, and starts it. */
   async open(path: string, cell?: string): Promise<void> {
-    const { choices } = this;
-    if (!choices || !path) {
+    if (!this.choices || !path) {
       return;
     }
     await this._save(path);
@@ -94,7 +100,7 @@ class Runs {
     if (cell !== undefined) {
       source.cell = cell;
     }
-    const facts = await factsOf(source);
+    const [choices, facts] = await Promise.all([choicesNow(this.choices), factsOf(source)]);
     const { startRun } = await import('./run-dialog');
     const run = await startRun(choices, source, facts);
     if (run) {

@@ -14,11 +14,12 @@ LARGEST = 1024 * 1024  # bytes of an answer
 
 
 class BrokerError(Exception):
-    """Failed request: a sentence for the person, and the ``status``."""
+    """Failed request: a sentence for the person, the ``status``, and the ``field`` of the request
+    that is wrong; "" if it is none."""
 
-    def __init__(self, message: str, status: int = 503) -> None:
+    def __init__(self, message: str, status: int = 503, field: str = "") -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.field = status, field
 
 
 class _Connection(http.client.HTTPConnection):
@@ -59,9 +60,10 @@ class Broker:
         finally:
             connection.close()
         if response.status >= 400 or not isinstance(answer, dict):
-            message = answer.get("message") if isinstance(answer, dict) else ""
+            refusal = answer if isinstance(answer, dict) else {}
             raise BrokerError(
-                str(message or f"The session's server answered {response.status}."),
+                str(refusal.get("message") or f"The session's server answered {response.status}."),
                 response.status,
+                str(refusal.get("field") or ""),
             )
         return answer

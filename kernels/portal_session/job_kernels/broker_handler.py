@@ -20,7 +20,7 @@ class BrokerHandler(RequestHandler):
             result = await asked
         except ServiceError as error:
             self.set_status(error.status)
-            result = {"message": str(error)}
+            result = {"message": str(error), **({"field": error.field} if error.field else {})}
         self.finish(json.dumps(result))
 
     async def answer_body(self, ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> None:

@@ -176,10 +176,11 @@ class Offer:
             answer = await self.estimate(request)
         except ServiceError as error:
             if error.status in (400, 403):
-                raise Refused(error.status, str(error)) from None
+                raise Refused.by_portal(error) from None
             return
         if answer.get("outlook") == "refused":
-            raise Refused(403, str(answer.get("words") or "The portal refuses this."))
+            words = str(answer.get("words") or "The portal refuses this.")
+            raise Refused(403, words, str(answer.get("field") or ""))
 
     async def estimate(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return the portal's estimate. The kernel's name is not sent: it does not change the
@@ -251,5 +252,5 @@ class EstimateHandler(LocalHandler):
         try:
             answer = await self.offer.estimate(options)
         except ServiceError as error:
-            raise Refused(error.status, str(error)) from None
+            raise Refused.by_portal(error) from None
         self.finish(json.dumps(answer))

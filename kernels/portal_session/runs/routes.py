@@ -36,6 +36,13 @@ class RunsHandler(_Handler):
         await self.answer_body(lambda body: self.ask("POST", SUBMISSION, body))
 
 
+class ChoicesHandler(_Handler):
+    """``/runs/choices``: what can be chosen for a run."""
+
+    async def get(self) -> None:
+        await self.answer(self.ask("GET", f"{SUBMISSION}/choices"))
+
+
 class RunHandler(_Handler):
     """``/runs/ID``: a run, and its end."""
 
@@ -87,6 +94,7 @@ def routes(ask: Ask) -> list[Any]:
     arguments = {"ask": ask}
     return [
         ("/runs", RunsHandler, arguments),
+        ("/runs/choices", ChoicesHandler, arguments),
         ("/runs/schedules", SchedulesHandler, arguments),
         (f"/runs/schedules/({ID})", ScheduleHandler, arguments),
         (f"/runs/({ID})", RunHandler, arguments),

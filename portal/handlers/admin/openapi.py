@@ -43,7 +43,8 @@ _ERRORS = {
 
 
 class ErrorText(Frozen):
-    """``code`` is a word for programs, ``message`` a sentence for people.
+    """``code`` is a word for programs, ``message`` a sentence for people; ``field`` names the key
+    of the request that is wrong, if it is one.
 
     On an edit conflict (``edit_conflict``), ``current`` is the text that stands now, ``yours`` the
     one that was not taken and ``number`` the version to go on from. If a course is not accepted,
@@ -52,6 +53,7 @@ class ErrorText(Frozen):
 
     code: str
     message: str
+    field: str = ""
     current: str = ""
     yours: str = ""
     number: int = 0

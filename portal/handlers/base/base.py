@@ -168,10 +168,13 @@ class APIHandler(PortalHandler):
         self.finish(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Write ``{"error": {"code": …, "message": …}}`` for every error; some add details."""
+        """Write ``{"error": {"code": …, "message": …}}`` for every error; some add their field and
+        details."""
         code, message = explain(status_code, kwargs.get("exc_info"))
         error = (kwargs.get("exc_info") or (None, None, None))[1]
-        details = error.details if isinstance(error, PortalError) else {}
+        details: dict[str, Any] = {}
+        if isinstance(error, PortalError):
+            details = {"field": error.field, **error.details} if error.field else error.details
         self.write_json({"error": {"code": code, "message": message, **details}})
 
 

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import model_validator
-
 from portal.catalog.versions.pins import PinLost, pin_of, pinned
 from portal.errors import Conflict, NotAllowed
-from portal.launch.fields import OF
-from portal.launch.request import Asked
 from portal.models import Frozen
 from portal.models.scope import SESSION_OWN
-from portal.models.session.resources import Resources
 from portal.models.session.run import Run
 
 from ..base.endpoint import Operation
 from ..base.own_session import own_server
 from .runs import RUN_ID, RunAction
-from .start import StartedRun
-
-
-class Changes(Resources):
-    """Resources that differ from those before; unset: they stay."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _in_words(cls, values: Any) -> Any:
-        """Raise InvalidRequest with the sentence of a launch for a value that cannot be read."""
-        if isinstance(values, dict):
-            Asked.parse({name: value for name, value in values.items() if name in OF})
-        return values
+from .start import AskedResources, StartedRun
 
 
 class Repetition(Frozen):
@@ -59,7 +42,7 @@ class AgainRun(RunAction):
 
     @Operation(
         "Run the points of one of your runs again that have not succeeded.",
-        body=Changes,
+        body=AskedResources,
         status=202,
         errors=(409, 429),
     )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 from portal.catalog.availability import UNTYPED
-from portal.errors import NotAllowed
-from portal.launch.fields import DialogField, fields_of_move
+from portal.errors import NotAllowed, SlurmUnavailable
+from portal.launch.availability import availability
+from portal.launch.dialog_fields import DialogField, fields_of_run
+from portal.launch.field_choices import Facts
+from portal.launch.policy import allowed_partitions
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
 from portal.models.person import Person
@@ -30,9 +35,9 @@ class RunEnvironment(Frozen):
 
 class RunChoices(Frozen):
     """Environments in the order of the launch page; ``environment``: the session's own.
-    ``fields``: those of the dialog for the resources of a point; ``points``: the maximum number of
-    points of a run. ``pages``: the address of the pages of runs, to which a run's id is appended.
-    ``simulated``: the GPUs of the cluster are simulated, for a demo."""
+    ``fields``: those of a point's resources, with what the user can choose; ``points``: the maximum
+    number of points of a run. ``pages``: the address of the pages of runs, to which a run's id is
+    appended. ``simulated``: the GPUs of the cluster are simulated, for a demo."""
 
     items: tuple[RunEnvironment, ...]
     environment: str
@@ -64,7 +69,7 @@ class SessionRunChoices(RunChoicesAction):
         record, parts = await self.asker(), self.parts
         if not parts.run_limits.per_user:
             raise NotAllowed("Runs are not offered on this site.")
-        nodes = list(self.view.snapshot.nodes.values())
+        nodes = self.view.snapshot.nodes.values()
         types = {pool.type for node in nodes for pool in node.gpus}
         await parts.catalog.load()
         return RunChoices(
@@ -73,11 +78,22 @@ class SessionRunChoices(RunChoicesAction):
                 for environment in parts.catalog.visible_to(_owner(record))
             ),
             environment=record.environment,
-            fields=fields_of_move(nodes),
+            fields=fields_of_run(await self._facts(_owner(record)), kept_options(record)),
             points=parts.run_limits.points,
             pages=f"{parts.hub_host}{parts.prefix}runs/",
             simulated=parts.telemetry.simulated,
         )
+
+    async def _facts(self, person: Person) -> Facts:
+        parts, snapshot, now = self.parts, self.view.snapshot, time.time()
+        try:
+            associations = await parts.cluster.associations(person.name)
+        except SlurmUnavailable:
+            associations = None
+        partitions = allowed_partitions(person, snapshot, associations)
+        supply = availability(snapshot, [partition.name for partition in partitions], now)
+        simulated = supply.gpus if parts.telemetry.simulated else ()
+        return Facts(snapshot, supply, associations, person, now, simulated)
 
     def _item(self, environment: Environment, there: set[str]) -> RunEnvironment:
         types = self.parts.catalog.offering.gpu_types(environment, there)

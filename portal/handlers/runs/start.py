@@ -6,11 +6,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from pydantic import model_validator
+
 from portal.catalog.versions.pins import pin_of
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.fields import KEPT
+from portal.launch.fields import KEPT, OF
 from portal.launch.kinds import kind_of, of_server
 from portal.launch.kinds.run import server_for
+from portal.launch.request import Asked
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.resources import Resources
@@ -24,7 +27,19 @@ from ..base.own_session import OwnSession
 _OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest"})
 
 
-class NewRun(Resources, AskedRun):
+class AskedResources(Resources):
+    """Resources of a request."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_words(cls, values: Any) -> Any:
+        """Raise InvalidRequest with the sentence of a launch for a value that cannot be read."""
+        if isinstance(values, dict):
+            Asked.parse({name: value for name, value in values.items() if name in OF})
+        return values
+
+
+class NewRun(AskedResources, AskedRun):
     """Run to start: the ``id`` by which the session knows it; its ``name``; the ``source``, a
     notebook or script, for display; the absolute path of the run's ``folder``, with the frozen
     source; the number of ``points``, and how many of them run ``at_once`` at most; ``after``, the

@@ -75,7 +75,7 @@ class EstimatesBase(Endpoint):
                 choice, person, environments, snapshot, associations, parts.default_resources
             )
         except NotAllowed as error:
-            return parts.estimates.refusal(error.message)
+            return parts.estimates.refusal(error)
         return await parts.estimates.answer(request, person, snapshot, associations)
 
     async def environments(

@@ -13,7 +13,8 @@ from pydantic import Field, StringConstraints
 
 from portal.errors import NotAllowed, NotFound
 from portal.launch.course import check_asked
-from portal.launch.fields import IN_COURSES, KEPT, DialogField, fields_of_move
+from portal.launch.dialog_fields import DialogField, fields_of_move
+from portal.launch.fields import IN_COURSES, KEPT
 from portal.launch.kinds import kind_of, of_server
 from portal.launch.kinds.course_kernel import check_chosen, not_offered
 from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, server_for

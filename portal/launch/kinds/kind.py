@@ -29,7 +29,8 @@ def environment_of(name: str | None, environments: Mapping[str, Environment]) ->
         # The same sentence whether it does not exist or is somebody else's.
         offered = ", ".join(environments) or "none"
         raise NotAllowed(
-            f"No environment with this name is available to you. Available: {offered}."
+            f"No environment with this name is available to you. Available: {offered}.",
+            "environment",
         )
     return environments[name]
 

@@ -50,11 +50,13 @@ class Nearby(Frozen):
 
 
 class StartAnswer(Frozen):
-    """Estimate for a choice, also in words. ``source``: origin of the estimate, in words."""
+    """Estimate for a choice, also in words. ``source``: origin of the estimate, in words.
+    ``field``: the field that a refusal is about; "" for none."""
 
     outlook: Outlook
     words: str
     source: str = ""
+    field: str = ""
     basis: Basis = Basis.NONE
     starts_at: float | None = None
     made_at: float

@@ -243,6 +243,7 @@ def test_a_notebook_is_run_as_a_job(demo: Any, owner: Person, lab: Any, job: str
     lab.get_by_role("button", name="Run as job").click(timeout=STARTS)
     dialog = lab.get_by_role("dialog")
     dialog.get_by_label("rate", exact=True).fill("1, 2.5")
+    dialog.get_by_text("More: ").click()
     for label, value in {"GPUs": "0", "CPUs": "1", "Memory": "512M", TIME: "0:10:00"}.items():
         dialog.get_by_label(label, exact=True).fill(value)
     expect(dialog.get_by_text("2 points, at most 2 at once")).to_be_visible()

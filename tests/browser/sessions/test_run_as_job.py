@@ -15,10 +15,10 @@ from chromium import SOON
 from lab_page import command, palette, toast
 from looks import PICTURES, STILL, violations
 from quiet_http import QuietHandler, serving
+from run_fields import run_fields
 from session_server import BASE, TOKEN, SessionServer, a_server, wait_for
 
 from portal.handlers.runs.choices import RunChoices, RunEnvironment
-from portal.launch.fields import fields_of_move
 from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.resources import Resources
 
@@ -28,6 +28,7 @@ expect = playwright.expect
 
 PREFIX = "/services/portal/api/v1/"
 PARAMETERS = 'lr = 0.1  # learning rate\nname = "<b>a</b>"\n'
+NO_GPUS = "The partition 'cpu' has no GPUs."
 CHOICES = RunChoices(
     items=(
         RunEnvironment(
@@ -39,14 +40,14 @@ CHOICES = RunChoices(
         RunEnvironment(environment="r", title="R", gpu_types=(), default=Resources(cpus=1)),
     ),
     environment="torch",
-    fields=fields_of_move([]),
+    fields=run_fields({"account": "physics"}),
     points=100,
     pages="/services/portal/runs/",
 )
 
 
 class Portal:
-    """The portal's service; ``refusal``: why it takes no run."""
+    """The portal's service; ``refusal``: why it takes no run. It refuses the partition "cpu"."""
 
     def __init__(self) -> None:
         self.runs: list[dict[str, Any]] = []
@@ -58,12 +59,16 @@ class Portal:
             return 200, CHOICES.model_dump(mode="json")
         if path == "session/runs/estimates":
             self.estimated.append(body["options"])
-            words = StartAnswer(outlook=Outlook.NOW, words="Starts now.", made_at=1.0)
-            return 200, words.model_dump(mode="json")
+            answer = StartAnswer(outlook=Outlook.NOW, words="Starts now.", made_at=1.0)
+            if body["options"].get("partition") == "cpu":
+                change = {"outlook": Outlook.REFUSED, "words": NO_GPUS, "field": "partition"}
+                answer = answer.model_copy(update=change)
+            return 200, answer.model_dump(mode="json")
         if (method, path) == ("POST", "session/runs") and not self.refusal:
             self.runs.append(body)
             return 202, {"id": body["id"], "server": "run-1"}
-        return 403, {"error": {"message": self.refusal or "It is not played."}}
+        error = {"message": self.refusal or "It is not played.", "field": self.field}
+        return 403, {"error": error}
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +99,7 @@ def server(lab_python: Path, portal: Any) -> Iterator[SessionServer]:
 def home(server: SessionServer, portal: Portal) -> Path:
     """The session's home with a notebook and a script, and no runs."""
     portal.runs.clear()
-    portal.refusal = ""
+    portal.refusal = portal.field = ""
     cells = [
         nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}),
         nbformat.v4.new_code_cell("print(lr)"),
@@ -190,6 +195,49 @@ def test_the_points_are_counted_and_errors_are_beside_their_fields(
     assert {(point["lr"], point["name"]) for point in points} < {
         (rate, name) for rate in (0.1, 0.2) for name in "ab"
     }
+
+
+def test_every_field_of_a_launch_can_be_chosen(
+    lab: Any, server: SessionServer, home: Path, portal: Portal
+) -> None:
+    """Folded as on the launch page; the estimate follows; a refusal is beside its field."""
+    open_lab(lab, server, "/tree/train.ipynb")
+    dialog = click_button(lab)
+    dialog.get_by_label("Name", exact=True).fill("fields")
+    partition, account = dialog.get_by_label("Partition"), dialog.get_by_label("Account")
+    expect(dialog.get_by_label("GPUs", exact=True)).to_be_visible()
+    expect(partition).to_be_hidden()
+    dialog.get_by_text("More: CPUs, memory, partition, account, QOS, reservation, nodes").click()
+    expect(partition.locator("option:checked")).to_have_text("Automatic")
+    expect(account.locator("option:checked")).to_have_text("The session's (physics)")
+    expect(partition.locator("option[value=gpu]")).to_have_text(re.compile("GPUs free"))
+    partition.select_option("cpu")
+    wrong = dialog.get_by_role("alert").filter(has_text=NO_GPUS)
+    expect(wrong).to_be_visible()
+    expect(partition).to_have_attribute("aria-invalid", "true")
+    look(lab, "run-as-job-fields")
+    partition.select_option("gpu")
+    dialog.get_by_label("Nodes", exact=True).fill("2")
+    dialog.get_by_label("Node features").select_option("nvlink")
+    expect(wrong).to_be_hidden()
+    expect(dialog.get_by_text("First point: Starts now.")).to_be_visible()
+    chosen = {"partition": "gpu", "nodes": 2, "constraint": "nvlink"}
+    assert chosen.items() <= portal.estimated[-1].items()
+    # What is refused at the start is shown there too, in the part that opens for it.
+    portal.refusal, portal.field = "The QOS 'normal' is full.", "qos"
+    dialog.get_by_text("More: ").click()
+    start(dialog)
+    expect(dialog.get_by_role("alert").filter(has_text=portal.refusal)).to_be_visible()
+    expect(dialog.get_by_label("QOS")).to_have_attribute("aria-invalid", "true")
+    expect(partition).to_have_value("gpu")
+    expect(dialog.get_by_text("First point: Starts now.")).to_be_visible()
+    expect(dialog.get_by_role("alert").filter(has_text=portal.refusal)).to_be_visible()
+    portal.refusal = ""
+    dialog.get_by_label("QOS").select_option("long")
+    start(dialog)
+    expect(toast(lab, "Run “fields” has started")).to_be_visible()
+    assert {**chosen, "qos": "long"}.items() <= portal.runs[0].items()
+    assert "account" not in portal.runs[0], "it is the session's"
 
 
 def look(page: Any, name: str) -> None:

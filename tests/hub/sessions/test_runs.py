@@ -217,8 +217,11 @@ def test_what_the_launch_refuses_is_told(ada: Person, token: str) -> None:
     message = answer.json()["error"]["message"]
     assert "5,000 points; Slurm allows 1,000 tasks" in message and "MaxArraySize" in message
     assert ask(ada, token, "GET", f"runs/{id_}").status_code == 404
-    answer = start(ada, token, id_, environment="no-such")
-    assert answer.status_code == 403 and "No environment" in answer.json()["error"]["message"]
+    for field, words in {"environment": "No environment", "account": "the account 'nope'"}.items():
+        answer = start(ada, token, id_, **{field: "nope"})
+        error = answer.json()["error"]
+        assert (answer.status_code, error["field"]) == (403, field), "a dialog shows it there"
+        assert words in error["message"]
 
 
 def test_a_run_s_token_is_for_its_own_reports(ada: Person, token: str) -> None:

@@ -431,6 +431,7 @@ async def test_nothing_else_is_passed_on(server, played, method, path, body, cod
         (500, {"error": "text"}, 502, "The portal answered with 500."),
         (404, {"error": {"message": ["x"]}}, 502, "The portal answered with 404."),
         (200, "<html>", 502, "The portal's answer cannot be read."),
+        (403, {"error": {"message": "No.", "field": ["x"]}}, 403, "No."),
     ],
 )
 async def test_a_refusal_keeps_its_sentence(server, played, status, body, wanted, words) -> None:
@@ -441,6 +442,16 @@ async def test_a_refusal_keeps_its_sentence(server, played, status, body, wanted
     played.answer = refuse
     answer = await server.ask("extend", "POST", {"minutes": 30})
     assert (answer.code, json.loads(answer.body)) == (wanted, {"message": words})
+
+
+async def test_a_refusal_keeps_its_field(server, played) -> None:
+    def refuse(handler: RequestHandler) -> None:
+        handler.set_status(403)
+        handler.finish({"error": {"message": "At most 4 GPUs.", "field": "gpus"}})
+
+    played.answer = refuse
+    answer = await server.ask("move", "POST", {"gpus": 5})
+    assert json.loads(answer.body) == {"message": "At most 4 GPUs.", "field": "gpus"}
 
 
 @pytest.mark.parametrize("fresh", [1000.0])

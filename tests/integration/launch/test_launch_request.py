@@ -15,7 +15,8 @@ from hostile import HOSTILE
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError
 from portal.launch.container import sbatch_options, session_command, session_script
-from portal.launch.fields import OF, document, fields_of_move
+from portal.launch.dialog_fields import fields_of_move
+from portal.launch.fields import OF, document
 from portal.launch.kinds import KINDS, USUAL
 from portal.launch.kinds.course_kernel import CourseKernel
 from portal.launch.policy import allowed_partitions, decide
@@ -174,6 +175,7 @@ def test_policy_says_why_not(options: dict[str, Any], words: str) -> None:
     with pytest.raises(PortalError) as caught:
         judge(options)
     assert words in caught.value.message
+    assert caught.value.field == next(iter(options)), "a dialog shows it there"
 
 
 def with_features(**features: tuple[str, ...]) -> ClusterSnapshot:

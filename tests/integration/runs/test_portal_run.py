@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from quiet_http import QuietHandler, serving
+from run_fields import choices
 from session_server import SessionServer, a_server, make_python
 
 pytest.importorskip("jupyterlab")
@@ -52,6 +53,8 @@ def portal() -> Iterator[Portal]:
             if self.command == "POST" and portal.refusal:
                 refusal = {"error": {"code": "not_allowed", "message": portal.refusal}}
                 self.send_whole(403, json.dumps(refusal).encode())
+            elif path.endswith("/choices"):
+                self.send_whole(200, json.dumps(choices()).encode())
             elif path.startswith("runs?"):
                 self.send_whole(200, json.dumps({"items": portal.runs()}).encode())
             elif self.command == "GET" and path.count("/") == 1:

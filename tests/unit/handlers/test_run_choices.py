@@ -13,11 +13,12 @@ from clusters import gpu_node, snapshot
 from session_endpoints import PREFIX, catalog_of, of_server, parts_on, person, said, served
 from tornado.web import RequestHandler
 
+from portal.errors import SlurmUnavailable
 from portal.handlers.pages.runs import NewRunPage
 from portal.handlers.runs import choices
 from portal.launch.runs import Runs
 from portal.models.catalog.environment import Environment
-from portal.models.cluster.cluster import Job, JobState
+from portal.models.cluster.cluster import Association, Job, JobState, Partition
 from portal.models.person import Person
 from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.session import SessionRecord, SessionState
@@ -82,11 +83,25 @@ async def site(store: Store) -> AsyncIterator[Site]:
     catalog.offering = SimpleNamespace(gpu_types=lambda _, there: sorted(there))
     jobs = [Job(id=record.job_id, user="ada", state=JobState.RUNNING) for record in RECORDS]
     nodes = [gpu_node("gpu01", "v100", 4), gpu_node("gpu02", "t4", 4)]
-    seen = snapshot(*jobs, *nodes)
+    where = {
+        node.name: Partition(name=node.name, nodes=(node.name,), default=node is nodes[0])
+        for node in nodes
+    }
+    seen = snapshot(*jobs, *nodes).model_copy(update={"partitions": where})
     sessions = {record.job_id: record for record in RECORDS}
     dashboard = SimpleNamespace(view=SimpleNamespace(sessions=sessions, jobs={}, snapshot=seen))
     telemetry = SimpleNamespace(simulated=True)
-    parts = parts_on(store, dashboard=dashboard, catalog=catalog, telemetry=telemetry)
+
+    async def associations(user: str) -> tuple[Association, ...]:
+        return tuple(Association(user=user, account=name) for name in ("biology", "physics"))
+
+    parts = parts_on(
+        store,
+        dashboard=dashboard,
+        catalog=catalog,
+        telemetry=telemetry,
+        cluster=SimpleNamespace(runner=None, associations=associations),
+    )
     async with served(choices.ENDPOINTS, parts, TOKENS.get) as client:
         yield Site(client, parts)
 
@@ -106,6 +121,20 @@ async def test_the_environments_and_fields(site: Site) -> None:
     assert found["pages"] == f"{PREFIX}runs/"
     fields = {field["name"]: field for field in found["fields"]}
     assert fields["gpu_type"]["values"] == ["t4", "v100"] and "time" in fields
+    assert fields["partition"]["values"] == ["gpu01", "gpu02"]
+    assert fields["account"]["values"] == ["biology", "physics"]
+    assert fields["account"]["unset"] == "The session's (physics)"
+
+
+async def test_accounts_that_are_not_known_are_no_choice(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def associations(user: str) -> Any:
+        raise SlurmUnavailable("slurmdbd does not answer.")
+
+    monkeypatch.setattr(site.parts.cluster, "associations", associations)
+    fields = {field["name"]: field for field in (await site.ask("GET", "choices")).json()["fields"]}
+    assert fields["account"]["values"] == [] and fields["partition"]["values"]
 
 
 async def test_a_site_without_runs(site: Site) -> None:

@@ -246,6 +246,7 @@ async def test_hostile_bodies_are_refused(site: Site, change: Any) -> None:
     assert answer.status_code == 400, answer.text
     (field,) = change
     assert field in said(answer)
+    assert answer.json()["error"]["field"].startswith(field)
     assert site.hub.begun == [] and (await site.get("runs"))["total"] == 0
 
 

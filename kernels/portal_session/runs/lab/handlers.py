@@ -19,7 +19,7 @@ from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
 from ...job_kernels.broker_client import VARIABLE as BROKER
-from ...job_kernels.broker_client import Broker
+from ...job_kernels.broker_client import Broker, BrokerError
 from ...local_api import LocalHandler, Refused, json_object
 from ...service import ServiceError
 from ...situation import in_thread
@@ -27,7 +27,8 @@ from .. import RunError, about
 from ..asked_points import read_points
 from ..parameters import declared
 from ..plan import name_after
-from ..portal_run.command import Started, begin
+from ..portal_run.command import Started, begin, refused
+from ..portal_run.resources import offered_fields
 from ..source import Source, read_source
 from .cell_script import cell_script, check_code, script_path
 from .request import options_of, source_path
@@ -67,7 +68,7 @@ class RunDialog:
         if body.get("cell") is not None:  # its script is written when the run is started
             path = script_path(path)
             cell = Source(path, check_code(body["cell"]).encode(), None)
-        asked = read_points(options_of(body, path), cell)
+        asked = read_points(options_of({**body, "resources": None}, path), cell)
         return {"points": len(asked.points)}
 
     def start(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -90,7 +91,11 @@ class RunDialog:
 
     def _begin(self, body: dict[str, Any], source: Path) -> Started:
         broker = Broker(os.environ.get(BROKER, ""))
-        return begin(options_of(body, source), broker, os.environ)
+        try:
+            fields = offered_fields(broker)
+        except BrokerError as error:
+            raise refused(error) from None
+        return begin(options_of(body, source, fields), broker, os.environ)
 
 
 def _below(folder: Path, root: Path) -> str:
@@ -111,7 +116,7 @@ class _Handler(LocalHandler):
         try:
             self.finish(json.dumps(await self.dialog.ask(*request)))
         except ServiceError as error:
-            raise Refused(error.status, str(error)) from None
+            raise Refused.by_portal(error) from None
 
     async def answered(self, function: Callable[..., dict[str, Any]], *given: Any) -> None:
         """Answer what ``function`` returns, in a thread; a RunError with its sentence and field."""

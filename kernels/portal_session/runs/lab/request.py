@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import RunError
-from ..portal_run.command import RESOURCES, parser
+from ..portal_run.command import parser
+from ..portal_run.resources import Fields
 
 _NUMBERS = ("sample", "seed", "at_once")
 _TEXTS = ("name", "environment")
@@ -38,12 +39,12 @@ def source_path(asked: Any, root: Path) -> Path:
     return root / path
 
 
-def options_of(body: Mapping[str, Any], source: Path) -> argparse.Namespace:
+def options_of(body: Mapping[str, Any], source: Path, fields: Fields = ()) -> argparse.Namespace:
     """Return the options of a request, as `command.parser` does. ``body``: of the dialog, with
     ``name``, ``values`` (text by parameter, "0.1, 0.01"), ``file`` (path of a list of points,
     relative to the source's folder), ``sample``, ``seed``, ``at_once``, ``environment`` and
-    ``resources``. ``source``: the absolute path of the notebook or script. Raises RunError, with
-    its field."""
+    ``resources``. ``source``: the absolute path of the notebook or script; ``fields``: those of
+    resources. Raises RunError, with its field."""
     argv = [f"--set={name}={values}" for name, values in _values(body.get("values"))]
     for key in _TEXTS:
         if body.get(key) not in (None, ""):
@@ -54,12 +55,13 @@ def options_of(body: Mapping[str, Any], source: Path) -> argparse.Namespace:
     if body.get("file") not in (None, ""):
         argv.append(f"--list={_list_path(body['file'], source)}")
     resources = body.get("resources") or {}
-    if not isinstance(resources, dict) or not set(resources) <= set(RESOURCES):
-        raise _wrong("resources", f"'resources' must be an object with {', '.join(RESOURCES)}.")
+    names = [field["name"] for field in fields]
+    if not isinstance(resources, dict) or not set(resources) <= set(names):
+        raise _wrong("resources", f"'resources' must be an object with {', '.join(names)}.")
     for key, value in resources.items():
         if value not in (None, ""):
             argv.append(f"--{key.replace('_', '-')}={_scalar(value, key)}")
-    return parser(_Parser).parse_args([*argv, "--", str(source)])
+    return parser(fields, _Parser).parse_args([*argv, "--", str(source)])
 
 
 def _values(values: Any) -> list[tuple[str, str]]:

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...job_kernels.broker_client import Broker
+from . import resources
 from .listing import named_run, runs_of
 
 COMMANDS = ("again", "repeat")
-_RESOURCES = {
-    "time": "another time limit of each point, H:MM:SS",
-    "memory": "another memory of each point, such as 32G",
-}
 
 
 def run(argv: Sequence[str], broker: Broker) -> str:
@@ -22,17 +19,15 @@ def run(argv: Sequence[str], broker: Broker) -> str:
     options = argparse.ArgumentParser(prog=f"portal-run {command}", allow_abbrev=False)
     options.add_argument("name", help="name of the run, or its id")
     if command == "again":
-        for name, meaning in _RESOURCES.items():
-            options.add_argument(f"--{name}", help=meaning)
+        options.description = "Resources that you do not give stay as they were."
+        resources.add_options(options, resources.offered_fields(broker))
     chosen = options.parse_args(rest)
     found = named_run(runs_of(broker), chosen.name)
     return _repeat(found, broker) if command == "repeat" else _again(found, chosen, broker)
 
 
 def _again(found: dict[str, Any], chosen: argparse.Namespace, broker: Broker) -> str:
-    given = {name: getattr(chosen, name) for name in _RESOURCES}
-    changes = {name: value for name, value in given.items() if value is not None}
-    broker.ask("POST", f"/runs/{found['id']}/again", changes)
+    broker.ask("POST", f"/runs/{found['id']}/again", chosen.resources)
     name = found["name"]
     return (
         f"The points of '{name}' that had not succeeded run again.\nStates:  portal-run show {name}"

@@ -19,25 +19,13 @@ from ..asked_points import read_points
 from ..kernel_choice import kernel_for
 from ..plan import Plan, freeze
 from ..search.options import add_options
-from . import again, listing, schedules
+from . import again, listing, resources, schedules
+from .resources import whole
 
 IN_JOB_KERNEL = "PORTAL_KERNEL"  # `job_kernels.starter.VARIABLE`
 IN_RUN = "PORTAL_RUN"
 _AT_ONCE = 1000
 _RESUMES = 1000
-RESOURCES = {
-    "gpus": "GPUs of each point",
-    "gpu_type": "type of the GPUs, such as v100",
-    "cpus": "CPUs of each point",
-    "memory": "memory of each point, such as 16G",
-    "time": "time limit of each point, H:MM:SS",
-    "partition": "Slurm partition",
-    "account": "Slurm account",
-    "qos": "Slurm QOS",
-    "reservation": "Slurm reservation",
-    "constraint": "features that the node must have",
-}
-_COUNTS = frozenset({"gpus", "cpus"})
 _EPILOG = """\
 portal-run list        your runs
 portal-run show NAME   the points of a run
@@ -67,8 +55,11 @@ class _Parser(argparse.ArgumentParser):
         raise RunError(f"{message[:1].upper()}{message[1:]}. 'portal-run --help' has the options.")
 
 
-def parser(kind: type[argparse.ArgumentParser] = _Parser) -> argparse.ArgumentParser:
-    """Return the parser of the options with which a run is started, of the class ``kind``."""
+def parser(
+    fields: resources.Fields = (), kind: type[argparse.ArgumentParser] = _Parser
+) -> argparse.ArgumentParser:
+    """Return the parser of the options with which a run is started, of the class ``kind``.
+    ``fields``: those of resources (`resources.offered_fields`)."""
     options = kind(
         prog="portal-run",
         description="Execute a notebook or a Python script once for each set of parameters, as "
@@ -90,11 +81,11 @@ def parser(kind: type[argparse.ArgumentParser] = _Parser) -> argparse.ArgumentPa
     options.add_argument(
         "--list", dest="file", metavar="FILE", help="points: a .csv file, or a .json list"
     )
-    options.add_argument("--sample", type=_whole(1, 10_000), default=0, help="so many of the grid")
-    options.add_argument("--seed", type=_whole(0, 2**63 - 1), help="seed of the sample or search")
-    add_options(options, _whole)
+    options.add_argument("--sample", type=whole(1, 10_000), default=0, help="so many of the grid")
+    options.add_argument("--seed", type=whole(0, 2**63 - 1), help="seed of the sample or search")
+    add_options(options, whole)
     options.add_argument(
-        "--at-once", type=_whole(1, _AT_ONCE), default=10, help="points that run at once (10)"
+        "--at-once", type=whole(1, _AT_ONCE), default=10, help="points that run at once (10)"
     )
     options.add_argument(
         "--keep-failed",
@@ -115,25 +106,14 @@ def parser(kind: type[argparse.ArgumentParser] = _Parser) -> argparse.ArgumentPa
         "--resume",
         dest="resumes",
         metavar="N",
-        type=_whole(0, _RESUMES),
+        type=whole(0, _RESUMES),
         default=0,
         help="how many times a point that saves checkpoints goes on after its time limit (0)",
     )
     options.add_argument("--environment", help="environment; the session's, unless you give one")
     options.add_argument("--kernel", help="kernelspec; the notebook's, unless you give one")
-    for name, meaning in RESOURCES.items():
-        kind: Any = _whole(0, 65_536) if name in _COUNTS else str
-        options.add_argument(f"--{name.replace('_', '-')}", dest=name, type=kind, help=meaning)
+    resources.add_options(options, fields)
     return options
-
-
-def _whole(least: int, most: int) -> Any:
-    def read(text: str) -> int:
-        if not text.isdecimal() or len(text) > 20 or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"a whole number from {least} to {most} is needed")
-        return int(text)
-
-    return read
 
 
 def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Plan, dict[str, Any]]:
@@ -142,8 +122,6 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
     source, name, points, seed, search = read_points(options)
     if options.keep_failed and source.notebook is None:
         raise RunError("'--keep-failed' is for notebooks: a script has no kernel.")
-    asked = {name: getattr(options, name) for name in RESOURCES}
-    resources = {name: value for name, value in asked.items() if value is not None}
     environment = options.environment or environ.get("PORTAL_ENVIRONMENT", "")
     plan = freeze(
         source,
@@ -151,12 +129,12 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
         name,
         kernel=options.kernel or kernel_for(source, environ),
         environment=environment,
-        resources=resources,
+        resources=options.resources,
         seed=seed,
         search=search,
     )
     body = {
-        **resources,
+        **options.resources,
         "id": plan.id,
         "name": plan.name,
         "source": str(plan.source),
@@ -176,8 +154,8 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
 
 
 def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> str:
-    """Start the run of the options ``argv``; return what to print. Raises RunError."""
-    options = parser().parse_args(argv)
+    """Start the run of the options ``argv``; return what to print. Raises RunError, BrokerError."""
+    options = parser(resources.offered_fields(broker)).parse_args(argv)
     plan, at_once, message = begin(options, broker, environ)
     points = f"{plan.points:,} point{'s' * (plan.points != 1)}"
     waits = f"Starts:  once all points of '{options.after}' have succeeded"
@@ -207,12 +185,19 @@ def begin(options: argparse.Namespace, broker: Broker, environ: Mapping[str, str
     except BrokerError as error:
         if not _was_accepted(plan, broker, error):
             plan.remove()
-            raise RunError(str(error)) from None
+            raise refused(error) from None
         message = str(error)
     except BaseException:  # Ctrl-C: the portal may have it, so the folder stays
         print(f"If the run was accepted: portal-run stop {plan.name}", file=sys.stderr)
         raise
     return Started(plan, min(body["at_once"], plan.points), message)
+
+
+def refused(error: BrokerError) -> RunError:
+    """Return the portal's refusal, with the field that it is about."""
+    refusal = RunError(str(error))
+    refusal.field = error.field
+    return refusal
 
 
 def _was_accepted(plan: Plan, broker: Broker, error: BrokerError) -> bool:
@@ -235,7 +220,7 @@ def _was_accepted(plan: Plan, broker: Broker, error: BrokerError) -> bool:
 def run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     """Execute a command line; return what to print. Raises RunError, and SystemExit for help."""
     if not argv or argv[0] in ("-h", "--help"):
-        parser().parse_args(["--help"])
+        parser(_fields_for_help(environ)).parse_args(["--help"])
     if environ.get(IN_RUN):
         raise RunError("A point of a run cannot start runs. Start them in a session.")
     if environ.get(IN_JOB_KERNEL):
@@ -250,6 +235,13 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
         if argv[0] in module.COMMANDS:
             return module.run(argv, broker)
     return start(argv, broker, environ)
+
+
+def _fields_for_help(environ: Mapping[str, str]) -> resources.Fields:
+    try:
+        return resources.offered_fields(Broker(environ[BROKER]))
+    except (KeyError, BrokerError):
+        return ()
 
 
 def main() -> None:

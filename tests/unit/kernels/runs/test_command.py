@@ -11,12 +11,14 @@ import pytest
 from portal_session.job_kernels.broker_client import Broker, BrokerError
 from portal_session.runs import RunError, plan
 from portal_session.runs.portal_run import command
+from run_fields import choices
 
 ENVIRON = {"PORTAL_ENVIRONMENT": "pytorch", "PORTAL_KERNEL_BROKER": "/nowhere/broker"}
 
 
 class PlayedBroker(Broker):
-    """Broker whose answers are ``answers``, by method and path; an error is raised."""
+    """Broker whose answers are ``answers``, by method and path; an error is raised. ``asked``: the
+    requests but those for the fields of resources."""
 
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
         super().__init__("/nowhere")
@@ -24,6 +26,8 @@ class PlayedBroker(Broker):
         self.asked: list[tuple[str, Any]] = []
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        if path == "/runs/choices":
+            return choices()
         self.asked.append((f"{method} {path}", body))
         answer = self.answers.get(f"{method} {path.split('?')[0]}", self.answers.get(method, {}))
         if isinstance(answer, Exception):
@@ -52,7 +56,8 @@ def test_what_the_portal_is_asked_for(script: Path) -> None:
     said = start(
         broker, script, "--set", "lr=0.1,1", "--set", "seed=1,2,3", "--name", "rates",
         "--at-once", 4, "--gpus", 1, "--gpu-type", "v100", "--cpus", 2, "--memory", "8G",
-        "--time", "1:00:00", "--environment", "tensorflow",
+        "--time", "1:00:00", "--environment", "tensorflow", "--partition", "gpu",
+        "--account", "biology", "--qos", "normal", "--nodes", 2, "--constraint", "nvlink",
     )  # fmt: skip
     ((asked, body),) = broker.asked
     folder = script.parent / "runs/rates"
@@ -71,6 +76,11 @@ def test_what_the_portal_is_asked_for(script: Path) -> None:
         "cpus": 2,
         "memory": "8G",
         "time": "1:00:00",
+        "partition": "gpu",
+        "account": "biology",
+        "qos": "normal",
+        "nodes": 2,
+        "constraint": "nvlink",
     }
     assert content["points"][1] == {"lr": 0.1, "seed": 2}
     assert content["environment"] == "tensorflow" and content["resources"]["memory"] == "8G"
@@ -140,7 +150,9 @@ def test_an_answer_that_is_lost(script: Path) -> None:
 def test_an_interrupt_while_the_portal_is_asked_keeps_the_folder(script: Path) -> None:
     broker = PlayedBroker()
 
-    def interrupt(*_: Any) -> dict[str, Any]:
+    def interrupt(method: str, *_: Any) -> dict[str, Any]:
+        if method == "GET":
+            return choices()
         raise KeyboardInterrupt
 
     broker.ask = interrupt  # type: ignore[method-assign]
@@ -154,6 +166,7 @@ def test_an_interrupt_while_the_portal_is_asked_keeps_the_folder(script: Path) -
     [
         (["--gpus", "x"], "a whole number from 0 to 65536 is needed"),
         (["--gpus", "-1"], "portal-run --help"),
+        (["--nodes", "0"], "a whole number from 1 to 65536 is needed"),
         (["--at-once", "0"], "a whole number from 1 to 1000 is needed"),
         (["--at-once", "9" * 50], "a whole number from 1 to 1000 is needed"),
         (["--resume", "1001"], "a whole number from 0 to 1000 is needed"),
@@ -214,7 +227,19 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as end:
             command.run(argv, {})
         assert end.value.code == 0
-        assert "portal-run stop NAME" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert "portal-run stop NAME" in said and "listed in a session" in said
+
+
+def test_help_in_a_session_has_the_fields_and_their_choices(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Broker, "ask", lambda *_: choices())
+    with pytest.raises(SystemExit):
+        command.run(["--help"], ENVIRON)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--partition PARTITION the name of a partition: cpu, gpu" in said
+    assert "--memory MEMORY a size such as '4G'" in said
 
 
 RUNS = {
@@ -320,8 +345,9 @@ ENDED = {"items": [{"id": "0123abcd", "name": "rates", "ended_at": 5.0}]}
 
 def test_what_failed_runs_again() -> None:
     broker = PlayedBroker({"GET /runs": ENDED})
-    said = command.again.run(["again", "rates", "--time", "4:00:00"], broker)
-    assert broker.asked[-1] == ("POST /runs/0123abcd/again", {"time": "4:00:00"})
+    said = command.again.run(["again", "rates", "--time", "4:00:00", "--qos", "long"], broker)
+    changes = {"time": "4:00:00", "qos": "long"}
+    assert broker.asked[-1] == ("POST /runs/0123abcd/again", changes)
     assert "'rates'" in said and "portal-run show rates" in said
     with pytest.raises(RunError, match="You have no run 'other'"):
         command.again.run(["again", "other"], broker)

@@ -15,6 +15,7 @@ from portal_session.job_kernels.broker_client import Broker, BrokerError
 from portal_session.runs import plan
 from portal_session.runs.lab import handlers
 from portal_session.service import ServiceError
+from run_fields import choices
 from served import Served, served
 from tornado.web import Application
 
@@ -48,6 +49,8 @@ class Portal:
         return dict(self.answer)
 
     def submit(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        if path == "/runs/choices":
+            return choices()
         self.submitted.append((method, path, body))
         if self.refusal is not None:
             raise self.refusal
@@ -130,7 +133,7 @@ async def test_a_run_is_started(site: Site) -> None:
         "values": {"lr": "0.1,0.2"},
         "at_once": 1,
         "environment": "jax",
-        "resources": {"gpus": 1, "memory": "8G"},
+        "resources": {"gpus": 1, "memory": "8G", "partition": "gpu"},
     }
     status, answer = await site.ask("POST", "", body)
     assert status == 200, answer
@@ -142,6 +145,7 @@ async def test_a_run_is_started(site: Site) -> None:
     assert (method, path, asked["id"]) == ("POST", "/runs", id_)
     assert asked["folder"] == str(site.home / "runs/rates")
     assert (asked["environment"], asked["gpus"], asked["memory"]) == ("jax", 1, "8G")
+    assert asked["partition"] == "gpu"
     frozen = json.loads((site.home / "runs/rates/run.json").read_text())
     assert frozen["points"] == [{"lr": 0.1}, {"lr": 0.2}]
 
@@ -167,6 +171,16 @@ async def test_a_refused_run_leaves_nothing(site: Site, cell: str | None) -> Non
     assert (status, answer["field"]) == (400, "")
     assert answer["message"] == "You have 20 runs that wait or run; the limit is 20."
     assert sorted(path.name for path in site.home.iterdir()) == ["train.ipynb", "train.py"]
+
+
+async def test_a_refusal_names_its_field(site: Site) -> None:
+    sentence = "You cannot use the account 'x'. Your accounts: physics."
+    site.portal.refusal = BrokerError(sentence, 403, "account")
+    body = {"source": "train.ipynb", "resources": {"account": "x"}}
+    assert await site.ask("POST", "", body) == (400, {"message": sentence, "field": "account"})
+    site.portal.answer = ServiceError(sentence, 400, field="account")
+    answer = await site.ask("POST", "/estimate", {"options": {"account": "x"}})
+    assert answer == (400, {"message": sentence, "field": "account"})
 
 
 async def test_the_estimate_is_the_portal_s(site: Site) -> None:

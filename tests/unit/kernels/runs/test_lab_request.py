@@ -10,6 +10,9 @@ from portal_session.runs import RunError
 from portal_session.runs.asked_points import read_points
 from portal_session.runs.lab.cell_script import cell_script, check_code
 from portal_session.runs.lab.request import options_of, source_path
+from run_fields import choices
+
+FIELDS = choices()["fields"]
 
 
 @pytest.fixture
@@ -30,18 +33,18 @@ def test_a_request_is_the_options_of_the_command_line(script: Path) -> None:
         "file": None,
         "resources": {"gpus": 2, "gpu_type": "v100", "memory": "8G", "constraint": ""},
     }
-    options = options_of(body, script)
+    options = options_of(body, script, FIELDS)
     assert options.values == ["lr=0.1,0.01", 'text=["a, b", "-c"]', "-x=--gpus=9"]
     assert (options.name, options.sample, options.seed, options.at_once) == ("rates", 2, 0, 3)
-    assert (options.environment, options.gpus, options.gpu_type) == ("torch", 2, "v100")
-    assert (options.memory, options.constraint, options.file) == ("8G", None, None)
+    assert (options.environment, options.file) == ("torch", None)
+    assert options.resources == {"gpus": 2, "gpu_type": "v100", "memory": "8G"}
     assert options.source == str(script)
 
 
 def test_the_least_that_a_request_has(script: Path) -> None:
     options = options_of({}, script)
     assert (options.at_once, options.values, options.sample) == (10, [], 0)
-    assert len(read_points(options).points) == 1
+    assert len(read_points(options).points) == 1 and options.resources == {}
 
 
 def test_a_list_is_beside_the_source(script: Path) -> None:
@@ -86,7 +89,7 @@ def test_errors_name_their_field(
     script: Path, body: dict[str, Any], field: str, sentence: str
 ) -> None:
     with pytest.raises(RunError) as error:
-        read_points(options_of(body, script))
+        read_points(options_of(body, script, FIELDS))
     assert (error.value.field, sentence in str(error.value)) == (field, True), str(error.value)
     assert "portal-run" not in str(error.value), "the dialog has no command line"
 

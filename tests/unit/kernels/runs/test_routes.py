@@ -32,6 +32,7 @@ async def answered(method: str, path: str, body: bytes = b"") -> tuple[Answer, l
     [
         ("GET", "/runs", b"", ("GET", "runs?limit=200")),
         ("POST", "/runs", b'{"id": "x"}', ("POST", "session/runs", {"id": "x"})),
+        ("GET", "/runs/choices", b"", ("GET", "session/runs/choices")),
         ("GET", f"/runs/{ID}", b"", ("GET", f"runs/{ID}")),
         ("DELETE", f"/runs/{ID}", b"", ("DELETE", f"runs/{ID}")),
         ("GET", "/runs/schedules", b"", ("GET", "runs/schedules")),

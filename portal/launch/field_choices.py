@@ -1,38 +1,64 @@
-"""Fields that the launch page keeps under "More" (portal/launch/fields.py, ``folded``), each with
-its choices. Pure.
+"""Choices of the fields of the table (fields.py), for one person on this cluster. Pure.
 
-A choice with a single value is not offered.
+The launch page has them under "More", the dialogs of a run beside their fields. A choice with a
+single value is not offered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from portal.launch.availability import Availability
-from portal.launch.fields import FIELDS, Field
-from portal.launch.limits import default_qos
-from portal.launch.policy import usable_reservation
-from portal.models.cluster.cluster import Association, ClusterSnapshot, Reservation
-from portal.models.person import Person
-from portal.models.session.resources import Resources
+from ..models import Frozen, words
+from ..models.cluster.cluster import Association, ClusterSnapshot, Reservation
+from ..models.person import Person
+from ..models.session.resources import Resources
+from .availability import Availability
+from .fields import FIELDS, Field
+from .policy import usable_reservation
+from .qos import default_qos
 
-from . import words
-from .view import Choice, FoldedField
+
+class Choice(Frozen):
+    """Option of a choice. ``note`` is shown beside it; ``data`` becomes data-* attributes."""
+
+    value: str
+    label: str
+    note: str = ""
+    selected: bool = False
+    data: dict[str, str] = {}
+
+
+class FoldedField(Frozen):
+    """Field under "More", selected from ``choices`` if there are any, else typed; ``most`` 0: no
+    limit is known."""
+
+    name: str
+    label: str
+    words: str  # the label within a sentence
+    note: str = ""
+    number: bool = False
+    pattern: str = ""
+    example: str = ""
+    value: str = ""
+    placeholder: str = ""
+    most: int = 0
+    choices: tuple[Choice, ...] = ()
 
 
 class Facts(NamedTuple):
-    """Facts behind the choices. ``last``: what this person chose last; ``preset``: the defaults
-    where nothing is chosen; ``simulated``: the simulated GPU types."""
+    """Facts behind the choices. ``now``: Unix seconds; ``simulated``: the simulated GPU types;
+    ``last``: what this person chose last; ``preset``: the defaults where nothing is chosen."""
 
     snapshot: ClusterSnapshot
     supply: Availability
     associations: Sequence[Association] | None
     person: Person
-    last: Mapping[str, Any]
-    preset: Mapping[str, Any]
-    simulated: Collection[str]
     now: float
+    simulated: Collection[str] = ()
+    last: Mapping[str, Any] = MappingProxyType({})
+    preset: Mapping[str, Any] = MappingProxyType({})
 
 
 def folded_fields(facts: Facts) -> tuple[FoldedField, ...]:
@@ -42,17 +68,20 @@ def folded_fields(facts: Facts) -> tuple[FoldedField, ...]:
     )
 
 
+def choices_of(field: Field, facts: Facts) -> tuple[Choice, ...] | None:
+    """Return the choices, first that of nothing; () if the field is not offered, None if it is
+    free."""
+    if field.name in _CHOICES:
+        return _CHOICES[field.name](facts)
+    if field.there:
+        return _of_nodes(field, facts)
+    return () if field.name == "nodes" and _most_nodes(facts.supply) < 2 else None
+
+
 def _shown(field: Field, facts: Facts) -> FoldedField | None:
-    choices: tuple[Choice, ...] = ()
-    most = 0
-    if field.name in _CHOICES or field.there:
-        choices = _CHOICES.get(field.name, lambda facts: _of_nodes(field, facts))(facts)
-        if not choices:
-            return None
-    elif field.counts:
-        most = _MOST[field.name](facts)
-        if field.name == "nodes" and most < 2:
-            return None
+    choices = choices_of(field, facts)
+    if choices == ():
+        return None
     usual = Resources.model_fields[field.name].default
     value, preset = facts.last.get(field.name), facts.preset.get(field.name, usual)
     return FoldedField.like(
@@ -60,8 +89,8 @@ def _shown(field: Field, facts: Facts) -> FoldedField | None:
         number=bool(field.counts),
         value="" if value is None or value == usual else str(value),
         placeholder="Slurm's default" if preset is None else str(preset),
-        most=most,
-        choices=choices,
+        most=_MOST[field.name](facts) if field.counts else 0,
+        choices=choices or (),
     )
 
 
