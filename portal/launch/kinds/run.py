@@ -39,6 +39,7 @@ _SHOULD_BE = {
     "version": "must be a version of its environment, a whole number; 0 is the published one",
     "digest": "must be 'sha256:' and 64 hexadecimal digits",
     "resumes": "must be a whole number from 0 to 1,000",
+    "course": "must be the name of a course: lowercase letters, digits and dashes",
 }
 
 
@@ -61,7 +62,7 @@ class Run(Kind):
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
         run = asked_run(options)
-        return None if run is None else cls(run=run)
+        return None if run is None or run.course else cls(run=run)
 
     @classmethod
     def owns(cls, server: str) -> bool:
@@ -77,8 +78,10 @@ class Run(Kind):
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
         place = await super().place(asked, hub, facts)
-        own, run = dict(place.environments), await self._at_home(hub)
-        if self.run.version and asked.environment in own:
+        assert isinstance(place.kind, type(self))
+        own, run = dict(place.environments), await place.kind._at_home(hub)
+        # A course's environment is pinned by the course.
+        if self.run.version and not self.of_course and asked.environment in own:
             own[asked.environment] = await hub.pinned(own[asked.environment], self.run.version)
         largest = await hub.most_array_tasks()
         # Nothing is awaited after this, or launches at the same moment would not see each other.
@@ -163,10 +166,11 @@ class Run(Kind):
             of_job["limit"] = self.limit
         if run.resumes:
             of_job |= {"resumes": run.resumes, "notice": self.notice}
-        return {"PORTAL_RUN": json.dumps(of_job)}
+        return {**super().variables(), "PORTAL_RUN": json.dumps(of_job)}
 
     def script_variables(self, account: str, home: str) -> dict[str, str]:
-        return {"PORTAL_RESUMES": str(self.run.resumes)} if self.run.resumes else {}
+        own = {"PORTAL_RESUMES": str(self.run.resumes)} if self.run.resumes else {}
+        return {**super().script_variables(account, home), **own}
 
     def sbatch_options(self) -> Sequence[str]:
         numbers = self.run.only or f"0-{self.run.points - 1}"
