@@ -90,13 +90,8 @@ def too_many(
     if not wanted or wanted + sum(held) <= most:
         return ""
     gives = f"The course '{course.title}' allows each member {count(most, 'GPU')} at once"
-    holders = [
-        f"your {what} {has} {number}"
-        for what, has, number in zip(
-            ("session", "kernels", "runs"), ("has", "have", "have"), held, strict=True
-        )
-        if number
-    ]
+    words = ("your session has", "your kernels have", "your runs have")
+    holders = [f"{who} {number}" for who, number in zip(words, held, strict=True) if number]
     need = f"{points} points at once need {wanted}" if points > 1 else ""
     if not holders:
         return f"{gives}; {need}. Let fewer run at once." if need else f"{gives}, not {wanted}."

@@ -77,13 +77,12 @@ class Run(Kind):
         return self
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
+        run, largest = await self._at_home(hub), await hub.most_array_tasks()
         place = await super().place(asked, hub, facts)
-        assert isinstance(place.kind, type(self))
-        own, run = dict(place.environments), await place.kind._at_home(hub)
+        own = dict(place.environments)
         # A course's environment is pinned by the course.
         if self.run.version and not self.of_course and asked.environment in own:
             own[asked.environment] = await hub.pinned(own[asked.environment], self.run.version)
-        largest = await hub.most_array_tasks()
         # Nothing is awaited after this, or launches at the same moment would not see each other.
         self._check_limits(hub, largest)
         environments = {
@@ -92,20 +91,19 @@ class Run(Kind):
             )
             for name, chosen in own.items()
         }
-        known = {"after_job": self._job_before(hub), "notice": hub.run_limits.notice}
-        run = run.model_copy(update=known)
-        return place._replace(environments=environments, kind=run)
+        known = {"run": run, "after_job": self._job_before(hub), "notice": hub.run_limits.notice}
+        kind = place.kind.model_copy(update=known)
+        return place._replace(environments=environments, kind=kind)
 
-    async def _at_home(self, hub: Hub) -> Self:
+    async def _at_home(self, hub: Hub) -> AskedRun:
         """Return the run with the absolute path of its folder. Raises InvalidRequest."""
         if not self.run.folder.startswith("~/"):
-            return self
+            return self.run
         folder = (await hub.home()).rstrip("/") + self.run.folder[1:]
         try:
-            run = AskedRun.model_validate({**self.run.model_dump(), "folder": folder})
+            return AskedRun.model_validate({**self.run.model_dump(), "folder": folder})
         except ValidationError as error:  # such as a path that has become too long
             raise InvalidRequest(_complaint(error), OPTION) from None
-        return self.model_copy(update={"run": run})
 
     def _job_before(self, hub: Hub) -> str:
         """Return the job that this run's is to wait for; "" for none. Raises Unavailable."""

@@ -243,3 +243,26 @@ def test_a_chain_is_within_the_limit_of_one_run() -> None:
     after = AskedRun(**{**RUN, "after": "1" * 8})
     assert not too_many_points(CLASS, after, 1, 1, [a_run("1")], 4)
     assert too_many_points(CLASS, AskedRun(**RUN), 1, 1, [a_run("1")], 4)
+
+
+async def test_launches_at_the_same_moment_see_each_other() -> None:
+    """Nothing is awaited after the course's check of what the member holds."""
+    order: list[str] = []
+    at = hub()
+    place = at.course
+
+    async def course(*given: Any) -> Place:
+        order.append("course")
+        return await place(*given)
+
+    async def most_array_tasks() -> None:
+        order.append("awaited")
+
+    async def home() -> str:
+        order.append("awaited")
+        return "/home/ada"
+
+    at.course, at.most_array_tasks, at.home = course, most_array_tasks, home
+    found = await placed({"run": {**RUN, "folder": "~/runs/rates"}}, at)
+    assert order == ["awaited", "awaited", "course"]
+    assert found.kind.run.folder == "/home/ada/runs/rates"
