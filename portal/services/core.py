@@ -39,6 +39,7 @@ from portal.launch.runs import Runs
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
+from portal.models.session.run import Run
 from portal.notices import Notices
 from portal.notices.run_notices import RunNotices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
@@ -198,9 +199,10 @@ class CoreServices:
         """Client of the image registries: the same object that builds use."""
         return self.build_scheduler.registries
 
-    async def _digest(self, environment: str) -> str:
-        """Return the digest of an environment's image as it is published now; "" for none."""
-        return (await pin_of(self.catalog, self.store, environment)).digest
+    async def _digest(self, run: Run) -> str:
+        """Return the digest of the image that a run would have now; "" for none."""
+        pin = await pin_of(self.catalog, self.store, run.environment, course=run.course)
+        return pin.digest
 
     async def _idle_times(self) -> Mapping[str, float]:
         """Return the environments' own idle times in seconds, by name."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from portal.catalog.availability import UNTYPED
 from portal.courses.definition.pinned import usable_environment
 from portal.errors import NotAllowed, StoreUnavailable
+from portal.launch.course import check_asked
 from portal.launch.course_meeting import at_the_meeting
 from portal.launch.kinds.course_kernel import kernel_environment
 from portal.models import Frozen
@@ -20,6 +21,8 @@ from portal.models.session.resources import Resources
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from portal.launch.kinds.course import CourseSession
+    from portal.launch.kinds.kind import AskedFor
     from portal.models.cluster.cluster import Association, ClusterSnapshot
     from portal.models.course.course import KeptCourse
 
@@ -49,32 +52,32 @@ async def kernel_choices(
     environments = parts.catalog.visible_to(person)
     if kept is not None:
         try:
-            environments = [await course_environment(parts, kept)]
+            pinned = await usable_environment(parts.catalog.offering, kept)
+            environments = [kernel_environment(pinned, kept.course)]
         except NotAllowed:  # it cannot be used now: a launch says why
             environments = []
     choices = await asyncio.gather(*(_choice(parts, known, types) for known in environments))
     return tuple(choice for choice in choices if choice is not None)
 
 
-async def course_environment(parts: CoreServices, kept: KeptCourse) -> Environment:
-    """Return the course's environment as it allows it to kernels. Raises NotAllowed."""
-    pinned = await usable_environment(parts.catalog.offering, kept)
-    return kernel_environment(pinned, kept.course)
-
-
 async def environment_now(
     parts: CoreServices,
     kept: KeptCourse,
+    kind: type[CourseSession],
+    asked: AskedFor,
     person: Person,
     snapshot: ClusterSnapshot,
     associations: Sequence[Association] | None,
 ) -> Environment:
-    """Return the course's environment for a kernel that starts now: during a meeting, in its
-    reservation. Raises NotAllowed."""
-    environment = await course_environment(parts, kept)
-    now = time.time()
+    """Return the course's environment for a job of this ``kind`` that starts now: during a meeting,
+    in its reservation. Raises InvalidRequest, NotAllowed."""
+    pinned = await usable_environment(parts.catalog.offering, kept)
+    check_asked(asked.said(), pinned)
+    kind.check_chosen(asked)
+    environment = kind.narrowed(pinned, kept.course, asked, gpus=True)
+    needs_gpus = kind.needs_gpus(asked, kept.course)
     return at_the_meeting(
-        kept.name, environment, snapshot, person, associations, now, needs_gpus=True
+        kept.name, environment, snapshot, person, associations, time.time(), needs_gpus=needs_gpus
     )
 
 

@@ -25,6 +25,7 @@ TITLES = {
     "unclaimed": "Not claimed",
     "rehearsed": "Rehearsal ended",
     "course_over": "Course ended",
+    "budget_used": "Budget used up",
     "cancelled": "Cancelled in Slurm",
     "walltime": "Time limit",
     "out_of_memory": "Out of memory",

@@ -17,8 +17,9 @@ from portal.launch.course import ServerOf, check_asked, meeting
 from portal.launch.course_meeting import at_the_meeting
 from portal.launch.kinds import of_server
 from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.course_run import CourseRun
 from portal.launch.kinds.kind import AskedFor, LaunchFacts, Place
-from portal.launch.kinds.member_gpus import held_gpus, too_many
+from portal.launch.kinds.member_gpus import held_gpus, too_many, too_many_points
 from portal.models.catalog.environment import Bind, Environment
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.course.course import STAFF, Course, KeptCourse, Role
@@ -58,9 +59,10 @@ async def course_offer(
     environment = await usable_environment(catalog.offering, kept)
     check_asked(asked.said(), environment)
     spent = await spawner.shared.budgets.spent(kept.course)
-    if spent and (asked.resources.gpus or kind.needs_gpus):
+    needs_gpus = kind.needs_gpus(asked, kept.course)
+    if spent and (asked.resources.gpus or needs_gpus):
         raise NotAllowed(spent)
-    offered = kind.narrowed(environment, kept.course, gpus=not spent)
+    offered = kind.narrowed(environment, kept.course, asked, gpus=not spent)
     snapshot = await _with_reservation(spawner, kept.course, facts.snapshot)
     offered = at_the_meeting(
         course,
@@ -69,7 +71,7 @@ async def course_offer(
         spawner.person,
         facts.associations,
         time.time(),
-        needs_gpus=kind.needs_gpus,
+        needs_gpus=needs_gpus,
     )
     exchange = ""
     if kept.course.grades and kind.graded:
@@ -85,7 +87,7 @@ async def course_offer(
     session = type(kind).model_validate({**kind.model_dump(), **own})
     offered = with_data(offered, kept.course)
     # Nothing is awaited after this, or launches at the same moment would not see each other.
-    _check_gpus(spawner, kind, kept.course, offered, asked)
+    _check_held(spawner, kind, kept.course, offered, asked)
     return Place({offered.name: offered}, snapshot, session)
 
 
@@ -134,21 +136,28 @@ def _may_start(spawner: SessionSpawner, kind: CourseSession, role: Role) -> None
         )
 
 
-def _check_gpus(
+def _check_held(
     spawner: SessionSpawner,
     kind: CourseSession,
     course: Course,
     offered: Environment,
     asked: AskedFor,
 ) -> None:
-    """Raise NotAllowed if the owner would have more GPUs in the course than it allows, in the
-    session and its kernels together. Rooms, rehearsals and previews do not count."""
-    kernel = kind.needs_gpus
-    if not (kernel or kind.job_kernels):
+    """Raise NotAllowed if the owner would have more in the course at once than it allows: GPUs in
+    the session, its kernels and its runs together, CPUs in runs. Rooms, rehearsals and previews do
+    not count."""
+    if kind.serves and not kind.job_kernels:
         return
-    wanted = asked.said().get("gpus", offered.default.gpus) * offered.default.nodes
-    held = held_gpus(course, other_launches(spawner))
-    if (held.kernels or kernel) and (reason := too_many(course, wanted, held, kernel=kernel)):
+    launches = other_launches(spawner)
+    gpus = asked.said().get("gpus", offered.default.gpus)
+    if isinstance(kind, CourseRun):
+        cpus = asked.said().get("cpus", offered.default.cpus) or 1
+        reason = too_many_points(course, kind.run, gpus, cpus, launches, offered.max_cpus)
+    else:
+        held, wanted = held_gpus(course, launches), gpus * offered.default.nodes
+        only_session = kind.serves and not (held.kernels or held.runs)
+        reason = "" if only_session else too_many(course, wanted, held, beside=not kind.serves)
+    if reason:
         raise NotAllowed(reason)
 
 

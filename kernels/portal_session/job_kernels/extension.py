@@ -55,10 +55,9 @@ def _load_jupyter_server_extension(app: Any) -> None:
         [
             (url_path_join(base, "portal/job-kernels"), JobKernelsHandler, {"offer": offer}),
             (url_path_join(base, "portal/job-kernels/estimate"), EstimateHandler, {"offer": offer}),
+            *routes_of_runs(base, kernels.ask, Path(app.root_dir)),
         ],
     )
-    if not os.environ.get("PORTAL_COURSE"):  # courses have no runs
-        app.web_app.add_handlers(".*$", routes_of_runs(base, kernels.ask, Path(app.root_dir)))
     ending = app.cleanup_kernels  # after the extensions (ServerApp._cleanup)
 
     async def end() -> None:

@@ -36,10 +36,18 @@ class PinLost(NotAllowed):
 
 
 async def pin_of(
-    catalog: EnvironmentCatalog, store: Store, name: str, since: float | None = None
+    catalog: EnvironmentCatalog,
+    store: Store,
+    name: str,
+    since: float | None = None,
+    course: str = "",
 ) -> Pin:
     """Return the pin of an environment as it is now or, with ``since``, as a session has it that
-    was submitted then (Unix seconds). Raises StoreUnavailable."""
+    was submitted then (Unix seconds). A ``course`` has one of its own. Raises StoreUnavailable,
+    NotFound without the course."""
+    if course:
+        kept = await store.courses.get(course)
+        return Pin(0, (kept.pinned.digest if kept.pinned else "") or "")
     await catalog.load()
     current = catalog.environments.get(name)
     if current is None:  # the launch says so

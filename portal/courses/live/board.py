@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from portal.launch.kinds import serves
 from portal.launch.kinds.job_kernel import is_kernel
 from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.course.board import Tile, TileState
@@ -61,7 +62,7 @@ class Seen:
 def tiles(kept: KeptCourse, rows: Rows, seen: Seen) -> list[Tile]:
     """Return a tile for each student, by name."""
     records = [*rows.sessions, *seen.sessions.values()]
-    newest, kernels = newest_sessions(kept, records), living_kernels(kept, records)
+    newest, jobs = newest_sessions(kept, records), living_jobs(kept, records)
     presences = {row.person: row for row in rows.presences}
     helps = {row.student: row for row in rows.helps if row.state in _HELPED}
     seats = {row.person: row for row in rows.seats}
@@ -73,7 +74,7 @@ def tiles(kept: KeptCourse, rows: Rows, seen: Seen) -> list[Tile]:
             presences.get(row.person),
             helps.get(row.person),
             seats.get(row.person),
-            kernels.get(row.person, ()),
+            jobs.get(row.person, ()),
             absent=not_joined(kept.course, row),
         )
         for row in sorted(rows.members, key=lambda member: member.person)
@@ -94,16 +95,16 @@ def newest_sessions(kept: KeptCourse, records: Iterable[SessionRecord]) -> dict[
     return newest
 
 
-def living_kernels(
+def living_jobs(
     kept: KeptCourse, records: Iterable[SessionRecord]
 ) -> dict[str, list[SessionRecord]]:
-    """Return the course's kernels in jobs of their own that wait or run, by person."""
-    kernels: dict[str, list[SessionRecord]] = {}
+    """Return the course's kernels in jobs of their own and runs that wait or run, by person."""
+    jobs: dict[str, list[SessionRecord]] = {}
     for record in _rows(records):
-        own = record.course == kept.name and is_kernel(record.server)
+        own = record.course == kept.name and not serves(record.server)
         if own and record.state is not SessionState.ENDED:
-            kernels.setdefault(record.user, []).append(record)
-    return kernels
+            jobs.setdefault(record.user, []).append(record)
+    return jobs
 
 
 def bare(tile: Tile) -> Tile:
@@ -142,12 +143,16 @@ def _tile(
     presence: Presence | None,
     help_: Help | None,
     seat: Seat | None,
-    kernels: Sequence[SessionRecord] = (),
+    beside: Sequence[SessionRecord] = (),
     *,
     absent: bool = False,
 ) -> Tile:
+    kernels = [job for job in beside if is_kernel(job.server)]
+    runs = len(beside) - len(kernels)
     if record is None or record.state is SessionState.ENDED:
-        tile = _absent(person, record, seat, seen).model_copy(update={"kernels": len(kernels)})
+        tile = _absent(person, record, seat, seen).model_copy(
+            update={"kernels": len(kernels), "runs": runs}
+        )
         if absent and tile.state not in (TileState.WAITING, TileState.FAILED):
             return tile.model_copy(update={"words": NOT_JOINED})
         return tile
@@ -164,6 +169,7 @@ def _tile(
         memory=job.memory if job else None,
         help=help_,
         kernels=len(kernels),
+        runs=runs,
     )
     if record.state is not SessionState.RUNNING:
         words = _STARTING[record.state]

@@ -1,5 +1,5 @@
-"""End of a course, and of a person's time in it: sessions are stopped with a reason, nothing more
-is started, help ends. Work stays where it is."""
+"""End of a course, of a person's time in it, and of its budget: sessions are stopped with a reason,
+nothing more is started, help ends. Work stays where it is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from portal.errors import NotFound, PortalError
+from portal.launch.kinds.run import Run
 from portal.models.audit import Outcome
 from portal.models.course.course import CourseState, KeptCourse
 from portal.models.session.session import SessionRecord, SessionState
@@ -19,7 +20,15 @@ from ..start.starting import Starter
 
 _AGAIN = 60.0  # seconds between two tries to stop a session
 _ENDED = frozenset({CourseState.ARCHIVED, CourseState.REFUSED})
-_NO_MEMBER = "You are no longer in this course. Your files are still there."
+_SPENT = StopReason(
+    code=StopCode.BUDGET_USED,
+    words="The course has used its GPU-hours. When its instructor has more, run the points that "
+    "did not succeed again.",
+)
+_NO_MEMBER = StopReason(
+    code=StopCode.COURSE_OVER,
+    words="You are no longer in this course. Your files are still there.",
+)
 
 EndHelp = Callable[[str, str, float], Awaitable[None]]
 
@@ -45,13 +54,13 @@ class Closeout:
         for record in view.sessions.values() if view is not None else ():
             if record.course and record.state is not SessionState.ENDED:
                 by_course.setdefault(record.course, []).append(record)
-        due: list[tuple[SessionRecord, str]] = []
+        due: list[tuple[SessionRecord, StopReason]] = []
         for course, records in by_course.items():
             due += await self._due(course, records, now)
         living = {record.id for records in by_course.values() for record in records}
         self._asked = {id_: at for id_, at in self._asked.items() if id_ in living}
         turns = asyncio.Semaphore(self._around.settings.at_once)
-        await asyncio.gather(*(self._stop(record, words, now, turns) for record, words in due))
+        await asyncio.gather(*(self._stop(record, reason, now, turns) for record, reason in due))
 
     async def _close(self, now: float) -> None:
         """End starts and help of courses that are over; once each, unless they are reopened."""
@@ -69,24 +78,32 @@ class Closeout:
 
     async def _due(
         self, course: str, records: list[SessionRecord], now: float
-    ) -> list[tuple[SessionRecord, str]]:
+    ) -> list[tuple[SessionRecord, StopReason]]:
         store = self._around.store
         try:
-            words = ended(await store.courses.get(course), now)
+            kept = await store.courses.get(course)
         except NotFound:
             return []
-        if words:
-            return [(record, words) for record in records]
+        if words := ended(kept, now):
+            over = StopReason(code=StopCode.COURSE_OVER, words=words)
+            return [(record, over) for record in records]
         members = {member.person for member in await store.members.of(course)}
-        return [(record, _NO_MEMBER) for record in records if record.user not in members]
+        due = [(record, _NO_MEMBER) for record in records if record.user not in members]
+        # A session ends by its time limit, and the points of a run may go on for months.
+        budget = kept.course.budget
+        runs = [record for record in records if Run.owns(record.server) and record.user in members]
+        runs = [run for run in runs if run.options.get("gpus")]
+        if runs and budget is not None and await store.usage.of_course(course) >= budget:
+            due += [(run, _SPENT) for run in runs]
+        return due
 
     async def _stop(
-        self, record: SessionRecord, words: str, now: float, turns: asyncio.Semaphore
+        self, record: SessionRecord, reason: StopReason, now: float, turns: asyncio.Semaphore
     ) -> None:
         if 0 <= now - self._asked.get(record.id, float("-inf")) < _AGAIN:
             return
         self._asked[record.id] = now
-        reason, outcome, detail = StopReason(code=StopCode.COURSE_OVER, words=words), None, words
+        outcome, detail = None, reason.words
         try:
             async with turns:
                 await self._around.hub.stop_server(record.user, record.server, reason=reason)
@@ -94,7 +111,7 @@ class Closeout:
         except NotFound:
             return
         except PortalError as error:
-            outcome, detail = Outcome.FAILED, f"{words} {error.message}"
+            outcome, detail = Outcome.FAILED, f"{reason.words} {error.message}"
         except Exception:
             self._around.log.exception("Session %s could not be stopped", record.id)
             return

@@ -1,7 +1,7 @@
 """Actions of a course's staff on students' sessions, one or all: start, stop, restart, extend.
 
 Only servers ``course-NAME`` of the course's members are ever reached, and their kernels in jobs of
-their own, whatever else of theirs runs.
+their own and runs of the course, whatever else of theirs runs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from portal.courses.live.board import living_kernels, newest_sessions
+from portal.courses.live.board import living_jobs, newest_sessions
 from portal.courses.roster.joining import not_joined, refusal
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
 from portal.launch.extending import clock, extended
+from portal.launch.kinds.job_kernel import is_kernel
 from portal.models import Frozen
 from portal.models.course.course import STAFF, CourseMember, Login
 from portal.models.session.session import SessionRecord, SessionState
@@ -38,7 +39,8 @@ class CoursePersonAction(CourseAction, SessionAction):
     """Base class of actions on the sessions of a course's members."""
 
     roles = STAFF
-    kernels: Mapping[str, Sequence[SessionRecord]] = {}  # as ``living`` saw them, by person
+    # Kernels and runs by person, as ``living`` saw them.
+    jobs: Mapping[str, Sequence[SessionRecord]] = {}
 
     async def member(self, person: str) -> CourseMember:
         """Return the member; for others raise NotAllowed, with an entry in the audit log."""
@@ -49,10 +51,11 @@ class CoursePersonAction(CourseAction, SessionAction):
         await self.deny(self.target, error, person, f"{person} is not a member.")
 
     async def living(self) -> dict[str, SessionRecord]:
-        """Return the course's sessions that have not ended, by person; note their kernels."""
+        """Return the course's sessions that have not ended, by person; note their kernels
+        and runs."""
         store, name = self.parts.store, self.kept.name
         records = await store.sessions.of_course(name, time.time() - _DAY)
-        self.kernels = living_kernels(self.kept, records)
+        self.jobs = living_jobs(self.kept, records)
         newest = newest_sessions(self.kept, records)
         return {
             person: session
@@ -90,15 +93,16 @@ class CoursePersonAction(CourseAction, SessionAction):
                 self.target, refusal(person), person, "They have not joined the course."
             )
 
-    async def stop_one(self, record: SessionRecord) -> None:
-        """Stop a session and its kernels in jobs of their own, in the name of the requester."""
+    async def stop_one(self, record: SessionRecord, *, runs: bool = False) -> None:
+        """Stop a session and its kernels in jobs of their own, in the name of the requester; with
+        ``runs``, also those of its owner in the course, which go on without the session."""
         detail = f"In the course '{self.kept.name}'."
         async with self.audited("stop-session", f"session {record.id}", record.user, detail):
             await self.stop(record)
-        for kernel in self.kernels.get(record.user, ()):
-            if kernel.id != record.id:
+        for job in self.jobs.get(record.user, ()):
+            if job.id != record.id and (runs or is_kernel(job.server)):
                 with contextlib.suppress(Conflict, NotFound):  # it may have ended with its session
-                    await self.stop(kernel)
+                    await self.stop(job)
 
     @property
     def target(self) -> str:
@@ -314,19 +318,19 @@ class StopAll(AllAction):
     verb = "are stopping"
 
     async def living(self) -> dict[str, SessionRecord]:
-        """Return what is to be stopped, by person; of those without a session, a kernel."""
+        """Return what is to be stopped, by person; of those without a session, a kernel or run."""
         sessions = await super().living()
-        return {**{name: kernels[0] for name, kernels in self.kernels.items()}, **sessions}
+        return {**{name: jobs[0] for name, jobs in self.jobs.items()}, **sessions}
 
     @Operation("Stop the course sessions of all students, or of some.", body=People)
     async def on_post(self, course: str) -> Results:
-        """Stop their kernels in jobs of their own, too.
+        """Stop their kernels in jobs of their own and their runs of the course, too.
 
         Write a line in the audit log for each; the answer says for whom it failed, and why.
         """
 
         async def stop(record: SessionRecord) -> str:
-            await self.stop_one(record)
+            await self.stop_one(record, runs=True)
             return "Stopping."
 
         return await self.for_all(stop)

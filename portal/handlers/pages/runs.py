@@ -6,12 +6,12 @@ import contextlib
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from portal.errors import NotAllowed, NotFound, StoreUnavailable
-from portal.models.session.session import SessionRecord, SessionState
+from portal.errors import NotFound, StoreUnavailable
+from portal.models.session.session import SessionRecord
 from portal.sessions.links import server_url
+from portal.sessions.runs.opener import has_runs
 
 from ..runs.runs import RUN_ID
-from ..runs.start import check_session
 from .pages import Page
 
 # Of JupyterLab's address: it opens the dialog of a new run (kernels/labextension/src/runs.ts).
@@ -46,25 +46,13 @@ class NewRunPage(Page):
         self.redirect(f"{self.settings['pages'].hub}spawn?{query}")
 
     async def _running(self) -> list[SessionRecord]:
-        """Return the person's running sessions that may start runs; none while the database is
-        down: the Hub knows whether the default one runs."""
+        """Return the person's running sessions that may start runs, without those of courses; none
+        while the database is down: the Hub knows whether the default one runs."""
         records: list[SessionRecord] = []
         with contextlib.suppress(StoreUnavailable):
             find = self.parts.store.sessions.find
             records, _ = await find(user=self.person.name, ended=False, limit=_MOST)
-        return [
-            record
-            for record in records
-            if record.state is SessionState.RUNNING and _may_start_runs(record)
-        ]
-
-
-def _may_start_runs(record: SessionRecord) -> bool:
-    try:
-        check_session(record)
-    except NotAllowed:
-        return False
-    return True
+        return [record for record in records if has_runs(record) and not record.course]
 
 
 class RunPage(Page):

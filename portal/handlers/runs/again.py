@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portal.catalog.versions.pins import PinLost, pin_of, pinned
+from portal.catalog.versions.pins import Pin, PinLost, pin_of, pinned
 from portal.errors import Conflict, NotAllowed
 from portal.models import Frozen
 from portal.models.scope import SESSION_OWN
@@ -110,7 +110,14 @@ class RunRepetition(RunAction):
         if original.folder.startswith("~"):
             raise Conflict("This run has not started yet. Repeat it when its points run.")
         parts, name = self.parts, original.environment
-        current = await pin_of(parts.catalog, parts.store, name)
+        if original.course and original.user != self.person.name:
+            raise NotAllowed(
+                f"Only {original.user} can repeat this run: its files are in {original.user}'s "
+                f"folder of the course '{original.course}'."
+            )
+        current = await pin_of(parts.catalog, parts.store, name, course=original.course)
+        if original.course:  # the launch says whether its environment can be used
+            return current, _image_drift(current, original)
         offer = parts.catalog.offers.get(name)
         known = parts.catalog.environments.get(name)
         # A session's token does not tell its user's groups: then the Hub alone decides.
@@ -127,12 +134,14 @@ class RunRepetition(RunAction):
             except PinLost as lost:
                 now = f" It runs in version {current.version}." if current.version else ""
                 return current, (f"{lost.what}{now}",)
-        if current.digest != original.digest:
-            mine, theirs = (
-                digest[:19] or "not known" for digest in (current.digest, original.digest)
-            )
-            return current, (f"The image is {mine}; it was {theirs}.",)
-        return current, ()
+        return current, _image_drift(current, original)
+
+
+def _image_drift(current: Pin, original: Run) -> tuple[str, ...]:
+    if current.digest == original.digest:
+        return ()
+    mine, theirs = (digest[:19] or "not known" for digest in (current.digest, original.digest))
+    return (f"The image is {mine}; it was {theirs}.",)
 
 
 ENDPOINTS = (AgainRun, RunRepetition)

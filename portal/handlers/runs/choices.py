@@ -5,22 +5,27 @@ from __future__ import annotations
 import time
 
 from portal.catalog.availability import UNTYPED
+from portal.courses.definition.pinned import usable_environment
 from portal.errors import NotAllowed, SlurmUnavailable
 from portal.launch.availability import availability
 from portal.launch.dialog_fields import DialogField, fields_of_run
 from portal.launch.field_choices import Facts
+from portal.launch.fields import IN_COURSES
+from portal.launch.kinds.course_run import CourseRun
+from portal.launch.kinds.kind import AskedFor
 from portal.launch.policy import allowed_partitions
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
+from portal.models.course.course import KeptCourse
 from portal.models.person import Person
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord
 
 from ..base.endpoint import Operation
-from ..base.own_session import OwnSession
-from ..sessions.estimates import EstimateBody, EstimatesBase
-from .start import check_session, kept_options
+from ..sessions.course_estimates import JobEstimates
+from ..sessions.estimates import EstimateBody, kept_options
+from .start import RunsOfSession
 
 
 class RunEnvironment(Frozen):
@@ -34,10 +39,11 @@ class RunEnvironment(Frozen):
 
 
 class RunChoices(Frozen):
-    """Environments in the order of the launch page; ``environment``: the session's own.
-    ``fields``: those of a point's resources, with what the user can choose; ``points``: the maximum
-    number of points of a run. ``pages``: the address of the pages of runs, to which a run's id is
-    appended. ``simulated``: the GPUs of the cluster are simulated, for a demo."""
+    """Environments in the order of the launch page, or that of the session's course;
+    ``environment``: the session's own. ``fields``: those of a point's resources, with what the user
+    can choose; ``points``: the maximum number of points of a run. ``pages``: the address of the
+    pages of runs, to which a run's id is appended. ``simulated``: the GPUs of the cluster are
+    simulated, for a demo."""
 
     items: tuple[RunEnvironment, ...]
     environment: str
@@ -47,26 +53,17 @@ class RunChoices(Frozen):
     simulated: bool = False
 
 
-class RunChoicesAction(OwnSession):
-    """Base class: the session that asks."""
-
-    async def asker(self) -> SessionRecord:
-        """Return the session that asks. Raises NotAllowed if it may not start runs, Unavailable."""
-        record = await self.own_record()
-        check_session(record)
-        return record
-
-
-class SessionRunChoices(RunChoicesAction):
+class SessionRunChoices(RunsOfSession):
     """Choices for a run that the session starts."""
 
     path = "session/runs/choices"
 
     @Operation("List environments and fields for a run.")
     async def on_get(self) -> RunChoices:
-        """Use the session's own token only; refused in sessions of courses, and the like, and on
-        sites without runs."""
-        record, parts = await self.asker(), self.parts
+        """Use the session's own token only; refused in sessions of courses that do not allow it,
+        in rooms, and the like, and on sites without runs."""
+        record, parts = await self.own_record(), self.parts
+        kept = await self.course(record)
         if not parts.run_limits.per_user:
             raise NotAllowed("Runs are not offered on this site.")
         nodes = self.view.snapshot.nodes.values()
@@ -75,10 +72,14 @@ class SessionRunChoices(RunChoicesAction):
         return RunChoices(
             items=tuple(
                 self._item(environment, types)
-                for environment in parts.catalog.visible_to(_owner(record))
+                for environment in await self._environments(record, kept)
             ),
             environment=record.environment,
-            fields=fields_of_run(await self._facts(_owner(record)), kept_options(record)),
+            fields=tuple(
+                field
+                for field in fields_of_run(await self._facts(_owner(record)), kept_options(record))
+                if kept is None or field.name in IN_COURSES
+            ),
             points=parts.run_limits.points,
             pages=f"{parts.hub_host}{parts.prefix}runs/",
             simulated=parts.telemetry.simulated,
@@ -95,6 +96,15 @@ class SessionRunChoices(RunChoicesAction):
         simulated = supply.gpus if parts.telemetry.simulated else ()
         return Facts(snapshot, supply, associations, person, now, simulated)
 
+    async def _environments(
+        self, record: SessionRecord, kept: KeptCourse | None
+    ) -> list[Environment]:
+        """Return the environments that the owner may use; of a course, its own."""
+        if kept is None:
+            return list(self.parts.catalog.visible_to(_owner(record)))
+        pinned = await usable_environment(self.parts.catalog.offering, kept)
+        return [CourseRun.narrowed(pinned, kept.course, AskedFor(), gpus=True)]
+
     def _item(self, environment: Environment, there: set[str]) -> RunEnvironment:
         types = self.parts.catalog.offering.gpu_types(environment, there)
         return RunEnvironment(
@@ -109,10 +119,11 @@ class SessionRunChoices(RunChoicesAction):
         )
 
 
-class SessionRunEstimates(RunChoicesAction, EstimatesBase):
+class SessionRunEstimates(RunsOfSession, JobEstimates):
     """Estimated start of a run's first point, before the run is started."""
 
     path = "session/runs/estimates"
+    kind = CourseRun
 
     @Operation(
         "Estimate when the first point of a run would start. Needs the session's own token.",
@@ -121,7 +132,8 @@ class SessionRunEstimates(RunChoicesAction, EstimatesBase):
     )
     async def on_post(self) -> StartAnswer:
         """Return the outlook "refused" and the reason for what may not be asked for."""
-        record = await self.asker()
+        record = await self.own_record()
+        self.kept = await self.course(record)
         usual = {**kept_options(record), "environment": record.environment}
         return await self.answered(_owner(record), {**usual, **self.body.options})
 

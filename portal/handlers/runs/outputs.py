@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 
 from portal.errors import NotFound
 from portal.models import Frozen
-from portal.models.session.run import MOST_ATTEMPTS, PointNumber
+from portal.models.session.run import MOST_ATTEMPTS, PointNumber, Run
 from portal.models.session.run_output import (
     LARGEST,
     LONGEST_CODE,
@@ -117,10 +117,11 @@ class _PointAction(RunAction):
     """Base class: a point of a run of the user."""
 
     parameters = {"run": RUN_ID, "point": _POINT}
+    run: Run  # of the point, once its key is known
 
     async def key(self, run: str, point: str) -> PointKey:
         """Return the key of a point. Raises NotFound, StoreUnavailable."""
-        own = await self.own(run)
+        own = self.run = await self.own(run)
         if int(point) >= own.points:
             raise NotFound(f"This run has the points 0 to {own.points - 1}.")
         return own.user, own.id, int(point)
@@ -146,7 +147,7 @@ class ShownPoint(_PointAction):
         kernel = None if kept is None else ShownKernel(until=kept.until, asked=tuple(kept.asked))
         base = self.parts.prefix.removesuffix("services/portal/")
         sessions = [record for (user, _), record in self.living().items() if user == key[0]]
-        opener = opener_url(key[0], sessions, base)
+        opener = opener_url(self.run, sessions, base)
         return ShownOutput(output=output, at=at, kernel=kernel, opener=opener)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed, NotFound, StoreUnavailable
+from portal.launch.course import server_of
 from portal.launch.kinds import of_server
 from portal.models.scope import SESSION_OWN
 from portal.models.session.run import MOST_POINTS, PointState, Run, RunPoint
@@ -83,27 +84,39 @@ class PointsQuery(PointsOrder):
 
 
 class RunAction(SessionAction):
-    """Base class: the user's own runs. A session's own token will do, where runs are offered: of a
-    course's session it will not, since others may be let into that."""
+    """Base class: the user's own runs. A session's own token will do, where runs are offered. That
+    of a course's session leads to the runs of its ``course`` alone, since others may be let into
+    the session, and only where ``in_courses``."""
+
+    in_courses: ClassVar[bool] = True
+    course: str = ""
 
     def check_hub_user(self, model: dict[str, Any]) -> dict[str, Any]:
         server = own_server(model, SESSION_OWN)
         if server is None:
             return super().check_hub_user(model)
-        if (kind := of_server(server)) is not None:
+        kind, named = of_server(server), server_of(server)
+        if kind is not None and not (kind.job_kernels and self.in_courses):
             raise NotAllowed(f"Runs are not offered in {kind.title}.")
+        self.course = named.course if named else ""
         return model
+
+    def reaches(self, run: Run) -> bool:
+        """Return True unless a course's session asks, and the run is not the course's."""
+        return self.course in ("", run.course)
 
     async def own(self, id_: str) -> Run:
         """Return a run of this user. Raises NotFound, StoreUnavailable."""
         run = await self.parts.store.runs.get(self.person.name, id_)
-        if run is None:
+        if run is None or not self.reaches(run):
             raise NotFound(_NO_SUCH)
         return run
 
     async def seen(self, id_: str) -> Run:
         """Return a run of this user, or one that is shared with them. Raises NotFound,
         StoreUnavailable."""
+        if self.course:
+            return await self.own(id_)
         run = await self.parts.store.runs.get(self.person.name, id_)
         run = run or await self.parts.store.run_shares.get(self.person.name, id_)
         if run is None:
@@ -147,6 +160,7 @@ class Runs(RunAction):
         """Return them with the number of points in each state."""
         runs, total = await self.parts.store.runs.of_user(
             self.person.name,
+            course=self.course,
             sort=self.query.sort,
             offset=self.query.offset,
             limit=self.query.limit,

@@ -6,7 +6,7 @@ import time
 import uuid
 from typing import Any
 
-from portal.errors import Conflict, InvalidRequest, NotAllowed
+from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound
 from portal.models import Frozen
 from portal.models.course.course import Clock
 from portal.models.session.run import Notify, Run, RunId
@@ -88,9 +88,8 @@ class Schedules(RunAction):
     async def on_get(self) -> ScheduleList:
         """Return them, oldest first."""
         schedules = await self.parts.store.run_schedules.of_user(self.person.name)
-        return ScheduleList(
-            items=tuple(map(_item, schedules)), most=self.parts.run_limits.schedules
-        )
+        items = (_item(schedule) for schedule in schedules if self.reaches(schedule.runs[-1]))
+        return ScheduleList(items=tuple(items), most=self.parts.run_limits.schedules)
 
     @Operation(
         "Repeat one of your runs on a schedule.", body=NewSchedule, status=201, errors=(409,)
@@ -133,7 +132,7 @@ class Schedules(RunAction):
             if len(runs) == LONGEST_CHAIN:
                 raise Conflict(f"A schedule repeats chains of at most {LONGEST_CHAIN} runs.")
             before = await self.parts.store.runs.get(run.user, runs[0].after)
-            if before is None:
+            if before is None or not self.reaches(before):
                 raise Conflict(
                     f"The run before '{runs[0].name}' is not kept any more, so the chain cannot be "
                     "repeated. Start a new chain, and schedule that."
@@ -155,7 +154,7 @@ class OneSchedule(RunAction):
         table, user = self.parts.store.run_schedules, self.person.name
         action = "pause-schedule" if change.paused else "resume-schedule"
         async with self.audited(action, f"schedule {schedule}", user):
-            found = await table.get(user, schedule)
+            found = await self._own(schedule)
             values: dict[str, Any] = {"paused": change.paused, "starting_at": None, "next_at": None}
             if not change.paused:
                 values |= {"next_at": _next(found, time.time()), "refusals": 0, "message": ""}
@@ -168,8 +167,15 @@ class OneSchedule(RunAction):
         """Leave the runs that it has started as they are."""
         user = self.person.name
         async with self.audited("delete-schedule", f"schedule {schedule}", user):
-            await self.parts.store.run_schedules.remove(user, schedule)
+            await self.parts.store.run_schedules.remove(user, (await self._own(schedule)).id)
         return self.done("The schedule was deleted.")
+
+    async def _own(self, id_: str) -> RunSchedule:
+        """Return a schedule of the user. Raises NotFound, StoreUnavailable."""
+        schedule = await self.parts.store.run_schedules.get(self.person.name, id_)
+        if not self.reaches(schedule.runs[-1]):
+            raise NotFound("You have no such schedule.")
+        return schedule
 
 
 def _next(schedule: RunSchedule, now: float) -> float:

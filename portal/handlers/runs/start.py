@@ -10,12 +10,14 @@ from pydantic import model_validator
 
 from portal.catalog.versions.pins import pin_of
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.fields import KEPT, OF
+from portal.launch.fields import OF
 from portal.launch.kinds import kind_of, of_server
+from portal.launch.kinds.course_run import not_offered
 from portal.launch.kinds.run import server_for
 from portal.launch.request import Asked
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
+from portal.models.course.course import KeptCourse
 from portal.models.session.resources import Resources
 from portal.models.session.run import AskedRun, Notify, Run
 from portal.models.session.search import MOST_TRIALS, Search
@@ -23,8 +25,9 @@ from portal.models.session.session import SessionRecord
 
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
+from ..sessions.estimates import kept_options
 
-_OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest"})
+_OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest", "course"})
 
 
 class AskedResources(Resources):
@@ -60,17 +63,39 @@ class StartedRun(Frozen):
     server: str
 
 
-class SessionRuns(OwnSession):
+class RunsOfSession(OwnSession):
+    """Base class: the session that asks, if it may start runs."""
+
+    async def course(self, record: SessionRecord) -> KeptCourse | None:
+        """Return the course of the session that asks; None for one of no course. Raises NotAllowed
+        if it may not start runs, StoreUnavailable."""
+        kind = of_server(record.server) or kind_of(record.options)
+        if not kind.job_kernels:
+            raise NotAllowed(
+                f"Runs are not offered in {kind.title}. Start them in a JupyterLab session of "
+                "your own."
+            )
+        if not record.course:
+            return None
+        kept = await self.parts.memberships.course(record.course)
+        if reason := not_offered(kept.course):
+            raise NotAllowed(reason)
+        return kept
+
+
+class SessionRuns(RunsOfSession):
     """Runs that the session starts."""
 
     path = "session/runs"
 
     @Operation("Start a run.", body=NewRun, status=202, errors=(409, 429))
     async def on_post(self) -> StartedRun:
-        """Use the session's own token only; refused in sessions of courses, and the like.
+        """Use the session's own token only; refused in sessions of courses that do not allow it,
+        in rooms, and the like.
 
         The job, an array with a task for each point, is checked like a launch of the session's
-        owner. The answer comes once Slurm has the job, which may wait then.
+        owner; in a course's session, by the rules of the course, in its account. The answer comes
+        once Slurm has the job, which may wait then.
         """
         record = await self.own_record()
         asked: dict[str, Any] = self.body.model_dump(exclude_unset=True, exclude={"search"})
@@ -78,24 +103,28 @@ class SessionRuns(OwnSession):
         for name in _OF_PORTAL & asked.keys():
             raise InvalidRequest(f"'{name}' of a run is set by the portal.", name)
         about = AskedRun(
-            **{name: asked.pop(name) for name in AskedRun.model_fields if name in asked}
+            **{name: asked.pop(name) for name in AskedRun.model_fields if name in asked},
+            course=record.course,
         )
         environment = asked.pop("environment", None) or record.environment
         notify = asked.pop("notify", ())
         resources = {**kept_options(record), **asked}
-        since = record.submitted_at if environment == record.environment else None
-        pin = await pin_of(self.parts.catalog, self.parts.store, environment, since)
-        run = Run(
-            **about.model_dump() | pin._asdict(),
-            user=record.user,
-            server=server_for(about.id),
-            environment=environment,
-            resources=resources,
-            created_at=time.time(),
-        )
-        what = f"Run {run.name} of {run.environment}: {run.points} points, {run.server}."
+        server = server_for(about.id)
+        what = f"Run {about.name} of {environment}: {about.points} points, {server}."
         async with self.audited("start-run", f"session {record.id}", record.user, what):
-            check_session(record)
+            await self.course(record)
+            since = record.submitted_at if environment == record.environment else None
+            pin = await pin_of(
+                self.parts.catalog, self.parts.store, environment, since, record.course
+            )
+            run = Run(
+                **about.model_dump() | pin._asdict(),
+                user=record.user,
+                server=server,
+                environment=environment,
+                resources=resources,
+                created_at=time.time(),
+            )
             _check_search(search, run)
             await self.parts.run_notices.check(run.user, notify)
             async with self.parts.run_searches.kept(run, search):
@@ -104,27 +133,12 @@ class SessionRuns(OwnSession):
         return StartedRun(id=run.id, server=run.server)
 
 
-def check_session(record: SessionRecord) -> None:
-    """Raise NotAllowed unless this session may start runs."""
-    kind = of_server(record.server) or kind_of(record.options)
-    if record.course or not kind.job_kernels:
-        raise NotAllowed(
-            f"Runs are not offered in {kind.title}. Start them in a JupyterLab session of your own."
-        )
-
-
 def _check_search(search: Search | None, run: Run) -> None:
     """Raise InvalidRequest if a search has too many points."""
     if search is not None and run.points > MOST_TRIALS:
         raise InvalidRequest(
             f"A search has at most {MOST_TRIALS:,} points; this one has {run.points:,}.", "points"
         )
-
-
-def kept_options(record: SessionRecord) -> dict[str, Any]:
-    """Return what a run has of its session unless something else is asked for: the account that
-    pays, for one."""
-    return {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
 
 
 ENDPOINTS = (SessionRuns,)

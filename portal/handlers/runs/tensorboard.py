@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from portal.errors import NotFound
+from portal.errors import NotAllowed, NotFound
 from portal.launch.kinds.tensorboard import OPTION, SERVER
 from portal.models.session.run import Run
 from portal.models.session.session import SessionState
@@ -20,6 +20,7 @@ class RunTensorBoard(RunAction):
 
     path = "runs/{run}/tensorboard"
     parameters = {"run": RUN_ID}
+    in_courses = False
 
     @Operation("Show the logs of one of your runs in TensorBoard.", status=202, errors=(409,))
     async def on_post(self, run: str) -> ServerAddress:
@@ -31,6 +32,11 @@ class RunTensorBoard(RunAction):
         if (running := self._running(found, base)) is not None:
             return ServerAddress(url=running)
         async with self.audited("open-logs", f"run {found.id}", found.user, found.folder):
+            if found.course:
+                raise NotAllowed(
+                    f"Only sessions of the course '{found.course}' see the files of this run. Open "
+                    "TensorBoard in yours."
+                )
             await self._offered(found)
             options = {"environment": found.environment, OPTION: [found.folder]}
             await self.parts.hub.start_server(found.user, SERVER, options)

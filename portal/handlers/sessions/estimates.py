@@ -23,6 +23,7 @@ from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.person import Person
 from portal.models.scope import USAGE_READ
 from portal.models.session.estimate import EstimateError, StartAnswer
+from portal.models.session.session import SessionRecord
 
 from ..base.endpoint import Endpoint, Operation, Query
 from ..base.own_session import OwnSession
@@ -121,6 +122,14 @@ class SessionEstimates(OwnSession, EstimatesBase):
         defaults = {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
         options = {**defaults, **self.body.options, "environment": record.environment}
         return await self.answered(Person(name=record.user, groups=record.groups), options)
+
+
+def kept_options(record: SessionRecord) -> dict[str, Any]:
+    """Return what a job has of the session that asks for it unless something else is asked for:
+    the account that pays, for one. A course sets that itself."""
+    if record.course:
+        return {}
+    return {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
 
 
 class PastEstimates(Endpoint):

@@ -6,36 +6,31 @@ The session requests the job; its program then connects to the session (portal_s
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
 from portal.errors import NotAllowed, NotFound
-from portal.launch.course import check_asked
 from portal.launch.dialog_fields import DialogField, fields_of_move
-from portal.launch.fields import IN_COURSES, KEPT
+from portal.launch.fields import IN_COURSES
 from portal.launch.kinds import kind_of, of_server
-from portal.launch.kinds.course_kernel import check_chosen, not_offered
+from portal.launch.kinds.course_kernel import CourseKernel, not_offered
 from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, server_for
-from portal.launch.kinds.member_gpus import held_gpus, too_many
-from portal.launch.request import Asked
 from portal.models import Frozen
-from portal.models.catalog.environment import Environment
 from portal.models.catalog.environment import Name as EnvironmentName
-from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.course.course import KeptCourse
 from portal.models.person import Person
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
-from portal.services.kernel_choices import KernelEnvironment, environment_now, kernel_choices
+from portal.services.kernel_choices import KernelEnvironment, kernel_choices
 from portal.sessions.job_kernels import JobKernelState, state_of, submitting, unrecorded
 
 from ..base.action import Done
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
-from .estimates import EstimateBody, EstimatesBase
+from .course_estimates import JobEstimates
+from .estimates import EstimateBody, kept_options
 
 _NO_SUCH = "You have no such kernel."
 
@@ -172,7 +167,7 @@ class JobKernels(JobKernelAction):
         kernel = {"id": id_, "name": name}
         if record.course:
             kernel["course"] = record.course
-        options = {**_kept(record), **asked, OPTION: kernel}
+        options = {**kept_options(record), **asked, OPTION: kernel}
         server = server_for(id_)
         what = f"Kernel {name} of {asked['environment']}, {server}."
         async with self.audited("start-kernel", f"session {record.id}", record.user, what):
@@ -183,11 +178,11 @@ class JobKernels(JobKernelAction):
         return StartedKernel(id=id_, server=server)
 
 
-class KernelEstimates(JobKernelAction, EstimatesBase):
+class KernelEstimates(JobKernelAction, JobEstimates):
     """Estimated start of a kernel, before it is started."""
 
     path = "session/kernels/estimates"
-    kept: KeptCourse | None = None  # the course of the session that asks
+    kind = CourseKernel
 
     @Operation(
         "Estimate when a kernel in a job of its own would start. Needs the session's own token.",
@@ -198,32 +193,7 @@ class KernelEstimates(JobKernelAction, EstimatesBase):
         """Return the outlook "refused" and the reason for what may not be asked for."""
         record = await self.asker()
         self.kept = await self.course(record)
-        return await self.answered(_owner(record), {**_kept(record), **self.body.options})
-
-    async def environments(
-        self,
-        person: Person,
-        asked: Asked,
-        snapshot: ClusterSnapshot,
-        associations: Sequence[Association] | None,
-    ) -> dict[str, Environment]:
-        """Return the environments that the kernel may have; of a course, its own as it is now."""
-        kept = self.kept
-        if kept is None:
-            return await super().environments(person, asked, snapshot, associations)
-        chosen = await environment_now(self.parts, kept, person, snapshot, associations)
-        check_asked(asked.said(), chosen)
-        check_chosen(asked)
-        living = (
-            (session.server, session.options)
-            for session in self.view.sessions.values()
-            if session.user == person.name and session.state is not SessionState.ENDED
-        )
-        wanted = asked.said().get("gpus", chosen.default.gpus)
-        held = held_gpus(kept.course, living)
-        if reason := too_many(kept.course, wanted, held, kernel=True):
-            raise NotAllowed(reason)
-        return {chosen.name: chosen}
+        return await self.answered(_owner(record), {**kept_options(record), **self.body.options})
 
 
 class OneJobKernel(JobKernelAction):
@@ -267,14 +237,6 @@ class OneJobKernel(JobKernelAction):
                 if await self.kernel(kernel, record.course) is None:
                     raise NotFound(_NO_SUCH) from None
         return self.done("The kernel is being stopped.")
-
-
-def _kept(record: SessionRecord) -> dict[str, Any]:
-    """Return what a kernel has of its session unless something else is asked for: the account that
-    pays, for one. A course sets that itself."""
-    if record.course:
-        return {}
-    return {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
 
 
 def _owner(record: SessionRecord) -> Person:

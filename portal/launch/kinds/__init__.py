@@ -8,6 +8,7 @@ from typing import Any
 from ...errors import InvalidRequest
 from .course import CourseSession
 from .course_kernel import CourseKernel
+from .course_run import CourseRun
 from .job_kernel import JobKernel
 from .jupyterlab import JupyterLab
 from .kind import Kind
@@ -29,6 +30,7 @@ KINDS: tuple[type[Kind], ...] = (
     JobKernel,
     CourseKernel,
     Run,
+    CourseRun,
 )
 USUAL = KINDS[0]
 OFFERED = {kind.name: kind for kind in KINDS if kind.offered}

@@ -49,7 +49,6 @@ class CourseSession(Kind):
     early: ClassVar[bool] = False
     graded: ClassVar[bool] = True  # has the course's exchange, where that has grades
     starters: ClassVar[str] = "members"  # "service": what the service starts; "": nobody else
-    needs_gpus: ClassVar[bool] = False  # it does not start once the course's budget is used up
 
     course: str
     course_title: str = ""
@@ -123,7 +122,18 @@ class CourseSession(Kind):
         return ""
 
     @classmethod
-    def narrowed(cls, environment: Environment, course: Course, *, gpus: bool) -> Environment:
+    def check_chosen(cls, asked: AskedFor) -> None:
+        """Raise NotAllowed for resources that such a job of a course never has."""
+
+    @classmethod
+    def needs_gpus(cls, asked: AskedFor, course: Course) -> bool:
+        """Return True if it does not start without GPUs, as once the course's budget is used up."""
+        return False
+
+    @classmethod
+    def narrowed(
+        cls, environment: Environment, course: Course, asked: AskedFor, *, gpus: bool
+    ) -> Environment:
         """Return ``environment`` as the course allows it to such sessions; see ``narrowed`` of
         portal/launch/course.py."""
         return narrowed(environment, course, gpus=gpus)

@@ -14,16 +14,7 @@ from ...models.catalog.environment import Environment
 from ...models.course.course import Course, KeptCourse, Role
 from ..course import narrowed
 from .course import CourseSession
-from .job_kernel import (
-    OPTION,
-    PROGRAM,
-    asked_kernel,
-    check_kernel,
-    check_number,
-    check_server,
-    titled,
-    variables_of,
-)
+from .job_kernel import OPTION, JobKernel, asked_kernel
 from .kind import AskedFor, Hub, Kind, LaunchFacts, Place
 
 _FEW = (
@@ -32,22 +23,11 @@ _FEW = (
 )
 
 
-class CourseKernel(CourseSession):
-    """Kernel ``kernel``, a kernelspec's name, for the session of ``course`` that knows it by
-    ``id``. Its server has the name of any such kernel's."""
+class CourseKernel(JobKernel, CourseSession):
+    """Job kernel for a session of ``course``."""
 
-    name = "kernel"
-    title = "a kernel in a job of its own"
-    option = OPTION
-    prefix = ""
     estimated = True
     job_kernels = False
-    module = PROGRAM
-    serves = False
-    needs_gpus = True
-
-    id: str
-    kernel: str
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
@@ -56,39 +36,40 @@ class CourseKernel(CourseSession):
             return None
         return cls(id=kernel.id, kernel=kernel.name, course=kernel.course)
 
-    @classmethod
-    def owns(cls, server: str) -> bool:
-        return False
-
     def beside(self, other: Kind) -> InvalidRequest:
         return Kind.beside(self, other)
-
-    def at(self, server: str, owner: type[Kind] | None) -> Kind:
-        check_server(self.id, server)
-        return self
 
     @classmethod
     def closed(cls, kept: KeptCourse, role: Role, now: float) -> str:
         return super().closed(kept, role, now) or not_offered(kept.course)
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
-        check_chosen(asked)
-        place = await hub.course(self, asked, facts)
-        (environment,) = place.environments.values()
-        if environment.max_gpus == 0:
-            raise NotAllowed(f"'{environment.title}' has no GPUs, so it has no such kernels.")
-        check_kernel(self.kernel, environment)
-        check_number(hub)
-        return place._replace(environments={environment.name: titled(environment)})
+        self.check_chosen(asked)
+        place = await super().place(asked, hub, facts)
+        if any(environment.max_gpus == 0 for environment in place.environments.values()):
+            raise NotAllowed(
+                "The environment of this course has no GPUs, so it has no such kernels."
+            )
+        return place
 
     def own(self) -> dict[str, Any]:
         return {OPTION: {"id": self.id, "name": self.kernel, "course": self.course}}
 
-    def variables(self) -> dict[str, str]:
-        return {**super().variables(), **variables_of(self.id, self.kernel)}
+    @classmethod
+    def check_chosen(cls, asked: AskedFor) -> None:
+        """Raise NotAllowed for a kernel without GPUs: those would add CPUs to a session's without
+        any limit of the course."""
+        if asked.said().get("gpus") == 0:
+            raise NotAllowed(_FEW)
 
     @classmethod
-    def narrowed(cls, environment: Environment, course: Course, *, gpus: bool) -> Environment:
+    def needs_gpus(cls, asked: AskedFor, course: Course) -> bool:
+        return True
+
+    @classmethod
+    def narrowed(
+        cls, environment: Environment, course: Course, asked: AskedFor, *, gpus: bool
+    ) -> Environment:
         return kernel_environment(environment, course, gpus=gpus)
 
 
@@ -102,13 +83,6 @@ def not_offered(course: Course) -> str:
     if not max(course.default.gpus, course.largest.gpus):
         return f"The course '{course.title}' has no GPUs, so it has no kernels with GPUs."
     return ""
-
-
-def check_chosen(asked: AskedFor) -> None:
-    """Raise NotAllowed for a kernel without GPUs: those would add CPUs to a session's without any
-    limit of the course."""
-    if asked.said().get("gpus") == 0:
-        raise NotAllowed(_FEW)
 
 
 def kernel_environment(

@@ -60,22 +60,30 @@ class JobKernel(Kind):
         return is_kernel(server)
 
     def at(self, server: str, owner: type[Kind] | None) -> Kind:
-        check_server(self.id, server)
+        own = server_for(self.id)
+        if server != own:
+            raise InvalidRequest(
+                f"This kernel must have the name '{own}', not '{server[:60]}'.", OPTION
+            )
         return self
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
         place = await super().place(asked, hub, facts)
-        check_kernel(self.kernel, environment_of(asked.environment, place.environments))
+        _check_kernel(self.kernel, environment_of(asked.environment, place.environments))
         # Nothing is awaited after this, or launches at the same moment would not see each other.
-        check_number(hub)
-        environments = {name: titled(chosen) for name, chosen in place.environments.items()}
+        _check_number(hub)
+        environments = {
+            name: chosen.model_copy(update={"title": f"Kernel of {chosen.title}"[:120]})
+            for name, chosen in place.environments.items()
+        }
         return place._replace(environments=environments)
 
     def own(self) -> dict[str, Any]:
         return {OPTION: {"id": self.id, "name": self.kernel}}
 
     def variables(self) -> dict[str, str]:
-        return variables_of(self.id, self.kernel)
+        kernel = json.dumps({"id": self.id, "name": self.kernel})
+        return {**super().variables(), "PORTAL_KERNEL": kernel}
 
 
 def asked_kernel(options: Mapping[str, Any]) -> AskedKernel | None:
@@ -108,15 +116,7 @@ def asked_kernel(options: Mapping[str, Any]) -> AskedKernel | None:
     return AskedKernel(value["id"], value["name"], course)
 
 
-def check_server(id_: str, server: str) -> None:
-    """Raise InvalidRequest unless ``server`` is the name of this kernel's."""
-    if server != server_for(id_):
-        raise InvalidRequest(
-            f"This kernel must have the name '{server_for(id_)}', not '{server[:60]}'.", OPTION
-        )
-
-
-def check_kernel(name: str, environment: Environment) -> None:
+def _check_kernel(name: str, environment: Environment) -> None:
     """Raise NotAllowed if it is known that the environment has no kernelspec of this name."""
     names = [kernel.name for kernel in environment.kernels]  # none: not known
     if names and name not in names:
@@ -125,7 +125,7 @@ def check_kernel(name: str, environment: Environment) -> None:
         )
 
 
-def check_number(hub: Hub) -> None:
+def _check_number(hub: Hub) -> None:
     """Raise NotAllowed if the user may have no further kernel."""
     if not hub.most_job_kernels:
         raise NotAllowed("Kernels in jobs of their own are not offered on this site.")
@@ -134,11 +134,6 @@ def check_number(hub: Hub) -> None:
             f"You have {len(hub.job_kernels)} kernels in jobs of their own; the limit is "
             f"{hub.most_job_kernels}. Shut one down first."
         )
-
-
-def variables_of(id_: str, name: str) -> dict[str, str]:
-    """Return the variables of the job's program."""
-    return {"PORTAL_KERNEL": json.dumps({"id": id_, "name": name})}
 
 
 def server_for(id_: str) -> str:
@@ -153,8 +148,3 @@ def is_kernel(server: str) -> bool:
 
 def _is(pattern: str, value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
-
-
-def titled(environment: Environment) -> Environment:
-    """Return the environment with the title by which pages name the kernel."""
-    return environment.model_copy(update={"title": f"Kernel of {environment.title}"[:120]})

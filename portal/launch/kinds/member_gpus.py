@@ -1,21 +1,28 @@
 """GPUs that a member of a course has at once: the session's, and those of its kernels in jobs of
-their own. A course gives each member as many as its largest session has. Pure."""
+their own and of its runs. A course gives each member as many as its largest session has; points of
+runs without GPUs have its CPUs. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...models.course.course import Course
+from ...models.session.run import AskedRun
 from ...models.words import count
 from .job_kernel import OPTION, is_kernel
+from .run import OPTION as OPTION_OF_RUN
+from .run import Run, asked_run, server_for
+
+Launch = tuple[str, Mapping[str, Any]]  # the server's name and the ``user_options``
 
 
 class MemberGpus(NamedTuple):
-    """Number of GPUs that a member of a course has, in the session and in its kernels."""
+    """Number of GPUs that a member of a course has, in the session, its kernels and its runs."""
 
     session: int = 0
     kernels: int = 0
+    runs: int = 0
 
 
 def most_gpus(course: Course) -> int:
@@ -23,9 +30,10 @@ def most_gpus(course: Course) -> int:
     return max(course.default.gpus, course.largest.gpus) * course.default.nodes
 
 
-def held_gpus(course: Course, launches: Iterable[tuple[str, Mapping[str, Any]]]) -> MemberGpus:
-    """Return the GPUs of a member's ``launches`` that wait or run: the server's name and the
-    ``user_options`` of each. Those outside of the course do not count."""
+def held_gpus(course: Course, launches: Iterable[Launch]) -> MemberGpus:
+    """Return the GPUs of a member's ``launches`` that wait or run. Those outside of the course do
+    not count."""
+    launches = list(launches)
     session = kernels = 0
     for server, options in launches:
         gpus = _number(options.get("gpus"))
@@ -33,7 +41,37 @@ def held_gpus(course: Course, launches: Iterable[tuple[str, Mapping[str, Any]]])
             session += gpus * course.default.nodes
         elif is_kernel(server) and course_of(options) == course.name:
             kernels += gpus
-    return MemberGpus(session, kernels)
+    return MemberGpus(session, kernels, held_by_runs(course, launches, "gpus"))
+
+
+def held_by_runs(course: Course, launches: Iterable[Launch], resource: str) -> int:
+    """Return how many GPUs, or CPUs of points without GPUs, the runs of the course among
+    ``launches`` have at most at the same time: a run that starts after another one is not beside
+    it."""
+    left: dict[str, tuple[AskedRun, int]] = {}
+    for server, options in launches:
+        run = asked_run(options) if Run.owns(server) else None
+        if run is not None and run.course == course.name:
+            gpus = _number(options.get("gpus"))
+            each = gpus if resource == "gpus" else 0 if gpus else _number(options.get(resource))
+            left[run.id] = run, each * at_once(run)
+
+    def most(id_: str) -> int:
+        """Return the number for a run and those after it."""
+        _, own = left.pop(id_)
+        later = [other for other, (run, _) in left.items() if run.after == id_]
+        return max(own, sum(most(other) for other in later if other in left))
+
+    roots = [id_ for id_, (run, _) in left.items() if run.after not in left]
+    total = sum(most(id_) for id_ in roots)
+    while left:  # runs after each other, of which one was started again
+        total += most(next(iter(left)))
+    return total
+
+
+def at_once(run: AskedRun) -> int:
+    """Return the number of a run's points that run at once."""
+    return min(run.at_once, run.tasks)
 
 
 def course_of(options: Mapping[str, Any]) -> str:
@@ -42,21 +80,64 @@ def course_of(options: Mapping[str, Any]) -> str:
     return str(kernel.get("course") or "") if isinstance(kernel, Mapping) else ""
 
 
-def too_many(course: Course, wanted: int, held: MemberGpus, *, kernel: bool) -> str:
+def too_many(
+    course: Course, wanted: int, held: MemberGpus, *, beside: bool, points: int = 1
+) -> str:
     """Return why a member who has ``held`` GPUs cannot have ``wanted`` more; "" if they can.
-    ``kernel``: they are for a kernel, else for the session."""
+    ``beside``: they are for a kernel or a run, else for the session; ``points``: of a run, those
+    that run at once."""
     most = most_gpus(course)
-    if not wanted or wanted + held.session + held.kernels <= most:
+    if not wanted or wanted + sum(held) <= most:
         return ""
     gives = f"The course '{course.title}' allows each member {count(most, 'GPU')} at once"
-    holders = [f"your session has {held.session}"] if held.session else []
-    holders += [f"your kernels have {held.kernels}"] if held.kernels else []
+    words = ("your session has", "your kernels have", "your runs have")
+    holders = [f"{who} {number}" for who, number in zip(words, held, strict=True) if number]
+    need = f"{points} points at once need {wanted}" if points > 1 else ""
     if not holders:
-        return f"{gives}, not {wanted}."
-    ways = ["shut down a kernel"] if held.kernels else []
-    ways += ["give your session fewer GPUs"] if held.session and kernel else []
+        return f"{gives}; {need}. Let fewer run at once." if need else f"{gives}, not {wanted}."
+    ways = ["let fewer points run at once"] if need else []
+    ways += ["shut down a kernel"] if held.kernels else []
+    ways += ["stop a run"] if held.runs else []
+    ways += ["give your session fewer GPUs"] if held.session and beside else []
     way = " or ".join(ways) or "ask for fewer GPUs"
-    return f"{gives}: {' and '.join(holders)}. {way[0].upper()}{way[1:]} first."
+    facts = f"{gives}: {_listed(holders)}. {f'{need}. ' if need else ''}"
+    return f"{facts}{way[0].upper()}{way[1:]} first."
+
+
+def too_many_points(
+    course: Course,
+    run: AskedRun,
+    gpus: int,
+    cpus: int,
+    launches: Sequence[Launch],
+    most_cpus: int | None,
+) -> str:
+    """Return why a member with these other ``launches`` cannot have a run of the course, whose
+    points have ``gpus`` and ``cpus`` each; "" if they can. ``most_cpus``: of a session, which is
+    also the limit of all points without GPUs that run at once; None: there is none."""
+    own = (server_for(run.id), {OPTION_OF_RUN: run, "gpus": gpus, "cpus": cpus})
+    with_own, held = [*launches, own], held_gpus(course, launches)
+    wanted = held_gpus(course, with_own).runs - held.runs
+    if reason := too_many(course, wanted, held, beside=True, points=at_once(run)):
+        return reason
+    held_cpus = held_by_runs(course, launches, "cpus")
+    wanted = held_by_runs(course, with_own, "cpus") - held_cpus
+    return _too_many_cpus(course, most_cpus, wanted, held_cpus)
+
+
+def _too_many_cpus(course: Course, most: int | None, wanted: int, held: int) -> str:
+    if most is None or not wanted or wanted + held <= most:
+        return ""
+    others = f", and your other runs have {held}" if held else ""
+    return (
+        f"The course '{course.title}' allows the points of a member's runs {count(most, 'CPU')} at "
+        f"once. Those of this run need {wanted}{others}. Let fewer points run at once, or each "
+        "with fewer CPUs."
+    )
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
 
 
 def _number(value: object) -> int:

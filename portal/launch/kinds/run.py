@@ -39,6 +39,7 @@ _SHOULD_BE = {
     "version": "must be a version of its environment, a whole number; 0 is the published one",
     "digest": "must be 'sha256:' and 64 hexadecimal digits",
     "resumes": "must be a whole number from 0 to 1,000",
+    "course": "must be the name of a course: lowercase letters, digits and dashes",
 }
 
 
@@ -61,7 +62,7 @@ class Run(Kind):
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
         run = asked_run(options)
-        return None if run is None else cls(run=run)
+        return None if run is None or run.course else cls(run=run)
 
     @classmethod
     def owns(cls, server: str) -> bool:
@@ -76,11 +77,12 @@ class Run(Kind):
         return self
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
+        run, largest = await self._at_home(hub), await hub.most_array_tasks()
         place = await super().place(asked, hub, facts)
-        own, run = dict(place.environments), await self._at_home(hub)
-        if self.run.version and asked.environment in own:
+        own = dict(place.environments)
+        # A course's environment is pinned by the course.
+        if self.run.version and not self.of_course and asked.environment in own:
             own[asked.environment] = await hub.pinned(own[asked.environment], self.run.version)
-        largest = await hub.most_array_tasks()
         # Nothing is awaited after this, or launches at the same moment would not see each other.
         self._check_limits(hub, largest)
         environments = {
@@ -89,20 +91,19 @@ class Run(Kind):
             )
             for name, chosen in own.items()
         }
-        known = {"after_job": self._job_before(hub), "notice": hub.run_limits.notice}
-        run = run.model_copy(update=known)
-        return place._replace(environments=environments, kind=run)
+        known = {"run": run, "after_job": self._job_before(hub), "notice": hub.run_limits.notice}
+        kind = place.kind.model_copy(update=known)
+        return place._replace(environments=environments, kind=kind)
 
-    async def _at_home(self, hub: Hub) -> Self:
+    async def _at_home(self, hub: Hub) -> AskedRun:
         """Return the run with the absolute path of its folder. Raises InvalidRequest."""
         if not self.run.folder.startswith("~/"):
-            return self
+            return self.run
         folder = (await hub.home()).rstrip("/") + self.run.folder[1:]
         try:
-            run = AskedRun.model_validate({**self.run.model_dump(), "folder": folder})
+            return AskedRun.model_validate({**self.run.model_dump(), "folder": folder})
         except ValidationError as error:  # such as a path that has become too long
             raise InvalidRequest(_complaint(error), OPTION) from None
-        return self.model_copy(update={"run": run})
 
     def _job_before(self, hub: Hub) -> str:
         """Return the job that this run's is to wait for; "" for none. Raises Unavailable."""
@@ -163,10 +164,11 @@ class Run(Kind):
             of_job["limit"] = self.limit
         if run.resumes:
             of_job |= {"resumes": run.resumes, "notice": self.notice}
-        return {"PORTAL_RUN": json.dumps(of_job)}
+        return {**super().variables(), "PORTAL_RUN": json.dumps(of_job)}
 
     def script_variables(self, account: str, home: str) -> dict[str, str]:
-        return {"PORTAL_RESUMES": str(self.run.resumes)} if self.run.resumes else {}
+        own = {"PORTAL_RESUMES": str(self.run.resumes)} if self.run.resumes else {}
+        return {**super().script_variables(account, home), **own}
 
     def sbatch_options(self) -> Sequence[str]:
         numbers = self.run.only or f"0-{self.run.points - 1}"

@@ -21,7 +21,7 @@ class Tile(Activity):
     """Tile of one student. Times are Unix seconds, memory MiB, ``gpu_use`` percent of all its
     GPUs and those of its kernels; None: unknown or not applicable. ``words``: its state in words,
     as why it waits or failed. ``kernels``: number of kernels in jobs of their own that wait or run;
-    ``kernel_gpus``: GPUs of those that run.
+    ``kernel_gpus``: GPUs of those that run. ``runs``: number of runs that wait or run.
 
     ``opened_at``, ``last_activity``, ``notebooks``, ``hand``, ``handout`` are reported by the
     session itself; they are empty for admins who are not on the course's staff.
@@ -43,6 +43,7 @@ class Tile(Activity):
     memory: int | None = None
     kernels: int = 0
     kernel_gpus: int = 0
+    runs: int = 0
     seen_at: float | None = None
     help: Help | None = None  # requested or granted
 

@@ -92,7 +92,8 @@ class Course(Frozen):
     ``environment`` is a name in the catalog and ``version`` the pinned version, whose content is
     stored with the course (KeptCourse.pinned). ``budget``: GPU-hours, None: no limit. ``help``:
     whether a student must let staff into the session. ``job_kernels``: whether notebooks in its
-    members' sessions may have kernels in jobs of their own.
+    members' sessions may have kernels in jobs of their own; ``runs``: whether the sessions may
+    start runs.
     """
 
     name: CourseName
@@ -119,6 +120,7 @@ class Course(Frozen):
     together: bool = False  # a room with shared notebooks
     grades: bool = False  # nbgrader
     job_kernels: bool = False
+    runs: bool = False
 
     @field_validator("timezone")
     @classmethod

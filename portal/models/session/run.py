@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StringConstraints, model_validator
 
 from .. import Frozen
+from ..course.course import CourseName
 from .point_numbers import PointNumbers, expanded
 
 MOST_POINTS = 10_000
@@ -104,7 +105,8 @@ class AskedRun(Frozen):
 
     The portal sets the rest. ``only``: the numbers of the points that run, "" for all; ``attempt``:
     the attempts of points that are over; ``origin``: what is repeated; ``version`` of the
-    environment, 0: the one that is published when the run starts; ``digest`` of its image."""
+    environment, 0: the one that is published when the run starts; ``digest`` of its image;
+    ``course``: of the session that starts the run, "" for one of no course."""
 
     id: RunId
     name: RunName
@@ -120,6 +122,7 @@ class AskedRun(Frozen):
     origin: RunOrigin | None = None
     version: Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)] = 0
     digest: Annotated[str, StringConstraints(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
+    course: CourseName | Literal[""] = ""
 
     @model_validator(mode="after")
     def _only_has_its_points(self) -> AskedRun:

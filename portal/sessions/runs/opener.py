@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from portal.launch.kinds import kind_of, of_server
+from portal.models.session.run import Run
 from portal.models.session.session import SessionRecord, SessionState
 
 from ..links import server_url
@@ -12,16 +13,20 @@ from ..links import server_url
 _PATH = "portal/runs/open"  # portal_session/runs/opening.py
 
 
-def opener_url(user: str, living: Iterable[SessionRecord], base: str) -> str:
-    """Return the address, without its query, that opens a file in JupyterLab: in the newest session
-    that runs, otherwise in the default one, which the Hub offers to start. ``living``: the user's
-    sessions; ``base``: the Hub's base URL with its slashes."""
-    usable = [record for record in living if _shows_files(record)]
-    default = SessionRecord(id="", user=user, submitted_at=0.0)
+def opener_url(run: Run, living: Iterable[SessionRecord], base: str) -> str:
+    """Return the address, without its query, that opens a file of a run in JupyterLab: in the
+    newest session that runs, otherwise in the default one, which the Hub offers to start; of a
+    course's run, in the course's session. ``living``: the user's sessions; ``base``: the Hub's base
+    URL with its slashes."""
+    usable = [record for record in living if record.course == run.course and has_runs(record)]
+    server = f"course-{run.course}" if run.course else ""
+    default = SessionRecord(id="", user=run.user, server=server, submitted_at=0.0)
     record = max(usable, key=lambda record: record.submitted_at, default=default)
     return f"{server_url(record, base)}{_PATH}"
 
 
-def _shows_files(record: SessionRecord) -> bool:
+def has_runs(record: SessionRecord) -> bool:
+    """Return True if a session runs and has JupyterLab, whose files and dialog are for runs; one of
+    a course, if that allows runs."""
     kind = of_server(record.server) or kind_of(record.options)
-    return record.state is SessionState.RUNNING and not record.course and kind.job_kernels
+    return record.state is SessionState.RUNNING and kind.job_kernels

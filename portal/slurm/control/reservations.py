@@ -23,6 +23,8 @@ NAME = r"[a-z0-9][a-z0-9-]{0,62}-[0-9]{8}T[0-9]{4}"
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]{0,127}")
 _TYPE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}")
 _UTC = {"TZ": "UTC"}
+# Points of runs that still wait at its end go on outside of it; Slurm would hold them.
+_FLAGS = "Flags=NO_HOLD_JOBS_AFTER"
 # slurm_strerror (src/common/slurm_errno.c): ESLURM_RESERVATION_INVALID, …_BUSY, …_NAME_DUP.
 _GONE = ("requested reservation is invalid", "reservation not found")
 _BUSY = "requested reservation is in use"
@@ -111,7 +113,8 @@ class Reserving:
     async def create(self, wanted: Wanted) -> None:
         """Create it. Raises Conflict if the name is taken, and GpusNotReservable."""
         try:
-            await self._runner.run(["scontrol", "create", "reservation", *wanted.words()], env=_UTC)
+            arguments = ["scontrol", "create", "reservation", *wanted.words(), _FLAGS]
+            await self._runner.run(arguments, env=_UTC)
         except SlurmRefused as error:
             raise await self._told(error, wanted) from None
 

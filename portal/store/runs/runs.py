@@ -31,6 +31,7 @@ runs = keyed(
     *filled(TEXT, "only", "digest", server_default=text("''")),
     *filled(COUNT, "attempt", "version", server_default="0"),
     *optional(Json, "origin"),
+    *filled(NAME, "course", server_default=_EMPTY),
     Index(None, "user", "created_at"),
     Index(None, "ended_at"),
 )
@@ -66,10 +67,19 @@ class RunTable(ModelTable[Run]):
         return await self._first(query.order_by(runs.c.created_at.desc()).limit(1))
 
     async def of_user(
-        self, user: str, *, sort: str = "-created_at", offset: int = 0, limit: int = 50
+        self,
+        user: str,
+        *,
+        course: str = "",
+        sort: str = "-created_at",
+        offset: int = 0,
+        limit: int = 50,
     ) -> tuple[list[Run], int]:
-        """Return one page of a user's runs, and their number. Raises InvalidRequest too."""
+        """Return one page of a user's runs, and their number; with ``course``, those of that course
+        alone. Raises InvalidRequest too."""
         query = select(runs).where(runs.c.user == user)
+        if course:
+            query = query.where(runs.c.course == course)
         return await self._page(query, order_by(runs, sort, _SORTS), offset, limit)
 
     async def names(self, user: str) -> set[str]:

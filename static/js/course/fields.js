@@ -66,6 +66,7 @@ export function courseGroups(editing) {
       fields: [
         ...resources("largest", "4:00:00"),
         { name: "job_kernels", label: "Kernels in jobs of their own", kind: "check", help: "A notebook in a session on CPUs can have a kernel with GPUs. A session and its kernels together have at most the maximum number of GPUs.", usual: false },
+        { name: "runs", label: "Runs", kind: "check", help: "Students can run a notebook for many parameters, as jobs. A student’s points that run at once have at most the GPUs that the session leaves, or the maximum number of CPUs.", usual: false },
       ],
     },
     {

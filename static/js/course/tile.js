@@ -34,11 +34,11 @@ export function gpuWords(tile) {
   return tile.gpu_use === undefined ? held : `${held} ${percent(tile.gpu_use)}`;
 }
 
-// The kernels in jobs of their own, in words; "" for none.
-export function kernelWords({ kernels, kernel_gpus: gpus }) {
-  if (!kernels) return "";
-  const named = `${kernels} kernel${kernels === 1 ? "" : "s"}`;
-  return gpus ? `${named} with ${gpus} GPU${gpus === 1 ? "" : "s"}` : `${named}, waiting`;
+// The kernels in jobs of their own and the runs, in words; "" for none.
+export function jobWords({ kernels, kernel_gpus: gpus, runs }) {
+  const named = kernels ? `${kernels} kernel${kernels === 1 ? "" : "s"}` : "";
+  const held = gpus ? `${named} with ${gpus} GPU${gpus === 1 ? "" : "s"}` : named && `${named}, waiting`;
+  return [held, runs ? `${runs} run${runs === 1 ? "" : "s"}` : ""].filter(Boolean).join(" · ");
 }
 
 // Returns the tile's element. `chosen`: whether it is selected; `onOpen` and `onChoose(checked)` are
@@ -65,7 +65,7 @@ export function seat(tile, { chosen, onOpen, onChoose, quick }) {
       ? [
           ...doing(tile).map(([sign, text]) => el("p.seat-line", {}, icon(sign), " ", text)),
           gpuWords(tile) ? el("p.seat-line", {}, icon("microchip"), " ", gpuWords(tile)) : null,
-          kernelWords(tile) ? el("p.seat-line", {}, icon("microchip"), " ", kernelWords(tile)) : null,
+          jobWords(tile) ? el("p.seat-line", {}, icon("microchip"), " ", jobWords(tile)) : null,
           tile.gpu_use === undefined ? null : level(tile.gpu_use),
         ]
       : null,

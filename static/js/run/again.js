@@ -16,7 +16,7 @@ actions.push((run, refresh) => {
   return actionButton("Run failed points again…", () => again(run, left, refresh));
 });
 
-actions.push((run) => (run.ended_at === null ? null : actionButton("Repeat exactly…", () => repeat(run))));
+actions.push((run) => (run.ended_at === null || (run.course && !run.mine) ? null : actionButton("Repeat exactly…", () => repeat(run))));
 
 async function again(run, left, onDone) {
   const changes = await askChanges(run, left);

@@ -29,12 +29,17 @@ const table = new Table(byId("list"), {
     { head: "State", cell: (run) => badge(run.state) },
     { head: "Points", cell: points, wide: true },
     { head: "Source", cell: (run) => el("span.path", {}, run.source) },
-    { head: "Environment", sort: "environment", cell: (run) => run.environment },
+    { head: "Environment", sort: "environment", cell: environment },
     { head: "Started", sort: "created_at", cell: (run) => time(run.created_at) },
     { head: "Ended", sort: "ended_at", cell: (run) => time(run.ended_at) },
   ],
 });
 const poller = new Poller({ every: EVERY, ask: load, onTrouble: showTrouble });
+
+// The environment of a run, and the course whose rules it follows.
+function environment(run) {
+  return run.course ? el("span", {}, run.environment, el("br"), el("span.portal-quiet", {}, `Course ${run.course}`)) : run.environment;
+}
 
 async function load() {
   const page = await call("runs", { query: { sort: table.sort, limit: LIMIT, after: pager.after } });

@@ -124,6 +124,7 @@ function show(run) {
       ["Source", run.source],
       ["Folder", run.folder],
       ["Environment", run.version ? `${run.environment}, version ${run.version}` : run.environment],
+      run.course ? ["Course", run.course] : null,
       run.job_id ? ["Slurm job", run.job_id] : null,
       run.resumes ? ["Time limit", `a point goes on after it, ${run.resumes} times at most`] : null,
       ["Started", exactly(run.created_at)],

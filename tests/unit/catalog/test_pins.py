@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.versions.pins import Pin, PinLost, pin_of, pinned
+from portal.errors import NotFound
 from portal.models.catalog.catalog import Origin
 from portal.models.catalog.environment import Environment, EnvironmentState
+from portal.models.course.course import Course, KeptCourse
 from portal.store import Store
 
+DIGEST = f"sha256:{'1' * 64}"
 TEXT = "name: lab\ntitle: Lab\nkind: venv\npath: {path}\ngroups: [vision]\n"
 
 
@@ -53,6 +57,19 @@ async def test_the_version_of_a_moment(site: Site) -> None:
     for since, number in ((150.0, 1), (200.0, 2), (time.time(), 2), (50.0, 2)):
         assert (await pin_of(site.catalog, site.store, "lab", since)).version == number
     assert await pin_of(site.catalog, site.store, "other") == Pin(0, "")
+
+
+async def test_a_course_has_its_own(site: Site) -> None:
+    pinned = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab-1", digest=DIGEST)
+    dates = {"begins": date(2026, 10, 1), "ends": date(2027, 2, 1)}
+    course = Course(name="deep", title="Deep Learning", environment="lab", **dates)
+    kept = KeptCourse(
+        course=course, pinned=pinned, created_by="barbara", created_at=0, changed_at=0
+    )
+    await site.store.courses.add(kept)
+    assert await pin_of(site.catalog, site.store, "lab", course="deep") == Pin(0, DIGEST)
+    with pytest.raises(NotFound):
+        await pin_of(site.catalog, site.store, "lab", course="gone")
 
 
 async def test_a_file_that_is_no_version_yet_is_not_pinned(site: Site) -> None:

@@ -157,7 +157,7 @@ def test_a_running_session_says_what_it_does() -> None:
     assert (plain.state, plain.gpu_use) == (TileState.RUNNING, 40.0)
 
 
-def test_kernels_in_jobs_of_their_own_are_told_of() -> None:
+def test_kernels_in_jobs_of_their_own_and_runs_are_told_of() -> None:
     """They are no sessions of the course: the tile stays the session's."""
     kernel = {"id": "K-1", "server": "kernel-01234567", "job_id": "2001"}
     records = [
@@ -166,6 +166,7 @@ def test_kernels_in_jobs_of_their_own_are_told_of() -> None:
         session("student001", SessionState.PENDING, **{**kernel, "id": "K-2", "job_id": "2002"}),
         session("student001", **{**kernel, "id": "K-3", "job_id": "2003", "course": "ml"}),
         session("student001", SessionState.ENDED, **{**kernel, "id": "K-4"}),
+        session("student001", id="R-1", server="run-01234567", job_id="2005"),
     ]
     held = {"gpu01": (0, 1)}
     jobs = {
@@ -181,9 +182,9 @@ def test_kernels_in_jobs_of_their_own_are_told_of() -> None:
     }
     tile = one(rows(sessions=records), Seen(jobs=jobs, gpus=gpus))
     assert (tile.session_id, tile.gpus, tile.cpus) == ("S-student001", 0, 2)
-    assert (tile.kernels, tile.kernel_gpus, tile.gpu_use) == (2, 2, 40.0)
+    assert (tile.kernels, tile.kernel_gpus, tile.gpu_use, tile.runs) == (2, 2, 40.0, 1)
     tile = one(rows(sessions=records[1:2]))
-    assert (tile.state, tile.kernels) == (TileState.NONE, 1)
+    assert (tile.state, tile.kernels, tile.runs) == (TileState.NONE, 1, 0)
 
 
 def test_what_another_session_told_is_not_this_ones() -> None:
@@ -679,6 +680,26 @@ async def test_their_kernels_end_with_them(site: Site) -> None:
         ("stop", "student300", "kernel-01234567"),
     ]
     assert ("student001", "kernel-76543210") in site.hub.running
+
+
+async def test_their_runs_end_when_all_is_stopped_and_not_with_a_session(site: Site) -> None:
+    run = {"server": "run-01234567", "job_id": "2001"}
+    records = (
+        session("student001", id="R-1", **run),
+        session("student300", id="R-2", **{**run, "job_id": "2002"}),  # without a session
+        session("student003", id="R-3", **{**run, "job_id": "2003"}),
+        session("student004", id="R-4", **{**run, "job_id": "2004", "course": ""}),
+    )
+    await site.parts.store.sessions.save(*records)
+    site.hub.running |= {(record.user, record.server) for record in records}
+    for path in ("people/student001/stop", "people/student002/restart"):
+        assert (await site.post("alan", path)).status_code == 200
+    assert not [asked for asked in site.hub.asked if asked[2].startswith("run-")]
+    people = ["student003", "student004", "student300"]
+    answer = await site.post("barbara", "stop-all", {"people": people})
+    assert answer.status_code == 200, answer.text
+    stopped = [asked[1:] for asked in site.hub.asked if asked[2].startswith("run-")]
+    assert sorted(stopped) == [("student003", "run-01234567"), ("student300", "run-01234567")]
 
 
 async def test_all_are_extended_by_one_look_at_slurm(site: Site) -> None:

@@ -35,6 +35,7 @@ from portal.models.course.live import Presence
 from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
+from portal.models.session.usage import JobUsage
 from portal.store import Store
 
 LOG = logging.getLogger("portal-test")
@@ -801,6 +802,27 @@ async def test_who_is_no_longer_in_the_course_has_no_session_of_it(site: Site) -
     await site.store.members.remove("deep", ["student02"])
     await Closeout(site.around, site.starter).look(site.clock())
     assert [one[0] for one in site.hub.stopped] == ["student02"]
+
+
+async def test_a_used_budget_ends_the_points_with_gpus(site: Site) -> None:
+    """A session ends by its time limit; thousands of points would not."""
+    await site.course("student01", budget=2.0)
+    for server, gpus in (("course-deep", 1), ("run-01234567", 1), ("run-76543210", 0)):
+        site.hub.running["student01", server] = "ready"
+        record = await site.hub.tell("student01", server, SessionState.RUNNING)
+        record = record.model_copy(update={"options": {"gpus": gpus}})
+        site.sessions[record.job_id] = record
+    over = Closeout(site.around, site.starter)
+    used = JobUsage(job_id="1", submitted_at=1, day="2027-01-18", user="ada", course="deep", gpus=1)
+    for hours, stopped in ((1.5, 0), (0.5, 1)):
+        await site.store.usage.add([used.model_copy(update={"held": hours * 3600})])
+        await over.look(site.clock())
+        assert len(site.hub.stopped) == stopped
+    await over.look(site.clock())
+    ((user, server, reason),) = site.hub.stopped
+    assert (user, server, reason.code) == ("student01", "run-01234567", StopCode.BUDGET_USED)
+    assert reason.words.startswith("The course has used its GPU-hours.")
+    assert site.notes[-1].action == "stop-course-session"
 
 
 # -- the loop ---------------------------------------------------------------------------------

@@ -424,7 +424,7 @@ async def test_an_estimate_is_of_the_course_s_account_and_limits(site: Site) -> 
     for options, words in (
         ({"gpus": 2}, "allows each member 1 GPU at once, not 2."),
         ({"gpus": 0}, "at least one GPU"),
-        ({"environment": "torch"}, "This course uses 'Deep Learning: Teaching'"),
+        ({"environment": "torch"}, "This course uses 'Teaching'"),
     ):
         found = await estimate(**options)
         assert found.json()["outlook"] == "refused" and words in found.json()["words"], found.text

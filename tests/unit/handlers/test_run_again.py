@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
+from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from portal.errors import NotAllowed
 from portal.handlers.runs import again, reports, runs, shares, start
 from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import Environment, EnvironmentState
+from portal.models.course.course import Course, CourseState, KeptCourse
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 from portal.services.services import Services
@@ -30,6 +32,7 @@ NO_SUCH = (404, "You have no such run.")
 TOKENS = {
     "session": of_server("ada"),
     "run": of_server("ada", SERVER),
+    "course": of_server("barbara", "course-deep"),
     "ada": person("ada"),
     "barbara": person("barbara"),
     "carol": person("carol"),
@@ -278,9 +281,9 @@ async def test_a_session_of_an_earlier_version_has_runs_of_that(site: Site) -> N
     assert site.hub.begun[-1][2]["run"]["version"] == 1
 
 
-@pytest.mark.parametrize("name", ["only", "attempt", "origin", "version", "digest"])
+@pytest.mark.parametrize("name", ["only", "attempt", "origin", "version", "digest", "course"])
 async def test_a_session_does_not_set_what_is_the_portal_s(site: Site, name: str) -> None:
-    values = {"only": "0", "attempt": 1, "version": 1, "digest": "",
+    values = {"only": "0", "attempt": 1, "version": 1, "digest": "", "course": "deep",
               "origin": {"id": ID, "user": "ada", "folder": "/home/ada/runs/x"}}  # fmt: skip
     body = {"id": ID, "name": "rates", "source": "train.py", "folder": "/home/ada/runs/rates",
             "points": 1, name: values[name]}  # fmt: skip
@@ -325,6 +328,54 @@ async def test_a_colleague_sees_it_and_repeats_it(ended: Site) -> None:
     answer = await ended.ask("DELETE", f"runs/{ID}/shares/barbara", "ada")
     assert answer.status_code == 404
     assert [line[1] for line in await ended.audit()].count("share-run") == 1
+
+
+@pytest.fixture
+async def taught(ended: Site) -> Site:
+    """The same of a course, whose environment has another image since then."""
+    course = Course(
+        name="deep", title="Deep Learning", environment="torch", begins=date(2026, 10, 1),
+        ends=date(2027, 2, 1), runs=True,
+    )  # fmt: skip
+    about = {"state": CourseState.APPROVED, "created_by": "barbara", "created_at": 0}
+    pinned = OLD.model_copy(update={"digest": f"sha256:{'2' * 64}"})
+    store = ended.parts.store
+    await store.courses.add(KeptCourse(course=course, pinned=pinned, changed_at=0, **about))
+    run = await store.runs.get(*KEY)
+    assert run is not None
+    await store.runs.remove(*KEY)
+    old = {"course": "deep", "digest": f"sha256:{'1' * 64}", "resources": {"gpus": 1}}
+    await store.runs.add(run.model_copy(update=old))
+    return ended
+
+
+async def test_a_run_of_a_course_stays_one(taught: Site) -> None:
+    taught.catalog.hidden.add("ada")  # only the course gives her the environment
+    answer = await taught.ask("POST", f"runs/{ID}/again", "ada", {})
+    assert answer.status_code == 202, answer.text
+    await taught.parts.store.runs.end("ada", ID, 9.0)
+    plan = await taught.get(f"runs/{ID}/repetitions")
+    assert plan["drift"] == ["The image is sha256:222222222222; it was sha256:111111111111."]
+    answer = await taught.ask("POST", f"runs/{ID}/repetitions", "ada")
+    assert answer.status_code == 202, answer.text
+    assert [options["run"]["course"] for *_, options in taught.hub.begun] == ["deep", "deep"]
+    assert "account" not in taught.hub.begun[1][2]
+    # The Hub alone knows whether the course is on, and whether she is still in it.
+    taught.hub.refusal = NotAllowed("There is no course 'deep' that you can access.")
+    for path in ("again", "repetitions"):
+        answer = await taught.ask("POST", f"runs/{ID}/{path}", "ada", {})
+        assert (answer.status_code, said(answer)) == (403, taught.hub.refusal.message)
+
+
+async def test_a_run_of_a_course_is_repeated_by_its_user_alone(taught: Site) -> None:
+    await taught.ask("POST", f"runs/{ID}/shares", "ada", {"user": "barbara"})
+    assert (await taught.get(f"runs/{ID}", "barbara"))["course"] == "deep"
+    answer = await taught.ask("POST", f"runs/{ID}/repetitions", "barbara")
+    words = "Only ada can repeat this run: its files are in ada's folder of the course 'deep'."
+    assert (answer.status_code, said(answer)) == (403, words)
+    answer = await taught.ask("GET", "shared-runs", "course")
+    assert answer.status_code == 403, "others are let into that session"
+    assert taught.hub.begun == []
 
 
 async def test_a_stranger_finds_nothing(ended: Site) -> None:

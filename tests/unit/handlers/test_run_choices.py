@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,14 +14,17 @@ from clusters import gpu_node, snapshot
 from session_endpoints import PREFIX, catalog_of, of_server, parts_on, person, said, served
 from tornado.web import RequestHandler
 
+from portal.catalog.availability import Offer
 from portal.errors import SlurmUnavailable
 from portal.handlers.pages.runs import NewRunPage
 from portal.handlers.runs import choices
 from portal.launch.runs import Runs
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, Job, JobState, Partition
+from portal.models.course.course import Course, CourseState, KeptCourse
 from portal.models.person import Person
 from portal.models.session.estimate import Outlook, StartAnswer
+from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
 from portal.services.services import Services
 from portal.store import Store
@@ -38,6 +42,7 @@ STAFF = Environment(name="staff", title="Staff", kind="venv", path="/opt/s", gro
 TOKENS = {
     "session": of_server("ada"),
     "course": of_server("ada", "course-deep"),
+    "room": of_server("ada", "room-deep"),
     "run": of_server("ada", "run-5e2f3c1a"),
     "ada": person("ada"),
 }
@@ -50,7 +55,8 @@ def a_record(id_: str, server: str = "", **more: Any) -> SessionRecord:
 
 RECORDS = (
     a_record("1", environment="torch", options={"environment": "torch", "account": "physics"}),
-    a_record("2", "course-deep", options={"course": "deep"}, course="deep"),
+    a_record("2", "course-deep", environment="lab", options={"course": "deep"}, course="deep"),
+    a_record("3", "room-deep", environment="lab", options={"course": "deep"}, course="deep"),
 )
 
 
@@ -143,7 +149,60 @@ async def test_a_site_without_runs(site: Site) -> None:
     assert (answer.status_code, said(answer)) == (403, "Runs are not offered on this site.")
 
 
-@pytest.mark.parametrize("token", ["course", "ada", "run"])
+async def test_a_course_s_session_has_the_course_s_environment_and_fields(site: Site) -> None:
+    course = Course(
+        name="deep", title="Deep Learning", environment="lab", begins=date(2026, 10, 1),
+        ends=date(2027, 2, 1), default=Resources(cpus=2), largest=Resources(gpus=1, cpus=4),
+        account="dl101", runs=True,
+    )  # fmt: skip
+    lab = Environment(name="lab", title="Lab", kind="container", image="/i/lab.sif")
+    about = {"state": CourseState.APPROVED, "created_by": "barbara", "created_at": 0}
+    kept = KeptCourse(course=course, pinned=lab, changed_at=0, **about)
+    await site.parts.store.courses.add(kept)
+
+    async def offered(environment: Environment) -> Offer:
+        return Offer(environment)
+
+    catalog: Any = site.parts.catalog
+    catalog.offering.of = offered
+    answer = await site.ask("GET", "choices", token="course")
+    assert answer.status_code == 200, answer.text
+    (item,) = answer.json()["items"]
+    assert (item["environment"], item["title"]) == ("lab", "Deep Learning: Lab")
+    default = item["default"]
+    assert (default["cpus"], default["gpus"], default["account"]) == (2, 0, "dl101")
+    names = {field["name"] for field in answer.json()["fields"]}
+    assert {"gpus", "time"} <= names and not names & {"account", "partition", "qos"}
+
+    async def cluster(*_: Any, **__: Any) -> Any:
+        partition = Partition(name="gpu", default=True, nodes=("gpu01",))
+        seen = site.parts.dashboard.view.snapshot  # type: ignore[union-attr]
+        return seen.model_copy(update={"partitions": {"gpu": partition}})
+
+    async def associations(_: str) -> Any:
+        return (Association(account="dl101", user="ada"),)
+
+    async def answered(request: Any, *_: Any) -> StartAnswer:
+        resources = request.resources
+        words = f"{resources.account} {resources.gpus}"
+        return StartAnswer(outlook=Outlook.NOW, words=words, made_at=0.0)
+
+    site.parts.cluster = SimpleNamespace(snapshot=cluster, associations=associations)  # type: ignore[assignment]
+    site.parts.estimates.answer = answered  # type: ignore[method-assign]
+    for options, words in (
+        ({}, "dl101 0"),
+        ({"gpus": 1, "gpu_type": "v100"}, "dl101 1"),
+        ({"gpus": 2}, "allows each member 1 GPU at once, not 2."),
+        ({"cpus": 5}, "4"),
+        ({"environment": "torch"}, "This course uses 'Lab'"),
+    ):
+        answer = await site.ask("POST", "estimates", {"options": options}, "course")
+        assert words in answer.json()["words"], answer.text
+    answer = await site.ask("POST", "estimates", {"options": {"account": "bio"}}, "course")
+    assert answer.status_code == 400 and "The course sets 'account'" in said(answer)
+
+
+@pytest.mark.parametrize("token", ["room", "ada", "run"])
 async def test_others_are_offered_none(site: Site, token: str) -> None:
     for method, path, body in (("GET", "choices", None), ("POST", "estimates", {"options": {}})):
         answer = await site.ask(method, path, body, token)

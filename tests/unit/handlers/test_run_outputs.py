@@ -270,6 +270,23 @@ async def test_files_are_opened_in_a_session_that_runs(site: Site) -> None:
     assert (await site.shown())["opener"] == "/user/ada/second/portal/runs/open"
 
 
+async def test_files_of_a_course_s_run_are_seen_in_the_course_s_session_alone(site: Site) -> None:
+    await site.store.runs.remove("ada", ID)
+    await site.store.runs.add(RUN.model_copy(update={"course": "deep"}))
+    site.dashboard.add(submitted_at=9.0)
+    site.dashboard.add("room-deep", course="deep", options={"course": "deep"}, submitted_at=9.0)
+    address = "/user/ada/course-deep/portal/runs/open"
+    assert (await site.shown())["opener"] == address
+    site.dashboard.add("course-deep", course="deep", options={"course": "deep"})
+    assert (await site.shown())["opener"] == address
+    answer = await site.ask("POST", f"runs/{ID}/tensorboard", "ada", {})
+    words = (
+        "Only sessions of the course 'deep' see the files of this run. Open TensorBoard in yours."
+    )
+    assert (answer.status_code, said(answer)) == (403, words)
+    assert site.hub.started == []
+
+
 async def test_tensorboard_shows_the_folder_of_a_run(site: Site) -> None:
     path = f"runs/{ID}/tensorboard"
     answer = await site.ask("POST", path, "ada", {})

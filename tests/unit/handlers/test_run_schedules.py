@@ -19,6 +19,7 @@ from portal.store import Store
 FIRST, SECOND, THIRD, FOURTH = (digit * 8 for digit in "1235")
 TOKENS = {
     "session": of_server("ada"),
+    "course": of_server("ada", "course-deep"),
     "run": of_server("ada", "run-5e2f3c1a"),
     "ada": person("ada"),
     "barbara": person("barbara"),
@@ -71,6 +72,26 @@ async def site(store: Store) -> AsyncIterator[Site]:
     kinds = (*schedules.ENDPOINTS, *runs.ENDPOINTS)
     async with served(kinds, parts, TOKENS.get, logins=True) as client:
         yield Site(client, parts)
+
+
+async def test_a_course_s_session_schedules_the_runs_of_the_course_alone(site: Site) -> None:
+    own = a_run("6" * 8, "own").model_copy(update={"course": "deep"})
+    mixed = a_run("7" * 8, "mixed", FIRST).model_copy(update={"course": "deep"})
+    for run in (own, mixed):
+        await site.parts.store.runs.add(run)
+    assert (await site.make("course")).status_code == 404
+    assert (await site.make("course", run=mixed.id)).status_code == 409
+    personal = (await site.make()).json()["id"]
+    made = await site.make("course", run=own.id)
+    assert made.status_code == 201, made.text
+    assert (await site.ask("GET", PATH, "course")).json()["items"] == [made.json()]
+    for method, body in (("PUT", {"paused": True}), ("DELETE", None)):
+        answer = await site.ask(method, f"{PATH}/{personal}", "course", body)
+        assert (answer.status_code, said(answer)) == (404, "You have no such schedule.")
+    answer = await site.ask("DELETE", f"{PATH}/{made.json()['id']}", "course")
+    assert answer.status_code == 200
+    items = (await site.ask("GET", PATH, "ada")).json()["items"]
+    assert [item["id"] for item in items] == [personal]
 
 
 @pytest.mark.parametrize("token", ["ada", "session"])

@@ -7,6 +7,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +18,10 @@ from session_endpoints import of_server, parts_on, person, said, served
 
 from portal.errors import HubUnavailable, NotAllowed, NotFound
 from portal.handlers.runs import ask, curves, reports, runs, start
+from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.dashboard import JobItem
+from portal.models.course.course import Course, CourseState, KeptCourse
 from portal.models.session.session import SessionRecord, SessionState
 from portal.services.services import Services
 from portal.store import Store
@@ -33,10 +36,12 @@ RUN = {
     "points": 5,
     "at_once": 2,
 }
-BODY = {**RUN, "gpus": 1, "memory": "8G"}
+BODY_OPTIONS = {"gpus": 1, "memory": "8G"}
+BODY = {**RUN, **BODY_OPTIONS}
 TOKENS = {
     "session": of_server("ada"),
     "course": of_server("ada", "course-deep"),
+    "room": of_server("ada", "room-deep"),
     "kernel": of_server("ada", "kernel-5e2f3c1a"),
     "run": of_server("ada", SERVER),
     "barbaras-run": of_server("barbara", SERVER),
@@ -53,9 +58,16 @@ def a_record(id: str, server: str = "", user: str = "ada", **more: Any) -> Sessi
 
 RECORDS = (
     a_record("1", environment="torch", options={"environment": "torch", "account": "physics"}),
-    a_record("2", "course-deep", options={"course": "deep"}, course="deep"),
+    a_record(
+        "2",
+        "course-deep",
+        environment="lab",
+        options={"environment": "lab", "course": "deep", "account": "dl101"},
+        course="deep",
+    ),
     a_record("3", "kernel-5e2f3c1a", options={"kernel": {"id": "5e2f3c1a", "name": "r"}}),
     a_record("4", user="barbara", environment="torch"),
+    a_record("5", "room-deep", options={"course": "deep"}, course="deep"),
 )
 
 
@@ -178,7 +190,7 @@ async def test_another_environment_and_the_usual_number_at_once(site: Site) -> N
 @pytest.mark.parametrize(
     ("token", "words"),
     [
-        ("course", "Runs are not offered in a session of a course."),
+        ("room", "Runs are not offered in a course's room."),
         ("kernel", "Runs are not offered in a kernel in a job of its own."),
     ],
 )
@@ -186,11 +198,67 @@ async def test_sessions_of_other_kinds_may_not(site: Site, token: str, words: st
     answer = await site.ask("POST", "session/runs", token, BODY)
     assert answer.status_code == 403 and said(answer).startswith(words)
     assert [line[1:] for line in await site.audit()] == [
-        ("start-run", f"session {2 if token == 'course' else 3}", "refused")
+        ("start-run", f"session {5 if token == 'room' else 3}", "refused")
     ]
     answer = await site.ask("GET", "runs", token)
     assert answer.status_code == 403 and said(answer).startswith(words.rstrip("."))
     assert site.hub.begun == []
+
+
+async def teach(site: Site, *, runs: bool) -> None:
+    """Add the course, as its instructor and an admin have made it."""
+    digest = f"sha256:{'7' * 64}"
+    pinned = Environment(
+        name="lab", title="Lab", kind="container", image="/i/lab.sif", digest=digest
+    )
+    course = Course(
+        name="deep", title="Deep Learning", environment="lab", begins=date(2026, 10, 1),
+        ends=date(2027, 2, 1), runs=runs,
+    )  # fmt: skip
+    about = {"created_by": "barbara", "created_at": 0, "changed_at": 0}
+    state = CourseState.APPROVED
+    await site.parts.store.courses.add(
+        KeptCourse(course=course, state=state, pinned=pinned, **about)
+    )
+
+
+async def test_a_course_s_session_starts_one_of_the_course(site: Site) -> None:
+    await teach(site, runs=True)
+    answer = await site.ask("POST", "session/runs", "course", BODY)
+    assert answer.status_code == 202, answer.text
+    ((_, server, options),) = site.hub.begun
+    digest = f"sha256:{'7' * 64}"  # as the course has pinned it, whatever the catalog has
+    run = {**RUN, "course": "deep", "digest": digest}
+    assert (server, options) == (SERVER, {**BODY_OPTIONS, "environment": "lab", "run": run})
+    assert (await site.get("runs"))["items"][0]["course"] == "deep"
+    assert (await site.get(f"runs/{ID}", "session"))["name"] == "rates"
+
+
+async def test_a_course_that_does_not_allow_runs(site: Site) -> None:
+    await teach(site, runs=False)
+    answer = await site.ask("POST", "session/runs", "course", BODY)
+    words = "The course 'Deep Learning' does not allow runs. Its instructor can allow them in"
+    assert answer.status_code == 403 and said(answer).startswith(words)
+    assert [line[1:] for line in await site.audit()] == [("start-run", "session 2", "refused")]
+    assert site.hub.begun == [] and (await site.get("runs"))["items"] == []
+
+
+async def test_a_course_s_session_reaches_the_runs_of_the_course_alone(site: Site) -> None:
+    """Helpers are let into it."""
+    await teach(site, runs=True)
+    await site.start()
+    assert (await site.get("runs", "course"))["total"] == 0
+    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/points"), ("GET", "/points/0")):
+        answer = await site.ask(method, f"runs/{ID}{path}", "course")
+        assert (answer.status_code, said(answer)) == (404, "You have no such run."), path
+    other = ID.replace("5", "6")
+    answer = await site.ask("POST", "session/runs", "course", {**BODY, "id": other})
+    assert answer.status_code == 202, answer.text
+    assert [item["id"] for item in (await site.get("runs", "course"))["items"]] == [other]
+    assert (await site.get(f"runs/{other}/points", "course"))["total"] == 5
+    assert (await site.get("runs"))["total"] == 2
+    assert (await site.ask("DELETE", f"runs/{other}", "course")).status_code == 200
+    assert [server for _, server, _ in site.hub.stopped] == [site.hub.begun[1][1]]
 
 
 async def test_a_person_s_token_starts_none(site: Site) -> None:

@@ -57,7 +57,7 @@ CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
 
 def hub(course: Course = COURSE, others: int = 0, *, gpus: bool = True) -> Any:
     async def place(kind: Any, asked: Any, facts: LaunchFacts) -> Place:
-        offered = kind.narrowed(LAB, course, gpus=gpus)
+        offered = kind.narrowed(LAB, course, asked, gpus=gpus)
         role = {"role": Role.STUDENT, "course_title": course.title}
         return Place({"lab": offered}, facts.snapshot, kind.model_copy(update=role))
 
@@ -243,5 +243,5 @@ def test_the_gpus_of_a_member_are_those_of_session_and_kernels() -> None:
 def test_a_member_has_no_more_than_the_course_allows(
     wanted: int, held: tuple[int, int], kernel: bool, words: str
 ) -> None:
-    reason = too_many(COURSE, wanted, MemberGpus(*held), kernel=kernel)
+    reason = too_many(COURSE, wanted, MemberGpus(*held), beside=kernel)
     assert words in reason and bool(words) is bool(reason)

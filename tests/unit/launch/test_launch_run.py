@@ -13,6 +13,7 @@ from traitlets import TraitError
 
 from portal.errors import InvalidRequest, NotAllowed, Unavailable
 from portal.launch.kinds import KINDS, OFFERED, of_server, serves
+from portal.launch.kinds.course_run import CourseRun
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, Place
 from portal.launch.kinds.run import Run, server_for
@@ -106,7 +107,7 @@ def test_others_are_executed_in_one_job() -> None:
 
 
 def test_no_other_kind_has_options_of_sbatch() -> None:
-    assert [kind for kind in KINDS if kind.array] == [Run]
+    assert [kind for kind in KINDS if kind.array] == [Run, CourseRun]
     assert JupyterLab().sbatch_options() == ()
 
 

@@ -90,8 +90,8 @@ class Site:
             self.store, starts, self.hub, self.limits, self.digest, self.note, LOG
         )
 
-    async def digest(self, environment: str) -> str:
-        assert environment == "lab"
+    async def digest(self, run: Run) -> str:
+        assert run.environment == "lab"
         return NEW
 
     async def note(self, entry: AuditEntry) -> None:
@@ -160,6 +160,14 @@ async def test_the_environment_is_that_of_the_original(
     await site.scheduler.look(FIRST)
     ((_, options),) = site.hub.begun
     assert options["run"].get("version", 0) == version and options["run"]["digest"] == digest
+
+
+async def test_a_run_of_a_course_stays_one(site: Site) -> None:
+    """Then the Hub refuses it once the course is over."""
+    await site.add(original().model_copy(update={"course": "deep"}))
+    await site.scheduler.look(FIRST)
+    ((_, options),) = site.hub.begun
+    assert options["run"]["course"] == "deep"
 
 
 async def test_the_previous_one_still_runs(site: Site) -> None:

@@ -39,8 +39,8 @@ class Hub(Protocol):
 
 
 class RunScheduler:
-    """Task of the service that starts the runs of schedules. ``digest`` returns that of an
-    environment's image as it is now, "" for none."""
+    """Task of the service that starts the runs of schedules. ``digest`` returns that of the image
+    that a run would have now, "" for none."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class RunScheduler:
         starts: RunStarts,
         hub: Hub,
         limits: Runs,
-        digest: Callable[[str], Awaitable[str]],
+        digest: Callable[[Run], Awaitable[str]],
         note: Callable[[AuditEntry], Awaitable[object]],
         log: Any,
     ) -> None:
@@ -137,7 +137,7 @@ class RunScheduler:
                     "created_at": now,
                 }
                 if not original.version:  # nothing but the name is known: it is as it is now
-                    changes["digest"] = await self._digest(original.environment)
+                    changes["digest"] = await self._digest(original)
                 run = repeat(schedule.user, original, name).model_copy(update=changes)
                 await self._begin(run, self._notices(schedule, position))
             started.append(id_)

@@ -1,0 +1,52 @@
+"""Estimates for jobs beside a session: kernels and runs, in a course's session by its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from portal.errors import NotAllowed
+from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.member_gpus import held_gpus, too_many
+from portal.launch.request import Asked
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import Association, ClusterSnapshot
+from portal.models.course.course import KeptCourse
+from portal.models.person import Person
+from portal.models.session.session import SessionState
+from portal.services.kernel_choices import environment_now
+
+from .estimates import EstimatesBase
+
+
+class JobEstimates(EstimatesBase):
+    """Base class of estimates for a job beside a session. ``kind``: of such a job in a course;
+    ``kept``: the course of the session that asks."""
+
+    kind: ClassVar[type[CourseSession]]
+    kept: KeptCourse | None = None
+
+    async def environments(
+        self,
+        person: Person,
+        asked: Asked,
+        snapshot: ClusterSnapshot,
+        associations: Sequence[Association] | None,
+    ) -> dict[str, Environment]:
+        """Return the environments that the job may have; of a course, its own as it is now."""
+        kept = self.kept
+        if kept is None:
+            return await super().environments(person, asked, snapshot, associations)
+        chosen = await environment_now(
+            self.parts, kept, self.kind, asked, person, snapshot, associations
+        )
+        living = (
+            (session.server, session.options)
+            for session in self.view.sessions.values()
+            if session.user == person.name and session.state is not SessionState.ENDED
+        )
+        wanted = asked.said().get("gpus", chosen.default.gpus)
+        held = held_gpus(kept.course, living)
+        if reason := too_many(kept.course, wanted, held, beside=True):
+            raise NotAllowed(reason)
+        return {chosen.name: chosen}
