@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import local_hosts
-import pytest
 from hub_client import Person
 from web_service import service_token
 
