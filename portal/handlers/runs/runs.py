@@ -216,7 +216,10 @@ class OneRun(RunAction):
         for job_id, job in jobs:
             if job_id.startswith(prefix) and "[" in job_id:
                 return f"Job {record.job_id}: {job.words}."
-        return words_for(record, self.person.name)
+        words = words_for(record, self.person.name)
+        # The numbers of an ending are those of the points that this job had.
+        again = run.again_at is not None and run.ended_at is not None
+        return f"Failed points ran again. {words}" if words and again else words
 
     @Operation("Stop one of your runs.", errors=(409,))
     async def on_delete(self, run: str) -> Done:

@@ -42,10 +42,8 @@ function askChanges(run, left) {
         { method: "dialog" },
         el("h2", { id: "again-title" }, `Run ${count(left, "point")} of “${run.name}” again?`),
         el("p", { id: "again-text" }, "Points that have succeeded do not run again. Empty fields leave the resources as they were."),
-        el("label.form-label", { for: "again-time" }, "Time limit of each point"),
-        fields.time,
-        el("label.form-label", { for: "again-memory" }, "Memory of each point"),
-        fields.memory,
+        el("div.mb-2", {}, el("label.form-label", { for: "again-time" }, "Time limit of each point"), fields.time),
+        el("div.mb-2", {}, el("label.form-label", { for: "again-memory" }, "Memory of each point"), fields.memory),
         el(
           "div.ask-buttons",
           {},

@@ -65,13 +65,15 @@ def test_a_run_from_a_terminal_to_its_notebooks(ada: Person) -> None:
                 text := terminal(
                     ada,
                     "portal-run whole/train.ipynb --cpus 1 "
-                    "--memory 512M --set rate=1,2,4 --set name=it\\'s --at-once 2; echo $?",
+                    "--memory 512M --set rate=1,2,4 --set name=it\\'s --at-once 2 --keep-failed",
                 )
             )
             else None
         ),
     )
     assert "Run 'train': 3 points, at most 2 at once." in said, said
+    with Caller(ada.url, "ada") as caller:
+        _look_into_kept_kernel(caller, "train", point=2)
     wait_until(
         "the run has ended",
         lambda: "ended" in terminal(ada, "portal-run list | grep '^train' | head -1"),
@@ -80,7 +82,8 @@ def test_a_run_from_a_terminal_to_its_notebooks(ada: Person) -> None:
     )
     shown = terminal(ada, "portal-run show train")
     assert "2 succeeded, 1 failed" in shown, shown
-    assert "AssertionError: the rate is too high (cell 4 of 4)" in shown
+    failed = "AssertionError: the rate is too high (cell 4 of 4). Its kernel is kept until"
+    assert failed in shown, shown
     assert "loss=0.25" in shown and 'rate=4.0 name="it\'s"' in shown
     manifest = json.loads(terminal(ada, "cat whole/runs/train/0002/manifest.json"))
     assert manifest["exit"] == 1 and manifest["slurm"]["job"].endswith("_2")
@@ -93,6 +96,27 @@ def test_a_run_from_a_terminal_to_its_notebooks(ada: Person) -> None:
         for output in cell["outputs"]
     )
     assert printed.endswith("/whole it's\n")
+
+
+def _look_into_kept_kernel(caller: Caller, name: str, point: int) -> None:
+    """Wait until the point of the newest run of this name has failed, ask its kernel for variables,
+    and end it."""
+    run = next(run for run in caller.get("runs").json()["items"] if run["name"] == name)
+    path = f"runs/{run['id']}/points/{point}"
+
+    def kernel() -> Any:
+        return caller.get(f"{path}/output").json()["kernel"]
+
+    wait_until("its kernel is kept", kernel, timeout=120)
+    answer = caller.post(f"{path}/kernel", json={"code": "rate, name"})
+    assert answer.status_code == 202, answer.text
+
+    def text() -> Any:
+        found = kernel()
+        return found and found["asked"][-1]["text"]
+
+    assert wait_until("it has answered", text, every=1) == '(4.0, "it\'s")'
+    assert caller.delete(f"{path}/kernel").status_code == 200
 
 
 def test_a_run_that_is_stopped_keeps_its_notebooks(ada: Person) -> None:

@@ -184,6 +184,19 @@ async def test_the_failed_points_run_again(ended: Site, token: str) -> None:
     assert (answer.status_code, said(answer)) == (409, "This run has not ended.")
 
 
+async def test_the_numbers_of_its_ending_are_of_the_points_that_ran_again(ended: Site) -> None:
+    assert (await ended.ask("POST", f"runs/{ID}/again", "ada", {})).status_code == 202
+    words = "The run has finished: 2 points completed."
+    record = SessionRecord(
+        id="2", user="ada", server=SERVER, job_id="12", state=SessionState.ENDED, ended_at=9.0,
+        submitted_at=8.0, environment="torch", options={"run": {"id": ID, "attempt": 1}},
+        ending_code="finished", ending_message=words,
+    )  # fmt: skip
+    await ended.parts.store.sessions.save(record)
+    await ended.parts.store.runs.end("ada", ID, time.time())
+    assert (await ended.get(f"runs/{ID}"))["message"] == f"Failed points ran again. {words}"
+
+
 async def test_a_refusal_is_told_and_changes_nothing(ended: Site) -> None:
     before = await ended.get(f"runs/{ID}/points")
     ended.hub.refusal = NotAllowed("The time limit of this partition is 1:00:00.")

@@ -69,11 +69,12 @@ class _Loop:
         state = self._loaded()
         done = state["done"] if state else 0
         left = islice(iter(steps), done, None)
-        if state:
-            self._restore(state)
+        first = os.environ.get("RANK", "0") == "0"  # of several processes, the first one saves
+        words = self._restore(state) if state else ""
+        if words and first:
+            print(words, file=sys.stderr)
         saved_at = looked_at = time.monotonic()
         tried_at = saved_at - _AGAIN
-        first = os.environ.get("RANK", "0") == "0"  # of several processes, the first one saves
         for step in left:
             yield step
             done += 1
@@ -119,6 +120,7 @@ class _Loop:
             ) from error
 
     def _restore(self, state):  # type: ignore[no-untyped-def]
+        """Return a sentence about what could not be restored, "" if that is nothing."""
         there, named = sorted(state["objects"]), sorted(self._objects)
         if there != named:
             raise RuntimeError(
@@ -135,7 +137,7 @@ class _Loop:
                     f"'{name}' does not fit the checkpoint: {words}. Make it as before, or delete "
                     f"{self._place / FILE} to begin anew."
                 ) from error
-        set_random(state["random"])
+        return set_random(state["random"])
 
 
 def _dump(state, file):  # type: ignore[no-untyped-def]

@@ -82,7 +82,8 @@ def random_states():  # type: ignore[no-untyped-def]
 
 
 def set_random(states):  # type: ignore[no-untyped-def]
-    """Restore what `random_states` returned."""
+    """Restore what `random_states` returned. Return a sentence about what could not be restored,
+    "" if that is nothing."""
     random.setstate(states["random"])
     if "numpy" in states:
         import numpy
@@ -92,6 +93,25 @@ def set_random(states):  # type: ignore[no-untyped-def]
         import torch
 
         torch.set_rng_state(states["torch"])
-        on_gpus = states.get("cuda")
-        if on_gpus and len(on_gpus) == torch.cuda.device_count():
-            torch.cuda.set_rng_state_all(on_gpus)
+        if "cuda" in states:
+            return _set_on_gpus(torch.cuda, states["cuda"])
+    return ""
+
+
+def _set_on_gpus(cuda, states):  # type: ignore[no-untyped-def]
+    """Restore the states of the GPUs that are there, by their numbers."""
+    gpus = cuda.device_count()
+    if gpus:
+        cuda.init()  # else the program's seed would be set at the first use of a GPU, after this
+    for gpu, state in enumerate(states[:gpus]):
+        cuda.set_rng_state(state, gpu)
+    if len(states) == gpus:
+        return ""
+    return (
+        f"The checkpoint is of a job with {_gpus(len(states))}, and this one has {_gpus(gpus)}. "
+        "The loop goes on, but random numbers on GPUs are not those of an uninterrupted job."
+    )
+
+
+def _gpus(number):  # type: ignore[no-untyped-def]
+    return f"{number} GPU{'s' * (number != 1)}"

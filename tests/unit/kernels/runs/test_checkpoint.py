@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import pickle
 import random
 import sys
 from pathlib import Path
@@ -130,6 +132,121 @@ def test_random_numbers_go_on(library: ModuleType, attempt: Path) -> None:
     random.seed(99)
     found += [(random.random(), np.random.rand()) for _ in library.resumed(iter("abcd"))]
     assert found == expected
+
+
+class Torch(ModuleType):
+    """PyTorch of a program on a node with so many GPUs: its random numbers and its files. As the
+    real one, it initializes CUDA when a GPU is used first, and sets the seeds last then."""
+
+    def __init__(self, gpus: int) -> None:
+        super().__init__("torch")
+        self._cpu, self._gpus = random.Random(), [random.Random() for _ in range(gpus)]
+        self._states: list[tuple[int, Any]] = []
+        self._seed = 0
+        self._on = False
+        self.get_rng_state, self.set_rng_state = self._cpu.getstate, self._cpu.setstate
+        self.cuda = SimpleNamespace(
+            is_initialized=lambda: self._on,
+            device_count=lambda: gpus,
+            init=self.init,
+            get_rng_state_all=lambda: [gpu.getstate() for gpu in self._gpus],
+            set_rng_state=self.set_on_gpu,
+        )
+
+    def init(self) -> None:
+        if self._on:
+            return
+        assert self._gpus, "No CUDA GPUs are available"
+        self._on = True
+        for gpu, state in self._states:
+            self._gpus[gpu].setstate(state)
+        for gpu, generator in enumerate(self._gpus):
+            generator.seed(self._seed + gpu)
+
+    def set_on_gpu(self, state: Any, gpu: int) -> None:
+        self._states.append((gpu, state))
+        if self._on:
+            self._gpus[gpu].setstate(state)
+
+    def manual_seed(self, seed: int) -> None:
+        self._cpu.seed(seed)
+        self._seed = seed
+
+    def rand(self) -> list[float]:
+        """Return a random number of the CPU, then one of each GPU."""
+        if self._gpus:
+            self.init()
+        return [generator.random() for generator in (self._cpu, *self._gpus)]
+
+    def save(self, value: Any, file: Any) -> None:
+        file.write(b"PK")
+        pickle.dump(value, file)
+
+    def load(self, file: Any, map_location: str, weights_only: bool) -> Any:
+        assert map_location == "cpu" and not weights_only
+        file.seek(2)
+        return pickle.load(file)
+
+
+def drawn(library: ModuleType, attempt: Path, torch: Torch, steps: int, last: int) -> list[Any]:
+    """Execute a program with this PyTorch, whose time is over at the step ``last``; return the
+    random numbers of its steps."""
+    torch.manual_seed(7)
+    found = []
+    with contextlib.suppress(library.Saved):
+        for _ in library.resumed(range(steps)):
+            found.append(torch.rand())
+            if len(found) == last:
+                (attempt / "save-now").touch()
+    again(library, attempt)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words"),
+    [
+        (2, ""),
+        (1, "of a job with 2 GPUs, and this one has 1 GPU."),
+        (3, "of a job with 2 GPUs, and this one has 3 GPUs."),
+        (0, "of a job with 2 GPUs, and this one has 0 GPUs."),
+    ],
+)
+def test_random_numbers_of_gpus_go_on(
+    library: ModuleType,
+    attempt: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    gpus: int,
+    words: str,
+) -> None:
+    """Also on another number of GPUs, as far as they are there."""
+    whole = Torch(2)
+    whole.manual_seed(7)
+    expected = [whole.rand() for _ in range(5)]
+    monkeypatch.setitem(sys.modules, "torch", first := Torch(2))
+    assert drawn(library, attempt, first, 5, 2) == expected[:2]
+    monkeypatch.setitem(sys.modules, "torch", second := Torch(gpus))
+    rest = drawn(library, attempt, second, 5, 9)
+    same = 1 + min(gpus, 2)
+    assert [numbers[:same] for numbers in rest] == [numbers[:same] for numbers in expected[2:]]
+    said = capsys.readouterr().err
+    assert words in said and bool(said) is bool(words)
+
+
+def test_without_a_gpu_in_use_nothing_is_said_of_gpus(
+    library: ModuleType,
+    attempt: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole = Torch(0)
+    whole.manual_seed(7)
+    expected = [whole.rand() for _ in range(4)]
+    monkeypatch.setitem(sys.modules, "torch", first := Torch(0))
+    found = drawn(library, attempt, first, 4, 2)
+    monkeypatch.setitem(sys.modules, "torch", second := Torch(1))
+    found += [numbers[:1] for numbers in drawn(library, attempt, second, 4, 9)]
+    assert found == expected and capsys.readouterr().err == ""
 
 
 def test_outside_of_a_run_it_is_a_plain_loop(
