@@ -83,11 +83,11 @@ class KernelProcess:
 
     @property
     def pid(self) -> int:
-        """Id of the process; 0 before the first start."""
+        """Id of the process; 0 if none was started, or after `kill`."""
         return self._process.pid if self._process is not None else 0
 
     def poll(self) -> int | None:
-        """Return the exit code, as subprocess has it; None while it runs."""
+        """Return the exit code, as subprocess has it; None while it runs, 0 without a process."""
         return self._process.poll() if self._process is not None else 0
 
     def interrupt(self) -> None:
@@ -101,12 +101,12 @@ class KernelProcess:
     def kill(self) -> None:
         """Kill the process and its children, and wait for its end."""
         self.fresh = False
-        if self._process is None:
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_ENDS)
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)  # children are left also if it has ended
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_ENDS)
+            self._process = None
 
 
 def _kernelspec(name: str) -> Any:
