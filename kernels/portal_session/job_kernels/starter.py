@@ -19,7 +19,7 @@ from typing import Any
 from .. import places
 from ..kernels.shell import set_shell
 from . import record as records
-from .kernel_process import KernelProcess
+from .job.kernel_process import KernelProcess
 from .record import BadRecord, Record
 
 VARIABLE = "PORTAL_KERNEL"  # JSON: "id", and "name", the kernelspec's
@@ -39,7 +39,7 @@ def run(id: str, name: str, patience: float) -> None:
                 process.start()
             import asyncio
 
-            from .connected_kernel import keep_connected
+            from .job.connected_kernel import keep_connected
 
             asyncio.run(keep_connected(record, process, patience))
         finally:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from jupyter_client.kernelspec import NoSuchKernel
-from portal_session.job_kernels import kernel_process
-from portal_session.job_kernels.kernel_process import KernelProcess
+from portal_session.job_kernels.job import kernel_process
+from portal_session.job_kernels.job.kernel_process import KernelProcess
 
 PATIENCE = 20.0
 # Writes what it was started with, and says so; an interrupt makes it end with 7.
@@ -138,7 +138,7 @@ def test_what_cannot_be_started_says_why(job: Path) -> None:
 def test_the_starter_starts_it_before_it_loads_jupyter_client() -> None:
     """Both take a tenth of a second and more."""
     code = "import sys, portal_session.job_kernels.starter as _; print(*sys.modules)"
-    found = {"PYTHONPATH": str(Path(kernel_process.__file__).parents[2])}
+    found = {"PYTHONPATH": str(Path(kernel_process.__file__).parents[3])}
     argv = [sys.executable, "-c", code]
     done = subprocess.run(argv, env=found, capture_output=True, text=True, check=True)
     assert not {"asyncio", "jupyter_client", "traitlets", "zmq"} & set(done.stdout.split())

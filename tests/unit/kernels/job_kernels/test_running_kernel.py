@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import zmq
 import zmq.asyncio
-from portal_session.job_kernels.running_kernel import RunningKernel
+from portal_session.job_kernels.job.running_kernel import RunningKernel
 from portal_session.job_kernels.wire.link import Link
 from portal_session.job_kernels.wire.messages import Signed
 

@@ -15,13 +15,13 @@ import signal
 import time
 from typing import Any, Callable
 
-from . import record as records
+from .. import record as records
+from ..record import BadRecord, Record
+from ..wire.keys import context
+from ..wire.link import READ_AHEAD, BadFrame, Link, Message
 from .kernel_process import KernelProcess
 from .past import Past
-from .record import BadRecord, Record
 from .running_kernel import RunningKernel
-from .wire.keys import context
-from .wire.link import READ_AHEAD, BadFrame, Link, Message
 
 # Seconds between two tries to connect. A kernel that is restarted waits for its new relay, which
 # listens after most of a second.
@@ -187,6 +187,6 @@ async def keep_connected(record: Record, process: KernelProcess, patience: float
 
 
 def _reporter() -> Any:
-    from ..measurements.telemetry import make_reporter
+    from ...measurements.telemetry import make_reporter
 
     return make_reporter(os.environ, logging.getLogger("portal"))

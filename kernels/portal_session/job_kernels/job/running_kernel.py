@@ -13,14 +13,14 @@ from typing import Any, Callable
 import zmq
 import zmq.asyncio
 
-from ..measurements.memory import job_memory
-from ..measurements.processes import Processes
+from ...measurements.memory import job_memory
+from ...measurements.processes import Processes
+from ..wire.link import FULL, Link, Message, pack, unpack
+from ..wire.messages import Signed
+from ..wire.sockets import ASKED, IOPUB, SHELL, address
 from .kernel_activity import KernelActivity
 from .kernel_process import KernelProcess
 from .past import Past
-from .wire.link import FULL, Link, Message, pack, unpack
-from .wire.messages import Signed
-from .wire.sockets import ASKED, IOPUB, SHELL, address
 
 _EVERY = 0.5  # seconds between two looks at the process
 _STARTS = 180.0  # seconds that a kernel may take until it answers

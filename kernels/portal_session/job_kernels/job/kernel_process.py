@@ -18,8 +18,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from ..kernels.environment import command_of, for_commands, interrupt_inside
-from ..kernels.plain_spec import plain_spec
+from ...kernels.environment import command_of, for_commands, interrupt_inside
+from ...kernels.plain_spec import plain_spec
 
 _CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 _PYTHON = {"python", "python{}".format(*sys.version_info), "python{}.{}".format(*sys.version_info)}
@@ -113,7 +113,7 @@ def _kernelspec(name: str) -> Any:
     """Return a kernelspec. Raises what jupyter_client raises."""
     if (spec := plain_spec(name)) is not None:
         return spec
-    from ..kernels.kernels import SessionKernelSpecs
+    from ...kernels.kernels import SessionKernelSpecs
 
     return SessionKernelSpecs().get_kernel_spec(name)
 
