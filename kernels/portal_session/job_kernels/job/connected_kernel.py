@@ -28,6 +28,7 @@ from .running_kernel import RunningKernel
 _PAUSES = (*[0.1] * 10, 0.2, 0.5, 1.0, 2.0)
 _GREETING = 10.0  # seconds that the relay may take for it
 _LAST = 2.0  # seconds for the last messages
+_REPORTS = 3.0  # seconds until the use of the GPUs is reported
 
 
 class ConnectedKernel:
@@ -64,10 +65,10 @@ class ConnectedKernel:
             self._tell(ready=True, info=self._kernel.info)
 
     async def _report(self, activity: Callable[[], dict[str, Any]]) -> None:
-        """Report the use of the job's GPUs, once the kernel was started. The modules for that load
-        while it does, not before."""
-        async with self._changing:
-            reporter = await asyncio.to_thread(_reporter)
+        """Report the use of the job's GPUs. The modules for that load when the first cell, which
+        waited for the kernel, has passed."""
+        await asyncio.sleep(_REPORTS)
+        reporter = await asyncio.to_thread(_reporter)
         if reporter is not None:
             reporter.activity = activity
             reporter.start()
