@@ -96,7 +96,7 @@ READS: dict[str, dict[str, int]] = {
         "spawners/lifecycle/session_recorder.py": 1,
     },
     "compared with the times of files": {
-        "kernels/portal_session/job_kernels/past.py": 1,
+        "kernels/portal_session/job_kernels/job/past.py": 1,
         "kernels/portal_session/notebooks/executions.py": 5,
         "kernels/portal_session/notebooks/kernel_follower.py": 2,
         "kernels/portal_session/notebooks/unattended.py": 1,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..kernels.container import Container
-from ..kernels.kernels import named
+from ..kernels.plain_spec import named
 from ..measurements.gpus import inventory
 from . import facts
 from .hub import Hub

@@ -53,6 +53,7 @@ class Kernels:
         self._asked: dict[str, float] = {}  # when that was asked for
         self._begun: dict[str, asyncio.Future[dict[str, Any]]] = {}  # before their relays ask
         self._refreshing: asyncio.Task[None] | None = None
+        self._address = ""
 
     async def offered(self) -> dict[str, Any]:
         """Return what the portal offers, and this node's address. Raises ServiceError."""
@@ -63,10 +64,11 @@ class Kernels:
         time. It knows the node of a new session after some seconds."""
         for _ in range(LOOKS):
             with contextlib.suppress(ServiceError):
-                if address := str((await self.offered()).get("address") or ""):
-                    return address
+                self._address = self._address or str((await self.offered()).get("address") or "")
+            if self._address:
+                break
             await asyncio.sleep(PAUSE)
-        return ""
+        return self._address
 
     async def estimate(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return when a kernel with these options would start. Raises ServiceError."""

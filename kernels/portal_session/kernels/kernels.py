@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,10 @@ from jupyter_core.paths import jupyter_path
 from traitlets import default
 
 from . import job_specs
-from .command_line import for_commands
 from .container import HERE, Container
+from .environment import for_commands
+from .plain_spec import named
 
-VARIABLE = "PORTAL_KERNELS"  # a JSON list of {"name", "title", "language"}; empty: all are shown
 BASH = "bash"
 _PATIENCE = 120  # seconds until a container has answered; a cold image takes some
 # The folder that a build adds, and those where Jupyter looks in most images.
@@ -42,15 +41,6 @@ done
 command -v bash >/dev/null 2>&1 && printf '/bash\\0\\0'
 exit 0
 """
-
-
-def named(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the titles of the kernels that the environment names, by name, in its order."""
-    try:
-        kernels = json.loads(environ.get(VARIABLE, "") or "[]")
-        return {str(kernel["name"]): str(kernel["title"]) for kernel in kernels}
-    except (ValueError, KeyError, TypeError):
-        return {}
 
 
 class SessionKernelSpecs(KernelSpecManager):

@@ -81,7 +81,7 @@ def job_in(environ: bytes) -> bytes:
     none.
 
     Terminals and kernels have it as PORTAL_JOB_ID
-    (kernels/portal_session/kernels/command_line.py), and so have jobs that were submitted from
+    (kernels/portal_session/kernels/environment.py), and so have jobs that were submitted from
     them: those have a SLURM_JOB_ID of their own.
     """
     for name in (b"SLURM_JOB_ID", b"PORTAL_JOB_ID"):

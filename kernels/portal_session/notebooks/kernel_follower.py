@@ -1,7 +1,7 @@
 """Follower of a kernel's executions, whether a page is open or not.
 
 The kernel's answers are read from its broadcast, in parallel to the pages. A kernel in a job of its
-own that outlived a former server tells there what it ran (`job_kernels/past.py`).
+own that outlived a former server tells there what it ran (`job_kernels/job/past.py`).
 """
 
 from __future__ import annotations

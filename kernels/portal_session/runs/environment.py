@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..kernels.command_line import LIBRARY, for_commands
+from ..kernels.environment import LIBRARY, for_commands
 from .parameters import Scalar
 
 METRICS = "PORTAL_METRICS"  # path of the file with a point's metrics

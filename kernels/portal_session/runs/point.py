@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import places
-from ..kernels.command_line import for_commands
 from ..kernels.container import HERE, Container
+from ..kernels.environment import for_commands
 from ..kernels.shell import set_shell
 from ..service import Address, Service
 from ..situation import in_thread

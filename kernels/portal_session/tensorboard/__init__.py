@@ -49,7 +49,7 @@ def prepare_notebooks(environ: MutableMapping[str, str], directory: Path, base_u
     (tensorboard/manager.py and tensorboard/notebook.py read these). Kernels inherit it."""
     environ["PORTAL_TENSORBOARD_DIRECTORY"] = str(directory)
     environ["PORTAL_TENSORBOARD_PREFIX"] = base_url + PATH
-    # Kernels do not see how much memory the job has (command_line).
+    # Kernels do not see how much memory the job has (`kernels.environment`).
     environ["PORTAL_TENSORBOARD_MEMORY"] = str(memory_limit(environ))
     if "PYTHONUSERBASE" in environ:
         # TensorBoard takes this out of its child's environment.

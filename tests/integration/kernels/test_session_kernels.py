@@ -27,7 +27,7 @@ from jupyter_client.kernelspec import KernelSpec, NoSuchKernel
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
 from machine_clock import awake
-from portal_session.kernels import command_line, container_bash, kernels
+from portal_session.kernels import command_line, container_bash, environment, kernels
 from portal_session.kernels.command_line import (
     PROVISIONER,
     SessionProvisioner,
@@ -167,7 +167,7 @@ def test_secrets_and_the_nodes_own_places_stay_out_of_the_container() -> None:
     }
     container = Container.of(environ)
     assert container is not None
-    env = container.environment(command_line.for_commands(environ), ("OF_SPEC",))
+    env = container.environment(environment.for_commands(environ), ("OF_SPEC",))
     prefix = "APPTAINERENV_"
     inside = {n.removeprefix(prefix): v for n, v in env.items() if n.startswith(prefix)}
     assert inside == {
@@ -356,7 +356,7 @@ async def test_a_kernel_in_the_container_ends_with_it_and_is_interrupted_once(
         inner = named(family, "sh")[0]  # one that begins has this name for a moment
         told: list[int] = []
         monkeypatch.setattr(
-            command_line.os, "kill", lambda pid, s: told.append(pid) or os_kill(pid, s)
+            environment.os, "kill", lambda pid, s: told.append(pid) or os_kill(pid, s)
         )
         await provisioner.send_signal(signal.SIGINT)
         # Apptainer would pass it on, so that the kernel had it a second time.

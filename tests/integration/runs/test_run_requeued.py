@@ -217,6 +217,6 @@ async def test_three_walltimes_end_with_the_loss_of_one(
 
 
 def _library() -> Path:
-    from portal_session.kernels.command_line import LIBRARY
+    from portal_session.kernels.environment import LIBRARY
 
     return LIBRARY

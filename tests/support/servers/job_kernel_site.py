@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 from jupyter_client.manager import KernelManager
 from portal_session.job_kernels import broker, specs
-from portal_session.kernels import command_line
+from portal_session.kernels import command_line, environment
 from portal_session.service import ServiceError
 
 OFFER = {
@@ -194,7 +194,7 @@ class Notebook:
     def __init__(self, environ: dict[str, str], spec: str = "python3") -> None:
         env = dict(environ)
         if spec == "python3":
-            command_line._add_startup(env, spec)
+            environment.add_startup(env, spec)
         self.manager = KernelManager(kernel_name=spec)
         self.manager.start_kernel(env=env)
         self.client = self.manager.client()

@@ -19,9 +19,9 @@ from portal_session.kernels.command_line import (
     PROVISIONER,
     SessionProvisioner,
     _load_jupyter_server_extension,
-    for_commands,
 )
 from portal_session.kernels.container import HERE
+from portal_session.kernels.environment import for_commands
 from portal_session.measurements.memory import job_memory
 from traitlets.config import Config
 

@@ -16,7 +16,7 @@ from .variables import LIMIT, MIB
 SPECS = "PORTAL_KERNEL_SPECS"  # folder of the kernelspecs (`job_specs.FOLDER`)
 BROKER = "PORTAL_KERNEL_BROKER"  # `broker_client.VARIABLE`
 IN_JOB = "PORTAL_KERNEL"  # set in a kernel that has a job of its own (`starter.VARIABLE`)
-OWN = "PORTAL_KERNEL_NAME"  # kernelspec of the notebook's kernel (`command_line`)
+OWN = "PORTAL_KERNEL_NAME"  # kernelspec of the notebook's kernel (`environment`)
 IDLE = 60.0  # seconds
 LARGEST = 900  # MiB: below that of one message (`wire.link.LARGEST`)
 _METADATA = "portal_job_kernel"  # `job_specs.METADATA`

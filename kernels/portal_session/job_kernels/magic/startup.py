@@ -1,7 +1,7 @@
 """Startup file of the Python kernels of a session: it registers the magic ``%%gpu``.
 
 IPython runs the file that PYTHONSTARTUP names, in the user's namespace (IPython, "Startup files");
-`command_line.SessionProvisioner` names this file. It may be read by any version of Python, and
+`environment.add_startup` names this file. It may be read by any version of Python, and
 leaves no name and no variable behind.
 """
 

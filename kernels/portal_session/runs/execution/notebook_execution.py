@@ -15,7 +15,7 @@ from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 
-from ...job_kernels.running_kernel import cause_of_end
+from ...job_kernels.job.running_kernel import cause_of_end
 from ...kernels.command_line import PROVISIONER
 from ...kernels.kernels import SessionKernelSpecs
 from ...situation import in_thread

@@ -1,7 +1,7 @@
 """Metrics of a run's point, in one line: ``from portal_metrics import log; log(loss=0.3, step=7)``.
 
 The portal shows the newest values of each point. Outside of a run, ``log`` does nothing. This
-module is found by the Python kernels and terminals of a session (`command_line.LIBRARY`), and
+module is found by the Python kernels and terminals of a session (`environment.LIBRARY`), and
 imports the standard library only.
 """
 

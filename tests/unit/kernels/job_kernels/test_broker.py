@@ -186,8 +186,10 @@ async def test_the_nodes_address_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
                 raise answer
             return dict(answer)
 
-    assert await New(None).address() == "10.0.0.7"
+    known = New(None)
+    assert await known.address() == "10.0.0.7"
     answers[:] = [{"address": ""}]
+    assert await known.address() == "10.0.0.7", "a session stays on its node"
     assert await New(None).address() == ""
 
 

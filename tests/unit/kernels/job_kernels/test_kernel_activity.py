@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from portal_session.job_kernels.kernel_activity import KernelActivity
+from portal_session.job_kernels.job.kernel_activity import KernelActivity
 from portal_session.job_kernels.wire.messages import DELIMITER
 
 from portal.models.session.activity import SessionActivity

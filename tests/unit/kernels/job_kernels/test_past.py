@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from portal_session.job_kernels.past import Past
+from portal_session.job_kernels.job.past import Past
 from portal_session.job_kernels.wire.messages import DELIMITER, Signed
 from portal_session.notebooks import executions
 from portal_session.notebooks.executions import UNNOTICED, Execution

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from portal_session.kernels.command_line import LIBRARY
+from portal_session.kernels.environment import LIBRARY
 from portal_session.runs.execution import outcome, resumption
 
 from portal.sessions.runs import endings

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from portal_session.kernels import command_line
-from portal_session.kernels.command_line import LIBRARY
+from portal_session.kernels import command_line, environment
+from portal_session.kernels.environment import LIBRARY
 from portal_session.runs import program
 from portal_session.runs.environment import arguments, of_program
 
@@ -44,7 +44,7 @@ def test_kernels_and_terminals_of_a_session_find_the_metrics() -> None:
     assert sorted(path.stem for path in LIBRARY.glob("*.py")) == modules
     kernel = {"PYTHONPATH": "/opt/site"}
     for _ in range(2):
-        command_line._add_startup(kernel, "python3")
+        environment.add_startup(kernel, "python3")
     assert kernel["PYTHONPATH"] == f"/opt/site:{LIBRARY}"
     terminal = command_line._clean(lambda: {"HOME": "/home/ada"})()
     assert terminal["PYTHONPATH"] == str(LIBRARY)

@@ -15,8 +15,8 @@ from typing import Any
 
 from jupyter_client.jsonutil import parse_date
 
-from ..notebooks.executions import Executions, execution_of
-from .wire.messages import DELIMITER, failure
+from ...notebooks.executions import Executions, execution_of
+from ..wire.messages import DELIMITER, failure
 
 # A kernel may publish anything. What cannot be read is no output of a cell.
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)

@@ -1,4 +1,4 @@
-"""Kernel of a job: its process, its sockets, and what passes between them and the link."""
+"""Kernel of a job: its sockets, and what passes between them and the link."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ import os
 import signal
 import time
 from collections import OrderedDict
-from pathlib import Path
 from typing import Any, Callable
 
 import zmq
 import zmq.asyncio
-from jupyter_client import AsyncKernelManager
-from jupyter_client.provisioning import KernelProvisionerFactory
 
-from ..kernels.command_line import PROVISIONER
-from ..kernels.kernels import SessionKernelSpecs
-from ..measurements.memory import job_memory
-from ..measurements.processes import Processes
+from ...measurements.memory import job_memory
+from ...measurements.processes import Processes
+from ..wire.link import FULL, Link, Message, pack, unpack
+from ..wire.messages import Signed
+from ..wire.sockets import ASKED, IOPUB, SHELL, address
 from .kernel_activity import KernelActivity
+from .kernel_process import KernelProcess
 from .past import Past
-from .wire.link import FULL, Link, Message, pack, unpack
-from .wire.messages import Signed
-from .wire.sockets import ASKED, IOPUB, SHELL, address
 
 _EVERY = 0.5  # seconds between two looks at the process
 _STARTS = 180.0  # seconds that a kernel may take until it answers
 _LOOK = 200  # milliseconds between two looks while it starts
+_BINDS = 10  # milliseconds between two tries to connect until it binds its sockets; ZeroMQ: 100
 _SOON = 60.0  # a kernel that dies again within this time
 _TIMES = 3  # so often is not started again
 _CLIENTS = 300  # whose sockets stay open; the one unused for longest is closed first
@@ -37,22 +34,14 @@ _SPARED = (b"stream", b"display_data", b"update_display_data")
 
 
 class RunningKernel:
-    """Kernel ``name`` (of a kernelspec) with its sockets in ``folder``. ``told`` is called with a
+    """Kernel of ``process``, whose messages are signed with ``key``. ``told`` is called with a
     sentence when its process ends by itself, and True if it is not to be started again."""
 
     def __init__(
-        self,
-        folder: Path,
-        name: str,
-        key: str,
-        link: Link,
-        cwd: str,
-        told: Callable[[str, bool], None],
+        self, process: KernelProcess, key: str, link: Link, told: Callable[[str, bool], None]
     ) -> None:
-        self._folder, self._name, self._key, self._link = folder, name, key, link
-        self._cwd = cwd if os.path.isdir(cwd) else str(Path.home())  # noqa: PTH112
+        self._process, self._signed, self._link = process, Signed(key), link
         self._told = told
-        self._manager: Any = None
         self._clients: Clients | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._early: list[Message] = []  # came before the kernel was ready
@@ -64,30 +53,24 @@ class RunningKernel:
         self.past = Past()
 
     async def start(self) -> None:
-        """Start the kernel, in place of the one before, and wait until it answers. Raises
-        RuntimeError if it does not, and what jupyter_client raises."""
+        """Start the kernel, in place of the one before, unless its process was just started; wait
+        until it answers. Raises RuntimeError if it does not, and what `KernelProcess` raises."""
         self.ready = False
-        await self._stop()
-        self._manager = manager = AsyncKernelManager(
-            kernel_name=self._name,
-            kernel_spec_manager=SessionKernelSpecs(),
-            transport="ipc",
-            ip=str(self._folder / f"k{time.monotonic_ns() % 1000000}"),
-            connection_file=str(self._folder / "kernel.json"),
-        )
-        manager.session.key = self._key.encode()
-        factory = KernelProvisionerFactory.instance()
-        factory.default_provisioner_name = PROVISIONER
-        await manager.start_kernel(cwd=self._cwd)
-        info = manager.get_connection_info()
-        context = zmq.asyncio.Context.instance()
-        iopub = context.socket(zmq.SUB)
+        if not self._process.fresh:
+            await self._stop()
+            self._process.start()
+        self._process.fresh = False
+        info = self._process.info
+        iopub = self._early_socket(zmq.SUB)
         iopub.rcvhwm = 0
         iopub.subscribe(b"")
         iopub.connect(address(info, "iopub"))
         await self._answers(info, iopub)
+        print(
+            f"The kernel answers after {time.monotonic() - self._process.began:.1f} s.", flush=True
+        )
         self.activity.forget()
-        self.activity.pid = getattr(manager.provisioner, "pid", None) or 0
+        self.activity.pid = self._process.pid
         self._clients = Clients(info, self._link, self.activity, self.past)
         self._tasks = [
             asyncio.ensure_future(self._pump(iopub)),
@@ -102,8 +85,8 @@ class RunningKernel:
         """Wait until the kernel answers and its broadcast is heard: what it says before a
         subscription is there is lost. jupyter_client's own wait takes a second longer, for the
         heartbeat. Raises RuntimeError."""
-        signed, deadline = Signed(self._key), time.monotonic() + _STARTS
-        shell = zmq.asyncio.Context.instance().socket(zmq.DEALER)
+        signed, deadline = self._signed, time.monotonic() + _STARTS
+        shell = self._early_socket(zmq.DEALER)
         shell.linger = 0
         shell.connect(address(info, "shell"))
         try:
@@ -115,12 +98,19 @@ class RunningKernel:
                     if await iopub.poll(_LOOK):
                         return
                     await shell.send_multipart(signed.question("kernel_info_request"))
-                if not await self._manager.is_alive():
+                if self._process.poll() is not None:
                     raise RuntimeError("its program ended; the job's log says more")
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"it did not answer within {_STARTS:.0f} seconds")
         finally:
             shell.close()
+
+    @staticmethod
+    def _early_socket(kind: int) -> Any:
+        """Return a socket that connects as soon as the kernel, which starts, has bound its own."""
+        socket = zmq.asyncio.Context.instance().socket(kind)
+        socket.reconnect_ivl = _BINDS
+        return socket
 
     def forget(self) -> None:
         """Drop what clients sent to the kernel before: it is to be started anew."""
@@ -139,8 +129,16 @@ class RunningKernel:
 
     async def interrupt(self) -> None:
         """Interrupt what the kernel runs: by a signal, or as its kernelspec wants it."""
-        if self._manager is not None and self.ready:
-            await self._manager.interrupt_kernel()
+        if not self.ready:
+            return
+        if not self._process.interrupted_by_message:
+            self._process.interrupt()
+            return
+        control = zmq.asyncio.Context.instance().socket(zmq.DEALER)
+        control.linger = 1000  # ms, in which the message leaves
+        control.connect(address(self._process.info, "control"))
+        await control.send_multipart(self._signed.question("interrupt_request"))
+        control.close()
 
     async def end(self) -> None:
         """End the kernel."""
@@ -154,10 +152,7 @@ class RunningKernel:
         if self._clients is not None:
             self._clients.close()
             self._clients = None
-        if self._manager is not None:
-            with contextlib.suppress(Exception):  # it may have ended already
-                await self._manager.shutdown_kernel(now=True)
-            self._manager = None
+        await asyncio.to_thread(self._process.kill)
 
     async def _pump(self, iopub: Any) -> None:
         """Send the kernel's broadcast to the relay."""
@@ -176,10 +171,8 @@ class RunningKernel:
 
     async def _watch(self) -> None:
         """Look after the kernel's process."""
-        manager = self._manager
-        while await manager.is_alive():  # noqa: ASYNC110 - jupyter_client tells of it so
+        while (code := self._process.poll()) is None:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(_EVERY)
-        code = await manager.provisioner.poll() if manager.provisioner is not None else None
         now = time.monotonic()
         self._deaths = [at for at in self._deaths if now - at < _SOON] + [now]
         over = len(self._deaths) >= _TIMES

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..measurements.processes import Processes
-from .wire.messages import DELIMITER
+from ...measurements.processes import Processes
+from ..wire.messages import DELIMITER
 
 
 class KernelActivity:
