@@ -29,9 +29,10 @@ from portal.sessions.ending import Ending, explain
 
 from .api import estimates
 from .launch.job_log import log_tail, make_log
+from .launch.refusals import refusal
 from .launch.resubmit import lost, reason_of, submit_again
 from .launch.submit import submit_once
-from .launch.user_options import UserOptions, refusal
+from .launch.user_options import UserOptions
 from .lifecycle import stop_reason
 from .lifecycle.progress import Progress
 from .lifecycle.reports import token_scopes

@@ -15,7 +15,7 @@ from tornado import web
 
 from portal.errors import InvalidRequest, NotFound, PortalError
 
-from ..launch.user_options import refusal_headers
+from ..launch.refusals import refusal_headers
 from ..lifecycle.stop_reason import SERVICE, asked_by
 from ..resize.handover import busy_kernels
 

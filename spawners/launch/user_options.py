@@ -8,7 +8,6 @@ from jupyterhub.spawner import SpawnException
 from traitlets import Instance, default
 
 from portal.errors import PortalError
-from portal.launch.fields import FIELD_HEADER
 from portal.launch.request import (
     OPTION_KEYS,
     LaunchRequest,
@@ -20,6 +19,7 @@ from ..hub_setup import ensure_set_up, is_set_up
 from ..session import SessionSpawner
 from .launch import launch_request, render_form
 from .other_launches import forget_ended
+from .refusals import refusal
 
 
 class UserOptions(SessionSpawner):
@@ -87,20 +87,3 @@ class UserOptions(SessionSpawner):
 
 async def _apply_user_options(spawner: UserOptions, options: dict[str, Any]) -> None:
     await spawner.validate_options(options)
-
-
-def refusal(error: PortalError) -> SpawnException:
-    """Return the exception whose message JupyterHub shows; every other kind loses it."""
-    refused = SpawnException(error.message, reason=error.code, status_code=error.status)
-    refused.headers = refusal_headers(error)
-    return refused
-
-
-def refusal_headers(error: PortalError) -> dict[str, str]:
-    """Return what the response says beside the message: the field, and when to try again."""
-    headers = {}
-    if after := error.details.get("retry_after"):
-        headers["Retry-After"] = str(after)
-    if error.field in OPTION_KEYS:  # else it is what somebody sent
-        headers[FIELD_HEADER] = error.field
-    return headers

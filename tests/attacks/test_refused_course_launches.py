@@ -13,8 +13,8 @@ from portal.errors import InvalidRequest, NotAllowed, SlurmUnavailable, TooManyR
 from portal.web.audit_rate_limit import AuditRateLimit
 from spawners.launch import launch
 from spawners.launch.launch import launch_request
+from spawners.launch.refusals import refusal
 from spawners.launch.refused import RefusedLaunches
-from spawners.launch.user_options import refusal
 
 MOST = 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError, TooManyRequests
-from spawners.launch.user_options import refusal
+from spawners.launch.refusals import refusal
 
 
 def too_many() -> PortalError:
