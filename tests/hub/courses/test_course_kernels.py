@@ -1,5 +1,5 @@
-"""Kernels in jobs of their own in a course's session, on the real demo: in the course's account, by
-its limits, in its folder, and not longer than the class."""
+"""Kernels in jobs of their own and runs of a course's session, on the real demo: in the course's
+account, by its limits, in its folder, and not longer than the class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from course_made import approve, course, made
 from hub_client import Person, wait_until
 from jobs import living_jobs, nothing_left, squeue
 from notebook_kernel import NotebookKernel
-from terminal import session_token
+from terminal import session_token, terminal
 
 NAME = f"kernels-{secrets.token_hex(2)}"
 SERVER = f"course-{NAME}"
@@ -24,7 +24,7 @@ WHERE = "import os; print(os.environ['PORTAL_COURSE'], os.getcwd(), os.listdir('
 
 
 class Class(NamedTuple):
-    """A course that allows kernels, and a student's session of it on CPUs."""
+    """A course that allows kernels and no runs, and a student's session of it on CPUs."""
 
     barbara: Caller
     student: Person
@@ -34,6 +34,16 @@ class Class(NamedTuple):
 
     def lab(self) -> httpx.Response:
         return self.student.session("GET", "portal/job-kernels", SERVER)
+
+    def tile(self) -> dict[str, Any]:
+        """The student's tile on the board."""
+        tiles = made(self.barbara.get(f"courses/{NAME}/board"))["tiles"]
+        return dict(next(item for item in tiles if item["person"] == WHO))
+
+    def sessions(self) -> int:
+        """Number of the student's sessions in the course's usage."""
+        items = made(self.barbara.get(f"courses/{NAME}/usage"))["items"]
+        return int(next(item["sessions"] for item in items if item["person"] == WHO))
 
     def change(self, **changes: Any) -> None:
         detail = made(self.barbara.get(f"courses/{NAME}"))
@@ -114,15 +124,12 @@ def test_a_class_with_kernels(demo: Any, lesson: Class) -> None:
     assert (account, limit) == ("dl101", "30:00")
 
     # It is one of the course's: on its board, in its usage, and of its member's GPUs.
-    def tile() -> dict[str, Any]:
-        found = made(barbara.get(f"courses/{NAME}/board"))["tiles"]
-        return dict(next(item for item in found if item["person"] == WHO))
-
-    shown = wait_until("the board tells of it", lambda: (t := tile()).get("kernel_gpus") and t)
+    shown = wait_until(
+        "the board tells of it", lambda: (t := lesson.tile()).get("kernel_gpus") and t
+    )
     assert (shown["kernels"], shown["state"]) == (1, "running")
     # GPU-hours follow the course of the session's record, once a minute.
-    used = {item["person"]: item for item in made(barbara.get(f"courses/{NAME}/usage"))["items"]}
-    assert used[WHO]["sessions"] == 2
+    assert lesson.sessions() == 2
     second = NotebookKernel.start(student, SPEC, server=SERVER)
     refused = second.run("1")
     assert refused.status == "error"
@@ -162,3 +169,60 @@ def test_a_course_that_does_not_allow_them(demo: Any, lesson: Class) -> None:
     assert answer.status_code == 403, answer.text
     assert "does not allow kernels" in answer.json()["message"]
     assert job_of_kernel(demo) is None
+
+
+POINTS = """
+import os, time
+print(os.environ["PORTAL_COURSE"], os.getcwd(), os.listdir("/home"), flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+def test_runs_of_a_class(demo: Any, lesson: Class) -> None:
+    """In the session of the test before, which a course without runs has started."""
+    student, barbara, before = lesson.student, lesson.barbara, lesson.sessions()
+    model = {"type": "file", "format": "text", "content": POINTS}
+    assert student.session("PUT", "api/contents/points.py", SERVER, json=model).is_success
+    command = "portal-run points.py --set n=1,2,3 --memory 256M"
+
+    def told(more: str = "") -> str:
+        return terminal(student, f"{command} {more}; ls runs", SERVER)
+
+    refused = told()
+    assert "The course 'A course of the tests' does not allow runs. Its instructor" in refused
+    lesson.change(runs=True)
+    refused = wait_until("they are allowed", lambda: "CPUs" in (said := told()) and said, every=2)
+    assert "2 CPUs at once. Those of this run need 3." in refused, refused
+    assert "points" not in refused.splitlines()[-1], "nothing is left of it"
+
+    said = told("--at-once 2")
+    assert "Run 'points': 3 points, at most 2 at once." in said, said
+    wait_until("two points run", lambda: len(tasks(demo, "RUNNING")) == 2)
+    account, limit = squeue(demo, f"--job={tasks(demo, 'RUNNING')[0]}", "--format=%a %l").split()
+    assert (account, limit) == ("dl101", "30:00")
+    log = "cat runs/points/0000/output.log"
+    wait_until("it writes", lambda: terminal(student, log, SERVER).startswith(NAME), every=2)
+    assert terminal(student, log, SERVER).strip() == f"{NAME} /home/{WHO} ['{WHO}']"
+    assert "running" in terminal(student, "portal-run show points", SERVER)
+
+    # It is one of the course's: on the page Runs, on the board, in its usage.
+    with Caller(demo.url, WHO) as own:
+        (run,) = made(own.get("runs"))["items"]
+        assert (run["course"], run["state"]) == (NAME, "running")
+        wait_until("the board tells of it", lambda: lesson.tile()["runs"] == 1)
+        assert lesson.sessions() == before + 1
+        made(barbara.post(f"courses/{NAME}/stop-all", json={}))
+        wait_until("nothing runs", lambda: not living_jobs(demo, demo.user(WHO)), timeout=120)
+        path = f"runs/{run['id']}"
+        wait_until("it has ended", lambda: made(own.get(path))["ended_at"], timeout=120)
+        lesson.change(runs=False)
+        for again in ("again", "repetitions"):
+            answer = own.post(f"{path}/{again}", json={})
+            assert answer.status_code == 403 and "does not allow runs" in answer.text, answer.text
+
+
+def tasks(demo: Any, state: str) -> list[str]:
+    """Ids of the jobs of the student's points in this state of Slurm."""
+    return [job.id for job in living_jobs(demo, demo.user(WHO)) if "_" in job.id
+            and job.state == state]  # fmt: skip
