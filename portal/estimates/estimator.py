@@ -28,10 +28,10 @@ from portal.launch.estimate import (
     starts_now,
     without_slurm,
 )
+from portal.launch.limits.running_limits import held_back
 from portal.launch.nearby import Candidate, candidates
 from portal.launch.policy import Associations
 from portal.launch.request import LaunchRequest
-from portal.launch.running_limits import held_back
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.person import Person
 from portal.models.session.estimate import Estimate, Nearby, Outlook, StartAnswer

@@ -6,10 +6,10 @@ import time
 
 from portal.launch import estimate_words as words
 from portal.launch.estimate import from_slurm
+from portal.launch.limits.qos import charged, effective_qos
+from portal.launch.limits.running_limits import HeldBack
 from portal.launch.nearby import Candidate
 from portal.launch.policy import Associations
-from portal.launch.qos import charged, effective_qos
-from portal.launch.running_limits import HeldBack
 from portal.models.session.estimate import Basis, Estimate, Outlook
 from portal.models.session.resources import Resources
 from portal.slurm.commands.start_estimate import NoNodeNow

@@ -8,7 +8,7 @@ from ..models.catalog.environment import Environment
 from ..models.cluster.cluster import Association, ClusterSnapshot, Reservation
 from ..models.person import Person
 from .course import bound, meeting, until
-from .limits import has_gpus
+from .limits.limits import has_gpus
 from .policy import usable_reservation
 
 

@@ -10,7 +10,7 @@ from ..models.cluster.cluster import ClusterSnapshot, Node
 from ..models.session.estimate import Basis, Estimate, Outlook
 from ..models.session.resources import Resources
 from .fields import FIELDS
-from .limits import suits
+from .limits.limits import suits
 from .waiting import queue_of
 
 # slurmctld assumes that a job without an end ends in a year (src/slurmctld/job_scheduler.c,

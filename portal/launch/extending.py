@@ -21,8 +21,8 @@ from ..models.cluster.cluster import Association, ClusterSnapshot, Job, JobState
 from ..models.session.resources import time_text
 from ..models.situation import ExtendOffer
 from ..setting import setting
-from .limits import ANY_TIME, longest_wall
-from .qos import charged, limiting
+from .limits.limits import ANY_TIME, longest_wall
+from .limits.qos import charged, limiting
 
 _GOES_ON = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING})
 _FLEXIBLE = "FLEX"  # scontrol(1): jobs of such a reservation may end after it

@@ -17,7 +17,7 @@ from ..models.person import Person
 from ..models.session.resources import Resources
 from .fields import Objection
 from .kinds.kind import Kind, environment_of
-from .limits import (
+from .limits.limits import (
     accounting_limits,
     environment_limits,
     has_gpus,
@@ -26,7 +26,7 @@ from .limits import (
     suits,
     within,
 )
-from .qos import admits_qos, charged, effective_qos, limiting
+from .limits.qos import admits_qos, charged, effective_qos, limiting
 from .request import Asked, LaunchRequest
 
 Associations = Sequence[Association] | None  # None: the site keeps no accounting

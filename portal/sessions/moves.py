@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from portal.cache import SharedAnswers
 from portal.errors import HubUnavailable, PortalError
 from portal.hubapi import HubApi
-from portal.launch.dialog_fields import DialogField
+from portal.launch.choices.dialog_fields import DialogField
 from portal.launch.fields import KEPT
 from portal.models import Frozen
 from portal.models.session.move import LIVE, Move

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from portal.errors import InvalidRequest
-from portal.launch.limits import environment_limits
+from portal.launch.limits.limits import environment_limits
 from portal.launch.request import OPTION_KEYS, Asked
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment

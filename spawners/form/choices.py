@@ -1,7 +1,7 @@
 """Choices of the launch form, derived from what the cluster has. Pure.
 
 A choice with a single value is not offered: its tuple is empty. Fields under "More" are in
-portal/launch/field_choices.py.
+portal/launch/choices/field_choices.py.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 from portal.catalog.offers.preferences import Preferences
 from portal.catalog.offers.tile import Tile, day
 from portal.launch.availability import Availability
-from portal.launch.field_choices import Choice
+from portal.launch.choices.field_choices import Choice
 from portal.launch.fields import FIELDS
 from portal.launch.kinds import OFFERED, USUAL
-from portal.launch.qos import longest_walls
+from portal.launch.limits.qos import longest_walls
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.offered import refusals_of
 from portal.models.cluster.cluster import Association, Qos

@@ -18,7 +18,7 @@ from traitlets.config import LoggingConfigurable
 from portal.catalog.offers.preferences import NO_HABITS, Preferences, ordered
 from portal.catalog.offers.tile import Tile, common_tags, tile_of
 from portal.launch.availability import Availability, availability
-from portal.launch.field_choices import Choice, Facts, folded_fields
+from portal.launch.choices.field_choices import Choice, Facts, folded_fields
 from portal.launch.policy import allowed_partitions, choose_partition
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portal.catalog.offers.tile import Tile
-from portal.launch.field_choices import Choice, FoldedField
+from portal.launch.choices.field_choices import Choice, FoldedField
 from portal.models import Frozen
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portal.launch.fields import FIELDS
-from portal.launch.limits import environment_limits, partition_limits
+from portal.launch.limits.limits import environment_limits, partition_limits
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.course.course import Course

@@ -8,8 +8,8 @@ from portal.catalog.availability import UNTYPED
 from portal.courses.definition.pinned import usable_environment
 from portal.errors import NotAllowed, SlurmUnavailable
 from portal.launch.availability import availability
-from portal.launch.dialog_fields import DialogField, fields_of_run
-from portal.launch.field_choices import Facts
+from portal.launch.choices.dialog_fields import DialogField, fields_of_run
+from portal.launch.choices.field_choices import Facts
 from portal.launch.fields import IN_COURSES
 from portal.launch.kinds.course_run import CourseRun
 from portal.launch.kinds.kind import AskedFor

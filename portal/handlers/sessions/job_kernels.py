@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from portal.errors import NotAllowed, NotFound
-from portal.launch.dialog_fields import DialogField, fields_of_move
+from portal.launch.choices.dialog_fields import DialogField, fields_of_move
 from portal.launch.fields import IN_COURSES
 from portal.launch.kinds import kind_of, of_server
 from portal.launch.kinds.course_kernel import CourseKernel, not_offered

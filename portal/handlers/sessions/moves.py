@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed
-from portal.launch.dialog_fields import fields_of_move
+from portal.launch.choices.dialog_fields import fields_of_move
 from portal.models.scope import JOBS_MANAGE, SESSIONS_READ
 from portal.models.session.move import Move
 from portal.models.session.resources import Resources

@@ -14,7 +14,7 @@ from typing import Any, Self
 from ...errors import InvalidRequest, NotAllowed
 from ...models.catalog.environment import Environment
 from ...models.session.resources import Resources
-from ..limits import within
+from ..limits.limits import within
 from .kind import AskedFor, Hub, Kind, LaunchFacts, Place, environment_of
 
 OPTION = "tensorboard"  # the key of ``user_options`` with the folders

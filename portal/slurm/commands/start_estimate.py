@@ -3,7 +3,7 @@
 Cost and limits (Slurm 22.05): each query uses up a job id. It considers the nodes, the running
 jobs and those queued before this one, reservations, time limits, whether the account may be
 charged, and MaxSubmitJobs; it does *not* consider MaxJobs, GrpTRES and a QOS's limits on running
-jobs, nor whether the partition is up: portal/launch/running_limits.py and policy.py check those.
+jobs, nor whether the partition is up: portal/launch/limits and policy.py check those.
 Jobs without an end count as ending in a year.
 """
 

@@ -30,7 +30,7 @@ from portal.launch.kinds import KINDS, of_server
 from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.preview import Preview
 from portal.launch.kinds.rehearsal import Rehearsal
-from portal.launch.limits import environment_limits, within
+from portal.launch.limits.limits import environment_limits, within
 from portal.launch.request import Asked, LaunchRequest
 from portal.models.catalog.environment import Bind, Environment, Kind, Server
 from portal.models.cluster.cluster import ClusterSnapshot, Reservation

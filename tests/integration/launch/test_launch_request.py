@@ -14,8 +14,8 @@ import pytest
 from hostile import HOSTILE
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError
+from portal.launch.choices.dialog_fields import fields_of_move
 from portal.launch.container import sbatch_options, session_command, session_script
-from portal.launch.dialog_fields import fields_of_move
 from portal.launch.fields import OF, document
 from portal.launch.kinds import KINDS, USUAL
 from portal.launch.kinds.course_kernel import CourseKernel

@@ -9,8 +9,8 @@ from typing import Any
 from clusters import ADA, gpu_node
 
 from portal.launch.availability import availability
-from portal.launch.dialog_fields import DialogField, fields_of_run
-from portal.launch.field_choices import Facts
+from portal.launch.choices.dialog_fields import DialogField, fields_of_run
+from portal.launch.choices.field_choices import Facts
 from portal.models.cluster.cluster import Association, ClusterSnapshot, Partition, Reservation
 
 NOW = time.time()

@@ -25,9 +25,9 @@ from portal.launch.estimate import (
     usual_wait,
     without_slurm,
 )
+from portal.launch.limits.running_limits import held_back
 from portal.launch.nearby import candidates
 from portal.launch.request import LaunchRequest
-from portal.launch.running_limits import held_back
 from portal.models.catalog.environment import Environment, Kind
 from portal.models.cluster.cluster import (
     Association,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from run_fields import run_fields
 
-from portal.launch.dialog_fields import DialogField
+from portal.launch.choices.dialog_fields import DialogField
 from portal.launch.fields import FIELDS
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from portal.errors import NotAllowed
+from portal.launch.limits.qos import effective_qos
 from portal.launch.policy import allowed_partitions, decide
-from portal.launch.qos import effective_qos
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..models.cluster.cluster import Association, ClusterSnapshot, Partition, Qos
+from ...models.cluster.cluster import Association, ClusterSnapshot, Partition, Qos
 
 OVER_PARTITION = "OverPartQOS"  # the job's QOS comes before the partition's
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..models import Frozen
-from ..models.cluster.cluster import Node
+from ...models import Frozen
+from ...models.cluster.cluster import Node
+from ..fields import FIELDS, Field
 from .field_choices import Choice, Facts, choices_of
-from .fields import FIELDS, Field
 
 
 class DialogField(Frozen):

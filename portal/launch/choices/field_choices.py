@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ..models import Frozen, words
-from ..models.cluster.cluster import Association, ClusterSnapshot, Reservation
-from ..models.person import Person
-from ..models.session.resources import Resources
-from .availability import Availability
-from .fields import FIELDS, Field
-from .policy import usable_reservation
-from .qos import default_qos
+from ...models import Frozen, words
+from ...models.cluster.cluster import Association, ClusterSnapshot, Reservation
+from ...models.person import Person
+from ...models.session.resources import Resources
+from ..availability import Availability
+from ..fields import FIELDS, Field
+from ..limits.qos import default_qos
+from ..policy import usable_reservation
 
 
 class Choice(Frozen):

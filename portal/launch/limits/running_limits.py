@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..models.cluster.cluster import Association, ClusterSnapshot, Job
-from ..models.session.resources import Resources
+from ...models.cluster.cluster import Association, ClusterSnapshot, Job
+from ...models.session.resources import Resources
+from ..waiting import queue_of
 from .limits import asked_tres, first_limit, tres_words
 from .qos import charged, effective_qos, limiting
-from .waiting import queue_of
 
 
 class HeldBack(NamedTuple):

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..models.catalog.environment import Environment
-from ..models.catalog.offered import refusals_of
-from ..models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Qos
-from ..models.session.resources import Resources, time_text
-from .fields import Objection
+from ...models.catalog.environment import Environment
+from ...models.catalog.offered import refusals_of
+from ...models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Qos
+from ...models.session.resources import Resources, time_text
+from ..fields import Objection
 
 ANY_TIME = "PartitionTimeLimit"  # flags that let a job exceed the partition's own limits
 ANY_NODES = "PartitionMaxNodes"
