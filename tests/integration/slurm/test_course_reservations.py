@@ -339,10 +339,35 @@ def test_a_meeting_that_follows_another_waits_for_its_end(place: Place) -> None:
     assert len(place.held("resv")) == 2
 
 
-def test_sessions_in_it_put_its_removal_off(place: Place) -> None:
-    soon = datetime.now(UTC) + timedelta(minutes=3)
+def soon() -> dict[str, Any]:
+    """A course whose meeting begins in three minutes: its reservation is on."""
+    at = datetime.now(UTC) + timedelta(minutes=3)
     one = course(days=0)
-    one["course"]["single"] = [{"date": str(soon.date()), "begins": f"{soon:%H:%M}", "minutes": 30}]
+    one["course"]["single"] = [{"date": str(at.date()), "begins": f"{at:%H:%M}", "minutes": 30}]
+    return one
+
+
+def test_what_still_waits_at_its_end_goes_on_outside_of_it(place: Place) -> None:
+    """As the points of a run. Slurm would hold it."""
+    place.look(soon())
+    (name,) = place.held("resv")
+    demo, who = place.demo, place.demo.user("student01")
+    words = [f"--reservation={name}", "--partition=gpu", "--begin=now+1hour", "--wrap=true"]
+    job = demo.run(["sbatch", "--parsable", *words], user=who).stdout.strip()
+    try:
+        place.scontrol("update", f"ReservationName={name}", "EndTime=now+5")
+        end = time.monotonic() + 120
+        while place.held("resv"):
+            assert time.monotonic() < end
+            time.sleep(1)
+        reason, priority = demo.run(["squeue", "-h", "-j", job, "-o", "%r %Q"]).stdout.split()
+        assert reason == "BeginTime" and int(priority) > 0
+    finally:
+        demo.run(["scancel", job], user=who)
+
+
+def test_sessions_in_it_put_its_removal_off(place: Place) -> None:
+    one = soon()
     told = place.look(one)
     (name,) = place.held("resv")
     assert told["shown"][0][0]["state"] == "made"
