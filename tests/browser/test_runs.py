@@ -1,26 +1,29 @@
-"""A run as a data scientist goes through it, on the real demo: a notebook becomes 20 points, of
-which two fail; only these run again; the best is found and opened; a colleague repeats it all.
+"""Runs as a data scientist goes through them, on the real demo: a notebook becomes 20 points, of
+which two fail; only these run again; the best is found and opened; a colleague repeats it all. A
+chain is repeated each night, and a training passes three time limits.
 
-Trainings that pass several time limits: tests/integration/runs/test_run_requeued.py. Chains on a
-schedule: tests/hub/sessions/test_runs.py and the run's page (sessions/test_runs_page.py).
+The training is started first and looked at last: Slurm counts time limits in minutes.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hub_client import Person, wait_until, with_session
 from jobs import nothing_left
+from remembered import stored
 from sign_in import sign_in
 from terminal import terminal
+
+from portal.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 
-POINTS = 20
 LONG = 600_000  # milliseconds: all points run, on a busy machine
 CELLS = [
     ("lr = 1", ["parameters"]),
@@ -32,11 +35,32 @@ CELLS = [
         [],
     ),
 ]
+# Three minutes in jobs of one. The fourth has nothing more to show, nor has the session: no pauses.
+TRAINING = """
+import os, random, time
+from portal_checkpoint import resumed
+from portal_metrics import log
+random.seed(7)
+state = {"loss": 1.0}
+pause = 0 if os.environ.get("PORTAL_ATTEMPT", "-4").endswith("-4") else 1
+for step in resumed(range(180), state=state):
+    state["loss"] += random.gauss(0, 1) / (1 + state["loss"] ** 2)
+    time.sleep(pause)
+log(loss=state["loss"])
+print(state["loss"])
+"""
+SCRIPTS = {
+    "training.py": TRAINING,
+    "prepare.py": "print('x', end='', file=open('prepared', 'a'))",
+    "report.py": "from portal_metrics import log\nlog(prepared=len(open('prepared').read()))",
+}
+SMALL = "--cpus 1 --memory 512M --time 0:01:00"
 
 
 @pytest.fixture(scope="module")
 def ada(demo: Any) -> Iterator[Person]:
-    """Ada in a session, with a notebook whose cell of parameters is tagged."""
+    """Ada in a session, with a notebook whose cell of parameters is tagged, and with runs: a
+    training, and the chain of "prepare" and "report"."""
     nothing_left(demo, "ada")
     person = Person(demo.url, "ada")
     for _ in with_session(person, {"environment": "python-venv", "gpus": 0, "time": "1:00:00"}):
@@ -47,21 +71,29 @@ def ada(demo: Any) -> Iterator[Person]:
         about = {"metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 4}
         model = {"type": "notebook", "format": "json", "content": {"cells": cells, **about}}
         assert person.session("PUT", "api/contents/story/train.ipynb", json=model).is_success
+        _begin(person)
         yield person
-        terminal(person, "chmod $(cat story/mode) .; rm -rf story")
+        terminal(person, "portal-run stop training; chmod $(cat story/mode) .; rm -rf story")
     nothing_left(demo, "ada")
 
 
+def _begin(person: Person) -> None:
+    """Start the training and the chain."""
+    for name, text in SCRIPTS.items():
+        model = {"type": "file", "format": "text", "content": text}
+        assert person.session("PUT", f"api/contents/story/{name}", json=model).is_success
+    start = f"portal-run story/training.py {SMALL} --resume 9"
+    wait_until("the portal knows the session", lambda: "Results:" in terminal(person, start))
+    chain = [f"portal-run story/{name}.py {SMALL}" for name in ("prepare", "report")]
+    said = terminal(person, f"{chain[0]} && {chain[1]} --after prepare")
+    assert "once all points of 'prepare' have succeeded" in said, said
+
+
 def test_from_a_notebook_to_a_colleagues_repetition(demo: Any, ada: Person, page: Any) -> None:
-    options = "--cpus 1 --memory 512M --time 0:01:00 --at-once 4 --set lr=$(seq -s, 1 20)"
-    wait_until(
-        "the portal knows the session",
-        lambda: "Results:" in terminal(ada, f"portal-run story/train.ipynb {options}"),
-    )
-    sign_in(page, demo.url, "ada")
-    page.goto(f"{demo.url}/services/portal/runs")
-    page.locator("#list").get_by_role("link", name="train", exact=True).click()
-    run = page.locator("#run")
+    options = f"{SMALL} --at-once 4 --set lr=$(seq -s, 1 20)"
+    said = terminal(ada, f"portal-run story/train.ipynb {options}")
+    assert "Run 'train': 20 points" in said, said
+    run = _opened(demo, page, "train")
     expect(run).to_contain_text("18 succeeded, 2 failed", timeout=LONG)
 
     page.get_by_label("State").select_option("failed")
@@ -108,6 +140,15 @@ def test_from_a_notebook_to_a_colleagues_repetition(demo: Any, ada: Person, page
     context.close()
 
 
+def _opened(demo: Any, page: Any, name: str) -> Any:
+    """Open the page of a run of ada's from the list; return the part with its facts."""
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/runs")
+    page.locator("#list").get_by_role("link", name=name, exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    return page.locator("#run")
+
+
 def _repeat(demo: Any, page: Any) -> None:
     """Repeat the run as another user, from the list of what is shared with them."""
     page.goto(f"{demo.url}/services/portal/runs")
@@ -119,3 +160,63 @@ def _repeat(demo: Any, page: Any) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("train-2", timeout=LONG)
     expect(page.locator("#run")).to_contain_text("20 succeeded", timeout=LONG)
     expect(page.locator("#best")).to_contain_text("Point 6 with loss 0")
+
+
+def test_a_chain_is_repeated_each_night(demo: Any, ada: Person, page: Any) -> None:
+    """The clock is not waited for: the time of the start is made to be now."""
+    run = _opened(demo, page, "report")
+    expect(run).to_contain_text("1 succeeded", timeout=LONG)
+    expect(run.get_by_role("link", name="prepare", exact=True)).to_be_visible()
+    best = page.locator("#best")
+    expect(best).to_contain_text("Point 0 with prepared 1")
+    page.get_by_role("button", name="Repeat on a schedule…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Time of day")).to_have_value("02:00")
+    dialog.get_by_role("button", name="Repeat run").click()
+    told = page.locator("#board-toasts")
+    expect(told).to_contain_text(re.compile(r"Next start: (\d+ \w+, )?02:00"))
+
+    page.goto(f"{demo.url}/services/portal/runs")
+    row = page.locator("#schedules tbody tr")
+    expect(row).to_contain_text("02:00 each day")
+    expect(row).to_contain_text("chain: prepare → report")
+    at = row.locator("[data-head='Next']")
+    expect(at).to_have_text(re.compile(r"^(\d+ \w+, )?02:00$"))
+    _make_due(demo, row.get_attribute("data-key"))
+    last = row.locator("[data-head='Last'] a")
+    expect(last).to_be_visible(timeout=LONG)
+    expect(at).to_have_text(re.compile("02:00$"))
+    last.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("^report-20"))
+    expect(run.get_by_role("link", name=re.compile("^prepare-20"))).to_be_visible()
+    expect(run).to_contain_text("1 succeeded", timeout=LONG)
+    expect(best).to_contain_text("Point 0 with prepared 2")
+
+    page.goto(f"{demo.url}/services/portal/runs")
+    row.get_by_role("button", name="Delete…").click()
+    dialog.get_by_role("button", name="Delete schedule").click()
+    expect(page.locator("#schedules-part")).to_be_hidden()
+
+
+def _make_due(demo: Any, schedule: str) -> None:
+    """Let the next start of a schedule of ada's be now."""
+
+    async def due(store: Store) -> None:
+        kept = await store.run_schedules.get("ada", schedule)
+        assert await store.run_schedules.change(kept, next_at=time.time())
+
+    stored(demo, due)
+
+
+def test_a_training_passes_three_time_limits(demo: Any, ada: Person, page: Any) -> None:
+    run = _opened(demo, page, "training")
+    expect(run).to_contain_text("a point goes on after it, 9 times at most")
+    expect(run).to_contain_text("1 succeeded", timeout=LONG)
+    expect(page.locator("#list")).to_contain_text("Resumed 3 times.")
+    uninterrupted = float(terminal(ada, "cd story; python training.py | tail -1"))
+    assert float(terminal(ada, "tail -1 story/runs/training/0000-4/output.log")) == uninterrupted
+    best = page.locator("#best")
+    expect(best).to_contain_text(f"Point 0 with loss {uninterrupted:.6g}")
+    best.get_by_role("button").click()
+    panel = page.get_by_role("region", name="Point 0", exact=True)
+    expect(panel).to_contain_text("Attempt4")
