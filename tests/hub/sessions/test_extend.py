@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from hub_client import Person, wait_until, with_session
-from jobs import nothing_left
-from processes import variables_of
+from terminal import session_token
 
 API = "/services/portal/api/v1/"
 
@@ -43,12 +42,10 @@ def said(answer: httpx.Response) -> str:
 
 
 @pytest.fixture(scope="module")
-def session(demo: Any, person: Callable[[str], Person]) -> Iterator[Session]:
+def session(person: Callable[[str], Person]) -> Iterator[Session]:
     """Ada's, with half an hour, for all tests here."""
-    nothing_left(demo, "ada")  # the processes of a session that ends have their token still
     for ada in with_session(person("ada"), {"environment": "python-venv", "time": "0:30:00"}):
-        ((token,),) = variables_of(demo, "ada", "JUPYTERHUB_API_TOKEN")
-        yield _known(ada, token)
+        yield _known(ada, session_token(ada))
 
 
 def _known(ada: Person, token: str) -> Session:

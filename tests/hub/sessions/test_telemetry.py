@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from hub_client import Person, wait_until
-from jobs import nothing_left
-from processes import variables_of
+from terminal import session_token
 
 from portal.models.scope import TELEMETRY_REPORT
 
@@ -51,18 +50,11 @@ def launch(someone: Person, **options: Any) -> dict[str, Any]:
     return dict(wait_until("the session is recorded as running", running))
 
 
-def token_of(demo: Any, name: str) -> str:
-    """The token in the environment of this person's session."""
-    ((token,),) = variables_of(demo, name, "JUPYTERHUB_API_TOKEN")
-    return token
-
-
 @pytest.fixture
 def session(demo: Any, ada: Person) -> Iterator[tuple[dict[str, Any], str]]:
     """Ada's session with a GPU, and its token."""
-    nothing_left(demo, "ada")  # the processes of a session that ends have their token still
     item = launch(ada, gpus=1)
-    yield item, token_of(demo, "ada")
+    yield item, session_token(ada)
 
 
 def denied(grace: Person, actor: str) -> list[tuple[str, str]]:
@@ -138,7 +130,7 @@ def test_forged_reports_are_refused_and_leave_a_line(
     assert report(demo.url, "no-such-token", job_id, gpu).status_code == 403
 
     other = launch(barbara)
-    token = token_of(demo, "barbara")
+    token = session_token(barbara)
 
     def judged() -> httpx.Response | None:
         answer = report(demo.url, token, job_id, gpu)

@@ -8,22 +8,19 @@ from typing import Any
 import httpx
 import pytest
 from hub_client import Person, with_session
-from jobs import nothing_left
-from processes import variables_of
+from terminal import session_token
 
 
 @pytest.fixture(scope="module")
-def ada(demo: Any, person: Callable[[str], Person]) -> Iterator[Person]:
+def ada(person: Callable[[str], Person]) -> Iterator[Person]:
     """Ada with one session for all tests of this file."""
-    nothing_left(demo, "ada")  # the processes of a session that ends have their token still
     yield from with_session(person("ada"), {"environment": "python-venv"})
 
 
 @pytest.fixture(scope="module")
-def token(demo: Any, ada: Person) -> str:
+def token(ada: Person) -> str:
     """The token of Ada's running session, read as she could: from its environment."""
-    ((token,),) = variables_of(demo, "ada", "JUPYTERHUB_API_TOKEN")
-    return token
+    return session_token(ada)
 
 
 def post(demo: Any, body: str, token: str, route: str = "portal/port") -> httpx.Response:
