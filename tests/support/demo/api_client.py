@@ -77,10 +77,11 @@ def read_events(response: httpx.Response) -> Iterator[Event]:
 
 
 def error_of(response: httpx.Response) -> dict[str, str]:
-    """Return the error of a response, which must be JSON with only a code and a message."""
+    """Return the error of a response, which must be JSON with only a code, a message and, of a
+    field that is wrong, its name."""
     assert response.headers["content-type"].startswith("application/json"), response.headers
     body = response.json()
     assert set(body) == {"error"}
-    assert set(body["error"]) == {"code", "message"}
+    assert body["error"].keys() - {"field"} == {"code", "message"}
     assert "Traceback" not in response.text
     return dict(body["error"])
