@@ -6,9 +6,10 @@ import { Widget } from '@lumino/widgets';
 import { ask, PortalError } from './api';
 import { CLASSES } from './resources';
 import { type Answer, type Options, ResourcesForm } from './resources-form';
-import type { RunChoices, RunEnvironment, Source, SourceFacts, StartedRun } from './run-offer';
+import { progressOf } from './run-offer';
+import type { RunEnvironment, RunOffer, Source, StartedRun } from './run-offer';
 import { Parameters } from './run-parameters';
-import { input, Row } from './run-row';
+import { input, Row, select } from './run-row';
 
 const PAUSE = 400; // milliseconds from the last change to the request for the number of points
 const AT_ONCE = 10;
@@ -21,20 +22,17 @@ interface RunRequest extends Source {
   sample: string | null;
   seed: string | null;
   at_once: string | null;
+  after: string;
   environment: string;
   resources: Options;
 }
 
-/** Asks for a run of `source`, and starts it; null if the dialog was cancelled. */
-export async function startRun(
-  choices: RunChoices,
-  source: Source,
-  facts: SourceFacts
-): Promise<StartedRun | null> {
-  let body = new Body(choices, source, facts);
+/** Asks for a run of the offer's source, and starts it; null if the dialog was cancelled. */
+export async function startRun(offer: RunOffer): Promise<StartedRun | null> {
+  let body = new Body(offer);
   for (;;) {
     const answer = await showDialog({
-      title: source.cell === undefined ? 'Run as job' : 'Run cell as job',
+      title: offer.source.cell === undefined ? 'Run as job' : 'Run cell as job',
       body,
       buttons: [Dialog.cancelButton(), Dialog.okButton({ label: 'Start run' })],
       focusNodeSelector: 'input'
@@ -48,7 +46,7 @@ export async function startRun(
     try {
       return await ask<StartedRun>('runs', answer.value);
     } catch (error) {
-      body = new Body(choices, source, facts, answer.value, error);
+      body = new Body(offer, answer.value, error);
     } finally {
       Notification.dismiss(starting);
     }
@@ -62,6 +60,7 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
   private readonly _sample: Row;
   private readonly _seed: Row;
   private readonly _atOnce: Row;
+  private readonly _after: Row | null = null; // without another run
   private readonly _environment: Row;
   private readonly _alert = paragraph('', 'alert');
   private readonly _points = paragraph('', 'status');
@@ -72,9 +71,7 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
 
   /** `now`: what was chosen before; `_refused`: why that was, shown until something is changed. */
   constructor(
-    private readonly _choices: RunChoices,
-    private readonly _source: Source,
-    facts: SourceFacts,
+    private readonly _offer: RunOffer,
     now?: RunRequest,
     private _refused: unknown = null
   ) {
@@ -82,7 +79,8 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
     this.addClass('portal-Resources');
     this.addClass('portal-Run');
     this._points.className = 'portal-mod-points';
-    const isCell = _source.cell !== undefined;
+    const { choices, source, facts, runs } = _offer;
+    const isCell = source.cell !== undefined;
     this._name = new Row('Name', input(now?.name ?? facts.name));
     this._parameters = new Parameters(facts.parameters, isCell, now?.values ?? {});
     const path = 'A path in the session, beside the file or absolute: CSV or a JSON list.';
@@ -91,7 +89,16 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
     this._sample = new Row('Sample', input(now?.sample ?? '', 'all', 1), random);
     this._seed = new Row('Seed', input(now?.seed ?? '', 'random', 0));
     this._atOnce = new Row('Points at once', input(now?.at_once ?? String(AT_ONCE), '', 1));
-    this._environment = new Row('Environment', this._select(now?.environment));
+    if (runs.length) {
+      const others = runs.map((run): [string, string] => [run.id, progressOf(run)]);
+      const control = select([['', 'Any time'], ...others], now?.after);
+      this._after = new Row('Start after', control, 'Once all points of that run have succeeded.');
+    }
+    const own = choices.environment;
+    const environments = choices.items.map(({ environment: name, title }): [string, string] => {
+      return [name, name === own ? `${title} (this session’s)` : title];
+    });
+    this._environment = new Row('Environment', select(environments, now?.environment ?? own));
     const more = document.createElement('details');
     const summary = document.createElement('summary');
     summary.textContent = 'List or sample';
@@ -99,14 +106,15 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
     more.append(summary, this._file.node, this._sample.node, this._seed.node);
     this.node.append(
       this._alert,
-      paragraph(`${isCell ? 'The cell of ' : ''}${_source.source}`),
+      paragraph(`${isCell ? 'The cell of ' : ''}${source.source}`),
       this._name.node,
       this._parameters.node,
       more,
       this._atOnce.node,
+      ...(this._after ? [this._after.node] : []),
       this._environment.node,
       this._shown,
-      ...(_choices.simulated ? [paragraph('The GPUs of this cluster are simulated.')] : []),
+      ...(choices.simulated ? [paragraph('The GPUs of this cluster are simulated.')] : []),
       this._points
     );
     this._showForm(now?.resources);
@@ -125,13 +133,14 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
   getValue(): RunRequest {
     const sample = this._sample.value || null;
     return {
-      ...this._source,
+      ...this._offer.source,
       name: this._name.value,
       values: this._parameters.values,
       file: this._file.value,
       sample,
       seed: sample && (this._seed.value || null),
       at_once: this._atOnce.value || null,
+      after: this._after?.value ?? '',
       environment: this._chosen.environment,
       resources: this._form.value
     };
@@ -145,23 +154,13 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
   }
 
   private get _chosen(): RunEnvironment {
-    return this._choices.items[(this._environment.control as HTMLSelectElement).selectedIndex];
-  }
-
-  private _select(chosen = this._choices.environment): HTMLSelectElement {
-    const { items, environment: own } = this._choices;
-    const select = document.createElement('select');
-    for (const { environment, title } of items) {
-      select.add(new Option(environment === own ? `${title} (this session’s)` : title, environment));
-    }
-    select.selectedIndex = Math.max(0, items.findIndex(item => item.environment === chosen));
-    return select;
+    return this._offer.choices.items[(this._environment.control as HTMLSelectElement).selectedIndex];
   }
 
   /** The fields of the selected environment, with its default resources or those of `chosen`. */
   private _showForm(chosen?: Options): void {
     const { environment, gpu_types: types, default: options } = this._chosen;
-    const fields = this._choices.fields.map(field =>
+    const fields = this._offer.choices.fields.map(field =>
       field.name === 'gpu_type' ? { ...field, values: types } : field
     );
     const estimate = async (asked: Options): Promise<Answer> => {
@@ -200,7 +199,7 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
   }
 
   private _words(points: number): string {
-    const most = this._choices.points;
+    const most = this._offer.choices.points;
     if (points > most) {
       return `${number(points)} points; the limit of this site is ${number(most)}. Set fewer values.`;
     }
@@ -217,6 +216,7 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
       sample: this._sample,
       seed: this._seed,
       at_once: this._atOnce,
+      ...(this._after && { after: this._after }),
       environment: this._environment
     };
     const wrong = field.startsWith('values:')

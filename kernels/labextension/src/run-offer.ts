@@ -43,7 +43,24 @@ export interface Source {
   cell?: string;
 }
 
-/** `folder`: of the file browser; '' if it is outside of it. */
+/** A run that has not ended: how many of its points have, and how many of those failed. */
+export interface UnfinishedRun {
+  id: string;
+  name: string;
+  points: number;
+  ended: number;
+  failed: number;
+}
+
+/** What the dialog shows: `runs` are those that this one can start after, the newest first. */
+export interface RunOffer {
+  choices: RunChoices;
+  source: Source;
+  facts: SourceFacts;
+  runs: UnfinishedRun[];
+}
+
+/** `folder`: of the file browser; '' if it is outside of it. `after`: the name of the run before. */
 export interface StartedRun {
   id: string;
   name: string;
@@ -51,6 +68,7 @@ export interface StartedRun {
   at_once: number;
   folder: string;
   message: string;
+  after: string;
 }
 
 /** Requests what is offered, for a minute at most; null if runs are not offered here. */
@@ -69,16 +87,30 @@ export async function findChoices(): Promise<RunChoices | null> {
   return null;
 }
 
-/** Requests what is offered now, such as free nodes and reservations; `known` if that fails. */
-export function choicesNow(known: RunChoices): Promise<RunChoices> {
-  return ask<RunChoices>('runs').catch(() => known);
+/**
+ * Requests what is offered for `source` now, such as free nodes and reservations; `known`, and no
+ * runs to start after, as far as that fails. Throws PortalError if the file cannot be run.
+ */
+export async function offerOf(known: RunChoices, source: Source): Promise<RunOffer> {
+  const [choices, facts, { items: runs }] = await Promise.all([
+    ask<RunChoices>('runs').catch(() => known),
+    factsOf(source),
+    ask<{ items: UnfinishedRun[] }>('runs/unfinished').catch(() => ({ items: [] }))
+  ]);
+  return { choices, source, facts, runs };
 }
 
 /** Returns the name for a run of the file, and its parameters. Throws PortalError. */
-export function factsOf({ source, cell }: Source): Promise<SourceFacts> {
+function factsOf({ source, cell }: Source): Promise<SourceFacts> {
   if (cell === undefined) {
     return ask<SourceFacts>(`runs/source?path=${encodeURIComponent(source)}`);
   }
   const name = source.replace(/^.*\//, '').replace(/\.ipynb$/, '');
   return Promise.resolve({ name: `${name}-cell`, parameters: null });
+}
+
+/** Returns a run and how far it is: "prepare · 2 of 6 points ended". */
+export function progressOf({ name, points, ended, failed }: UnfinishedRun): string {
+  const [total, done, wrong] = [points, ended, failed].map(value => value.toLocaleString('en'));
+  return `${name} · ${done} of ${total} points ended${failed ? `, ${wrong} failed` : ''}`;
 }

@@ -51,6 +51,19 @@ function labelFor(id: string, text: string): HTMLElement {
   return label;
 }
 
+/** A select of values with their labels; the first one is chosen if `value` is none of them. */
+export function select(options: [value: string, label: string][], value = ''): HTMLSelectElement {
+  const control = document.createElement('select');
+  for (const [each, label] of options) {
+    control.add(new Option(label, each));
+  }
+  control.selectedIndex = Math.max(
+    0,
+    options.findIndex(([each]) => each === value)
+  );
+  return control;
+}
+
 /** An input for text, or for whole numbers of at least `least`. */
 export function input(value: string, placeholder = '', least?: number): HTMLInputElement {
   const control = document.createElement('input');

@@ -15,14 +15,7 @@ import { LabIcon, type Toolbar, ToolbarButton } from '@jupyterlab/ui-components'
 import type { Widget } from '@lumino/widgets';
 
 import { told } from './commands';
-import {
-  choicesNow,
-  factsOf,
-  findChoices,
-  type RunChoices,
-  type Source,
-  type StartedRun
-} from './run-offer';
+import { findChoices, offerOf, type RunChoices, type Source, type StartedRun } from './run-offer';
 
 const RUN = 'portal:run-as-job';
 const RUN_SELECTED = 'portal:run-selected-as-job';
@@ -100,11 +93,11 @@ class Runs {
     if (cell !== undefined) {
       source.cell = cell;
     }
-    const [choices, facts] = await Promise.all([choicesNow(this.choices), factsOf(source)]);
+    const offer = await offerOf(this.choices, source);
     const { startRun } = await import('./run-dialog');
-    const run = await startRun(choices, source, facts);
+    const run = await startRun(offer);
     if (run) {
-      this._tell(run, choices);
+      this._tell(run, offer.choices);
     }
   }
 
@@ -145,7 +138,10 @@ class Runs {
 
   private _tell(run: StartedRun, { pages }: RunChoices): void {
     const points = `${run.points.toLocaleString('en')} ${run.points === 1 ? 'point' : 'points'}`;
-    const words = `Run “${run.name}” has started: ${points}, at most ${run.at_once} at once.`;
+    const starts = run.after
+      ? `starts once all points of “${run.after}” have succeeded`
+      : 'has started';
+    const words = `Run “${run.name}” ${starts}: ${points}, at most ${run.at_once} at once.`;
     const show = (): void => void window.open(`${pages}${run.id}`, '_blank', 'noopener');
     const actions: Notification.IAction[] = [{ label: 'Show', displayType: 'link', callback: show }];
     if (run.folder) {

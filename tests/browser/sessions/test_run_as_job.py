@@ -47,16 +47,20 @@ CHOICES = RunChoices(
 
 
 class Portal:
-    """The portal's service; ``refusal``: why it takes no run. It refuses the partition "cpu"."""
+    """The portal's service; ``refusal``: why it takes no run; ``known``: those that it has. It
+    refuses the partition "cpu"."""
 
     def __init__(self) -> None:
         self.runs: list[dict[str, Any]] = []
         self.estimated: list[dict[str, Any]] = []
         self.refusal = ""
+        self.known: list[dict[str, Any]] = []
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         if path == "session/runs/choices":
             return 200, CHOICES.model_dump(mode="json")
+        if path.startswith("runs?"):
+            return 200, {"items": self.known}
         if path == "session/runs/estimates":
             self.estimated.append(body["options"])
             answer = StartAnswer(outlook=Outlook.NOW, words="Starts now.", made_at=1.0)
@@ -99,6 +103,7 @@ def server(lab_python: Path, portal: Any) -> Iterator[SessionServer]:
 def home(server: SessionServer, portal: Portal) -> Path:
     """The session's home with a notebook and a script, and no runs."""
     portal.runs.clear()
+    portal.known = []
     portal.refusal = portal.field = ""
     cells = [
         nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}),
@@ -142,6 +147,7 @@ def test_two_clicks_start_a_run(
     expect(dialog.get_by_label("Name", exact=True)).to_have_value("train")
     expect(dialog.get_by_label("Environment")).to_have_value("torch")
     expect(dialog.get_by_text("First point: Starts now.")).to_be_visible()
+    expect(dialog.get_by_label("Start after")).to_have_count(0)  # nothing waits or runs
     start(dialog)
     told = toast(lab, "Run “train” has started: 1 point, at most 1 at once.")
     expect(told).to_be_visible()
@@ -200,10 +206,20 @@ def test_the_points_are_counted_and_errors_are_beside_their_fields(
 def test_every_field_of_a_launch_can_be_chosen(
     lab: Any, server: SessionServer, home: Path, portal: Portal
 ) -> None:
-    """Folded as on the launch page; the estimate follows; a refusal is beside its field."""
+    """Folded as on the launch page; the estimate follows; a refusal is beside its field. Of the
+    other runs, those that have not ended are offered."""
+    counts = {"waiting": 4, "succeeded": 1, "failed": 1}
+    portal.known = [
+        {"id": "2e2f3c1a", "name": "prepare", "points": 6, "counts": counts, "ended_at": None},
+        {"id": "1e2f3c1a", "name": "old", "points": 1, "counts": {}, "ended_at": 5.0},
+    ]
     open_lab(lab, server, "/tree/train.ipynb")
     dialog = click_button(lab)
     dialog.get_by_label("Name", exact=True).fill("fields")
+    after = dialog.get_by_label("Start after")
+    offered = ["Any time", "prepare · 2 of 6 points ended, 1 failed"]
+    expect(after.locator("option")).to_have_text(offered)
+    after.select_option(offered[1])
     partition, account = dialog.get_by_label("Partition"), dialog.get_by_label("Account")
     expect(dialog.get_by_label("GPUs", exact=True)).to_be_visible()
     expect(partition).to_be_hidden()
@@ -232,10 +248,17 @@ def test_every_field_of_a_launch_can_be_chosen(
     expect(partition).to_have_value("gpu")
     expect(dialog.get_by_text("First point: Starts now.")).to_be_visible()
     expect(dialog.get_by_role("alert").filter(has_text=portal.refusal)).to_be_visible()
-    portal.refusal = ""
+    portal.refusal, portal.field = "No run can start after 'prepare'.", "after"
     dialog.get_by_label("QOS").select_option("long")
     start(dialog)
-    expect(toast(lab, "Run “fields” has started")).to_be_visible()
+    expect(dialog.get_by_role("alert").filter(has_text=portal.refusal)).to_be_visible()
+    expect(after).to_have_attribute("aria-invalid", "true")
+    expect(after).to_have_value("2e2f3c1a")
+    portal.refusal = ""
+    start(dialog)
+    said = "Run “fields” starts once all points of “prepare” have succeeded: 1 point"
+    expect(toast(lab, said)).to_be_visible()
+    assert portal.runs[0]["after"] == "2e2f3c1a"
     assert {**chosen, "qos": "long"}.items() <= portal.runs[0].items()
     assert "account" not in portal.runs[0], "it is the session's"
 

@@ -122,6 +122,7 @@ async def test_it_waits_for_nothing_once_all_points_have_succeeded(site: Site) -
         (a_run(SECOND, FIRST), Conflict, "after 'first': 2 points of it did not succeed. Run the"),
         (a_run(SECOND, SECOND), Conflict, "cannot start after itself"),
         (a_run(SECOND, THIRD), NotFound, "You have no run with the id '33333333'"),
+        (a_run(SECOND, FIRST, course="ml"), NotFound, "You have no run with the id '11111111'"),
         (a_run(SECOND, FIRST, user="barbara"), NotFound, "You have no run with the id '11111111'"),
     ],
 )
@@ -130,8 +131,9 @@ async def test_what_it_cannot_start_after(
 ) -> None:
     await site.end_points(FIRST, "succeeded", "failed", "lost")
     await site.store.runs.end("ada", FIRST, 9.0)
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, match=words) as refused:
         await site.starts.begin(run)
+    assert refused.value.field == "after"
     assert len(site.hub.begun) == 1 and await site.store.runs.get(run.user, run.id) is None
 
 

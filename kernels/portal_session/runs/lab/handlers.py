@@ -1,5 +1,5 @@
-"""Routes for the dialog, at ``<base_url>portal/runs``: choices, parameters of a file, number of
-points, estimate, start.
+"""Routes for the dialog, at ``<base_url>portal/runs``: choices, unfinished runs, parameters of a
+file, number of points, estimate, start.
 
 Files are read and written in threads; the portal is asked with the session's token.
 """
@@ -28,6 +28,7 @@ from ..asked_points import read_points
 from ..parameters import declared
 from ..plan import name_after
 from ..portal_run.command import Started, begin, refused
+from ..portal_run.listing import runs_of, unfinished
 from ..portal_run.resources import offered_fields
 from ..source import Source, read_source
 from .cell_script import cell_script, check_code, script_path
@@ -61,6 +62,14 @@ class RunDialog:
             else [parameter._asdict() for parameter in parameters.values()],
         }
 
+    def unfinished(self) -> dict[str, Any]:
+        """Return the user's runs that a new one can start after; of a course's session, those of
+        the course. Raises RunError."""
+        try:
+            return {"items": unfinished(runs_of(_broker()))}
+        except BrokerError as error:
+            raise refused(error) from None
+
     def points(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the number of points of a request. Raises RunError."""
         path = source_path(body.get("source"), self.root)
@@ -87,15 +96,20 @@ class RunDialog:
             "at_once": started.at_once,
             "folder": _below(started.plan.folder, self.root),
             "message": started.message,
+            "after": started.after,
         }
 
     def _begin(self, body: dict[str, Any], source: Path) -> Started:
-        broker = Broker(os.environ.get(BROKER, ""))
+        broker = _broker()
         try:
-            fields = offered_fields(broker)
+            options = options_of(body, source, offered_fields(broker))
+            return begin(options, broker, os.environ)
         except BrokerError as error:
             raise refused(error) from None
-        return begin(options_of(body, source, fields), broker, os.environ)
+
+
+def _broker() -> Broker:
+    return Broker(os.environ.get(BROKER, ""))
 
 
 def _below(folder: Path, root: Path) -> str:
@@ -158,6 +172,17 @@ class RunsHandler(_Handler):
         await self.answered(self.dialog.start, self.body())
 
 
+class UnfinishedHandler(_Handler):
+    """``portal/runs/unfinished``: the runs that a new one can start after."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """Answer `RunDialog.unfinished`."""
+        self.check_owner()
+        await self.answered(self.dialog.unfinished)
+
+
 class SourceHandler(_Handler):
     """``portal/runs/source?path=…``: name and parameters of a notebook or script."""
 
@@ -196,6 +221,7 @@ def routes(base: str, ask: Ask, root: Path) -> list[Any]:
     """Return the routes below the server's ``base`` URL. ``root``: the server's folder."""
     handlers = {
         "": RunsHandler,
+        "unfinished": UnfinishedHandler,
         "source": SourceHandler,
         "points": PointsHandler,
         "estimate": EstimateHandler,

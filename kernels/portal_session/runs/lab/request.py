@@ -13,7 +13,7 @@ from ..portal_run.command import parser
 from ..portal_run.resources import Fields
 
 _NUMBERS = ("sample", "seed", "at_once")
-_TEXTS = ("name", "environment")
+_TEXTS = ("name", "environment", "after")
 _LONGEST = 1000  # characters of a path or name
 _LONGEST_VALUES = 10_000  # characters of the values of a parameter
 _MOST = 200  # parameters
@@ -42,9 +42,9 @@ def source_path(asked: Any, root: Path) -> Path:
 def options_of(body: Mapping[str, Any], source: Path, fields: Fields = ()) -> argparse.Namespace:
     """Return the options of a request, as `command.parser` does. ``body``: of the dialog, with
     ``name``, ``values`` (text by parameter, "0.1, 0.01"), ``file`` (path of a list of points,
-    relative to the source's folder), ``sample``, ``seed``, ``at_once``, ``environment`` and
-    ``resources``. ``source``: the absolute path of the notebook or script; ``fields``: those of
-    resources. Raises RunError, with its field."""
+    relative to the source's folder), ``sample``, ``seed``, ``at_once``, ``environment``, ``after``
+    (name or id of a run) and ``resources``. ``source``: the absolute path of the notebook or
+    script; ``fields``: those of resources. Raises RunError, with its field."""
     argv = [f"--set={name}={values}" for name, values in _values(body.get("values"))]
     for key in _TEXTS:
         if body.get(key) not in (None, ""):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ...job_kernels.broker_client import VARIABLE as BROKER
 from ...job_kernels.broker_client import Broker, BrokerError
-from .. import RunError
+from .. import RunError, about
 from ..asked_points import read_points
 from ..kernel_choice import kernel_for
 from ..plan import Plan, freeze
@@ -43,11 +43,13 @@ Results are in runs/NAME/ beside the notebook or script.
 
 class Started(NamedTuple):
     """Run that the portal has. ``at_once``: how many points run at the same time at most;
-    ``message``: what the portal says in addition, or ""."""
+    ``message``: what the portal says in addition, or ""; ``after``: the name of the run that it
+    starts after, or ""."""
 
     plan: Plan
     at_once: int
     message: str
+    after: str
 
 
 class _Parser(argparse.ArgumentParser):
@@ -156,12 +158,12 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
 def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> str:
     """Start the run of the options ``argv``; return what to print. Raises RunError, BrokerError."""
     options = parser(resources.offered_fields(broker)).parse_args(argv)
-    plan, at_once, message = begin(options, broker, environ)
+    plan, at_once, message, after = begin(options, broker, environ)
     points = f"{plan.points:,} point{'s' * (plan.points != 1)}"
-    waits = f"Starts:  once all points of '{options.after}' have succeeded"
+    waits = f"Starts:  once all points of '{after}' have succeeded"
     lines = [
         f"Run '{plan.name}': {points}, at most {at_once} at once.",
-        *([waits] if options.after is not None else ()),
+        *([waits] if after else ()),
         f"Results: {plan.folder}",
         f"States:  portal-run show {plan.name}",
     ]
@@ -170,13 +172,14 @@ def start(argv: Sequence[str], broker: Broker, environ: Mapping[str, str]) -> st
 
 def begin(options: argparse.Namespace, broker: Broker, environ: Mapping[str, str]) -> Started:
     """Start the run of these options, for the command line and for JupyterLab's dialog. A run that
-    is refused leaves no folder. Raises RunError."""
-    before = ""
+    is refused leaves no folder. Raises RunError, and BrokerError before anything is frozen."""
+    before: dict[str, Any] = {}
     if options.after is not None:
-        before = listing.named_run(listing.runs_of(broker), options.after)["id"]
+        with about("after"):
+            before = listing.named_run(listing.runs_of(broker), options.after)
     plan, body = prepare(options, environ)
     if before:
-        body["after"] = before
+        body["after"] = before["id"]
     if options.notify:
         body["notify"] = sorted(set(options.notify))
     try:
@@ -190,7 +193,8 @@ def begin(options: argparse.Namespace, broker: Broker, environ: Mapping[str, str
     except BaseException:  # Ctrl-C: the portal may have it, so the folder stays
         print(f"If the run was accepted: portal-run stop {plan.name}", file=sys.stderr)
         raise
-    return Started(plan, min(body["at_once"], plan.points), message)
+    after = str(before.get("name") or "")
+    return Started(plan, min(body["at_once"], plan.points), message, after)
 
 
 def refused(error: BrokerError) -> RunError:

@@ -56,8 +56,21 @@ def named_run(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     found = [run for run in runs if name in (run.get("name"), run.get("id"))]
     found.sort(key=lambda run: run.get("ended_at") is not None)  # stable: the newest stays first
     if not found:
-        raise RunError(f"You have no run '{name[:100]}'. 'portal-run list' has yours.")
+        raise RunError(f"You have no run '{name[:100]}'. See the page Runs, or 'portal-run list'.")
     return found[0]
+
+
+def unfinished(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the runs that have not ended, each with its number of ``points``, how many of these
+    have ``ended``, and how many of those ``failed``."""
+    items = []
+    for run in runs:
+        if run.get("ended_at") is None:
+            counts = _counts(run)
+            failed = counts["failed"] + counts["lost"]
+            numbers = {"ended": counts["succeeded"] + failed, "failed": failed}
+            items.append({**{key: run.get(key) for key in ("id", "name", "points")}, **numbers})
+    return items
 
 
 def _table(runs: Sequence[Mapping[str, Any]]) -> str:

@@ -21,24 +21,27 @@ class Chains:
         """Return True if the job of a run that is about to start must wait for another; False if
         there is none, or all of its points have succeeded.
 
-        Raises NotFound if the user has no such run, Conflict if it has ended otherwise.
+        Raises NotFound if the user has no such run, or a course's run names one that is not the
+        course's; Conflict if it has ended otherwise.
         """
         if not run.after:
             return False
         if run.after == run.id:
-            raise Conflict("A run cannot start after itself. Choose another run.")
+            raise Conflict("A run cannot start after itself. Choose another run.", "after")
         before = await self._before(run)
-        if before is None:
+        if before is None or run.course not in ("", before.course):
             raise NotFound(
                 f"You have no run with the id '{run.after}' that this one could start after. "
-                "'portal-run list' shows yours."
+                "'portal-run list' shows yours.",
+                "after",
             )
         if before.ended_at is None:
             return True
         if unfinished := await self._unsuccessful(before):
             raise Conflict(
                 f"No run can start after '{before.name}': {count(unfinished, 'point')} of it did "
-                "not succeed. Run the failed ones again, or start this run without waiting."
+                "not succeed. Run the failed ones again, or start this run without waiting.",
+                "after",
             )
         return False
 

@@ -113,9 +113,12 @@ def test_it_starts_after_a_run_of_this_name(script: Path) -> None:
     (_, (asked, body)) = broker.asked
     assert asked == "POST /runs" and body["after"] == "2e2f3c1a"
     assert "Starts:  once all points of 'prepare' have succeeded" in said
-    with pytest.raises(RunError, match="You have no run 'nowhere'"):
+    said = start(broker, script, "--name", "by-id", "--after", "3e2f3c1a")
+    assert "Starts:  once all points of 'other' have succeeded" in said
+    with pytest.raises(RunError, match="You have no run 'nowhere'") as error:
         start(broker, script, "--after", "nowhere")
-    assert [path.name for path in (script.parent / "runs").iterdir()] == ["train"]
+    assert error.value.field == "after"
+    assert {path.name for path in (script.parent / "runs").iterdir()} == {"train", "by-id"}
 
 
 def test_points_may_be_resumed(script: Path) -> None:

@@ -39,6 +39,7 @@ class Portal:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.answer: Any = {"items": []}
+        self.runs: Any = []
         self.submitted: list[Any] = []
         self.refusal: BrokerError | None = None
 
@@ -51,6 +52,10 @@ class Portal:
     def submit(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         if path == "/runs/choices":
             return choices()
+        if (method, path) == ("GET", "/runs"):
+            if isinstance(self.runs, Exception):
+                raise self.runs
+            return {"items": self.runs}
         self.submitted.append((method, path, body))
         if self.refusal is not None:
             raise self.refusal
@@ -140,6 +145,7 @@ async def test_a_run_is_started(site: Site) -> None:
     id_ = answer.pop("id")
     assert answer == {
         "name": "rates", "points": 2, "at_once": 1, "folder": "runs/rates", "message": "",
+        "after": "",
     }  # fmt: skip
     ((method, path, asked),) = site.portal.submitted
     assert (method, path, asked["id"]) == ("POST", "/runs", id_)
@@ -183,6 +189,42 @@ async def test_a_refusal_names_its_field(site: Site) -> None:
     assert answer == (400, {"message": sentence, "field": "account"})
 
 
+async def test_the_runs_that_one_can_start_after(site: Site) -> None:
+    """Those that have not ended, in the portal's order: the newest first."""
+    counts = {"waiting": 1, "running": 1, "succeeded": 1, "failed": 2, "lost": 1}
+    site.portal.runs = [
+        {"id": "3e2f3c1a", "name": "train", "points": 6, "counts": counts, "ended_at": None},
+        {"id": "2e2f3c1a", "name": "old", "points": 1, "counts": {}, "ended_at": 5.0},
+        {"id": "1e2f3c1a", "name": "prepare", "points": 2, "counts": {"waiting": 2}},
+    ]
+    items = [
+        {"id": "3e2f3c1a", "name": "train", "points": 6, "ended": 4, "failed": 3},
+        {"id": "1e2f3c1a", "name": "prepare", "points": 2, "ended": 0, "failed": 0},
+    ]
+    assert await site.ask("GET", "/unfinished") == (200, {"items": items})
+    status, answer = await site.ask("POST", "", {"source": "train.py", "after": "1e2f3c1a"})
+    assert (status, answer["after"]) == (200, "prepare")
+    assert site.portal.submitted[0][2]["after"] == "1e2f3c1a"
+
+
+@pytest.mark.parametrize("cell", [None, "print(1)"])
+async def test_a_run_that_nothing_can_start_after(site: Site, cell: str | None) -> None:
+    """It was deleted or failed meanwhile, or the portal does not answer."""
+    body = {"source": "train.ipynb", "cell": cell, "after": "1e2f3c1a"}
+    status, answer = await site.ask("POST", "", body)
+    assert (status, answer["field"]) == (400, "after")
+    assert answer["message"].startswith("You have no run '1e2f3c1a'.")
+    site.portal.runs = [{"id": "1e2f3c1a", "name": "prepare", "ended_at": 5.0}]
+    site.portal.refusal = BrokerError("No run can start after 'prepare'.", 409, "after")
+    refused = {"message": "No run can start after 'prepare'.", "field": "after"}
+    assert await site.ask("POST", "", body) == (400, refused)
+    site.portal.runs = BrokerError("The portal cannot be reached.")
+    unknown = {"message": "The portal cannot be reached.", "field": ""}
+    for request in (("POST", "", body), ("GET", "/unfinished")):
+        assert await site.ask(*request) == (400, unknown)
+    assert sorted(path.name for path in site.home.iterdir()) == ["train.ipynb", "train.py"]
+
+
 async def test_the_estimate_is_the_portal_s(site: Site) -> None:
     site.portal.answer = {"words": "Starts now.", "nearby": []}
     options = {"environment": "torch", "gpus": 1}
@@ -204,7 +246,8 @@ async def test_a_guest_of_the_session_starts_nothing(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handlers._Handler, "portal_guest", "grace", raising=False)
-    for method, path in (("GET", ""), ("GET", "/source?path=train.py"), ("POST", "")):
+    own = (("GET", ""), ("GET", "/source?path=train.py"), ("GET", "/unfinished"), ("POST", ""))
+    for method, path in own:
         status, answer = await site.ask(method, path, {} if method == "POST" else None)
         assert (status, answer["message"]) == (403, "Only the owner of this session can do this.")
 

@@ -30,20 +30,22 @@ def test_a_request_is_the_options_of_the_command_line(script: Path) -> None:
         "seed": 0,
         "at_once": 3,
         "environment": "torch",
+        "after": "prepare",
         "file": None,
         "resources": {"gpus": 2, "gpu_type": "v100", "memory": "8G", "constraint": ""},
     }
     options = options_of(body, script, FIELDS)
     assert options.values == ["lr=0.1,0.01", 'text=["a, b", "-c"]', "-x=--gpus=9"]
     assert (options.name, options.sample, options.seed, options.at_once) == ("rates", 2, 0, 3)
-    assert (options.environment, options.file) == ("torch", None)
+    assert (options.environment, options.after, options.file) == ("torch", "prepare", None)
     assert options.resources == {"gpus": 2, "gpu_type": "v100", "memory": "8G"}
     assert options.source == str(script)
 
 
 def test_the_least_that_a_request_has(script: Path) -> None:
-    options = options_of({}, script)
+    options = options_of({"after": ""}, script)
     assert (options.at_once, options.values, options.sample) == (10, [], 0)
+    assert options.after is None
     assert len(read_points(options).points) == 1 and options.resources == {}
 
 
@@ -63,6 +65,8 @@ def test_a_list_is_beside_the_source(script: Path) -> None:
         ({"at_once": 0}, "at_once", "A whole number from 1 to 1000 is needed."),
         ({"at_once": True}, "at_once", "must be a whole number or a text"),
         ({"at_once": 1.5}, "at_once", "must be a whole number or a text"),
+        ({"after": 7}, "after", "must be a text"),
+        ({"after": "a\nb"}, "after", "must be a text"),
         ({"sample": 3}, "sample", "There is no grid to take a sample of"),
         ({"sample": 9, "values": {"a": "1,2"}}, "sample", "The grid has 2 points"),
         ({"sample": -1}, "sample", "A whole number from 1 to 10000 is needed."),
