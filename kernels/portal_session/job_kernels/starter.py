@@ -43,6 +43,8 @@ def run(id: str, name: str, patience: float) -> None:
 
             asyncio.run(keep_connected(record, process, patience))
         finally:
+            # The job ends by itself: Slurm, which may be told to end it too, shall not see it fail.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             process.kill()
 
 

@@ -84,6 +84,24 @@ def test_a_stolen_record_lets_nobody_in_beside_the_starter(
     assert kernel.good("print(x + 1)").printed == "42\n"
 
 
+def test_a_job_that_is_cancelled_while_it_ends_has_not_failed(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Slurm does it: scancel signals a starter that ends already, at any moment of its end."""
+    monkeypatch.setenv("JUPYTER_PATH", session.environ["PORTAL_KERNEL_SPECS"])
+    kernel = Notebook(session.environ, SPEC)
+    job = session.jobs.running[_record(session).id]
+    kernel.client.stop_channels()
+    ending = threading.Thread(target=kernel.manager.shutdown_kernel)
+    ending.start()
+    while job.poll() is None:
+        job.terminate()
+        time.sleep(0.001)
+    ending.join()
+    assert job.returncode == 0
+    _wait_until_nothing_is_left(session)
+
+
 def test_a_second_job_of_a_kernel_ends_at_once(session: Session, kernel: Notebook) -> None:
     """As one that Slurm has begun again while the first one lives."""
     kernel.good("x = 41")

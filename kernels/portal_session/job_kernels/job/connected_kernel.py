@@ -47,7 +47,13 @@ class ConnectedKernel:
     async def run(self) -> None:
         """Run until the kernel is shut down or the session stays away."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._over.set)
+
+        def end(*_: Any) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._over.set)
+
+        # Not a handler of the loop, which ends with it: a later signal would make the job fail.
+        signal.signal(signal.SIGTERM, end)
         self._do(self._begin())
         self._do(self._report(self._kernel.activity.report))
         connecting = asyncio.ensure_future(self._stay_connected())
