@@ -76,3 +76,10 @@ def test_the_scripts_use_what_the_api_answers(tools: Path, source: Path) -> None
         "static/js/wrong.js(4",
         "static/js/wrong.js(5",
     ], "\n".join(found)
+
+
+def test_the_form_of_resources_has_one_source() -> None:
+    """Pages and JupyterLab share it; a tool that writes through the link would leave a copy."""
+    form = ROOT / "static/js/resources-form.js"
+    assert form.is_symlink()
+    assert form.resolve() == ROOT / "kernels/labextension/src/resources-form.js"
