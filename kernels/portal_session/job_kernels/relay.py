@@ -16,6 +16,7 @@ import os
 import shutil
 import signal
 import socket
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,8 @@ class Relay:
         self._language, self._spec, self._owner = language, spec, owner
         self._broker = Broker()
         self._link = Link(self._receive)
+        self._keeping = threading.Lock()  # of the record's file
+        self._kept = True
         self._ended = asyncio.Event()
         self._restart = False  # ended for a restart: the job stays
         self._carrying: asyncio.Task[None] | None = None
@@ -220,7 +223,7 @@ class Relay:
             await self._link.flushed(_LAST)
         with contextlib.suppress(BrokerError):
             await self._asked("DELETE", f"/kernels/{self._id}")
-            records.remove(self._id)
+            await asyncio.to_thread(self._remove)
 
     async def _asked(
         self, method: str, path: str, body: dict[str, Any] | None = None
@@ -229,7 +232,18 @@ class Relay:
 
     async def _write(self, **changes: Any) -> None:
         self._record = self._record.but(**changes)
-        await asyncio.to_thread(records.write, self._record)
+        await asyncio.to_thread(self._keep, self._record)
+
+    def _keep(self, record: Record) -> None:
+        """Write the record, unless it was removed: a thread goes on when its task is cancelled."""
+        with self._keeping:
+            if self._kept:
+                records.write(record)
+
+    def _remove(self) -> None:
+        with self._keeping:
+            self._kept = False
+            records.remove(self._id)
 
     # -- its connection ---------------------------------------------------------------------
 
