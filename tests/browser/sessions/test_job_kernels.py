@@ -135,7 +135,9 @@ def test_the_dialog(demo: Any, lab: Any, job: str) -> None:
     expect(dialog.get_by_label("GPUs", exact=True)).to_have_value("99")
     choose(lab, GPUs="2", GPU_type="v100", CPUs="1", Memory="1G", **{TIME: "0:20:00"})
     expect(dialog).to_have_count(0)
-    expect(lab.locator(".jp-NotebookPanel-toolbar")).to_contain_text(
+    expect(item(lab).get_by_role("status")).to_contain_text("On gpu", timeout=STARTS)
+    # The toolbar of this window has room for it.
+    expect(lab.locator(".jp-NotebookPanel-toolbar > .jp-KernelName")).to_contain_text(
         "2 \u00d7 V100, 1 CPU, 1G, 0:20:00"
     )
     found = where(lab)
