@@ -19,25 +19,13 @@ from .report import Row
 WHAT = "A run"
 WHO = "ada"
 POINTS = 1_000
-TIMES = 5
+TASKS = 20  # of the comparison with papermill
 EACH = 1.5  # seconds that a point may take beyond papermill
 AT_ONCE = 40
 SETTLE, WATCHED, PATIENCE = 20.0, 60.0, 120.0  # seconds
 _RESOURCES = f"--partition {PARTITION} --cpus 1 --memory 100M --time 0:30:00"
 _TIMED = "python3 -c 'import subprocess as s, sys, time; t = time.monotonic(); \
 s.run(sys.argv[1:], check=True); print(\"SECONDS\", time.monotonic() - t)'"
-# The program of a task, as Slurm starts it, on a run that has ended already.
-_TASK = """
-import json, os, pathlib, subprocess, sys, time
-folder = pathlib.Path("runs/bench").resolve()
-plan = json.loads((folder / "run.json").read_text())
-run = {"id": plan["id"], "name": "bench", "folder": str(folder), "points": 1}
-variables = {"PORTAL_RUN": json.dumps(run), "SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "1"}
-began = time.monotonic()
-subprocess.run([sys.executable, "-m", "portal_session.runs.point"], check=True,
-               env={**os.environ, **variables})
-print("SECONDS", time.monotonic() - began)
-"""
 
 
 def measure(cluster: Cluster) -> list[Row]:
@@ -49,7 +37,7 @@ def measure(cluster: Cluster) -> list[Row]:
         terminal(person, "echo 'import time; time.sleep(1500)' >sleep.py")
         _said(person, f"portal-run sleep.py {_RESOURCES}", "Results:")
         _stop(cluster, person)
-        return [_submission(cluster, person), _requests(cluster, person), _point(person)]
+        return [_submission(cluster, person), _requests(cluster, person), _point(cluster, person)]
     finally:
         person.stop()
         wait_for_none(cluster)
@@ -114,21 +102,18 @@ def _rate(cluster: Cluster) -> float:
     return (cluster.requests_of("portal", WHO) - before) / (time.monotonic() - began)
 
 
-def _point(person: Person) -> Row:
-    """Return the row of a point of a notebook, from the start of its task to its end."""
+def _point(cluster: Cluster, person: Person) -> Row:
+    """Return the row of a point of a notebook: its task in Slurm, beside one that runs papermill in
+    the same environment, one after another."""
     _said(person, "python3 -m pip install --quiet papermill && echo installed", "installed")
     _write(person, "bench.ipynb", "notebook", "json", _notebook())
-    _write(person, "task.py", "file", "text", _TASK)
-    _said(person, f"rm -rf runs/bench; portal-run bench.ipynb {_RESOURCES}", "Results:")
-    wait_for(
-        "the run to end", lambda: "ended" in terminal(person, "portal-run list | grep bench"), 60
-    )
-    hand = f"{_TIMED} python3 -m papermill --no-progress-bar bench.ipynb by-hand.ipynb -p lr 0.2"
-    by_hand, portal = in_turn(
-        lambda: _seconds(person, hand), lambda: _seconds(person, "python3 task.py")
-    )
+    command = "python3 -m papermill --no-progress-bar bench.ipynb by-hand.ipynb -p lr 0.2"
+    array = f"--array=0-{TASKS - 1}%1 --partition={PARTITION} --mem=100M --output=/dev/null"
+    by_hand = _elapsed(cluster, person, f"sbatch {array} --wrap='{command}'", "Submitted")
+    options = f"{_RESOURCES} --at-once 1 --set lr=$(seq -s, {TASKS})"
+    portal = _elapsed(cluster, person, f"portal-run bench.ipynb {options}", "Results:")
     return Row(
-        f"{WHAT}: one point of a notebook",
+        f"{WHAT}: one point of a notebook, mean of {TASKS}",
         portal,
         "s",
         "papermill by hand",
@@ -136,6 +121,26 @@ def _point(person: Person) -> Row:
         goal=f"at most peer + {EACH} s",
         met=portal <= by_hand + EACH,
     )
+
+
+def _elapsed(cluster: Cluster, person: Person, command: str, expected: str) -> float:
+    """Run a command that submits an array of TASKS; return the mean of its tasks' seconds. Slurm
+    counts whole ones, from the second of the start to that of the end, so that the mean is exact
+    where a single one is not."""
+    _said(person, command, expected)
+    job = cluster.run("squeue", "-h", f"--user={WHO}", "-o", "%F %K").splitlines()
+    (id,) = {line.split()[0] for line in job if not line.endswith("N/A")}
+    shown: list[list[str]] = []
+
+    def accounted() -> bool:
+        answer = cluster.run("sacct", "-nXP", f"--jobs={id}", "--format=State,ElapsedRaw")
+        shown[:] = [line.split("|") for line in answer.splitlines()]
+        return len(shown) == TASKS and not {"PENDING", "RUNNING"} & {row[0] for row in shown}
+
+    wait_for("the tasks to end", accounted, 5 * PATIENCE, 1)
+    if {row[0] for row in shown} != {"COMPLETED"}:
+        raise NotMeasured(f"tasks of {command} failed: {shown}")
+    return sum(int(row[1]) for row in shown) / TASKS
 
 
 def _values(points: int) -> str:
