@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import stat
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 FOLDER = ".portal/.kernels"  # below the home; no environment's name begins with a dot
 LARGEST = 64 * 1024  # bytes of a file
@@ -25,8 +23,7 @@ class BadRecord(Exception):
     """Record that is missing, damaged, or not this account's alone; the text says which."""
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """Facts about one job kernel.
 
     ``request``: what the service was asked for (environment, kernel, resources). ``host``,
@@ -59,7 +56,7 @@ class Record:
 
     def but(self, **changes: Any) -> Record:
         """Return a copy with ``changes``."""
-        return replace(self, **changes)
+        return self._replace(**changes)
 
 
 def is_id(text: object) -> bool:
@@ -103,7 +100,7 @@ def read(id: str, home: Path | None = None) -> Record:
             raise BadRecord(f"{path} can be read or written by others: it is not used.")
         text = file.read(LARGEST + 1)
     try:
-        content = json.loads(text) if len(text) <= LARGEST else None
+        content = json.loads(text) if len(text) <= LARGEST else {}
         record = Record(**content)
     except (ValueError, TypeError, RecursionError):
         raise BadRecord(f"{path} is damaged. Delete it and restart the kernel.") from None
@@ -116,7 +113,7 @@ def read(id: str, home: Path | None = None) -> Record:
 
 def write(record: Record, home: Path | None = None) -> None:
     """Write a record, whole or not at all. Raises BadRecord with the reason."""
-    write_file(path_of(record.id, home), json.dumps(asdict(record)))
+    write_file(path_of(record.id, home), json.dumps(record._asdict()))
 
 
 def note(id: str, notebook: str, home: Path | None = None) -> None:
@@ -127,7 +124,7 @@ def note(id: str, notebook: str, home: Path | None = None) -> None:
 
 def write_file(path: Path, text: str) -> None:
     """Write a file in the folder, of mode 600, whole or not at all. Raises BadRecord."""
-    new = path.with_name(f".{path.stem}-{secrets.token_hex(4)}")
+    new = path.with_name(f".{path.stem}-{os.urandom(4).hex()}")
     try:
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:

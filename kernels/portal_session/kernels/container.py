@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..measurements.gpus import vendor_of
 
@@ -38,15 +38,14 @@ _OF_APPTAINER = ("APPTAINERENV_", "SINGULARITYENV_")
 _SHELL = 'SHELL=$(command -v bash || command -v sh); export SHELL; exec "${SHELL##*/}"'
 
 
-@dataclass(frozen=True)
-class Container:
+class Container(NamedTuple):
     """Container: ``exec`` is the argv up to the image; ``roots`` are the folders shared with the
     node."""
 
     exec: tuple[str, ...]
     image: str
     roots: tuple[str, ...]
-    passed: frozenset[str] = field(default_factory=frozenset)
+    passed: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Container | None:
