@@ -41,7 +41,7 @@ class Reference:
             if method != "parameters" and not self.is_file_of_a_list(path)
         ]
         rows = [f"| `{scope}` | {words} |" for scope, words in MEANINGS.items()]
-        parts += ["### Scopes", "\n".join(["| scope | lets one |", "|---|---|", *rows])]
+        parts += ["### Scopes", "\n".join(["| scope | meaning |", "|---|---|", *rows])]
         parts.append("### Objects")
         parts += [
             self.object(name, schema)

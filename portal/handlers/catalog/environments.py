@@ -72,7 +72,7 @@ class EnvironmentsEndpoint(Action):
         "Create an environment as a draft.", body=NewEnvironment, status=201, errors=(409,)
     )
     async def on_post(self) -> EnvironmentVersion:
-        """Save a draft that nobody else sees before it is built, tested and published."""
+        """Save a draft, which users see once it is built, tested and published."""
         name = str(self.body.definition.get("name", ""))[:63]
         async with self.audited("create-environment", f"environment {name}") as line:
             version = await self.parts.curator.create(
@@ -124,8 +124,8 @@ class OneEnvironment(Action):
     async def on_put(self, environment: str) -> EnvironmentVersion:
         """Save a version that people see when it is published.
 
-        If somebody else has saved since 'base', that is a conflict: the answer has both texts, and
-        nothing is saved.
+        If the environment was saved since 'base', nothing is saved: the answer is a conflict, with
+        both texts.
         """
         body: Edit = self.body
         async with self.audited("edit-environment", f"environment {environment}") as line:

@@ -152,9 +152,9 @@ class TestAll(Action):
 
     @CuratorOperation("Test every environment of the catalog again.", status=202)
     async def on_post(self) -> AllTests:
-        """Test a few at a time, so that people wait for two GPUs at most.
+        """Test a few at a time, so that users wait for few GPUs.
 
-        Environments that people registered for themselves are theirs to test.
+        Leave out the environments that users registered for themselves.
         """
         async with self.audited("test-environments", "all environments") as line:
             await self.parts.catalog.load()

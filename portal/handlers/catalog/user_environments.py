@@ -14,7 +14,7 @@ from .versions import StartedTests
 
 
 class OwnItem(Frozen):
-    """Environment of one's own. ``state``: testing, ready or failed.
+    """Environment that a user has registered. ``state``: testing, ready or failed.
 
     ``reason``: why it cannot be launched. ``tests``: the newest for each GPU type.
     """
@@ -31,7 +31,7 @@ class OwnItem(Frozen):
 
 
 class OwnList(Frozen):
-    """Environments of one's own.
+    """Environments that a user has registered.
 
     ``allowed``: whether you may register (more); ``refusal``: why not. ``most``: how many you may
     have.
@@ -76,7 +76,7 @@ class UserEnvironmentsEndpoint(OwnAction):
 
     @Operation("The environments that you registered.")
     async def on_get(self) -> OwnList:
-        """Return your own only; nobody else sees them, not even admins."""
+        """Return only your own: neither other users nor admins see them."""
         own, person = self.parts.user_environments, self.person
         items = [await self.item(environment) for environment in await own.of(person)]
         refusal = own.refusal(person)

@@ -111,10 +111,9 @@ class BuildVersion(VersionAction):
 
     @CuratorOperation("Build the image of a version.", errors=(409, 502))
     async def on_post(self, environment: str, number: str) -> Build:
-        """Build it in a Slurm job, and test it after that.
+        """Build it in a Slurm job, then test it.
 
-        An image that is there already is used, and a build of the same that is in progress is
-        joined.
+        An existing image is reused, and a build of the same image in progress is joined.
         """
         target = f"environment {environment} version {number}"
         async with self.audited("build-environment", target):

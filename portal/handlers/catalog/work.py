@@ -33,7 +33,7 @@ class VersionsOfBuild(Endpoint):
 
     @CuratorOperation("The versions of environments that a build is for.")
     async def on_get(self, build_id: str) -> BuildVersions:
-        """Return an empty list for a build that nobody waits for any more."""
+        """Return an empty list once no version needs the build."""
         return BuildVersions(items=tuple(await self.parts.store.versions.of_build(int(build_id))))
 
 

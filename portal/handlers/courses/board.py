@@ -40,9 +40,9 @@ class BoardOfCourse(CourseAction):
     async def on_get(self, course: str) -> BoardAnswer:
         """Return it to the course's instructors and assistants.
 
-        Who only manages courses sees how sessions are, and nothing of what students do in them. It
-        is made from memory, at most every 1.5 seconds for all who watch. What a tile leaves out is
-        its default.
+        Users who only manage courses see the state of the sessions, and nothing of what students do
+        in them. It is made from memory, at most every 1.5 seconds for all who watch. What a tile
+        leaves out is its default.
         """
         board = await self.parts.boards.of(self.kept, private=self.role is not None)
         if self.query.version == board.version:

@@ -87,7 +87,7 @@ class CloseCollect(OneCollect):
 
     @Operation("Close a collection.")
     async def on_post(self, course: str, id: str) -> Collect:
-        """Close it as one of the course's staff. What was given stays."""
+        """Close it as one of the course's staff. Files that were handed in stay."""
         collects = self.parts.store.collects
         async with self.audited("close-collection", f"course {course}", detail=id):
             closed = await collects.close(course, int(id), time.time())

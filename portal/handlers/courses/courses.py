@@ -49,7 +49,7 @@ class CourseItem(Frozen):
 
 
 class PinnedEnvironment(Frozen):
-    """Environment that the course's sessions run in until somebody changes it."""
+    """Environment of the course's sessions, until it is changed."""
 
     title: str
     image: str

@@ -64,9 +64,9 @@ class CourseHandoutFiles(Upload, CourseAction):
         errors=(409, 429, 502),
     )
     async def on_post(self, course: str) -> HandoutState:
-        """Override what the course's source has under the same name.
+        """Override the file of the same name in the course's source.
 
-        Sessions that run get it within seconds, others at their start.
+        Running sessions get it within seconds, others when they start.
         """
         handouts = self.parts.handouts
         async with self.audited("hand-out", f"course {course}", detail=self.query.path):
@@ -80,7 +80,7 @@ class CourseHandoutFiles(Upload, CourseAction):
         errors=(409, 502),
     )
     async def on_delete(self, course: str) -> HandoutState:
-        """Hand out again what the course's source has under that name."""
+        """Hand out the file of that name in the course's source again, if there is one."""
         handouts = self.parts.handouts
         async with self.audited("take-back", f"course {course}", detail=self.query.path):
             _not_archived(self.kept.state)
@@ -149,7 +149,7 @@ class OwnHandoutReport(OwnCourseSession):
     async def on_put(self) -> None:
         """Use the session's own token only.
 
-        The board of its course shows it; what rehearsals, previews and rooms tell is left out.
+        The board of its course shows it; reports of rehearsals, previews and rooms are ignored.
         """
         record = await self.of_course()
         if kind_of(record) != "course":

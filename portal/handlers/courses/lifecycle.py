@@ -81,7 +81,7 @@ class CourseSubmit(CourseAction):
 
     @Operation("Request a course's approval.", body=CourseStep, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
-        """Submit it; it is approved with that if the site wants no approval."""
+        """Submit it. On a site that requires no approval, this approves it."""
         async with self.audited("submit-course", f"course {course}") as line:
             kept = await self.parts.course_service.submit(self.kept, self.body.number, self.person)
             line.detail = f"New state: {kept.state}."

@@ -27,7 +27,7 @@ _ID = "[0-9]{1,9}"
 
 
 class MessageDraft(Frozen):
-    """Message to a course: plain text, for so many minutes."""
+    """Message to a course: plain text, shown for ``minutes``."""
 
     text: Annotated[
         str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True), *PLAIN_TEXT
@@ -42,7 +42,7 @@ class MessageList(Frozen):
 
 
 class HelpDraft(Frozen):
-    """Time for which a helper wants to be in."""
+    """Time for which a helper requests access."""
 
     minutes: Annotated[int, Field(ge=1, le=8 * 60)] = 15
 
@@ -55,9 +55,9 @@ class HelpAnswer(Frozen):
 
 
 class HelpList(Frozen):
-    """Help that is asked or granted now, oldest first, and past help, newest first.
+    """Requested and granted help, oldest first, and past help, newest first.
 
-    ``policy`` is "ask", "always" or "off"; ``why_off`` says why nobody can be helped.
+    ``policy`` is "ask", "always" or "off"; ``why_off`` says why help is not possible.
     """
 
     open: tuple[Help, ...]
@@ -80,14 +80,14 @@ class HelpReply(Frozen):
 
 
 class Guest(Frozen):
-    """Person who may be in a session that is not theirs, for so many seconds more."""
+    """User who may enter another user's session for ``seconds`` more."""
 
     person: str
     seconds: float
 
 
 class GuestList(Frozen):
-    """Everybody besides its owner who may be in the session that asks."""
+    """Users in addition to its owner who may enter the calling session."""
 
     guests: tuple[Guest, ...]
 
@@ -128,7 +128,7 @@ class OneCourseMessage(CourseAction):
 
     @Operation("Withdraw a message to a course.")
     async def on_delete(self, course: str, message_id: str) -> None:
-        """Show it no longer, and keep it in the list."""
+        """Hide it from sessions, and keep it in the list."""
         what = f"Message {message_id}."
         async with self.audited("withdraw-message", f"course {course}", detail=what):
             table = self.parts.store.course_messages
@@ -145,7 +145,7 @@ class CourseHand(CourseAction):
 
     @Operation("Lower a student's raised hand.")
     async def on_delete(self, course: str, person: str) -> None:
-        """Lower it as one of the course's staff, once it was seen to; no effect if none is up."""
+        """Lower it as one of the course's staff; no effect if no hand is raised."""
         async with self.audited("lower-hand", f"course {course}", person):
             await self.parts.store.presence.lower_hand(course, person)
         self.parts.situations.courses.forget()
@@ -165,10 +165,10 @@ class CoursePersonHelp(CourseAction):
         errors=(409,),
     )
     async def on_post(self, course: str, person: str) -> HelpAnswer:
-        """Ask as one of the course's staff, never as an admin who is not of it.
+        """Ask as one of the course's staff; the rights of an admin are not enough.
 
-        The student agrees in JupyterLab, unless the course says that nobody needs to. Ask again to
-        learn its state, with the session's address once it is granted. It ends by itself.
+        The student agrees in JupyterLab, unless the course waives consent. Repeat the request to
+        learn its state and, once help is granted, the session's address. Help expires by itself.
         """
         minutes, helper = self.body.minutes, self.person.name
         detail = f"Course {course}, for {minutes} minutes."
@@ -209,7 +209,7 @@ class EndCourseHelp(CourseAction):
 
     @Operation("End help in a student's session, or cancel the request.")
     async def on_post(self, course: str, help_id: str) -> Help:
-        """End it as one of the course's staff, whoever helps. The helper is out at once."""
+        """End it as any of the course's staff. The helper loses access at once."""
         helping, now = self.parts.helping, time.time()
         help = await helping.get(int(help_id), now)
         if help.course != course:
@@ -243,8 +243,8 @@ class OwnPresence(OwnCourseSession):
     async def on_put(self) -> None:
         """Use the session's own token only.
 
-        It is kept for a course's own sessions, and of rooms, who is in; what rehearsals and
-        previews tell is left out.
+        Reports of course sessions are kept and, of rooms, the users who are in them; those of
+        rehearsals and previews are ignored.
         """
         record = await self.of_course()
         if kind_of(record) == "course":
@@ -299,7 +299,7 @@ class OwnHelp(OwnCourseSession):
         "Agree to help in this session, refuse it, or end it.", body=HelpReply, errors=(409,)
     )
     async def on_post(self, help_id: str) -> Help:
-        """Use the session's own token only. "end" works at any time; the helper is out at once."""
+        """Use the session's own token only. "end" is always possible; access ends at once."""
         record = await self.of_course()
         helping, now, answer = self.parts.helping, time.time(), self.body.answer
         help = await helping.get(int(help_id), now)
@@ -320,9 +320,9 @@ class OwnGuests(OwnCourseSession):
 
     path = "session/guests"
 
-    @Operation("People besides the owner who may use this session now.", errors=(409,))
+    @Operation("Users in addition to the owner who may enter this session.", errors=(409,))
     async def on_get(self) -> GuestList:
-        """Use the session's own token only. Its server lets nobody else in."""
+        """Use the session's own token only. Its server refuses all other users."""
         record, now = await self.of_course(), time.time()
         if kind_of(record) == "room":
             guests = await self.parts.rooms.guests(record, now)

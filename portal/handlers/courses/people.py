@@ -129,9 +129,8 @@ class OpenOwn(CoursePersonAction):
 
     @Operation("Start your own session of a course.", body=OpenDraft, errors=(409,))
     async def on_post(self, course: str) -> Done:
-        """Start it by the Hub's rules for a launch of your own.
-
-        One that runs or starts already is left as it is.
+        """Start it like any launch of your own. A session that already starts or runs is left as it
+        is.
         """
         preview = self.body.preview
         if preview and self.role not in STAFF:
@@ -157,7 +156,7 @@ class Join(CourseAction):
 
     @Operation("Join your course, so that its staff can start your sessions.")
     async def on_post(self, course: str) -> Done:
-        """Join yourself, and nobody else."""
+        """Join yourself; you cannot join for other users."""
         async with self.audited("join-course", f"course {course}", self.person.name):
             await joined(self, course)
         return self.done("You have joined the course.")
@@ -195,7 +194,7 @@ class StopPerson(CoursePersonAction):
 
     @Operation("Stop a student's course session.", errors=(409,))
     async def on_post(self, course: str, person: str) -> Done:
-        """Stop no other session of theirs. What they have saved stays."""
+        """Leave their other sessions running. Saved files stay."""
         record = await self.living_of(person)
         await self.stop_one(record)
         return self.told(f"{person}'s session is stopping.")

@@ -29,8 +29,8 @@ class CourseRoom(CourseAction):
     async def on_post(self, course: str) -> Done:
         """Open it as one of the course's staff.
 
-        It is a session of whoever opens it, with the resources of the course; everyone in the
-        course may enter while it runs.
+        The room is a session of the user who opens it, with the course's resources. All members of
+        the course may enter while it runs.
         """
         name = self.person.name
         async with self.audited("open-room", f"course {course}", name):
@@ -43,9 +43,9 @@ class CourseRoom(CourseAction):
 
     @Operation("Close a course's room.", errors=(409,))
     async def on_delete(self, course: str) -> Done:
-        """Close it as one of the course's staff, whoever has opened it, or as an admin.
+        """Close it as any of the course's staff, or as an admin.
 
-        What was written stays in the folder of who did.
+        Its files stay in the folder of the user who opened it.
         """
         async with self.audited("close-room", f"course {course}") as line:
             record = await self.parts.rooms.close(self.kept, self.person.name)

@@ -32,8 +32,8 @@ class Roster(Frozen):
 class RosterText(Frozen):
     """Pasted list, or the text of a CSV file.
 
-    ``replace``: who has this role and is not on it leaves the course, as long as every line of it
-    could be used.
+    ``replace``: members with this role who are not on the list leave the course, if every line of
+    it could be used.
     """
 
     text: Annotated[str, StringConstraints(max_length=900_000)]

@@ -120,7 +120,7 @@ class CancelStart(CourseAction):
         "Cancel a start: sessions of a rehearsal are stopped, others keep running.", errors=(409,)
     )
     async def on_post(self, course: str, start: str) -> Done:
-        """Call it off."""
+        """Start no further sessions."""
         async with self.audited(
             "cancel-course-start", f"course {course}", detail=f"Start {start}."
         ):

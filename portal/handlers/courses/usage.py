@@ -69,7 +69,7 @@ class CourseReadiness(CourseAction):
         """Compare demand with supply.
 
         The answer also lists people without a Slurm account or a home, and what else is on at the
-        same time. What cannot be told now says so.
+        same time. A check that is impossible now says so.
         """
         return await self.parts.readiness.of(self.kept)
 

@@ -73,7 +73,7 @@ class RunRepetition(RunAction):
         self.by_session = own_server(model, SESSION_OWN) is not None
         return super().check_hub_user(model)
 
-    @Operation("Say what a repetition of a run would be.", errors=(409,))
+    @Operation("Preview a repetition of a run.", errors=(409,))
     async def on_get(self, run: str) -> Repetition:
         """Return its name, and what will differ, as far as the portal knows before it runs."""
         original = await self.seen(run)

@@ -47,8 +47,8 @@ class OutputReport(Frozen):
 
 
 class OutputAnswer(Frozen):
-    """Answer to an output. ``watched``: somebody looks; ``missing``: the portal has no output to
-    show; ``questions``: code for the kept kernel; ``end``: that is to end."""
+    """Answer to an output. ``watched``: its user looks at it; ``missing``: the portal has no
+    output to show; ``questions``: code for the kept kernel; ``end``: that is to end."""
 
     watched: bool
     missing: bool
@@ -92,7 +92,7 @@ class PointOutputs(PointHandler):
         errors=(409,),
     )
     async def on_post(self) -> OutputAnswer:
-        """Keep it in memory while somebody looks; store the last one of a point that failed."""
+        """Keep it in memory while its user looks at it; store the last one of a failed point."""
         report: OutputReport = self.body
         run = await self.run_of_job()
         live, now = self.parts.live_points, time.time()
@@ -163,13 +163,13 @@ class PointKernel(_PointAction):
         errors=(409,),
     )
     async def on_post(self, run: str, point: str) -> AskedKernel:
-        """Only where the run asked for it (``keep_failed``). The answer comes with the point's
+        """Execute it if the run was started with ``keep_failed``. The answer comes with the point's
         output, some seconds later."""
         return self.parts.live_points.ask(await self.key(run, point), self.body.code)
 
     @Operation("End the kept kernel of a failed point of one of your runs.", errors=(409,))
     async def on_delete(self, run: str, point: str) -> Done:
-        """Its job ends with it."""
+        """End the point's job with it."""
         key = await self.key(run, point)
         async with self.audited("end-point-kernel", f"run {key[1]}", key[0], f"Point {key[2]}."):
             self.parts.live_points.end_kernel(key)

@@ -70,7 +70,7 @@ class RunRecord(RunAction):
 
     @Operation("Delete one of your runs that has ended from the portal.", errors=(409,))
     async def on_delete(self, run: str) -> Done:
-        """Delete what the portal keeps of it. Its files stay."""
+        """Delete its record in the portal. Its files stay."""
         found = await self.own(run)
         async with self.audited("delete-run", f"run {found.id}", found.user, found.name):
             if not await self.parts.store.run_points.remove(found.user, found.id):

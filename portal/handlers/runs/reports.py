@@ -59,7 +59,7 @@ class PointReport(Frozen):
 
 
 class ReportAnswer(Frozen):
-    """Answer to a report. ``watched``: somebody looks at the point, whose job then sends its
+    """Answer to a report. ``watched``: its user looks at the point, whose job then sends its
     output."""
 
     watched: bool

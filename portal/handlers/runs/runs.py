@@ -246,7 +246,7 @@ class RunPoints(RunAction):
 
     @Operation("List the points of one of your runs.", query=PointsQuery)
     async def on_get(self, run: str) -> PointsPage:
-        """Return the page at ``offset``; points that nobody has reported wait."""
+        """Return the page at ``offset``; points without a report wait."""
         found, query = await self.seen(run), self.query
         table = self.parts.store.run_points
         keys = await table.keys(found.user, found.id, values=query.by_value)

@@ -72,7 +72,8 @@ class RunShares(_OwnRun):
     async def on_post(self, run: str) -> Done:
         """Let the user see the run and its points, and repeat it under their own limits.
 
-        The portal gives no access to files: who repeats it must be able to read the run's folder.
+        The portal gives no access to files: to repeat the run, the user must be able to read its
+        folder.
         """
         found, user = await self.own(run), self.body.user
         async with self.audited("share-run", f"run {found.id}", found.user, f"With {user}."):

@@ -153,7 +153,7 @@ class ReleaseJob(WaitingJob):
 
     @Operation("Release a held job.", body=Why, scope=scope.JOBS_MANAGE, errors=(409,))
     async def on_post(self, job_id: str) -> Done:
-        """Let it start again, whoever has held it."""
+        """Let it start, whether its owner or an admin has held it."""
         return await self.give("release-job", job_id, self.parts.control.release, "is released")
 
 

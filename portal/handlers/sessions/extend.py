@@ -184,7 +184,8 @@ class ExtendSession(ExtendAction):
     async def on_post(self, session_id: str) -> Extended:
         """Extend your own, or with custom:portal:jobs:manage anyone's.
 
-        Environment, partition, QOS and account limit it, whoever asks. The answer has the new end.
+        Environment, partition, QOS and account limit it, also for admins. The answer has the new
+        end.
         """
         record = await self.session(session_id, JOBS_MANAGE, "extend-session")
         return await self.extend(record)

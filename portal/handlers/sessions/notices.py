@@ -39,7 +39,7 @@ class OwnNotices(Endpoint):
 
     @Operation("Get whether mail about your sessions is on.")
     async def on_get(self) -> NoticeSettings:
-        """Return your own setting; nobody else's can be read."""
+        """Return your own setting; those of other users cannot be read."""
         notices = self.parts.notices
         mail = notices.on and await notices.wishes_of(self.person.name)
         return NoticeSettings(available=notices.on, mail=mail, before_end=notices.before_end)

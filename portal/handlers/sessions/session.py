@@ -20,7 +20,8 @@ class OneOwnSession(OwnSession):
     async def on_get(self) -> Situation:
         """Use the session's own token only.
 
-        While Slurm or the database is down, it is what was known last, and 'error' says so.
+        While Slurm or the database is down, the answer has the last known state, and 'error' says
+        so.
         """
         record, job = await self.own()
         return await self.parts.situations.of(record, job, self.view)

@@ -16,7 +16,7 @@ class IdleMode(StrEnum):
 
 
 class IdleState(Frozen):
-    """Idleness of a session. Seconds and Unix seconds; ``warned``: its owner is to be told.
+    """Idleness of a session. Seconds and Unix seconds; ``warned``: its owner is to be warned.
 
     ``idle_since``: None while it is used, or while that is unknown: ``unknown`` then says why.
     ``stops_at``: None if nothing stops it (warn-only, exempt, not idle). ``save_at``: time from

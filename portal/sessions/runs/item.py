@@ -40,12 +40,12 @@ class RunItem(Run):
 
 class RunDetail(RunItem):
     """Run, and why it waits or how it ended: ``message``, a sentence. ``metrics`` and
-    ``parameters``: names that its points have reported, in alphabetical order; ``search``: of a
-    run whose parameters are searched. ``lowest`` and ``highest``: the best points by the metric
-    that was asked for; null: none. ``after_name``: the name of the run that it starts after, as
-    long as that is kept; ``notify``: the events that the user gets mail about. ``mine``: false if
-    another user shares it. ``drift``: of a repetition, the differences from the original, the
-    most frequent first."""
+    ``parameters``: names that its points have reported, in alphabetical order; ``search``: of a run
+    whose parameters are searched. ``lowest`` and ``highest``: the best points by the metric that
+    was asked for; null: none. ``after_name``: the name of the run that it starts after, while that
+    is kept; ``notify``: the events that the user gets mail about. ``mine``: false if another user
+    shares it. ``drift``: of a repetition, the differences from the original, the most frequent
+    first."""
 
     message: str = ""
     metrics: tuple[str, ...] = ()
