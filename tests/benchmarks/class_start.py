@@ -64,7 +64,7 @@ def measure(cluster: Cluster) -> list[Row]:
             not failed and last <= 1.2 * floor and 3 * last <= peer,
         ),
         Row(
-            f"{WHAT}: failed, refused or told to come again (429)",
+            f"{WHAT}: failed or refused (429)",
             failed,
             "sessions",
             _STOCK,

@@ -47,12 +47,12 @@ def measure() -> list[Row]:
     print(f"  first paint, all tiles: {visits} ms; commands of Slurm: {alone}, {many}")
     return [
         Row(f"{WHAT}: first paint", paint, "ms", goal="under 1000", met=paint < 1000),
-        Row(f"{WHAT}: every tile with its words", full, "ms"),
+        Row(f"{WHAT}: all tiles complete", full, "ms"),
         Row(
-            f"{WHAT}: questions to Slurm in {_WATCHED:.0f} s with {WATCHERS} who watch",
+            f"{WHAT}: requests to Slurm in {_WATCHED:.0f} s with {WATCHERS} viewers",
             many,
             "",
-            "with one who watches",
+            "with one viewer",
             alone,
             goal="as with one",
             met=many <= 1.1 * alone + 1,
