@@ -17,8 +17,8 @@ LEAST = 32 * 1024 * 1024
 """Free bytes below which nothing new is started: a session's log and end could not be kept."""
 
 FULL = (
-    "The portal's disk is full. What runs goes on, and can be opened and stopped; nothing new is "
-    "begun until an admin has made space: `portal doctor --only=disk` names the disk."
+    "The portal's disk is full. Running sessions continue, and can be opened and stopped; nothing "
+    "new starts until an admin has made space: `portal doctor --only=disk` names the disk."
 )
 _PAGES = 256  # of SQLite in one row; a page has 4096 bytes
 

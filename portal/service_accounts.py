@@ -47,6 +47,6 @@ def is_service(name: str, accounts: frozenset[str]) -> bool:
 def refusal(name: str) -> NotAllowed:
     """Return the error that says why ``name`` cannot use the portal."""
     return NotAllowed(
-        f"'{name}' is the name of a service account of this cluster: nobody logs in or has "
-        "sessions under it. Ask the people who run the directory for another user name."
+        f"'{name}' is the name of a service account of this cluster, which cannot log in or have "
+        "sessions. Ask an admin of the directory for another user name."
     )

@@ -31,9 +31,9 @@ class Runs(Configurable):
 
     notice = setting(
         Integer(60, min=10, max=3600),
-        """Seconds before the end of a job's time, from 10 to 3600, at which a point that may be
-        resumed is told to save itself; at most a quarter of the time limit. Slurm may tell it half
-        a minute earlier.""",
+        """Seconds before the time limit, from 10 to 3600, at which Slurm signals a point that can
+        be resumed to save itself; at most a quarter of the time limit. The signal may come half a
+        minute earlier.""",
         "c.Runs.notice = 300",
     )
 
@@ -52,8 +52,8 @@ class Runs(Configurable):
 
     schedule_late = setting(
         Integer(3600, min=60),
-        """Seconds, at least 60, after its time within which a scheduled run is still started if the
-        portal or Slurm was away. Later than that, it has been missed, which its user is told.""",
+        """Delay in seconds, at least 60, up to which a scheduled run is still started if the portal
+        or Slurm was away. After that, the time counts as missed, and the user is notified.""",
         "c.Runs.schedule_late = 4 * 3600",
     )
 

@@ -48,7 +48,7 @@ class Post:
         """Raise Conflict if this site sends no mail, NotFound if the user has no address;
         DirectoryUnavailable, ConfigurationError."""
         if not self.on:
-            raise Conflict("This site sends no mail. Ask for no notice.")
+            raise Conflict("This site sends no mail. Leave the notification out.")
         await self._notices.address_for(user)
 
     def waits(self, key: str) -> bool:

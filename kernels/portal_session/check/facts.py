@@ -72,12 +72,12 @@ _FRAMEWORKS = [
 _PACKAGES = """
 try:
     from importlib import metadata
-    found = [(one.metadata["Name"], one.version) for one in metadata.distributions()]
+    found = [(package.metadata["Name"], package.version) for package in metadata.distributions()]
 except ImportError:
     import pkg_resources
-    found = [(one.project_name, one.version) for one in pkg_resources.working_set]
+    found = [(package.project_name, package.version) for package in pkg_resources.working_set]
 import json, sys
-names = sorted(set("%s==%s" % pair for pair in found if pair[0]), key=lambda one: one.lower())
+names = sorted(set("%s==%s" % pair for pair in found if pair[0]), key=lambda name: name.lower())
 sys.stdout.write("PORTAL " + json.dumps({"packages": names}) + "\\n")
 """
 

@@ -55,5 +55,7 @@ def below(root: Path, path: str) -> str:
             f"{shown} is not in {root}, the folder that JupyterLab shows in this session."
         ) from None
     if not (root / relative).exists():
-        raise RunError(f"{shown} is not there: the point has not begun, or the file was deleted.")
+        raise RunError(
+            f"{shown} does not exist: the point has not started, or the file was deleted."
+        )
     return str(relative)

@@ -110,8 +110,8 @@ def check_name(name: str, known: Declared | None) -> None:
     if known is None:
         if not _NAME.fullmatch(name):
             raise RunError(
-                f"'{name[:100]}' is no name of a parameter: it begins with a letter, and has "
-                "letters, digits, underscores, dots and dashes, 100 at most."
+                f"'{name[:100]}' is not a valid parameter name. Begin with a letter, and use "
+                "at most 100 letters, digits, underscores, dots and dashes."
             )
     elif not known:
         raise RunError(

@@ -51,8 +51,8 @@ def check_name(name: str) -> str:
     """Return the name of a run. Raises RunError for what is none, such as a path."""
     if not _NAME.fullmatch(name):
         raise RunError(
-            f"'{name[:100]}' is no name of a run: it has 1 to {LONGEST_NAME} letters, digits, "
-            "dots, underscores and dashes, and begins with none of '.' and '-'."
+            f"'{name[:100]}' is not a valid name of a run. Use 1 to {LONGEST_NAME} letters, "
+            "digits, dots, underscores and dashes, and do not begin with '.' or '-'."
         )
     return name
 
@@ -84,8 +84,8 @@ def freeze(
     place = _real(source.path).parent / FOLDER
     if not str(place).isprintable() or len(str(place)) + LONGEST_NAME > LONGEST_PATH - 1:
         raise RunError(
-            "The path of the source is longer than 900 characters or has some that cannot be "
-            "printed. Move it to another folder."
+            "The path of the source is longer than 900 characters, or has characters that cannot "
+            "be printed. Move it to another folder."
         )
     folder = _claimed(place, name)
     plan = Plan(str(uuid.uuid4()), folder.name, source.path, folder, len(points))

@@ -80,7 +80,7 @@ def _of_json(text: str, file: str, known: Declared | None) -> list[Point]:
     points = []
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise RunError(f"Entry {number} of '{file}' is no object with names and values.")
+            raise RunError(f"Entry {number} of '{file}' is not an object with names and values.")
         for name in row:
             check_name(name, known)
         points.append({name: check_value(name, value, known) for name, value in row.items()})
@@ -119,11 +119,11 @@ def make_points(rows: Sequence[Point], grid: Grid, sample: int = 0, seed: int = 
     total = math.prod(len(values) for values in grid.values())
     if sample:
         if rows:
-            raise RunError("A sample is taken of a grid; a list of points has none.")
+            raise RunError("A sample needs a grid. A list of points is used whole.")
         if not grid:
-            raise RunError("There is no grid to take a sample of. Set values first.")
+            raise RunError("There is no grid to sample. Set values first.")
         if sample > total:
-            raise RunError(f"The grid has {total:,} points; a sample of {sample:,} is no part.")
+            raise RunError(f"The grid has only {total:,} points; the sample has {sample:,}.")
         _check_number(sample)
         if total > 10**15:
             raise RunError("The grid is too large. Set fewer values.")

@@ -178,7 +178,7 @@ def _seat(student: str, number: int, left: int, start: CourseStart) -> Seat:
         start_id=0,
         person=student,
         state=SeatState.RELEASED if released else SeatState.CLAIMED,
-        message="Nobody opened it." if released else "",
+        message="It was not opened." if released else "",
         asked_at=start.asked_at,
         ready_at=ready,
         ended_at=start.ended_at if released else ready + 12 * _MINUTE,
@@ -191,7 +191,9 @@ def _course_session(
     claimed = seat.state is SeatState.CLAIMED
     ended = meeting + (90 + number % 7) * _MINUTE if claimed else start.ended_at
     job = f"{PREFIX}{start.course}-{number + 1}"
-    words = "The meeting is over." if claimed else "Nobody opened the session: it was stopped."
+    words = (
+        "The meeting is over." if claimed else "The session was stopped because it was not opened."
+    )
     return SessionRecord(
         id=job,
         user=seat.person,

@@ -112,8 +112,8 @@ class Run(Kind):
         job_id = hub.job_of_run(self.run.after)
         if not job_id:
             raise Unavailable(
-                "The run that this one is to start after is just being submitted, or is just "
-                "ending. Try again in a minute."
+                "The run before this one is being submitted or is ending at the moment. "
+                "Try again in a minute."
             )
         return job_id
 

@@ -9,7 +9,7 @@ from portal.models.session.run import PointState, RunPoint
 from ..ending import cancelled_by, memory_words
 
 _RESUMES = 85  # exit code of a point whose job starts again (deploy/session.sh)
-_UNKNOWN = "The run has ended, and nobody reported how this point did."
+_UNKNOWN = "The run has ended, and this point did not report its outcome."
 
 
 def ended_point(point: RunPoint, job: Job | None, run_ended_at: float) -> RunPoint:

@@ -56,8 +56,8 @@ class Cluster(LoggingConfigurable):
     quiet_nodes_ttl = setting(
         Float(20.0, min=0),
         """Seconds after which the cluster page queries the nodes again if no job has started or
-        ended meanwhile. So long may pass until the page shows that a node was drained or is down,
-        unless the portal drained it. 0: the nodes are queried together with the jobs.""",
+        ended meanwhile. The page may show a drained or failed node this much later, unless the
+        portal drained it. 0: the nodes are queried together with the jobs.""",
         "c.Cluster.quiet_nodes_ttl = 60",
     )
     partitions_ttl = setting(

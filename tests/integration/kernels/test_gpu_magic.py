@@ -116,7 +116,7 @@ def test_input_is_asked_for_in_the_notebook(notebook: Notebook) -> None:
     id = notebook.send("%%gpu\nprint('Hello', input('Name? '))")
     assert notebook.wait(id, answer="Ada").printed == "Hello Ada\n"
     id = str(notebook.client.execute("%%gpu\ninput('Name? ')", allow_stdin=False))
-    assert "GpuError: The cell asks for input, and nobody can answer" in notebook.wait(id).error
+    assert "GpuError: The cell asks for input, which cannot be given now" in notebook.wait(id).error
     assert notebook.good("%%gpu\nprint(1)").printed == "1\n"
 
 

@@ -124,7 +124,7 @@ def test_a_source_that_was_changed_is_not_repeated(site: RunSite, service: Playe
     (plan.folder / "source.py").write_text("print('other')")
     new, run = repetition(site, plan)
     assert site.execute(new, PORTAL_RUN=run)[0] == 72
-    assert "is not what was frozen: it was changed" in service.last(0)["message"]
+    assert "was changed after it was frozen" in service.last(0)["message"]
     assert not new.folder.exists(), "nothing is half made"
 
 

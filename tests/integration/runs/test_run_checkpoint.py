@@ -170,7 +170,7 @@ def test_it_is_resumed_as_often_as_was_asked_for(site: RunSite, service: PlayedS
     (plan.folder / "0000.checkpoint/checkpoint").write_bytes(b"damaged")
     process = resuming(site, plan, 3)
     process.communicate(timeout=60)
-    assert "Delete it to begin anew" in service.last(0)["message"]
+    assert "Delete it to start over" in service.last(0)["message"]
 
 
 def test_who_stops_a_point_ends_it(site: RunSite, service: PlayedService) -> None:

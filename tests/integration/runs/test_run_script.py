@@ -121,8 +121,8 @@ def test_a_run_that_is_not_there(site: RunSite, service: PlayedService, fault: s
     code, said = site.execute(plan, number)
     assert code == 72 and "Traceback" not in said
     sentences = {
-        "gone": "is not there on this node",
-        "changed": "is not what was frozen",
+        "gone": "does not exist on this node",
+        "changed": "was changed after it was frozen",
         "number": "The run has no point 1.",
         "other": "is another run's.",
     }
@@ -133,4 +133,4 @@ def test_what_is_no_task_says_so(site: RunSite) -> None:
     plan = site.plan(site.script("print('on')"))
     for variables in ({"PORTAL_RUN": "{"}, {"SLURM_ARRAY_TASK_ID": ""}, {"PORTAL_RUN": "[]"}):
         code, said = site.execute(plan, **variables)
-        assert (code, said) == (72, "This job cannot run a point: It is no task of a run.\n")
+        assert (code, said) == (72, "This job cannot run a point: It is not a task of a run.\n")

@@ -114,4 +114,4 @@ async def main():
 """
     done = run(script, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("The portal's disk is full. What runs goes on")
+    assert done.stdout.startswith("The portal's disk is full. Running sessions continue")

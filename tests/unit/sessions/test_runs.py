@@ -154,7 +154,7 @@ async def test_reports_that_are_not_stored_fail(store: Store) -> None:
 @pytest.mark.parametrize(
     ("job", "state", "message"),
     [
-        (None, "lost", "The run has ended, and nobody reported how this point did."),
+        (None, "lost", "The run has ended, and this point did not report its outcome."),
         ({"state": "COMPLETED"}, "succeeded", ""),
         (
             {"state": "TIMEOUT", "time_limit": 3600},

@@ -260,7 +260,7 @@ class WarmKernel:
             self.interrupt()
         except Exception as error:  # no page that could ask
             self.interrupt()
-            return f"The cell asks for input, and nobody can answer: {error}"
+            return f"The cell asks for input, which cannot be given now: {error}"
         else:
             self._session.send(self._stdin, "input_reply", {"value": value})
         return ""

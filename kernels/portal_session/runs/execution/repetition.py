@@ -89,8 +89,8 @@ def _original(origin: Origin) -> tuple[dict[str, Any], bytes]:
         list(origin.folder.iterdir())
     except FileNotFoundError:
         raise RunError(
-            f"The original run's folder {origin.folder} is not there on this node: it was deleted "
-            "or moved. Start a new run."
+            f"The original run's folder {origin.folder} does not exist on this node: it was "
+            "deleted or moved. Start a new run."
         ) from None
     except OSError as error:
         raise RunError(
@@ -111,7 +111,7 @@ def _original(origin: Origin) -> tuple[dict[str, Any], bytes]:
         ) from None
     if hashlib.sha256(content).hexdigest() != sha256:
         raise RunError(
-            f"{source} is not what was frozen: it was changed, so the run cannot be repeated. "
+            f"{source} was changed after it was frozen, so the run cannot be repeated. "
             "Start a new run."
         )
     return plan, content

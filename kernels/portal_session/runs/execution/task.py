@@ -83,9 +83,9 @@ def read_task(environ: Mapping[str, str]) -> Task:
         resumes, notice = int(run.get("resumes", 0)), int(run.get("notice", 60))
         limit = int(run.get("limit") or 0)
     except (ValueError, KeyError, TypeError):
-        raise RunError("It is no task of a run.") from None
+        raise RunError("It is not a task of a run.") from None
     if number < 0 or not folder.is_absolute() or (origin and not origin.folder.is_absolute()):
-        raise RunError("It is no task of a run.")
+        raise RunError("It is not a task of a run.")
     array = environ.get("SLURM_ARRAY_JOB_ID", "")
     job = f"{array}_{number}" if array else environ.get("SLURM_JOB_ID", "")
     attempt = 1 + max(0, earlier) + max(0, restarts)
@@ -117,7 +117,7 @@ def read_point(task: Task) -> PlannedPoint:
     except OSError as error:
         raise RunError(f"{source} cannot be read: {error.strerror}.") from None
     if digest.hexdigest() != sha256:
-        raise RunError(f"{source} is not what was frozen: it was changed. Start a new run.")
+        raise RunError(f"{source} was changed after it was frozen. Start a new run.")
     cwd = working_directory(plan, task.folder)
     return PlannedPoint(source, kernel, values, cwd, sha256, search, repeats)
 
@@ -135,8 +135,8 @@ def read_plan(folder: Path, id: str) -> dict[str, Any]:
             text = file.read(_LARGEST)
     except FileNotFoundError:
         raise RunError(
-            f"{path} is not there on this node: it was deleted, or its folder is on the session's "
-            "node only."
+            f"{path} does not exist on this node: it was deleted, or its folder is only on the "
+            "session's node."
         ) from None
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}.") from None

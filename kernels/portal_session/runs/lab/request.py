@@ -74,7 +74,7 @@ def _values(values: Any) -> list[tuple[str, str]]:
     for name, text in values.items():
         field = f"values:{name}"
         if "=" in name:
-            raise _wrong(field, f"'{name[:100]}' is no name of a parameter.")
+            raise _wrong(field, f"'{name[:100]}' is not a valid parameter name.")
         if not isinstance(text, str) or len(text) > _LONGEST_VALUES:
             raise _wrong(
                 field, f"The values of '{name[:100]}' are longer than {_LONGEST_VALUES:,}."

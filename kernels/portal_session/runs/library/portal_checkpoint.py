@@ -116,7 +116,7 @@ class _Loop:
         except Exception as error:
             words = f"{type(error).__name__}: {error}"
             raise RuntimeError(
-                f"{path} cannot be read: {words}. Delete it to begin anew."
+                f"{path} cannot be read: {words}. Delete it to start over."
             ) from error
 
     def _restore(self, state):  # type: ignore[no-untyped-def]
@@ -126,7 +126,7 @@ class _Loop:
             raise RuntimeError(
                 f"The checkpoint has {', '.join(there) or 'nothing'}, and the loop names "
                 f"{', '.join(named) or 'nothing'}. Name the same, or delete {self._place / FILE} "
-                "to begin anew."
+                "to start over."
             )
         for name, value in self._objects.items():
             try:
@@ -135,7 +135,7 @@ class _Loop:
                 words = f"{type(error).__name__}: {error}"
                 raise RuntimeError(
                     f"'{name}' does not fit the checkpoint: {words}. Make it as before, or delete "
-                    f"{self._place / FILE} to begin anew."
+                    f"{self._place / FILE} to start over."
                 ) from error
         return set_random(state["random"])
 

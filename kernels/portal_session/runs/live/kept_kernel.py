@@ -80,7 +80,7 @@ class KeptKernel:
             with contextlib.suppress(Exception):
                 await self._manager.interrupt_kernel()
         except Exception as error:  # of its sockets, or of a message that is damaged
-            note = plain_text(f"The kernel could not be asked: {error}")[:500]
+            note = plain_text(f"The kernel could not be queried: {error}")[:500]
         with contextlib.suppress(Exception):
             if not await self._manager.is_alive():
                 note = "The kernel has ended."

@@ -30,7 +30,7 @@ _EPILOG = """\
 portal-run list        your runs
 portal-run show NAME   the points of a run
 portal-run stop NAME   stop a run
-portal-run again NAME  run the points again that have not succeeded
+portal-run again NAME  run the failed points again
 portal-run repeat NAME run it again, exactly, as a new run
 
 portal-run schedule NAME --at 02:00   repeat a run at a time of day
@@ -71,7 +71,7 @@ def parser(
         allow_abbrev=False,
     )
     options.add_argument("source", help="notebook (.ipynb) or script (.py)")
-    options.add_argument("--name", help="name of the run; the file's, unless you give one")
+    options.add_argument("--name", help="name of the run; by default the file's")
     options.add_argument(
         "--set",
         dest="values",
@@ -83,7 +83,12 @@ def parser(
     options.add_argument(
         "--list", dest="file", metavar="FILE", help="points: a .csv file, or a .json list"
     )
-    options.add_argument("--sample", type=whole(1, 10_000), default=0, help="so many of the grid")
+    options.add_argument(
+        "--sample",
+        type=whole(1, 10_000),
+        default=0,
+        help="number of points of the grid, chosen at random",
+    )
     options.add_argument("--seed", type=whole(0, 2**63 - 1), help="seed of the sample or search")
     add_options(options, whole)
     options.add_argument(
@@ -92,7 +97,7 @@ def parser(
     options.add_argument(
         "--keep-failed",
         action="store_true",
-        help="keep the kernel of a cell that fails for ten minutes, to look at its variables",
+        help="keep the kernel of a failed cell for ten minutes, to look at its variables",
     )
     options.add_argument(
         "--after", metavar="RUN", help="start once all points of this other run have succeeded"
@@ -112,8 +117,8 @@ def parser(
         default=0,
         help="how many times a point that saves checkpoints goes on after its time limit (0)",
     )
-    options.add_argument("--environment", help="environment; the session's, unless you give one")
-    options.add_argument("--kernel", help="kernelspec; the notebook's, unless you give one")
+    options.add_argument("--environment", help="environment; by default the session's")
+    options.add_argument("--kernel", help="kernelspec; by default the notebook's")
     resources.add_options(options, fields)
     return options
 

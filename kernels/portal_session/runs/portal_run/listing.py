@@ -41,7 +41,7 @@ def run(argv: Sequence[str], broker: Broker) -> str:
 
 def _none_of(names: Sequence[str], command: str) -> None:
     if names:
-        raise RunError(f"'{command}' takes nothing, and not '{names[0][:100]}'.")
+        raise RunError(f"'{command}' takes no argument: remove '{names[0][:100]}'.")
 
 
 def runs_of(broker: Broker) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ def run(argv: Sequence[str], broker: Broker) -> str:
         return _schedule(words, broker)
     if command == "schedules":
         if words:
-            raise RunError(f"'portal-run schedules' takes nothing, and not '{words[0][:100]}'.")
+            raise RunError(f"'portal-run schedules' takes no argument: remove '{words[0][:100]}'.")
         return _table(_schedules(broker))
     if len(words) != 1:
         raise RunError("Name one schedule: portal-run unschedule NAME.")
@@ -83,7 +83,7 @@ def read_days(text: str) -> tuple[int, ...]:
         first, dash, last = part.strip().partition("-")
         if first not in _DAYS or (dash and last not in _DAYS):
             raise RunError(
-                f"'{text[:100]}' is no list of days. Examples are 'mon-fri' and 'mon,wed,sat'."
+                f"'{text[:100]}' is not a list of days. Examples are 'mon-fri' and 'mon,wed,sat'."
             )
         begin, end = _DAYS.index(first), _DAYS.index(last or first)
         # "sat-mon" goes over the end of the week.

@@ -28,10 +28,10 @@ def add_options(options: argparse.ArgumentParser, whole: Callable[[int, int], An
         "uniform(LOW,HIGH), int(LOW,HIGH), logint(LOW,HIGH) or [VALUE,VALUE]",
     )
     options.add_argument(
-        "--trials", type=whole(1, MOST), help="number of points of a search; 50, unless you give it"
+        "--trials", type=whole(1, MOST), help="number of points of a search; 50 by default"
     )
-    options.add_argument("--maximize", metavar="METRIC", help="metric that a search makes large")
-    options.add_argument("--minimize", metavar="METRIC", help="metric that a search makes small")
+    options.add_argument("--maximize", metavar="METRIC", help="metric to maximize in a search")
+    options.add_argument("--minimize", metavar="METRIC", help="metric to minimize in a search")
 
 
 def read_search(options: argparse.Namespace, known: Declared | None) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ def read_ranges(assignments: Sequence[str], known: Declared | None) -> list[dict
     for assignment in assignments:
         name, equals, text = (part.strip() for part in assignment.partition("="))
         if not equals or not name:
-            raise RunError(f"'{assignment[:100]}' is no search. Write {_EXAMPLES}.")
+            raise RunError(f"'{assignment[:100]}' is not a valid search. Write {_EXAMPLES}.")
         check_name(name, known)
         if name in [other["name"] for other in ranges]:
             raise RunError(f"'{name}' is searched twice. Give it one range.")
@@ -37,7 +37,7 @@ def _range(name: str, text: str, known: Declared | None) -> dict[str, Any]:
         return _choice(name, text, known)
     parts = _RANGE.fullmatch(text)
     if parts is None:
-        raise RunError(f"'{text[:100]}' is no range of '{name}'. Write {_EXAMPLES}.")
+        raise RunError(f"'{text[:100]}' is not a valid range of '{name}'. Write {_EXAMPLES}.")
     kind, numbers = parts[1], [part.strip() for part in parts[2].split(",")]
     stepped = kind in ("uniform", "int")
     if len(numbers) != 2 and not (stepped and len(numbers) == 3):

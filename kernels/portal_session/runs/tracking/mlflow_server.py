@@ -119,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
         except MlflowError as error:
             status, content = error.status, {"error_code": error.code, "message": str(error)}
         except OSError as error:
-            message = f"The point's folder takes nothing: {error.strerror}."
+            message = f"The point's folder cannot be written: {error.strerror}."
             status, content = 400, {"error_code": "INTERNAL_ERROR", "message": message}
         whole = json.dumps(content).encode()
         with contextlib.suppress(OSError, socket.timeout):
@@ -139,5 +139,5 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
-            raise MlflowError("The body is no JSON object.")
+            raise MlflowError("The body must be a JSON object.")
         return body

@@ -280,7 +280,7 @@ def test_a_checkpoint_that_does_not_fit_is_named(library: ModuleType, attempt: P
     again(library, attempt)
     path = attempt.parent / "0000.checkpoint/checkpoint"
     path.write_bytes(b"")
-    with pytest.raises(RuntimeError, match=r"cannot be read: EOFError.* Delete it to begin anew"):
+    with pytest.raises(RuntimeError, match=r"cannot be read: EOFError.* Delete it to start over"):
         list(library.resumed(range(3), state={}))
 
 

@@ -173,10 +173,10 @@ def test_an_interrupt_while_the_portal_is_asked_keeps_the_folder(script: Path) -
         (["--at-once", "0"], "a whole number from 1 to 1000 is needed"),
         (["--at-once", "9" * 50], "a whole number from 1 to 1000 is needed"),
         (["--resume", "1001"], "a whole number from 0 to 1000 is needed"),
-        (["--sample", "3"], "There is no grid to take a sample of"),
+        (["--sample", "3"], "There is no grid to sample"),
         (["--seed", "3"], "'--seed' is for a sample"),
-        (["--name", "../x"], "is no name of a run"),
-        (["--name", ""], "is no name of a run"),
+        (["--name", "../x"], "is not a valid name of a run"),
+        (["--name", ""], "is not a valid name of a run"),
         (["--set", "lr"], "'lr' sets nothing"),
         (["--list", "nowhere.csv"], "cannot be read"),
         (["--unknown"], "Unrecognized arguments: --unknown"),
@@ -276,7 +276,7 @@ def test_runs_are_listed() -> None:
     assert lines[1] == ["rates", "ended", "3", "1", "0", "1", "1", "0", "work/train.py"]
     assert "\x1b" not in said
     assert listed("list", **{"GET /runs": {"items": []}})[0] == "You have no runs."
-    with pytest.raises(RunError, match="takes nothing"):
+    with pytest.raises(RunError, match="takes no argument"):
         listed("list", "x")
 
 

@@ -35,8 +35,8 @@ def test_a_file_of_the_home(home: Path) -> None:
         ("HOME/../secret", "is not in"),
         ("HOME/out", "is not in"),
         ("/etc/passwd", "is not in"),
-        ("HOME/runs/none", "is not there: the point has not begun, or the file was deleted."),
-        ("HOME/runs/\x1b[31m", "is not there"),
+        ("HOME/runs/none", "does not exist: the point has not started, or the file was deleted."),
+        ("HOME/runs/\x1b[31m", "does not exist"),
     ],
     ids=lambda value: ascii(value)[:30],
 )

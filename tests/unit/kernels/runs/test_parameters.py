@@ -68,7 +68,7 @@ def test_no_cell_declares_nothing_and_a_script_takes_all() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a=b", "-x", "x\n", "x" * 101, "../x", "é"])
 def test_what_is_no_name_for_a_script(name: str) -> None:
-    with pytest.raises(RunError, match="is no name of a parameter"):
+    with pytest.raises(RunError, match="is not a valid parameter name"):
         check_name(name, None)
 
 

@@ -105,7 +105,7 @@ def test_a_path_that_the_portal_does_not_take(tmp_path: Path) -> None:
     "name", ["", ".", "..", "../x", "a/b", "/etc", "-x", ".x", "a b", "a\n", "x" * 61, "é", "$(x)"]
 )
 def test_what_is_no_name(name: str) -> None:
-    with pytest.raises(RunError, match="is no name of a run"):
+    with pytest.raises(RunError, match="is not a valid name of a run"):
         check_name(name)
 
 

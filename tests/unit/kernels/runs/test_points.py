@@ -80,11 +80,11 @@ def test_a_sample_has_distinct_points_of_the_grid_and_repeats_by_its_seed() -> N
     assert points == make_points([], grid, sample=50, seed=7)
     assert points != make_points([], grid, sample=50, seed=8)
     assert len({(point["a"], point["b"]) for point in points}) == 50
-    with pytest.raises(RunError, match="The grid has 4 points; a sample of 5 is no part"):
+    with pytest.raises(RunError, match="The grid has only 4 points; the sample has 5"):
         make_points([], {"a": [1, 2], "b": [1, 2]}, sample=5)
-    with pytest.raises(RunError, match="no grid to take a sample of"):
+    with pytest.raises(RunError, match="no grid to sample"):
         make_points([], {}, sample=5)
-    with pytest.raises(RunError, match="a list of points has none"):
+    with pytest.raises(RunError, match="A list of points is used whole"):
         make_points([{"a": 1}], {"b": [1]}, sample=1)
 
 
@@ -114,7 +114,7 @@ def test_a_list_in_csv(tmp_path: Path) -> None:
     ("file", "text", "sentence"),
     [
         ("p.json", "{}", "must be a list of objects"),
-        ("p.json", "[1]", "Entry 1 of 'p.json' is no object"),
+        ("p.json", "[1]", "Entry 1 of 'p.json' is not an object"),
         ("p.json", '[{"lr": NaN}]', "'lr' cannot be nan"),
         ("p.json", '[{"lr": 1}, {"x": 1}]', "no parameter 'x'"),
         ("p.json", "[", "'p.json' is not JSON."),

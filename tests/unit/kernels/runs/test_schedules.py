@@ -90,7 +90,7 @@ def test_days(text: str, days: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("text", ["", "monday", "mon-", "-mon", "mon-fri-sun", "1-5", "mon;id"])
 def test_what_are_no_days(text: str) -> None:
-    with pytest.raises(RunError, match="is no list of days"):
+    with pytest.raises(RunError, match="is not a list of days"):
         schedules.read_days(text)
 
 

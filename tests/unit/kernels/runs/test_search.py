@@ -51,10 +51,10 @@ def test_ranges(text: str, read: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("lr", "'lr' is no search"),
-        ("=log(1,2)", "is no search"),
-        ("lr=0.1,0.2", "is no range of 'lr'"),
-        ("lr=normal(0,1)", "is no range of 'lr'"),
+        ("lr", "'lr' is not a valid search"),
+        ("=log(1,2)", "is not a valid search"),
+        ("lr=0.1,0.2", "is not a valid range of 'lr'"),
+        ("lr=normal(0,1)", "is not a valid range of 'lr'"),
         ("lr=log(0,1)", "must begin above 0"),
         ("lr=uniform(2,1)", "Give the smaller one first"),
         ("lr=uniform(1)", "the least and the largest value and, if you want, a step"),
@@ -70,7 +70,7 @@ def test_ranges(text: str, read: dict[str, Any]) -> None:
         ("opt=[[1]]", "neither a number, a text"),
         ("depth=[a]", "'depth' is a number in the notebook"),
         ("width=int(1,2)", "has no parameter 'width'"),
-        ("lr=" + "(" * 50_000, "is no range of 'lr'"),
+        ("lr=" + "(" * 50_000, "is not a valid range of 'lr'"),
         ("lr=" + "[" * 50_000 + "]", "longer than 10,000 characters"),
     ],
 )
