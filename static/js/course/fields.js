@@ -35,7 +35,7 @@ export function courseGroups(editing) {
     {
       legend: "Meetings",
       fields: [
-        { name: "weekly", label: "Weekly meetings", kind: "rows", one: "weekly time", columns: [{ name: "day", label: "Day", choices: DAYS, number: true }, CLOCK, MINUTES] },
+        { name: "weekly", label: "Weekly meetings", kind: "rows", noun: "weekly time", columns: [{ name: "day", label: "Day", choices: DAYS, number: true }, CLOCK, MINUTES] },
         { name: "timezone", label: "Time zone", list: "course-zones" },
       ],
     },
@@ -43,8 +43,8 @@ export function courseGroups(editing) {
       legend: "Additional meetings and holidays",
       folded: true,
       fields: [
-        { name: "single", label: "Additional meetings", kind: "rows", one: "single date", columns: [{ name: "date", label: "Day", type: "date" }, CLOCK, MINUTES] },
-        { name: "without", label: "Holidays", kind: "dates", one: "holiday", columns: [{ name: "date", label: "Day", type: "date" }], help: "There are no weekly meetings on these days." },
+        { name: "single", label: "Additional meetings", kind: "rows", noun: "single date", columns: [{ name: "date", label: "Day", type: "date" }, CLOCK, MINUTES] },
+        { name: "without", label: "Holidays", kind: "dates", noun: "holiday", columns: [{ name: "date", label: "Day", type: "date" }], help: "There are no weekly meetings on these days." },
       ],
     },
     {

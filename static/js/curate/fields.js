@@ -39,7 +39,7 @@ export const GROUPS = [
     folded: true,
     fields: [
       {
-        name: "kernels", label: "Kernels", kind: "rows", one: "kernel", help: "Empty: all kernels that the server finds.",
+        name: "kernels", label: "Kernels", kind: "rows", noun: "kernel", help: "Empty: all kernels that the server finds.",
         columns: [{ name: "name", label: "Kernel name" }, { name: "title", label: "Kernel title" }, { name: "language", label: "Language" }],
       },
       { name: "starters", label: "Starter notebooks", kind: "words", help: "Notebook files of the portal, e.g. pytorch.ipynb; separated by commas." },
@@ -90,7 +90,7 @@ export const GROUPS = [
     folded: true,
     fields: [
       {
-        name: "binds", label: "Bind mounts", kind: "rows", one: "bind mount", of: ["container"],
+        name: "binds", label: "Bind mounts", kind: "rows", noun: "bind mount", of: ["container"],
         help: "Paths of the node that the container sees in addition to the user’s own folders. The site’s settings define the allowed paths.",
         columns: [
           { name: "source", label: "Path on the node" },
@@ -99,7 +99,7 @@ export const GROUPS = [
         ],
       },
       {
-        name: "variables", label: "Environment variables", kind: "pairs", one: "variable", help: "Not for passwords: every user of the environment can read them.",
+        name: "variables", label: "Environment variables", kind: "pairs", noun: "variable", help: "Not for passwords: every user of the environment can read them.",
         columns: [{ name: "name", label: "Variable" }, { name: "value", label: "Value" }],
       },
     ],

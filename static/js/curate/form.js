@@ -103,7 +103,7 @@ export class DefinitionForm {
     const problem = el("p.form-problem", { id: `${id}-problem` });
     const help = field.help ? el("p.field-help", { id: `${id}-help` }, field.help) : null;
     if (field.columns) {
-      const rows = new Rows({ id, one: field.one, columns: field.columns, describedBy }, () => this.#changed());
+      const rows = new Rows({ id, noun: field.noun, columns: field.columns, describedBy }, () => this.#changed());
       const block = el("div.field-whole", { role: "group", "aria-labelledby": `${id}-label`, "aria-describedby": describedBy }, el("p.form-label", { id: `${id}-label` }, field.label), rows.element, help, problem);
       if (this.readOnly) block.inert = true;
       this.inputs.set(field.name, { field, element: rows.element, rows, block, problem });

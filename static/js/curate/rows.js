@@ -3,17 +3,17 @@
 import { el } from "../dom.js";
 
 export class Rows {
-  // `one`: the word for a row; `columns`: {name, label, kind: "check", "number" or "choice" with its
+  // `noun`: the word for a row; `columns`: {name, label, kind: "check", "number" or "choice" with its
   // choices, type: of the input}. `id`: prefix of the fields' ids.
-  constructor({ id, one, columns, describedBy }, onChange) {
+  constructor({ id, noun, columns, describedBy }, onChange) {
     this.id = id;
-    this.one = one;
+    this.noun = noun;
     this.columns = columns;
     this.describedBy = describedBy;
     this.onChange = onChange;
     this.made = 0;
     this.list = el("ul.rows", { id: `${id}-rows` });
-    this.adder = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#add({}, true) }, `Add a ${one}`);
+    this.adder = el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#add({}, true) }, `Add a ${noun}`);
     this.element = el("div", {}, this.list, this.adder);
   }
 
@@ -55,7 +55,7 @@ export class Rows {
         field.value = values[column.name] ?? column.usual ?? column.choices?.[0][0] ?? "";
         return el("div", {}, el("label.form-label", { for: id }, column.label), field);
       }),
-      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Remove this ${this.one}`, onclick: () => this.#remove(row) }, "Remove"),
+      el("button.btn.btn-sm.btn-outline-contrast", { type: "button", "aria-label": `Remove this ${this.noun}`, onclick: () => this.#remove(row) }, "Remove"),
     );
     this.list.append(row);
     if (!focus) return;
