@@ -32,7 +32,7 @@ class CourseCommand(DatabaseCommand):
 
     classes = [Store, Courses, EnvironmentCatalog, CatalogRules]
 
-    def one(self, what: str) -> str:
+    def only_argument(self, what: str) -> str:
         """Return the only argument. Raises InvalidRequest."""
         return self.argument(f"Give one {what}", what.upper())
 
@@ -56,7 +56,7 @@ class CourseImportCommand(CourseCommand):
     )
 
     async def act(self, store: Store) -> bool:
-        path = Path(self.one("file"))
+        path = Path(self.only_argument("file"))
         document = read_course(await asyncio.to_thread(_bytes, path), str(path))
         catalog = EnvironmentCatalog(parent=self)
         catalog.log.setLevel("CRITICAL")  # what it would log is printed here
@@ -123,7 +123,7 @@ class CourseExportCommand(CourseCommand):
     examples = "portal courses export deep-learning > deep-learning.yaml"
 
     async def act(self, store: Store) -> bool:
-        kept = await store.courses.get(self.one("course"))
+        kept = await store.courses.get(self.only_argument("course"))
         sys.stdout.write(course_text(kept.course, await store.members.of(kept.name)))
         return True
 

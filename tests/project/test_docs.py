@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from jupyterhub.app import JupyterHub
+from looks import BANNED
 from traitlets.config import Config, Configurable
 from traitlets.config.loader import PyFileConfigLoader
 
@@ -74,6 +75,14 @@ def test_links_lead_somewhere(path: Path) -> None:
         if "://" in target or "example.org" in target:
             continue
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_documents_say_no_banned_phrase(path: Path) -> None:
+    text = " ".join(path.read_text().lower().split())
+    if path.name == "CONTRIBUTING.md":  # its list of words has them
+        text = text.partition("### words")[0]
+    assert [phrase for phrase in BANNED if phrase in text] == []
 
 
 @each_page

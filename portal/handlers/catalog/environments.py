@@ -118,7 +118,7 @@ class OneEnvironment(Action):
     @Operation("One environment: contents, test results and users.", sparse=True)
     async def on_get(self, environment: str) -> EnvironmentDetail:
         """Include drafts and what is not offered for those who manage environments."""
-        return await Shown(self.parts, self.person).one(environment)
+        return await Shown(self.parts, self.person).detail_by_name(environment)
 
     @CuratorOperation("Save an edited environment as a new version.", body=Edit, errors=(409,))
     async def on_put(self, environment: str) -> EnvironmentVersion:

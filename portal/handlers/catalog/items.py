@@ -72,7 +72,7 @@ class Shown:
         """Return an item of the list."""
         return EnvironmentItem(**self._values(environment), **more)
 
-    async def one(self, name: str) -> EnvironmentDetail:
+    async def detail_by_name(self, name: str) -> EnvironmentDetail:
         """Return all of the environment of this name.
 
         Its owner gets it even if it is not offered, those who manage environments also a draft.

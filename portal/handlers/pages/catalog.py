@@ -128,7 +128,7 @@ class EnvironmentPage(_CatalogPage):
     async def variables(self, *segments: str) -> dict[str, Any]:
         name, catalog = segments[0], self.parts.catalog
         shown = Shown(self.parts, self.person)
-        environment = await shown.one(name)
+        environment = await shown.detail_by_name(name)
         await self.parts.tiles.refresh()
         offer = catalog.offers.get(name)
         known = (offer and offer.environment) or catalog.environments.get(name)

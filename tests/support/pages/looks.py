@@ -21,7 +21,7 @@ STILL = """async () => {
 }"""
 WIDTHS = {"wide": 1280, "medium": 1024, "phone": 390}  # pixels
 NAVIGATION = 80  # pixels; two lines of entries are higher
-# Phrases that no page says: CONTRIBUTING.md has the words to use.
+# Phrases that no page and no document says: CONTRIBUTING.md has the words to use.
 BANNED = (
     "what lies behind",
     "the most that one may",
@@ -32,6 +32,9 @@ BANNED = (
     "call it off",
     "look at it",
     "somebody",
+    "whoever",
+    "begin anew",
+    "told to come",
     "one's own",
     "so many",
     "take them along",
