@@ -49,7 +49,7 @@ class RunNotices:
             await self.post.check(user)
 
     async def run(self) -> None:
-        """Look at the runs until cancelled."""
+        """Send mail about the runs until cancelled."""
         while True:
             try:
                 await self.look(time.time())

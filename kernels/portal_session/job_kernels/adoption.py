@@ -32,7 +32,7 @@ class Adoption:
         self._alone: dict[str, int] = {}  # looks since a record has had no kernel here
 
     async def expect(self) -> None:
-        """Let those wait who open the notebook of a kernel that is going to be taken up."""
+        """Delay opening the notebooks of kernels that are about to be taken up."""
         for id in await in_thread(records.ids):
             with contextlib.suppress(BadRecord):
                 record = await in_thread(records.read, id)

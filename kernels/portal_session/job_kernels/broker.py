@@ -75,7 +75,7 @@ class Kernels:
         return await self.ask("POST", f"{PATH}/estimates", body)
 
     def begin(self, body: dict[str, Any]) -> None:
-        """Submit the job of a kernel whose relay is going to ask for the same."""
+        """Submit the job of a kernel before its relay requests it."""
         self._begun[body["id"]] = begun = asyncio.ensure_future(self._submit(body))
         begun.add_done_callback(lambda done: done.cancelled() or done.exception())
 

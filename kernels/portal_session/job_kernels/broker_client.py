@@ -15,7 +15,7 @@ LARGEST = 1024 * 1024  # bytes of an answer
 
 class BrokerError(Exception):
     """Failed request: a sentence for the person, the ``status``, and the ``field`` of the request
-    that is wrong; "" if it is none."""
+    that is wrong, or ""."""
 
     def __init__(self, message: str, status: int = 503, field: str = "") -> None:
         super().__init__(message)

@@ -23,8 +23,8 @@ class EarlyJobs:
         self._session = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "")
 
     async def ask(self, id: str, request: dict[str, Any], spec: str) -> None:
-        """Request the job of the kernel ``id``, unless it may have one already: one with a record,
-        which its relay reads. ``request``, ``spec``: as in a record."""
+        """Request the job of the kernel ``id``, unless it has a record: then it may have a job
+        already. ``request``, ``spec``: as in a record."""
         if await in_thread(self._noted, id, request, spec):
             self._kernels.begin({"id": id, **request})
 

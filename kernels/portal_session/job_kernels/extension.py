@@ -121,8 +121,8 @@ class Offer:
             await asyncio.sleep(pause)
 
     async def refresh(self) -> dict[str, Any]:
-        """Ask the portal, and write the kernelspecs; remove them if it offers none any more: a
-        course's instructor can allow them, and forbid them again. Raises ServiceError, OSError."""
+        """Query the portal, and write or remove the kernelspecs: a course's instructor can allow
+        and forbid them at any time. Raises ServiceError, OSError."""
         try:
             self._answer, self._refusal = await self.kernels.offered(), ""
             await in_thread(specs.note_refusal, self.folder, "")

@@ -124,8 +124,8 @@ def _logos(kernel: str) -> list[Path]:
 
 
 def note_refusal(folder: Path, sentence: str) -> None:
-    """Write why none is offered, for the magic ``%%gpu`` in the session's kernels; "": remove it.
-    Raises OSError."""
+    """Write why no kernels are offered, for the magic ``%%gpu`` in the session's kernels; "":
+    remove it. Raises OSError."""
     path = folder / REFUSAL
     if sentence:
         path.write_text(sentence)

@@ -95,9 +95,8 @@ class StandIn:
             self._queue.append((channel, request))
 
     def _hides_info(self, request: Request) -> bool:
-        """Return True for a question that a kernel answers after the cell that it runs, and without
-        whose answer no page is connected. jupyter_server asks it once, and so knows the answer
-        before any other cell."""
+        """Return True for a request without whose reply no page is connected, and which a kernel
+        answers only after its running cell. jupyter_server sends it once, before any other cell."""
         return request.type == "kernel_info_request" and bool(self._past & self._open.keys())
 
     def _forward(self, channel: bytes, request: Request) -> None:
@@ -159,8 +158,8 @@ class StandIn:
             self._open.pop(str(reply.parent.get("msg_id", "")), None)
 
     def past(self, state: dict[str, Any]) -> None:
-        """Pass an execution of the kernel's past on to the session's server. One that runs ends
-        with the kernel, as those that are asked for here."""
+        """Pass an execution of the kernel's past on to the session's server. A running one ends
+        with the kernel, like those that are requested here."""
         self._tell(PAST, state)
         id, client = str(state.get("id", "")), str(state.get("client", ""))
         if state.get("ended") is None:
@@ -180,7 +179,7 @@ class StandIn:
     # -- what becomes of the kernel ---------------------------------------------------------
 
     async def runs(self, info: dict[str, Any] | None = None) -> None:
-        """Send what was kept: the kernel is there. ``info``: the content of its
+        """Send the kept messages: the kernel is connected. ``info``: the content of its
         kernel_info_reply."""
         self._info = info or self._info
         self.state = State.RUNS

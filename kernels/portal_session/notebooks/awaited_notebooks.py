@@ -1,7 +1,7 @@
 """Notebooks whose kernel is being taken up from a former session.
 
-Who opens one in these seconds would get a file without the outputs that the kernel is about to
-tell, and JupyterLab would start another kernel for it.
+A notebook that is opened in these seconds would lack the outputs that the kernel is about to send,
+and JupyterLab would start another kernel for it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class AwaitedNotebooks:
         self._events: dict[str, asyncio.Event] = {}
 
     def expect(self, path: str) -> None:
-        """Let those wait who open this notebook, until `arrived`."""
+        """Delay opening this notebook until `arrived`."""
         path = path.strip("/")
         if path not in self._events:
             self._events[path] = asyncio.Event()
             asyncio.get_running_loop().call_later(LONGEST, self.arrived, path)
 
     def arrived(self, path: str) -> None:
-        """Let nobody wait any longer for this notebook."""
+        """Stop delaying this notebook."""
         event = self._events.pop(path.strip("/"), None)
         if event is not None:
             event.set()

@@ -92,8 +92,8 @@ class CellOutputs:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> CellOutputs:
-        """Return the outputs of a ``state``, all of them as a change. Raises ValueError for what is
-        none."""
+        """Return the outputs of a ``state``, all of them as a change. Raises ValueError for an
+        invalid one."""
         outputs = cls()
         try:
             for item, display_id in zip(state["outputs"], state["display_ids"]):

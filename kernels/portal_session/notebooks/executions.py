@@ -83,7 +83,7 @@ class Execution:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Execution:
-        """Return the execution of a ``state``. Raises ValueError for what is none."""
+        """Return the execution of a ``state``. Raises ValueError for an invalid one."""
         texts = [state.get(name) for name in ("id", "client", "cell", "code")]
         started, ended, unseen = (state.get(name) for name in ("started", "ended", "unseen_from"))
         named = all(isinstance(text, str) and text for text in texts)

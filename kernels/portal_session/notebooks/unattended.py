@@ -96,7 +96,7 @@ class Unattended:
             self._follower(kernel_id).came(client)
 
     def follow(self, kernel_id: str) -> None:
-        """Follow a kernel of a former server, which tells its past to who listens."""
+        """Follow a kernel of a former server, which sends its past executions to each listener."""
         with self._told("a kernel was taken up"):
             self._follower(kernel_id).listen()
 
@@ -200,7 +200,7 @@ class Unattended:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def before_read(self, path: str) -> None:
-        """Write all output so far into the notebook that somebody opens."""
+        """Write all output so far into the notebook, which is being opened."""
         await self.awaited.wait(path)
         for kernel_id, follower in list(self._followers.items()):
             if follower.left() and await self._path(kernel_id) == path:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 class RunError(Exception):
     """Run that cannot be made or executed; the text is a sentence for the user. ``field``: the
-    option that is wrong, "values:NAME" for a parameter's values, "" if it is none of them."""
+    option that is wrong, "values:NAME" for a parameter's values, or ""."""
 
     field = ""
 

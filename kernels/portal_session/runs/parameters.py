@@ -140,8 +140,8 @@ def read_value(name: str, text: str, known: Declared | None) -> Scalar:
 
 
 def check_value(name: str, value: Any, known: Declared | None) -> Scalar:
-    """Return the value, as a float for a parameter that is one. Raises RunError for what is no
-    scalar of JSON, and for another type than the notebook's."""
+    """Return the value, as a float for a parameter that is one. Raises RunError unless it is a JSON
+    scalar of the notebook's type."""
     if isinstance(value, float) and not math.isfinite(value):
         raise RunError(
             f"'{name}' cannot be {value}: JSON has no such number. Give a text instead, and "

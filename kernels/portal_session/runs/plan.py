@@ -48,7 +48,7 @@ class Plan(NamedTuple):
 
 
 def check_name(name: str) -> str:
-    """Return the name of a run. Raises RunError for what is none, such as a path."""
+    """Return the name of a run. Raises RunError for an invalid one, such as a path."""
     if not _NAME.fullmatch(name):
         raise RunError(
             f"'{name[:100]}' is not a valid name of a run. Use 1 to {LONGEST_NAME} letters, "

@@ -114,7 +114,7 @@ def _of_csv(text: str, file: str, known: Declared | None) -> list[Point]:
 
 def make_points(rows: Sequence[Point], grid: Grid, sample: int = 0, seed: int = 0) -> list[Point]:
     """Return the points: each of ``rows`` with each combination of the grid; without both, one
-    point that sets nothing. ``sample``: so many combinations of the grid, chosen by ``seed``; 0:
+    point that sets nothing. ``sample``: number of combinations of the grid, chosen by ``seed``; 0:
     all. Raises RunError."""
     total = math.prod(len(values) for values in grid.values())
     if sample:

@@ -27,7 +27,7 @@ _MOST = 10_000  # people of one course
 
 class Enrolled(Frozen):
     """Result of enrolling a list. ``unknown`` are not in the directory, and so not in the course;
-    ``checked``: whether a directory that has everybody was asked. ``refused`` may not have this
+    ``checked``: whether a directory that lists all users was queried. ``refused`` may not have this
     role."""
 
     added: tuple[str, ...] = ()

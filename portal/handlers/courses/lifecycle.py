@@ -131,7 +131,7 @@ class CourseArchive(CourseAction):
 
     @Operation("Archive a course.", body=CourseStep, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
-        """End its sessions, reservations and shares; everybody's work stays."""
+        """End its sessions, reservations and shares; the files of its members stay."""
         async with self.audited("archive-course", f"course {course}"):
             kept = await self.parts.course_service.archive(self.kept, self.body.number)
         return await detail(self, kept, self.role)

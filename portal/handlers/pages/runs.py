@@ -1,4 +1,4 @@
-"""The pages of runs: all of one's own, a new one, one with its points, and a comparison."""
+"""Pages of runs: the user's runs, a new run, a run with its points, and a comparison."""
 
 from __future__ import annotations
 

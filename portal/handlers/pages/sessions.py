@@ -1,4 +1,4 @@
-"""The pages of sessions: all of one's own, a new named one, and a single one with its log."""
+"""Pages of sessions: the user's sessions, a new named one, and a single one with its log."""
 
 from __future__ import annotations
 

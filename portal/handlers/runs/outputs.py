@@ -1,5 +1,5 @@
-"""Outputs of a run's points: sent by their jobs while somebody looks, and at the end of those that
-failed; seen by the run's user only."""
+"""Outputs of a run's points: sent by their jobs while the user looks at them, and at the end of
+those that failed; visible only to the run's user."""
 
 from __future__ import annotations
 

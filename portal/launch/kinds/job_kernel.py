@@ -30,7 +30,7 @@ PROGRAM = "portal_session.job_kernels.starter"
 
 
 class AskedKernel(NamedTuple):
-    """Kernel as it is asked for. ``course``: that of the session that asks; "" for none."""
+    """Requested kernel. ``course``: that of the session that asks; "" for none."""
 
     id: str
     name: str

@@ -95,13 +95,13 @@ class RunOrigin(Frozen):
 
 
 class AskedRun(Frozen):
-    """Run as it is asked for. ``source``: the notebook or script, for display; ``folder``: the
-    absolute path of the run's folder, with its frozen copy; ``points``: their number;
-    ``at_once``: how many of them run at the same time at most; ``keep_failed``: the kernel of a
-    notebook's cell that fails is kept for ten minutes; ``after``: the id of another run of the same
-    user, all of whose points must succeed first; ``resumes``: how many times a point goes on in
-    another job after the time limit of its own. The folder of a repetition may begin with "~", the
-    home of its user on the node.
+    """Requested run. ``source``: the notebook or script, for display; ``folder``: the absolute path
+    of the run's folder, with its frozen copy; ``points``: their number; ``at_once``: how many of
+    them run at the same time at most; ``keep_failed``: the kernel of a notebook's cell that fails
+    is kept for ten minutes; ``after``: the id of another run of the same user, all of whose points
+    must succeed first; ``resumes``: how many times a point goes on in another job after the time
+    limit of its own. The folder of a repetition may begin with "~", the home of its user on the
+    node.
 
     The portal sets the rest. ``only``: the numbers of the points that run, "" for all; ``attempt``:
     the attempts of points that are over; ``origin``: what is repeated; ``version`` of the
@@ -169,7 +169,7 @@ Notify = Annotated[tuple[RunEvent, ...], Field(max_length=len(RunEvent))]
 
 
 class PointState(StrEnum):
-    """State of a point. ``LOST``: its run has ended, and nobody reported how it ended."""
+    """State of a point. ``LOST``: its run has ended, and the point did not report how."""
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -51,7 +51,7 @@ class RunFollower:
         self._prune_at = 0.0  # in time.monotonic()
 
     async def run(self) -> None:
-        """Look at the runs until cancelled."""
+        """Update the runs until cancelled."""
         while True:
             try:
                 await self.look()
@@ -88,8 +88,8 @@ class RunFollower:
         return seen if seen is not None and is_of(seen, run) else None
 
     async def _finish(self, run: Run, record: SessionRecord) -> None:
-        """Say how the points ended that have not said it, and end the run; later, if accounting
-        does not know yet."""
+        """Store the ends of points that did not report theirs, and end the run; later, if
+        accounting does not know them yet."""
         key = (run.user, run.id)
         keys = await self._store.run_points.keys(*key, values=False)
         said = {point.number for point in keys if point.state in FINAL}

@@ -1,6 +1,7 @@
-"""Points that somebody looks at, in memory: their newest output, and the kernels that are kept.
+"""Points that their users look at, in memory: their newest output, and the kernels that are kept.
 
-A point's job asks with each report whether somebody looks, and sends its output only then.
+A point's job learns from the answer to each report whether its user looks, and sends its output
+only then.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _Entry = TypeVar("_Entry")
 
 @dataclass
 class Watched:
-    """Point that somebody looks at. ``until``, in time.monotonic(); ``at``: when its output came
+    """Point that its user looks at. ``until``, in time.monotonic(); ``at``: when its output came
     (Unix seconds); ``ended``: that is its last."""
 
     until: float
@@ -66,7 +67,7 @@ class LivePoints:
         self._kept: OrderedDict[PointKey, Kept] = OrderedDict()
 
     def watch(self, key: PointKey) -> Watched:
-        """Note that somebody looks at the point now; return what is known of it."""
+        """Note that the user looks at the point now; return its known state."""
         self._drop_old()
         watched = self._watched.pop(key, None) or Watched(0.0)
         watched.until = self._clock() + LOOKS
@@ -78,12 +79,12 @@ class LivePoints:
         return watched
 
     def is_watched(self, key: PointKey) -> bool:
-        """Return True while somebody looks at the point."""
+        """Return True while the user looks at the point."""
         watched = self._watched.get(key)
         return watched is not None and watched.until > self._clock()
 
     def is_missing(self, key: PointKey) -> bool:
-        """Return True if somebody looks, and has no output to look at."""
+        """Return True if the user looks at the point, and there is no output to show."""
         return self.is_watched(key) and self._watched[key].output is None
 
     def take(
@@ -138,7 +139,7 @@ class LivePoints:
         return asked
 
     def questions(self, key: PointKey) -> tuple[KernelQuestion, ...]:
-        """Return what the kernel was not asked yet; it is, with this."""
+        """Return the questions that were not yet sent to the kernel, and mark them as sent."""
         kept = self.kernel(key)
         if kept is None:
             return ()

@@ -42,7 +42,7 @@ def _named(reason: str) -> str:
 
 
 def _ended_tasks(text: str, separator: str, job_id: str) -> dict[int, Job]:
-    """Return the ended tasks of an array by number, as they are told. Blocking, as ``_named``."""
+    """Return the ended tasks of an array by number, with users' names. Blocking (``_named``)."""
     jobs = parse.sacct_tasks(text, separator, job_id)
     reasons = {reason: _named(reason) for reason in {job.reason for job in jobs.values()}}
     return {

@@ -66,7 +66,7 @@ class RunScheduleTable(ModelTable[RunSchedule]):
         return await self._models(query.order_by(columns.next_at))
 
     async def untold(self) -> list[RunSchedule]:
-        """Return the schedules that there is a mail about to send."""
+        """Return the schedules with an unsent mail."""
         return await self._models(select(run_schedules).where(run_schedules.c.untold != ""))
 
     async def change(self, schedule: RunSchedule, **values: Any) -> bool:

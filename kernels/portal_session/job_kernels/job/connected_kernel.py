@@ -82,7 +82,7 @@ class ConnectedKernel:
     # -- the connection ---------------------------------------------------------------------
 
     async def _stay_connected(self) -> None:
-        """Connect, again and again, until the session was away for too long."""
+        """Connect repeatedly, until the session was away for too long."""
         away, tries, told = time.monotonic(), 0, ""
         while time.monotonic() - away < self._patience:
             try:
@@ -147,8 +147,8 @@ class ConnectedKernel:
         return True
 
     def _tell_past(self, past: Past) -> None:
-        """Tell a new relay what the kernel ran. It comes after what the former relay did not
-        acknowledge, which is in it already, and before all that the kernel says from now on."""
+        """Send a new relay the kernel's past executions: after the messages that the former relay
+        did not acknowledge, which are part of them, and before any new message of the kernel."""
         for state in past.states():
             self._tell(past=state)
         self._tell(past_end=True)

@@ -110,7 +110,7 @@ class KernelProcess:
 
 
 def _kernelspec(name: str) -> Any:
-    """Return a kernelspec. Raises what jupyter_client raises."""
+    """Return a kernelspec. Raises the exceptions of jupyter_client."""
     if (spec := plain_spec(name)) is not None:
         return spec
     from ...kernels.kernels import SessionKernelSpecs

@@ -73,8 +73,8 @@ class Past:
 
 
 def _parts(frames: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-    """Return header, parent, metadata and content of a message. Raises ValueError for what is
-    none."""
+    """Return header, parent, metadata and content of a message. Raises ValueError for anything
+    else."""
     at = frames.index(DELIMITER) + 2  # after the signature
     header, parent, metadata, content = frames[at : at + 4]
     return header, parent, metadata, content

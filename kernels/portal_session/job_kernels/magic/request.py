@@ -143,7 +143,7 @@ def choose(options: Options, environ: Mapping[str, str], patience: float = _PATI
 
 
 def _refusal(folder: Path) -> str:
-    """Return why the portal offers none, "" if that is not known (`specs.note_refusal`)."""
+    """Return why the portal offers no kernels, "" if that is not known (`specs.note_refusal`)."""
     try:
         return (folder / "refusal").read_text()
     except OSError:

@@ -17,7 +17,7 @@ PART = 256 * 1024  # bytes that are read or written at once
 
 
 class BadFrame(Exception):
-    """Bytes that are no message of the other side."""
+    """Malformed bytes from the other side."""
 
 
 class Frames(asyncio.BufferedProtocol):

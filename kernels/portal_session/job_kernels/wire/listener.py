@@ -11,7 +11,7 @@ PORTS = "PORTAL_KERNEL_PORTS"  # the site's range, c.JobKernels.ports
 
 def listening(address: str, family: socket.AddressFamily, ports: str) -> socket.socket:
     """Return a socket that listens on one of ``ports``, the site's range ("40000-40999"); "": on
-    any. Raises OSError if none is free, ValueError for what is no range."""
+    any. Raises OSError if none is free, ValueError for an invalid range."""
     if not ports:
         return socket.create_server((address, 0), family=family)
     first, _, last = ports.partition("-")

@@ -61,7 +61,7 @@ class Metrics:
             self._histories.add({name: self._values[name] for name in taken})
 
     def _set(self, name: str, value: Any) -> bool:
-        """Set a value; return False if it is none."""
+        """Set a value; return False if it is not a finite number."""
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if number and abs(value) <= 1e300 and math.isfinite(value):
             others = MOST - (self._always != "" and self._always not in self._values)

@@ -26,8 +26,8 @@ class PointClient(NotebookClient):  # type: ignore[misc]
         self._of_cells: dict[int, CellOutputs] = {}
 
     def begin_cell(self, index: int) -> CellOutputs:
-        """Return the empty outputs of a cell that runs next. What is left for it is what the others
-        have not used."""
+        """Return the empty outputs of the next cell, which may use the space that the others
+        left."""
         used = sum(outputs.size for outputs in self._of_cells.values())
         note = (
             f"\nThe rest of this output was dropped: the notebook has more than "

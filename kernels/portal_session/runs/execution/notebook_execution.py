@@ -224,7 +224,7 @@ async def _cause(manager: Any, error: Exception) -> str:
 
 
 async def _end(manager: Any, client: Any, *, now: bool) -> None:
-    """End the kernel: in time, so that its own endings run, unless ``now``."""
+    """End the kernel: gracefully, so that its exit handlers run, unless ``now``."""
     with contextlib.suppress(Exception):  # it may have ended already
         await asyncio.wait_for(manager.shutdown_kernel(now=now), _ENDS)
     with contextlib.suppress(Exception):

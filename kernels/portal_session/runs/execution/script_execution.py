@@ -122,8 +122,8 @@ class ScriptExecution:
         return Outcome(SUCCEEDED, "", 0) if code == 0 else Outcome.failed(self._sentence(code))
 
     async def _read(self, process: asyncio.subprocess.Process, log: IO[bytes]) -> None:
-        """Write what the script prints; what is too much is read and dropped, so that it goes
-        on."""
+        """Write the script's output; read and drop what exceeds the limit, so that the script
+        continues."""
         assert process.stdout is not None
         problem: OSError | None = None
         while part := await process.stdout.read(_PART):

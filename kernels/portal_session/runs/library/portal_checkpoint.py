@@ -91,7 +91,8 @@ class _Loop:
                         raise Saved(_EXIT)
 
     def _save(self, done, over):  # type: ignore[no-untyped-def]
-        """Return True if the loop was saved after ``done`` steps. ``over``: it ends then."""
+        """Save the loop after ``done`` steps; return True if that succeeded. ``over``: the loop
+        ends then."""
         note = json.dumps({"done": done, "ends": over}).encode()
         try:
             states = {name: state_of(value) for name, value in self._objects.items()}

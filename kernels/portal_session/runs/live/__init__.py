@@ -1,1 +1,2 @@
-"""Live view of a point: its output as text while somebody looks, and a kernel that is kept."""
+"""Live view of a point: its output as text while its user looks at it, and a kernel that is
+kept."""

@@ -1,5 +1,5 @@
-"""Channel of a point to the portal: its output while somebody looks at it, and what its kept kernel
-is asked."""
+"""Channel of a point to the portal: its output while its user looks at it, and the requests to its
+kept kernel."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class LiveChannel:
         self._task = asyncio.ensure_future(self._run())
 
     def heard(self, answer: dict[str, Any]) -> None:
-        """Take the answer to a report, which says whether somebody looks. May be called from any
+        """Take the answer to a report, which says whether the user looks. May be called from any
         thread."""
         if answer.get("watched") is True:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the point has ended
                 self._loop.call_soon_threadsafe(self._watched.set)
 
     async def _run(self) -> None:
-        """Send the output whenever somebody looks, until it is cancelled."""
+        """Send the output while the user looks at it, until cancelled."""
         while True:
             await self._watched.wait()
             self._watched.clear()

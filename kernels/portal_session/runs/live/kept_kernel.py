@@ -1,7 +1,8 @@
-"""Kernel of a failed cell, which is kept for some minutes, so that one can look at its variables.
+"""Kernel of a failed cell, which is kept for some minutes so that its user can inspect its
+variables.
 
 Its sockets are Unix sockets in a folder of mode 700 in the job: only its user on its node reaches
-it, and all that it is asked comes through the reports' own channel.
+it, and all requests to it come through the reports' own channel.
 """
 
 from __future__ import annotations

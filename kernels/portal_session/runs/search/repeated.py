@@ -1,5 +1,5 @@
-"""Parameters that were chosen for a search's point, by the manifests in the run's folder: for who
-looks at them, and for a run that repeats this one, where the same ones count."""
+"""Parameters that were chosen for a search's point, by the manifests in the run's folder: for their
+reader, and for a run that repeats this one, which uses the same ones."""
 
 from __future__ import annotations
 

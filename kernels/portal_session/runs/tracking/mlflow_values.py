@@ -79,7 +79,7 @@ def whole(body: Mapping[str, Any], name: str, default: int) -> int:
 
 
 def check_number(number: int, what: str) -> None:
-    """Raise MlflowError if there are ``number`` already, which are too many."""
+    """Raise MlflowError if ``number`` exceeds the limit."""
     if number >= MOST:
         raise MlflowError(f"A point has at most {MOST:,} {what}.")
 

@@ -42,9 +42,9 @@ class RunsAgain:
         """Start the points of a run that have not succeeded; return the run once Slurm has their
         job. ``changes``: resources that differ from the launch before.
 
-        The run waits from the beginning on, so that nobody else can start the same points. If the
-        launch is refused, all is as before. Raises Conflict if it has not ended or all points have
-        succeeded, NotFound, and what the Hub raises.
+        The run waits from the beginning on, so that no other request can start the same points. If
+        the launch is refused, all is as before. Raises Conflict if it has not ended or all points
+        have succeeded, NotFound, and what the Hub raises.
         """
         resources = {**run.resources, **changes}
         waits = await self._waits(run)

@@ -78,7 +78,7 @@ class Chains:
 
 def never_started(run: Run, session: SessionRecord, states: Sequence[PointState]) -> bool:
     """Return True if a run that was to start after another has ended before any of its points
-    started, and nobody stopped it in the portal. ``states``: of the points with a row; those that
+    started, and was not stopped in the portal. ``states``: of the points with a row; those that
     have succeeded may have done so before the run was started again."""
     before = {PointState.WAITING, *([PointState.SUCCEEDED] if run.again_at is not None else ())}
     started = session.started_at is not None or not before.issuperset(states)

@@ -56,7 +56,7 @@ class RunScheduler:
         self._limits, self._digest, self._note, self._log = limits, digest, note, log
 
     async def run(self) -> None:
-        """Look at the schedules until cancelled."""
+        """Start the runs of schedules until cancelled."""
         while True:
             try:
                 await self.look(time.time())

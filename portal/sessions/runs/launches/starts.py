@@ -28,7 +28,7 @@ class Hub(Protocol):
 
 
 class RunStarts:
-    """Starts of runs, for whoever asks: a session, a page, a schedule."""
+    """Starts of runs, requested by a session, a page or a schedule."""
 
     def __init__(self, reports: RunReports, hub: Hub, store: Store) -> None:
         self._reports, self._hub, self._store = reports, hub, store
