@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from jupyter_client.jsonutil import parse_date
-
 from ...notebooks.executions import Executions, execution_of
 from ..wire.messages import DELIMITER, failure
 
@@ -39,8 +37,8 @@ class Past:
             execution = execution_of(asked, *(json.loads(bytes(x)) for x in (metadata, content)))
             if execution is not None:
                 # It may have waited here: the notebook that was saved meanwhile is newer.
-                asked_at = parse_date(asked.get("date"))
-                if isinstance(asked_at, datetime):
+                with contextlib.suppress(*_UNREADABLE):
+                    asked_at = datetime.fromisoformat(asked["date"].replace("Z", "+00:00"))
                     execution.started = min(execution.started, asked_at.timestamp())
                 self._executions.begin(execution)
 

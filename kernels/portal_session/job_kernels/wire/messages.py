@@ -1,17 +1,21 @@
 """Jupyter's messages, as far as relay and starter read or write them (jupyter_client, "Messaging").
 
-All others pass unread.
+All others pass unread. jupyter_client itself is not used for these few: it loads for longer than
+the rest of both programs, on the nodes where a kernel starts at that moment.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
+import uuid
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from jupyter_client.session import Session
-
 DELIMITER = b"<IDS|MSG>"
+_VERSION = "5.3"  # of the protocol
+_SCHEME = "hmac-"  # of a signature, before the name of the hash
 # Replies of a kernel that does not run yet, to what pages ask beside running cells.
 _KNOWS_NOTHING: dict[str, dict[str, Any]] = {
     "complete_request": {"matches": [], "cursor_start": 0, "cursor_end": 0, "metadata": {}},
@@ -68,18 +72,21 @@ class Request(NamedTuple):
 
 
 class Signed:
-    """Messages that are signed with ``key``."""
+    """Messages that are signed with ``key``, and not at all with an empty one. ``scheme``: as in a
+    connection file. Raises ValueError for a scheme that is unknown."""
 
     def __init__(self, key: str, scheme: str = "hmac-sha256") -> None:
         self._of = key, scheme
-        self._session = Session(key=key.encode(), signature_scheme=scheme, username="portal")
+        hash_ = scheme.removeprefix(_SCHEME)
+        self._empty = hmac.new(key.encode(), digestmod=hash_) if key else None
+        self._session = uuid.uuid4().hex
 
     def request(self, frames: Sequence[bytes]) -> Request | None:
         """Parse a request; None for what is no message, or not signed with the key."""
         try:
             at = frames.index(DELIMITER)
             signature, *parts = frames[at + 1 :]
-            if self._session.auth is not None and self._session.sign(parts[:4]) != signature:
+            if not hmac.compare_digest(self._signature(parts[:4]), bytes(signature)):
                 return None
             header, parent, content = (json.loads(parts[number]) for number in (0, 1, 3))
         except (ValueError, IndexError, RecursionError):
@@ -93,7 +100,7 @@ class Signed:
         if self._of == signed._of:
             return frames
         at = frames.index(DELIMITER) + 1
-        return [*frames[:at], self._session.sign(frames[at + 1 : at + 5]), *frames[at + 1 :]]
+        return [*frames[:at], self._signature(frames[at + 1 : at + 5]), *frames[at + 1 :]]
 
     def question(self, kind: str) -> list[bytes]:
         """Return a request without content."""
@@ -113,9 +120,24 @@ class Signed:
     def _serialized(
         self, kind: str, content: dict[str, Any], parent: dict[str, Any]
     ) -> list[bytes]:
-        message = self._session.msg(kind, content, parent={"header": parent} if parent else None)
-        frames: list[bytes] = self._session.serialize(message)
-        return frames[frames.index(DELIMITER) :]
+        header = {
+            "msg_id": uuid.uuid4().hex,
+            "msg_type": kind,
+            "username": "portal",
+            "session": self._session,
+            "date": datetime.now(timezone.utc).isoformat(),
+            "version": _VERSION,
+        }
+        parts = [json.dumps(part).encode() for part in (header, parent, {}, content)]
+        return [DELIMITER, self._signature(parts), *parts]
+
+    def _signature(self, parts: Sequence[Any]) -> bytes:
+        if self._empty is None:
+            return b""
+        signing = self._empty.copy()
+        for part in parts:
+            signing.update(part)
+        return signing.hexdigest().encode()
 
 
 def kernel_info(language: str) -> dict[str, Any]:
@@ -123,7 +145,7 @@ def kernel_info(language: str) -> dict[str, Any]:
     known = _LANGUAGES.get(language) or _LANGUAGES.get(language.lower())
     return {
         "status": "ok",
-        "protocol_version": "5.3",
+        "protocol_version": _VERSION,
         "implementation": "portal-job-kernel",
         "implementation_version": "1",
         "language_info": known or {"name": language, "file_extension": ""},

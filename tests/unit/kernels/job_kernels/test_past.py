@@ -7,12 +7,14 @@ import time
 from typing import Any
 
 import pytest
+from jupyter_client.session import Session
 from portal_session.job_kernels.job.past import Past
 from portal_session.job_kernels.wire.messages import DELIMITER, Signed
 from portal_session.notebooks import executions
 from portal_session.notebooks.executions import UNNOTICED, Execution
 
 KERNEL = Signed("kernels")
+KERNELS = Session(key=b"kernels")  # of a client, as Jupyter has it
 
 
 class Kernel:
@@ -25,13 +27,14 @@ class Kernel:
         """Run a cell; return the message's header."""
         metadata = {"cellId": cell} if cell else {}
         content = {"code": code, "silent": False, **more}
-        message = KERNEL._session.msg("execute_request", content, metadata=metadata)
-        self.past.asked(KERNEL._session.serialize(message))
+        message = KERNELS.msg("execute_request", content, metadata=metadata)
+        self.past.asked(KERNELS.serialize(message))
         return dict(message["header"])
 
     def say(self, kind: str, header: dict[str, Any], **content: Any) -> None:
         """Broadcast a message that belongs to a cell."""
-        self.past.take(KERNEL.broadcast(kind, content, header))
+        message = KERNELS.msg(kind, content, parent={"header": header})
+        self.past.take([kind.encode(), *KERNELS.serialize(message)])
 
     def print(self, header: dict[str, Any], text: str) -> None:
         self.say("stream", header, name="stdout", text=text)
@@ -138,8 +141,8 @@ def test_a_cell_that_waited_is_as_old_as_its_request(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The notebook may have been edited while the cell waited."""
-    message = KERNEL._session.msg("execute_request", {"code": "a"}, metadata={"cellId": "cell"})
-    frames, asked_at = KERNEL._session.serialize(message), time.time()
+    message = KERNELS.msg("execute_request", {"code": "a"}, metadata={"cellId": "cell"})
+    frames, asked_at = KERNELS.serialize(message), time.time()
     monkeypatch.setattr(time, "time", lambda: asked_at + 3600)
     kernel.past.asked(frames)
     (execution,) = kernel.told()

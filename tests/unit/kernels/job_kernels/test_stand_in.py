@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from jupyter_client.session import Session
 from portal_session.job_kernels.stand_in import StandIn
 from portal_session.job_kernels.wire.link import Link, pack, unpack
 from portal_session.job_kernels.wire.messages import DELIMITER, Signed
 from portal_session.job_kernels.wire.sockets import CONTROL, IOPUB, SHELL, STDIN
 
 CLIENT, KERNEL = Signed("clients"), Signed("kernels")
+# The other ends of the connections, as Jupyter has them.
+CLIENTS, KERNELS = Session(key=b"clients"), Session(key=b"kernels")
 PAGE = b"page"
 
 
@@ -72,8 +75,8 @@ class Site:
 
     async def ask(self, kind: str, channel: bytes = SHELL, **content: Any) -> str:
         """Send a request as a page does; return its id."""
-        message = CLIENT._session.msg(kind, content)
-        frames = CLIENT._session.serialize(message)
+        message = CLIENTS.msg(kind, content)
+        frames = CLIENTS.serialize(message)
         await self.sockets.asked[channel].came.put([PAGE, *frames])
         await asyncio.sleep(0.01)
         return str(message["header"]["msg_id"])
@@ -97,9 +100,10 @@ class Site:
 
 
 def _read(frames: list[bytes]) -> tuple[str, dict[str, Any]]:
-    request = CLIENT.request(frames)
-    assert request is not None, "signed with the clients' key"
-    return request.type, request.content
+    client = Session(key=CLIENTS.key)  # a new one: each takes a message only once
+    _, parts = client.feed_identities(frames)
+    message = client.deserialize(parts)  # raises ValueError unless signed with the clients' key
+    return message["header"]["msg_type"], message["content"]
 
 
 @pytest.fixture
@@ -169,10 +173,8 @@ async def test_what_runs_when_the_kernel_dies_says_why(site: Site) -> None:
     await site.stand_in.runs()
     ended = await site.ask("execute_request", code="a")
     await site.ask("execute_request", code="b")
-    reply = KERNEL._session.msg(
-        "execute_reply", {"status": "ok"}, parent={"header": {"msg_id": ended}}
-    )
-    site.stand_in.deliver(SHELL + pack([PAGE, *KERNEL._session.serialize(reply)]))
+    reply = KERNELS.msg("execute_reply", {"status": "ok"}, parent={"header": {"msg_id": ended}})
+    site.stand_in.deliver(SHELL + pack([PAGE, *KERNELS.serialize(reply)]))
     await site.stand_in.died("It was killed.")
     assert [content.get("evalue") for _, content in site.replies()] == [None, "It was killed."]
     assert ("status", {"execution_state": "restarting"}) in site.published()
@@ -191,8 +193,8 @@ async def test_after_the_job_each_cell_says_how_it_ended(site: Site) -> None:
 
 
 async def test_what_is_not_signed_for_the_kernel_is_dropped(site: Site) -> None:
-    stranger = Signed("another")
-    frames = stranger._session.serialize(stranger._session.msg("execute_request", {"code": "a"}))
+    stranger = Session(key=b"another")
+    frames = stranger.serialize(stranger.msg("execute_request", {"code": "a"}))
     for forged in ([PAGE, *frames], [PAGE, DELIMITER], [b""], [PAGE, DELIMITER, *[b"[]"] * 5]):
         await site.sockets.asked[SHELL].came.put(list(forged))
     await site.stand_in.runs()
@@ -201,8 +203,8 @@ async def test_what_is_not_signed_for_the_kernel_is_dropped(site: Site) -> None:
 
 
 async def test_the_kernels_broadcast_is_signed_for_the_clients(site: Site) -> None:
-    message = KERNEL._session.msg("stream", {"name": "stdout", "text": "x"})
-    frames = [b"stream", *KERNEL._session.serialize(message)]
+    message = KERNELS.msg("stream", {"name": "stdout", "text": "x"})
+    frames = [b"stream", *KERNELS.serialize(message)]
     site.stand_in.deliver(IOPUB + pack(frames))
     site.stand_in.deliver(IOPUB + pack([b"no message"]))
     assert site.published() == [("stream", {"name": "stdout", "text": "x"})]
@@ -275,9 +277,9 @@ async def test_a_page_is_connected_while_a_cell_of_the_past_runs(site: Site) -> 
     ((kind, content),) = site.replies()
     assert (kind, content["banner"]) == ("kernel_info_reply", "the kernel's own")
     assert site.published()[-1] == ("status", {"execution_state": "busy"})
-    reply = KERNEL._session.msg(
+    reply = KERNELS.msg(
         "execute_reply", {"status": "ok"}, parent={"header": {"msg_id": PAST["id"]}}
     )
-    site.stand_in.deliver(SHELL + pack([PAGE, *KERNEL._session.serialize(reply)]))
+    site.stand_in.deliver(SHELL + pack([PAGE, *KERNELS.serialize(reply)]))
     await site.ask("kernel_info_request")
     assert site.forwarded() == ["kernel_info_request"]
