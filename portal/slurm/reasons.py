@@ -19,6 +19,8 @@ _PENDING = {
     "JobHeldUser": "held by its owner",
     "JobHeldAdmin": "held by an administrator",
     "job requeued in held state": "put back into the queue and held",
+    "launch failed requeued held": "held, as it could not be started on its node: an administrator "
+    "can release it",
     "JobHoldMaxRequeue": "held because it was started too often without success",
     "Reservation": "waiting for its reservation to begin",
     "ReservationDeleted": "held because its reservation was deleted",

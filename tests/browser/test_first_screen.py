@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from chromium import SOON
 from hub_client import Person, with_session
-from in_sight import SCREEN, out_of_sight
-from looks import PICTURES, STILL
+from in_sight import SCREEN, look
 from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -79,6 +78,23 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "role=link[name=/^Launch /]",
             "[aria-labelledby=gpus-title]",
             ".about-facts dt >> nth=0",
+        ),
+    ),
+    "catalog-request": (
+        RESEARCHER,
+        f"{SERVICE}catalog/request",
+        ("h1", "#request-text", "#request-source", "#request button >> nth=0"),
+    ),
+    "catalog-own": (
+        RESEARCHER,
+        f"{SERVICE}catalog/own",
+        (
+            "h1",
+            "#own-title",
+            "#own-kind",
+            "#own-path",
+            "#own-description",
+            "#own-form button >> nth=0",
         ),
     ),
     "cluster": (
@@ -193,6 +209,18 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ),
     ),
     "curate-new": (ADMIN, f"{SERVICE}curate/new", ("h1", "#origin input", "#origin button")),
+    "curate-registries": (
+        ADMIN,
+        f"{SERVICE}curate/registries",
+        (
+            "h1",
+            "#list",
+            "#registry-host",
+            "#registry-username",
+            "#registry-password",
+            "#registry-save",
+        ),
+    ),
     "usage": (RESEARCHER, f"{SERVICE}usage", ("#filters", "#list-title", "#list")),
     "usage-all": (ADMIN, f"{SERVICE}usage?by=user", ("#filters", "#list-title")),
     "tokens": (
@@ -242,9 +270,25 @@ def test_what_most_people_come_for_is_in_sight(demo: Any, visit: Any, name: str)
     page = visit(user)
     answer = page.goto(f"{demo.url}{address}")
     assert answer.ok, answer.status
-    for selector in selectors:
-        expect(page.locator(selector).first).to_be_visible()
-    page.evaluate(STILL)
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / f"first-screen-{name}.png")
-    assert out_of_sight(page, selectors) == []
+    look(page, name, selectors)
+
+
+@pytest.mark.usefixtures("running_session")
+def test_a_session_is_in_sight(demo: Any, visit: Any) -> None:
+    page = visit(RESEARCHER)
+    page.goto(f"{demo.url}{SERVICE}sessions")
+    page.locator("#living").get_by_role("link", name="Details and log").first.click()
+    page.wait_for_url("**/sessions/*")
+    look(
+        page,
+        "session",
+        (
+            "h1",
+            "#session .session-state",
+            "#session >> role=button[name=/^Extend/]",
+            "#session >> role=button[name=/^Stop/]",
+            "#session section[aria-label=Details] dd >> nth=0",
+            "#session section[aria-label='Resource usage'] h2",
+            "#session section[aria-label=Timeline] h2",
+        ),
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hub_client import Person, wait_until, without_session
+from in_sight import SCREEN, look
 from looks import check
 from remembered import stored
 from sign_in import sign_in
@@ -132,6 +133,38 @@ def test_the_list_leads_to_a_run(demo: Any, page: Any) -> None:
     facts = page.locator("#run .facts")
     expect(facts).to_contain_text("minimize loss by lr, opt")
     expect(facts).to_contain_text("point 9: loss 0.1 with lr = 0.0123457, opt = <b>sgd</b>")
+
+
+# Address of each page, and what most people come for: test_first_screen.py has the other pages.
+FIRST_SCREENS = {
+    "runs": ("runs", ("role=link[name='New run']", "#list-title", "#list tbody tr >> nth=1")),
+    "run": (
+        f"runs/{ID}",
+        (
+            "h1",
+            "role=button[name='Stop run']",
+            "#run .facts",
+            "#views",
+            "#points-state",
+            "#best",
+            "#list thead",
+            "#list tbody tr >> nth=0",
+        ),
+    ),
+    "runs-compare": (
+        f"runs/compare?a={ID}&b={OLD}",
+        ("h1", "#comparison table >> nth=0", "#comparison tbody tr >> nth=0"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIRST_SCREENS)
+def test_what_most_people_come_for_is_in_sight(demo: Any, page: Any, name: str) -> None:
+    address, selectors = FIRST_SCREENS[name]
+    page.set_viewport_size(SCREEN)
+    sign_in(page, demo.url, "ada")
+    page.goto(f"{demo.url}/services/portal/{address}")
+    look(page, name, selectors)
 
 
 def test_the_points_are_sorted_and_filtered(demo: Any, page: Any) -> None:

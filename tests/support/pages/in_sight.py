@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+from looks import PICTURES, STILL
+
+expect = pytest.importorskip("playwright.sync_api").expect
+
 SCREEN = {"width": 1280, "height": 850}  # pixels
 
 # Returns "" for an element in sight, else where it is.
@@ -35,3 +40,14 @@ def out_of_sight(page: Any, selectors: Iterable[str]) -> list[str]:
         places = page.locator(selector).evaluate_all(f"all => all.map({IN_SIGHT})")
         hidden += [f"{selector} {place}" for place in places or ["is not there"] if place]
     return hidden
+
+
+def look(page: Any, name: str, selectors: Iterable[str]) -> None:
+    """Take a picture of the first screen once its elements are there; fail if any of them is out
+    of sight."""
+    for selector in selectors:
+        expect(page.locator(selector).first).to_be_visible()
+    page.evaluate(STILL)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"first-screen-{name}.png")
+    assert out_of_sight(page, selectors) == []

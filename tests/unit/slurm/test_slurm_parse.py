@@ -100,6 +100,14 @@ def test_pending_reasons(recording: Recording) -> None:
         assert words in pending_words(job.reason), label
 
 
+def test_a_job_that_slurm_holds_says_who_releases_it() -> None:
+    """The words of squeue after a start failed (job_state_reason_string in Slurm's source)."""
+    words = pending_words("launch failed requeued held")
+    assert words == (
+        "held, as it could not be started on its node: an administrator can release it"
+    )
+
+
 def test_no_reason_for_a_running_job(recording: Recording) -> None:
     assert recording.jobs()["two-gpus"].reason == ""
 
