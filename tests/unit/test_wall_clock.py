@@ -11,6 +11,7 @@ from conftest import ROOT
 
 READS: dict[str, dict[str, int]] = {
     "the moment of a row, an event or a message, to be shown": {
+        "kernels/portal_session/job_kernels/wire/messages.py": 1,
         "kernels/portal_session/runs/execution/manifest.py": 1,
         "kernels/portal_session/runs/plan.py": 1,
         "kernels/portal_session/runs/tracking/mlflow_values.py": 1,

@@ -90,6 +90,7 @@ def test_a_job_that_is_cancelled_while_it_ends_has_not_failed(
     """As Slurm does it: scancel signals a starter that ends already, at any moment of its end."""
     monkeypatch.setenv("JUPYTER_PATH", session.environ["PORTAL_KERNEL_SPECS"])
     kernel = Notebook(session.environ, SPEC)
+    kernel.good("1")  # the relay answers before the job's program has begun
     job = session.jobs.running[_record(session).id]
     kernel.client.stop_channels()
     ending = threading.Thread(target=kernel.manager.shutdown_kernel)

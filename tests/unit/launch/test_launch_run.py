@@ -229,7 +229,7 @@ async def test_it_starts_after_another_run_of_the_same_user() -> None:
         "--kill-on-invalid-dep=yes",
     ]
     assert place.kind.own()["run"]["after"] == other
-    with pytest.raises(Unavailable, match=r"just ending\. Try again in a minute\."):
+    with pytest.raises(Unavailable, match=r"ending at the moment\. Try again in a minute\."):
         await placed(5, hub(jobs={ID: "77"}), after=other)
     assert (await placed(5, hub(jobs={"": "77"}))).kind.sbatch_options() == [
         "--array=0-4%2",

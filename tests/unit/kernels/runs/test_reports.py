@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,12 +18,10 @@ class Service:
     def __init__(self, *errors: ServiceError) -> None:
         self.errors = list(errors)
         self.asked: list[dict[str, Any]] = []
-        self.times: list[float] = []
 
     def ask(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         assert (method, path) == ("POST", "session/points")
         self.asked.append(body)
-        self.times.append(time.monotonic())
         if self.errors:
             raise self.errors.pop(0)
         return {}
@@ -104,10 +102,18 @@ def test_curves_are_sent_when_they_have_changed() -> None:
 
 def test_a_portal_that_is_away_is_asked_less_and_gets_the_newest() -> None:
     service, states = Service(*[away() for _ in range(3)]), iter(range(100))
-    thread = made(service, lambda: {"cell": next(states)})
+    thread, pauses = made(service, lambda: {"cell": next(states)}), list[float]()
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        return threading.Event.wait(thread._end, seconds)
+
+    thread._end.wait = wait  # type: ignore[method-assign, assignment]
     thread.start()
-    time.sleep(0.8)
-    pauses = [later - before for before, later in pairwise(service.times[:4])]
+    deadline = time.monotonic() + 20
+    while len(service.asked) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    _, *pauses = pauses[:4]  # the first is before any report
     assert pauses == sorted(pauses) and pauses[2] > 1.5 * pauses[0]
     assert [report["cell"] for report in service.asked[:4]] == [0, 1, 2, 3]
     thread.finish({}, 1)
