@@ -195,5 +195,6 @@ def executing(notebook: Path, into: str = "executed") -> list[str]:
         "--execute",
         f"--output={into}",
         "--ExecutePreprocessor.timeout=400",
+        "--ExecutePreprocessor.startup_timeout=300",
     ]
     return [sys.executable, "-m", "nbconvert", "--log-level=ERROR", *options, str(notebook)]
