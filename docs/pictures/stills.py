@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from playwright.sync_api import TimeoutError as TimedOut
 from playwright.sync_api import expect
 
 from .demo import SERVICE, START, Demo, environment, label_of, stop_all
@@ -25,9 +26,10 @@ def progress(demo: Demo, page: Any) -> None:
     page.get_by_role("button", name="Start", exact=True).click()
     try:
         expect(page.locator("#progress-log")).to_contain_text("gpu0", timeout=PROGRESS)
-        page.locator("#progress-details").evaluate("details => { details.open = true; }")
+        details = page.locator("#progress-details")
+        details.evaluate("details => { details.open = true; }", timeout=PROGRESS)
         demo.picture(page, "progress")
-    except AssertionError:
+    except (AssertionError, TimedOut):  # the page may also leave while it is pictured
         print("progress: left out, the session was ready at once", flush=True)
     page.unroute(SESSION)
 
