@@ -66,7 +66,11 @@ def write_run(folder: Path, *, tag: str = "loss", steps: int = 10) -> Path:
 
 
 def runs(server: SessionServer, board: dict[str, Any]) -> list[str]:
-    answer = server.get(board, "data/runs")
+    deadline = time.monotonic() + PATIENCE
+    while (answer := server.get(board, "data/runs")).status_code == 503:
+        # On a busy machine one that is ready may be slow for once, and the page says so.
+        assert "Try again." in answer.text and time.monotonic() < deadline, answer.text
+        time.sleep(0.5)
     assert answer.status_code == 200, answer.text
     return sorted(answer.json())
 
