@@ -229,6 +229,10 @@ def test_a_member_of_the_group_runs_every_kernel(demo: Any, visitor: Callable[[s
 
 
 def _ran_in_a_job(person: Person, spec: str, code: str) -> Ran:
+    wait_until(  # the session writes it a moment after the portal offers it
+        "its kernelspec is there",
+        lambda: spec in person.session("GET", "api/kernelspecs").json()["kernelspecs"],
+    )
     kernel = NotebookKernel.start(person, spec)
     ran = kernel.run(code)
     kernel.leave()
