@@ -84,7 +84,12 @@ def _by_hand(cluster: Cluster) -> float:
 
 
 def _picked(person: Person) -> float:
-    """Return the seconds from the choice of the kernel to the answer of its first cell."""
+    """Return the seconds from the choice of the kernel to the answer of its first cell.
+
+    slurmctld looks for batch jobs once a second, and for those of srun at once. As the starts would
+    keep step with that second, each comes at a random moment of it.
+    """
+    time.sleep(random.random())
     began = time.monotonic()
     kernel = NotebookKernel.start(person, SPEC)
     try:
@@ -235,13 +240,7 @@ def _specs(person: Person) -> dict[str, object]:
 
 
 def _rows(cluster: Cluster, person: Person) -> list[Row]:
-    # slurmctld looks for batch jobs once a second, and for those of srun at once: as the starts of
-    # this loop would keep step with that second, each comes at a random moment of it.
-    by_hand, picked = in_turn(
-        lambda: _by_hand(cluster),
-        lambda: (time.sleep(random.random()), _picked(person))[1],
-        STARTS,
-    )
+    by_hand, picked = in_turn(lambda: _by_hand(cluster), lambda: _picked(person), STARTS)
     probe, local = NotebookKernel.start(person), NotebookKernel.start(person)
     remote = NotebookKernel.start(person, SPEC)
     try:

@@ -130,8 +130,8 @@ def counted(demo: Any, executed: Path, *, lost: bool = False) -> Counter[str]:
 
 
 def _release_held(demo: Any) -> None:
-    """Release what Slurm holds, as an admin does: slurmctld was killed before it had saved that a
-    task started, starts it again, and the node refuses what it has started already."""
+    """Release what Slurm holds since a start failed, as an admin does: seen on a busy machine,
+    when slurmctld had perhaps not saved the first start."""
     for line in squeue(demo, "--user=ada", "--array", "--format=%i|%r").splitlines():
         id_, _, reason = line.partition("|")
         if reason == "launch failed requeued held":

@@ -135,10 +135,18 @@ def test_what_cannot_be_started_says_why(job: Path) -> None:
         process_of(job, "unknown").start()
 
 
-def test_the_starter_starts_it_before_it_loads_jupyter_client() -> None:
-    """Both take a tenth of a second and more."""
-    code = "import sys, portal_session.job_kernels.starter as _; print(*sys.modules)"
+@pytest.mark.parametrize(
+    ("module", "left_out"),
+    [
+        ("starter", {"asyncio", "jupyter_client", "traitlets", "zmq"}),  # before the kernel's start
+        ("job.connected_kernel", {"jupyter_client", "traitlets", "tornado"}),
+        ("relay", {"jupyter_client", "traitlets", "tornado"}),
+    ],
+)
+def test_little_is_loaded_while_a_kernel_starts(module: str, left_out: set[str]) -> None:
+    """Each takes a tenth of a second and more."""
+    code = f"import sys, portal_session.job_kernels.{module} as _; print(*sys.modules)"
     found = {"PYTHONPATH": str(Path(kernel_process.__file__).parents[3])}
     argv = [sys.executable, "-c", code]
     done = subprocess.run(argv, env=found, capture_output=True, text=True, check=True)
-    assert not {"asyncio", "jupyter_client", "traitlets", "zmq"} & set(done.stdout.split())
+    assert not left_out & set(done.stdout.split())

@@ -1,7 +1,7 @@
 """Process of the kernel in this job, and its connection file.
 
-The process is started from the kernelspec as jupyter_client does, but without it: jupyter_client
-loads for a third of the time in which a kernel starts, and so it loads while the kernel starts.
+The process is started from the kernelspec as jupyter_client does, but without it: it loads for a
+third of the time in which a kernel starts.
 """
 
 from __future__ import annotations
