@@ -203,7 +203,7 @@ class SharedAnswers(Generic[K, T]):
         self._ask, self._most, self._rules = ask, most, rules
         self._answers: OrderedDict[K, SharedAnswer[T]] = OrderedDict()
 
-    def of(self, key: K) -> SharedAnswer[T]:
+    def for_key(self, key: K) -> SharedAnswer[T]:
         """Return the SharedAnswer of this key, which may have no answer yet."""
         if key not in self._answers:
             if len(self._answers) >= self._most:

@@ -28,7 +28,7 @@ from portal.service_accounts import service_accounts
 from portal.slurm import Cluster
 from portal.store import Store
 
-from .form.announcements import Announced
+from .form.announcements import AnnouncementCache
 from .form.favourites import Favourites
 from .form.form import LaunchForm
 from .host.blocking import Blocking
@@ -43,7 +43,7 @@ from .lifecycle.session_recorder import Recorder
 
 @dataclass
 class HubContext:
-    """Singletons of the Hub process. ``HubContext.of(config)`` returns them."""
+    """Singletons of the Hub process. ``HubContext.instance(config)`` returns them."""
 
     cluster: Cluster
     catalog: EnvironmentCatalog
@@ -63,7 +63,7 @@ class HubContext:
 
     preparation: Preparation = field(init=False)
     recorder: Recorder = field(init=False)
-    announced: Announced = field(init=False)
+    announcements: AnnouncementCache = field(init=False)
     favourites: Favourites = field(init=False)
     tiles: Tiles = field(init=False)
     memberships: MembershipCache = field(init=False)
@@ -73,7 +73,7 @@ class HubContext:
         self.preparation = Preparation(self.blocking)
         log = get_logger()
         self.recorder = Recorder(self.store, Reconciler(self.cluster, log), log)
-        self.announced = Announced(self.store)
+        self.announcements = AnnouncementCache(self.store)
         self.favourites = Favourites(self.store)
         self.tiles = Tiles(self.catalog, self.store)
         self.memberships = MembershipCache(self.store)
@@ -82,7 +82,7 @@ class HubContext:
     _only: ClassVar[HubContext | None] = None
 
     @classmethod
-    def of(cls, config: Config) -> HubContext:
+    def instance(cls, config: Config) -> HubContext:
         """Return the process's only instance, made with ``config`` at the first call."""
         if cls._only is None:
             cluster, store = Cluster(config=config), Store(config=config)
@@ -111,4 +111,4 @@ class HubContext:
 def announcements(user: Any = None) -> list[Announcement]:
     """Return the announcements on all pages of the Hub, the login page too: their variable
     ``portal_announcements`` (JupyterHub calls it with whoever is logged in)."""
-    return HubContext.of(JupyterHub.instance().config).announced.now()
+    return HubContext.instance(JupyterHub.instance().config).announcements.now()

@@ -56,7 +56,7 @@ class SessionSpawner(SessionSettings):
     @property
     def shared(self) -> HubContext:
         """The Hub's shared watcher, catalog and form."""
-        return HubContext.of(self.config)
+        return HubContext.instance(self.config)
 
     @property
     def account(self) -> str:

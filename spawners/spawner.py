@@ -38,7 +38,7 @@ from .lifecycle.progress import Progress
 from .lifecycle.reports import token_scopes
 from .lifecycle.session_history import SessionHistory
 from .lifecycle.wait_for_server import JobOver, NoServer, SilentNode, address_of
-from .resize.resize import Moving
+from .resize.resize import SessionResize
 from .web import hosts
 
 _NEWEST_TOKEN = select(func.max(orm.APIToken.id)).where(
@@ -54,7 +54,7 @@ class PortalSpawner(UserOptions):
         self._stopping = False
         self._came_back = False  # the Hub was restarted under this session
         self.history = SessionHistory(self)
-        self.moving = Moving(self, self.history, self.wait_for_server)
+        self.moving = SessionResize(self, self.history, self.wait_for_server)
         hosts.move_away(self)
         self._expect_launch()
 
@@ -242,7 +242,7 @@ class PortalSpawner(UserOptions):
             return 0
         asked = self.job_id
         try:
-            job, over = await self.watch.look(time.monotonic() - self.poll_interval)
+            job, over = await self.watch.job_since(time.monotonic() - self.poll_interval)
         except SlurmUnavailable:
             return None
         if job is None or not over or self.job_id != asked:

@@ -146,10 +146,10 @@ class Demo(Running):
         return "\n".join("\n".join(p.read_text().splitlines()[-lines:]) for p in logs)
 
     def stop_slurmctld(self) -> None:
-        self.tell("stop", "slurmctld")
+        self.control("stop", "slurmctld")
 
     def start_slurmctld(self) -> None:
-        self.tell("start", "slurmctld")
+        self.control("start", "slurmctld")
 
 
 def reachable(path: Path) -> bool:

@@ -91,12 +91,12 @@ class Activity:
         self._note_requests(self._app.web_app.settings)
         while True:
             try:
-                await self.look()
+                await self.record_changes()
             except Exception:  # any error: the session goes on, the next look may work
                 self._app.log.warning("The session's activity is not known", exc_info=True)
             await asyncio.sleep(PERIOD)
 
-    async def look(self) -> None:
+    async def record_changes(self) -> None:
         """Record what has changed since the last look."""
         now, roots, busy = self._clock(), set(), 0
         marks: dict[Any, Any] = {}
@@ -121,7 +121,7 @@ class Activity:
         self._marks = marks
         kernel_at, terminal_at = self._kernel_at, self._terminal_at
         # A node may have thousands of processes: not in the event loop.
-        used = await asyncio.to_thread(self._processes.look, roots - {0}, now)
+        used = await asyncio.to_thread(self._processes.used_cpu, roots - {0}, now)
         if used is not False:
             self._processes_at = now
         known = None if used is None and self._last is not None else self._processes_at

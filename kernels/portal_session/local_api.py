@@ -40,7 +40,7 @@ _telling: set[asyncio.Task[None]] = set()  # strong references to running tasks
 
 def _load_jupyter_server_extension(app: Any) -> None:
     """Load this server extension. ``app`` is jupyter_server's ServerApp."""
-    address = Address.of(os.environ)
+    address = Address.from_environ(os.environ)
     service = None if address is None else Service(address, os.environ)
     app.portal_situations = Situations(service, os.environ)
     add_handlers(app.web_app, service, app.portal_situations)

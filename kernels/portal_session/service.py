@@ -51,7 +51,7 @@ class Address(NamedTuple):
     token: str
 
     @classmethod
-    def of(cls, environ: Mapping[str, str]) -> Address | None:
+    def from_environ(cls, environ: Mapping[str, str]) -> Address | None:
         """Read PORTAL_SERVICE_URL (as nodes reach it) and the Hub's token; return None without
         them."""
         url = environ.get("PORTAL_SERVICE_URL", "")

@@ -52,7 +52,7 @@ async def in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
     return await future
 
 
-class Kept:
+class CachedValue:
     """Last value of ``find``, refreshed by at most one task at a time.
 
     ``clock`` returns monotonic seconds. ``problem`` is "" or a sentence that says why there is
@@ -80,7 +80,7 @@ class Kept:
         """Mark the value as outdated: the next `look` fetches a new one."""
         self._due = self._clock()
 
-    async def look(self, patience: float) -> None:
+    async def fetch_if_due(self, patience: float) -> None:
         """Fetch the value if that is due, and wait for it, ``patience`` seconds at most."""
         if self._task is None and self._clock() >= self._due:
             self._due = self._clock()
@@ -120,8 +120,8 @@ class Situations:
         self._service = service
         self._job_id = environ.get("SLURM_JOB_ID", "")
         self._gpus = gpus or gpu_reader(environ)
-        self._told = Kept(self._ask, FRESH)
-        self._seen = Kept(self._look_here, FRESH)
+        self._told = CachedValue(self._ask, FRESH)
+        self._seen = CachedValue(self._look_here, FRESH)
 
     def outdate(self) -> None:
         """Mark the situation as outdated: something was changed through the portal."""
@@ -134,7 +134,7 @@ class Situations:
         ``error``: "" or why there is nothing newer, ``failing``: for how many seconds. ``local``:
         the GPUs and the job's memory as read here, in MiB; None is unknown.
         """
-        await asyncio.gather(self._told.look(PATIENCE), self._seen.look(PATIENCE))
+        await asyncio.gather(self._told.fetch_if_due(PATIENCE), self._seen.fetch_if_due(PATIENCE))
         now, told, seen = time.monotonic(), self._told, self._seen
         nothing = told.value is None and not told.problem
         return {

@@ -40,7 +40,7 @@ def steps(environ: Mapping[str, str]) -> dict[str, float]:
     return {name: round(value, 3) for name, value in durations.items() if 0 <= value <= _LONGEST}
 
 
-class Telling:
+class StartupReporter:
     """Single report to the portal, through ``service``, once the server is up."""
 
     def __init__(self, service: Any, environ: Mapping[str, str], log: Any) -> None:
@@ -49,7 +49,7 @@ class Telling:
         self._log = log
         self._left = _TRIES
 
-    def tell(self) -> None:
+    def report_startup(self) -> None:
         """Try once to report, if it is time and not done yet. Blocks as Service.ask does; raises
         nothing."""
         if not self._left or "listening" not in _marks:

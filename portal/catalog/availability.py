@@ -111,14 +111,14 @@ def _narrowed(environment: Environment, tested: Mapping[str, Verdict]) -> Enviro
     )
 
 
-class Known(NamedTuple):
+class KnownVerdicts(NamedTuple):
     """Verdicts of tests (None: never read from the database), and marks of image files."""
 
     verdicts: Verdicts | None = None
     marks: Mapping[str, Mark] = {}
 
 
-class Offering:
+class OfferCache:
     """Cache of the verdicts of tests, kept while the database is away, and the resulting offers.
 
     ``age``: seconds for which an answer of the database is fresh; ``patience``: seconds that a
@@ -135,19 +135,19 @@ class Offering:
     ) -> None:
         self._store = store
         self._untested = untested or store is None  # offered whatever tests say
-        self.known = SharedAnswer[Known](ttl=age, patience=patience, first=Known())
+        self.known = SharedAnswer[KnownVerdicts](ttl=age, patience=patience, first=KnownVerdicts())
         self._made: tuple[Any, ...] = ()
         self._offers: dict[str, Offer] = {}
 
     @property
     def verdicts(self) -> Verdicts | None:
         """Verdicts of tests; None if they were never read from the database."""
-        return (self.known.last or Known()).verdicts
+        return (self.known.last or KnownVerdicts()).verdicts
 
     @property
     def marks(self) -> Mapping[str, Mark]:
         """Marks of image files, as far as they can be seen from here."""
-        return (self.known.last or Known()).marks
+        return (self.known.last or KnownVerdicts()).marks
 
     async def refresh(self, environments: Mapping[str, Environment]) -> None:
         """Read verdicts and marks again if they are old. Raises nothing: the known ones stay."""
@@ -171,7 +171,7 @@ class Offering:
             self._made = made
         return self._offers
 
-    async def of(self, environment: Environment) -> Offer:
+    async def offer_for(self, environment: Environment) -> Offer:
         """Return the offer of an environment that need not be in the catalog (another version,
         which is pinned), by the verdicts of the last ``refresh``."""
         if self._untested or self.verdicts is None:
@@ -205,13 +205,13 @@ class Offering:
             return Offer(None, NOT_KNOWN)
         return offer_of(environment, self.tested(environment), self.mark_of(environment))
 
-    async def _look(self, store: Store, environments: Mapping[str, Environment]) -> Known:
+    async def _look(self, store: Store, environments: Mapping[str, Environment]) -> KnownVerdicts:
         images = {environment.image for environment in environments.values() if environment.image}
         marks, verdicts = await asyncio.to_thread(_marks, images), self.verdicts
         with contextlib.suppress(PortalError):  # the store says so in the log, once
             verdicts = await store.tests.outcomes()
         # Equal values stay the same object, so that offers made from them still hold.
-        return Known(
+        return KnownVerdicts(
             self.verdicts if verdicts == self.verdicts else verdicts,
             self.marks if marks == self.marks else marks,
         )

@@ -19,7 +19,7 @@ from portal.models.person import Person
 from portal.setting import setting
 from portal.store import Store
 
-from .availability import Offer, Offering
+from .availability import Offer, OfferCache
 from .definitions.document import DocumentError
 from .definitions.problems import CatalogError
 from .definitions.reading import Reading, read_definition
@@ -111,7 +111,7 @@ class EnvironmentCatalog(LoggingConfigurable):
         super().__init__(**kwargs)
         self.environments: dict[str, Environment] = {}
         self.previews: frozenset[str] = frozenset()  # names of those that only admins see
-        self.offering = Offering(
+        self.offering = OfferCache(
             store,
             untested=self.offer_untested,
             age=self.verdicts_age,

@@ -105,14 +105,14 @@ class CourseImportCommand(CourseCommand):
             for person, role in roles.items()
         ]
         if before is None:
-            await store.courses.add(kept, members)
+            await store.courses.add_course(kept, members)
         else:
             await store.courses.save(kept)
-            there = await store.members.of(kept.name)
+            there = await store.members.of_course(kept.name)
             gone = [o.person for o in there if o.source == "list" and o.person not in roles]
             await store.members.remove(kept.name, gone)
             await store.members.put(members)
-        return len(await store.members.of(kept.name))
+        return len(await store.members.of_course(kept.name))
 
 
 class CourseExportCommand(CourseCommand):
@@ -124,7 +124,7 @@ class CourseExportCommand(CourseCommand):
 
     async def act(self, store: Store) -> bool:
         kept = await store.courses.get(self.only_argument("course"))
-        sys.stdout.write(course_text(kept.course, await store.members.of(kept.name)))
+        sys.stdout.write(course_text(kept.course, await store.members.of_course(kept.name)))
         return True
 
 

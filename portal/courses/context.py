@@ -14,7 +14,7 @@ from portal.models.catalog.environment import Environment
 from portal.sessions.view import View
 from portal.slurm import Cluster
 from portal.slurm.control.control import ClusterControl
-from portal.slurm.control.reservations import Reserving
+from portal.slurm.control.reservations import ReservationControl
 from portal.store import Store
 
 from .roster.membership_cache import MembershipCache
@@ -37,7 +37,7 @@ class CourseContext:
     settings: Courses
     cluster: Cluster
     control: ClusterControl
-    reserving: Reserving
+    reserving: ReservationControl
     view: Callable[[], View | None]
     note: Callable[[AuditEntry], Awaitable[object]]
     log: logging.Logger | logging.LoggerAdapter[Any]

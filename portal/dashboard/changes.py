@@ -106,7 +106,7 @@ class Ring:
     def __init__(self, length: int) -> None:
         self._steps: deque[Step] = deque(maxlen=length)
 
-    def add(self, step: Step) -> None:
+    def add_step(self, step: Step) -> None:
         """Add the newest step; one that changed everything discards all earlier steps."""
         if step.whole:
             self._steps.clear()

@@ -159,7 +159,7 @@ class Dashboard(LoggingConfigurable):
         view = self._view(snapshot, items)
         newest = await asyncio.to_thread(step, view, items, whole)
         self.view = view
-        self._ring.add(newest)
+        self._ring.add_step(newest)
         self._broadcaster.send(newest, view, items)
         self._incomplete = False
         await self._remember(view)
@@ -174,7 +174,7 @@ class Dashboard(LoggingConfigurable):
         now, busy = time.time(), self.telemetry.busy
         readings = await asyncio.to_thread(self.telemetry.accountable, view.snapshot)
         if self._history.due(view, now):
-            self._history.add(sample(view, readings, busy, now))
+            self._history.write_sample(sample(view, readings, busy, now))
         await self._meter.see(view.snapshot, readings, busy, view.sessions, now)
 
     def _view(self, snapshot: ClusterSnapshot, items: Items) -> ClusterView:
@@ -257,7 +257,7 @@ class Dashboard(LoggingConfigurable):
         if last_event_id and (match := re.fullmatch(r"([0-9a-f]+)-(\d{1,15})", last_event_id)):
             steps = self._ring.since(match[1], int(match[2]))
         stream.begin(self.view, steps)
-        self._broadcaster.add(stream)
+        self._broadcaster.add_stream(stream)
         return stream
 
     def changes_since(self, person: Person, stream: str, version: int) -> list[Changes] | None:

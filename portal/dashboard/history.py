@@ -35,7 +35,7 @@ class History:
         error. A minute in which Slurm did not answer has no sample."""
         return not view.error and int(now // _MINUTE) != self._minute
 
-    def add(self, sample: ClusterSample) -> None:
+    def write_sample(self, sample: ClusterSample) -> None:
         """Write the sample in the background; it is lost where the database is away."""
         self._minute = int(sample.at // _MINUTE)
         if self._writing is None or self._writing.done():
@@ -48,7 +48,7 @@ class History:
 
     async def _write(self, sample: ClusterSample) -> None:
         try:
-            await self._store.history.add(sample)
+            await self._store.history.add_samples(sample)
             if self._pruned_on != (today := int(sample.at // _DAY)):
                 await self._store.history.prune(sample.at - self._store.history_days * _DAY)
                 self._pruned_on = today

@@ -99,7 +99,7 @@ class Broadcaster:
                 f"You already have {most_each} live pages open. Close some of them."
             )
 
-    def add(self, stream: EventStream) -> None:
+    def add_stream(self, stream: EventStream) -> None:
         """Add a stream, which gets every step from now on."""
         self._streams.add(stream)
 

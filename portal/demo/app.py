@@ -225,7 +225,7 @@ class DemoApp(Application):
         if not state["ready"]:
             print(f"The demo in {place.root} is starting.", flush=True)
             return 0
-        pieces = running.tell("status")["pieces"]
+        pieces = running.control("status")["pieces"]
         down = [name for name, word in pieces.items() if word != "up"]
         if state["only"] == "all":
             print(f"Portal ready at {state['url']}")

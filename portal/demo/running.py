@@ -2,7 +2,7 @@
 
 demo = Running(Home.find("/var/tmp/mine"))
 demo.run(["squeue"], user="ada").stdout     # inside the namespace, as ada
-demo.tell("stop", "slurmctld")              # a single piece; also "start", "kill" (SIGKILL)
+demo.control("stop", "slurmctld")              # a single piece; also "start", "kill" (SIGKILL)
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Running:
             )
         return done
 
-    def tell(self, do: str, name: str = "", timeout: float = 180) -> dict[str, Any]:
+    def control(self, do: str, name: str = "", timeout: float = 180) -> dict[str, Any]:
         """Tell the supervisor to ``stop``, ``start`` or ``kill`` a piece, or ask ``status``.
 
         A start is answered once the piece serves, which may take 150 s. Raises Unavailable if the

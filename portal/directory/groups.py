@@ -52,7 +52,7 @@ class Groups:
         default_factory=lambda: logging.getLogger(__name__)
     )
 
-    def of(self, session: Session, dn: str, name: str, primary: str = "") -> tuple[str, ...]:
+    def groups_of(self, session: Session, dn: str, name: str, primary: str = "") -> tuple[str, ...]:
         """Return the names of all groups of the person ``dn``, user name ``name``, sorted.
 
         ``primary``: SID of their primary group, "" if there is none. Groups that contain each

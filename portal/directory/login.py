@@ -29,7 +29,7 @@ class PortalLogin(Authenticator):
         those of the directory. It is called at each login and refresh. It must be fast and must not
         raise. The portal sets it to the groups of the user's courses.""",
         """async def project_groups(name):
-            return await projects.of(name)
+            return await projects.groups_of(name)
 
 
         c.PortalLogin.more_groups = project_groups""",

@@ -199,7 +199,7 @@ class People:
         return DirectoryPerson(
             name=name,
             dn=entry.dn,
-            groups=self.groups.of(session, entry.dn, name, primary_group(entry)),
+            groups=self.groups.groups_of(session, entry.dn, name, primary_group(entry)),
             uid=_number(entry.first("uidNumber")),
             gid=_number(entry.first("gidNumber")),
             home=entry.first("homeDirectory"),

@@ -43,7 +43,7 @@ from portal.slurm.watch.budget import QueryBudget
 from portal.store import Store
 
 from .judging import behind_limit, estimate_of, is_better, label_of, question_of
-from .questions import Questions, Told
+from .questions import Questions, SlurmAnswer
 
 # Share of queries_per_second for each process: the launch page is the Hub's.
 HUB, SERVICE = 2 / 3, 1 / 3
@@ -193,7 +193,7 @@ class StartEstimates(LoggingConfigurable):
         user: str,
         snapshot: ClusterSnapshot,
         associations: Associations,
-        told: Told | None,
+        told: SlurmAnswer | None,
     ) -> Estimate:
         now = time.time()
         self._waits.expect()  # answers do not wait for it
@@ -234,7 +234,7 @@ class StartEstimates(LoggingConfigurable):
         snapshot: ClusterSnapshot,
         associations: Associations,
         seconds: float,
-    ) -> Told | None:
+    ) -> SlurmAnswer | None:
         """Return Slurm's answer of the last ``seconds``, unless newer data contradicts it."""
         now = time.time()
         since = time.monotonic() - seconds
@@ -258,7 +258,7 @@ class StartEstimates(LoggingConfigurable):
         *,
         patience: float,
         leave: int = 0,
-    ) -> Told | None:
+    ) -> SlurmAnswer | None:
         key = question_of(resources, associations)
 
         async def ask() -> float:

@@ -7,14 +7,14 @@ import time
 from portal.launch import estimate_words as words
 from portal.launch.estimate import from_slurm
 from portal.launch.limits.qos import charged, effective_qos
-from portal.launch.limits.running_limits import HeldBack
+from portal.launch.limits.running_limits import BlockingLimit
 from portal.launch.nearby import Candidate
 from portal.launch.policy import Associations
 from portal.models.session.estimate import Basis, Estimate, Outlook
 from portal.models.session.resources import Resources
 from portal.slurm.commands.start_estimate import NoNodeNow
 
-from .questions import Told
+from .questions import SlurmAnswer
 
 _BETTER = 0.75  # of the wait: what starts later than that is not worth a change
 
@@ -27,7 +27,7 @@ def question_of(resources: Resources, associations: Associations) -> Resources:
     return resources.model_copy(update={"account": account, "qos": qos})
 
 
-def estimate_of(told: Told | None) -> Estimate | None:
+def estimate_of(told: SlurmAnswer | None) -> Estimate | None:
     """Return the estimate from Slurm's answer; None if it says nothing."""
     if told is None:
         return None
@@ -50,7 +50,7 @@ def estimate_of(told: Told | None) -> Estimate | None:
     return None
 
 
-def behind_limit(held: HeldBack, estimate: Estimate, now: float) -> Estimate:
+def behind_limit(held: BlockingLimit, estimate: Estimate, now: float) -> Estimate:
     """Return the estimate for a person at a limit: not before enough of their jobs have ended."""
     if held.until is None or estimate.starts_at is None:
         return Estimate(

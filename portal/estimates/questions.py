@@ -20,7 +20,7 @@ _PAUSE = 10.0  # seconds without questions after one that Slurm did not answer
 _LONG_PAUSE = 600.0  # … after one not understood: each costs a job id, the next is no better
 
 
-class Told(NamedTuple):
+class SlurmAnswer(NamedTuple):
     """Answer of Slurm. ``start`` in Unix seconds, None if none was named or with ``error``;
     ``at``: time of the question (for ``user``), ``asked_at`` the same by the monotonic clock."""
 
@@ -38,13 +38,13 @@ class Questions:
     def __init__(self, rate: float, busy: float) -> None:
         self._number = QueryBudget(rate, _BURST, 0.0)
         self._time = QueryBudget(busy, _BURST_SECONDS, 0.0)
-        self._told: OrderedDict[Hashable, Told] = OrderedDict()
-        self._under_way: dict[Hashable, asyncio.Task[Told]] = {}
+        self._told: OrderedDict[Hashable, SlurmAnswer] = OrderedDict()
+        self._under_way: dict[Hashable, asyncio.Task[SlurmAnswer]] = {}
         self._not_before = 0.0
         self.sent = 0
         self.away = ""  # error of the last question, if Slurm did not answer it
 
-    def told(self, key: Hashable, user: str, since: float) -> Told | None:
+    def told(self, key: Hashable, user: str, since: float) -> SlurmAnswer | None:
         """Return the answer to a question that was sent after ``since`` (time.monotonic()). A
         refusal is only for the person who was refused."""
         for cache_key in (key, (user, key)):
@@ -67,7 +67,7 @@ class Questions:
         *,
         patience: float,
         leave: int = 0,
-    ) -> Told | None:
+    ) -> SlurmAnswer | None:
         """Return a new answer within ``patience`` seconds. None if it takes longer (it is kept
         when it comes), if there were too many questions (``leave``: how many must be left for
         others), or if Slurm does not answer."""
@@ -92,7 +92,7 @@ class Questions:
 
     async def _answer(
         self, key: Hashable, user: str, ask: Callable[[], Awaitable[float | None]]
-    ) -> Told:
+    ) -> SlurmAnswer:
         at, began = time.time(), time.monotonic()
         self.sent += 1
         start: float | None = None
@@ -107,14 +107,14 @@ class Questions:
             if self.away or odd:
                 self._not_before = time.monotonic() + (_LONG_PAUSE if odd else _PAUSE)
         self._time.owe(time.monotonic() - began)
-        told = Told(start, problem, at, user, began)
+        told = SlurmAnswer(start, problem, at, user, began)
         if start is not None:
             self._keep(key, told)
         elif problem is not None and _refusal(problem):
             self._keep((user, key), told)
         return told
 
-    def _keep(self, key: Hashable, told: Told) -> None:
+    def _keep(self, key: Hashable, told: SlurmAnswer) -> None:
         self._told.pop(key, None)
         self._told[key] = told
         while len(self._told) > _MOST:

@@ -70,10 +70,10 @@ class Notices(NoticeSettings):
         """Look at the sessions and send mails, until cancelled; only wait without a server."""
         while True:
             if self.on and (newest := view()) is not None:
-                await self.look(newest, time.time())
+                await self.send_due(newest, time.time())
             await asyncio.sleep(_LOOK)
 
-    async def look(self, view: View, now: float) -> None:
+    async def send_due(self, view: View, now: float) -> None:
         """Send the notices that are due and not sent yet. Errors that the next look may mend are
         not raised."""
         notices = {

@@ -15,7 +15,7 @@ from .words import envelope, one_line
 _RETRY = (30.0, 600.0)  # seconds to the second try of a mail, and the most that it grows to
 
 
-class Letter(NamedTuple):
+class Mail(NamedTuple):
     """Mail to ``user``. ``key``: of letters, digits, dots and dashes; it is the Message-ID too, so
     that a letter that is sent again by a service that was killed meanwhile counts as the same."""
 
@@ -25,7 +25,7 @@ class Letter(NamedTuple):
     paragraphs: Sequence[str]
 
 
-class Post:
+class MailQueue:
     """Way of letters to the site's mail server, and the times of their next tries."""
 
     def __init__(self, notices: Notices, log: Any) -> None:
@@ -55,7 +55,7 @@ class Post:
         """Return True if the letter with this key was tried a moment ago."""
         return self._next.get(key, 0.0) > time.monotonic()
 
-    async def send(self, letter: Letter, now: float) -> str | None:
+    async def send(self, letter: Mail, now: float) -> str | None:
         """Hand a letter over. Return "" once the mail server has it, a sentence if it will never
         take it, None if it is to be tried again. ``now``: Unix seconds."""
         notices = self._notices

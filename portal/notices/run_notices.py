@@ -18,7 +18,7 @@ from portal.store import Store
 from portal.store.runs.notices import OpenNotice
 
 from .notices import Notices
-from .post import Letter, Post
+from .post import Mail, MailQueue
 from .schedule_notices import ScheduleNotices
 from .words import one_line
 
@@ -38,7 +38,7 @@ class RunNotices:
     """
 
     def __init__(self, notices: Notices, store: Store, log: Any) -> None:
-        self.post = Post(notices, log)
+        self.post = MailQueue(notices, log)
         self._store, self._log = store, log
         self._schedules = ScheduleNotices(self.post, store)
         self._prune_at = 0.0  # in time.monotonic()
@@ -52,17 +52,17 @@ class RunNotices:
         """Send mail about the runs until cancelled."""
         while True:
             try:
-                await self.look(time.time())
+                await self.send_due(time.time())
             except PortalError as error:  # the next look finds what this one did not
                 self._log.debug("Mail about runs is delayed: %s", error)
             await asyncio.sleep(_EVERY)
 
-    async def look(self, now: float) -> None:
+    async def send_due(self, now: float) -> None:
         """Send what is due at ``now`` (Unix seconds). Raises StoreUnavailable."""
         if not self.post.on:
             return
         await self._prune(now)
-        await self._schedules.look(now)
+        await self._schedules.send_due(now)
         notices = await self._store.run_notices.open()
         counts = await self._counts(notices)
         asked = {(notice.run.user, notice.run.id, notice.event) for notice in notices}
@@ -76,7 +76,7 @@ class RunNotices:
                 letter = letter_of(notice, states, failure, self.post.pages)
                 outcome = await self.post.send(letter, now)
             if outcome is not None:
-                await self._store.run_notices.tell(notice, now, outcome)
+                await self._store.run_notices.save_outcome(notice, now, outcome)
 
     async def _settled(
         self, notice: OpenNotice, states: Counts, now: float, *, with_end: bool
@@ -140,7 +140,7 @@ def due(notice: OpenNotice, states: Counts) -> bool:
     return any(map(states.get, _FAILED))
 
 
-def letter_of(notice: OpenNotice, states: Counts, failure: str, pages: str) -> Letter:
+def letter_of(notice: OpenNotice, states: Counts, failure: str, pages: str) -> Mail:
     """Return the mail of a notice. ``states``: numbers of the run's points; ``failure``: what the
     first failed one says; ``pages``: address of the service with a final slash."""
     run, name = notice.run, one_line(notice.run.name)
@@ -159,4 +159,4 @@ def letter_of(notice: OpenNotice, states: Counts, failure: str, pages: str) -> L
         first = f"{of} has its first failed point. Of {count(run.points, 'point')}: {words}."
     said = [one_line(" ".join(text.split()), 1000) for text in (run.reason, failure) if text]
     link = f"The run, with all of its points:\n{pages}runs/{run.id}"
-    return Letter(key_of(notice), run.user, subject, [first, *said, link])
+    return Mail(key_of(notice), run.user, subject, [first, *said, link])

@@ -5,17 +5,17 @@ from __future__ import annotations
 from portal.models.session.run_schedule import RunSchedule
 from portal.store import Store
 
-from .post import Letter, Post
+from .post import Mail, MailQueue
 from .words import one_line
 
 
 class ScheduleNotices:
     """Sender of the mail about schedules; each is open in the database until it was sent."""
 
-    def __init__(self, post: Post, store: Store) -> None:
+    def __init__(self, post: MailQueue, store: Store) -> None:
         self._post, self._store = post, store
 
-    async def look(self, now: float) -> None:
+    async def send_due(self, now: float) -> None:
         """Send what is open at ``now`` (Unix seconds). Raises StoreUnavailable."""
         for schedule in await self._store.run_schedules.untold():
             letter = letter_of(schedule, self._post.pages)
@@ -25,12 +25,12 @@ class ScheduleNotices:
                 await self._store.run_schedules.told(schedule)
 
 
-def letter_of(schedule: RunSchedule, pages: str) -> Letter:
+def letter_of(schedule: RunSchedule, pages: str) -> Mail:
     """Return the mail about ``schedule.untold``. ``pages``: address of the service with a final
     slash."""
     name = one_line(schedule.name)
     state = "is paused" if schedule.paused else "did not start a run"
-    return Letter(
+    return Mail(
         key=f"schedule.{schedule.id}.{schedule.last_at or 0:.0f}",
         user=schedule.user,
         subject=f"Your schedule of '{name}' {state}",

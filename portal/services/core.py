@@ -52,7 +52,7 @@ from portal.sessions.runs.launches.starts import RunStarts
 from portal.sessions.runs.live import LivePoints
 from portal.sessions.runs.reports import RunReports
 from portal.sessions.runs.searches import RunSearches
-from portal.slurm.control.reservations import Reserving
+from portal.slurm.control.reservations import ReservationControl
 from portal.web.audit_rate_limit import AuditRateLimit
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class CoreServices:
         self.memberships = MembershipCache(self.store)
         self.course_service = self._course_service()
         self.readiness = CourseReadiness(
-            self.store, self.cluster, self._snapshot, Reserving(self.cluster.runner)
+            self.store, self.cluster, self._snapshot, ReservationControl(self.cluster.runner)
         )
         self.helping = Helping(
             self.store, self.hub, self.courses, self.subdomains, self.note, self.log
@@ -164,7 +164,7 @@ class CoreServices:
         times = SharedAnswer[Mapping[str, float]](
             self._idle_times, ttl=30.0, patience=1.0, first={}
         )
-        around = IdleContext(
+        context = IdleContext(
             view=lambda: self.dashboard.view,
             interval=lambda: self.dashboard.refresh_interval,
             telemetry=self.telemetry,
@@ -174,7 +174,7 @@ class CoreServices:
             note=self.note,
             moving=self.moves.moving,
         )
-        self.idle = IdleGpus(around, parent=parent)
+        self.idle = IdleGpus(context, parent=parent)
 
     def _snapshot(self) -> ClusterSnapshot | None:
         """Return the cluster as everyone sees it; None while nothing is known."""
@@ -255,7 +255,7 @@ class CoreServices:
         has it. Does not raise."""
         self.log.warning("audit: %s", entry.model_dump_json(exclude={"id"}))
         try:
-            await self.store.audit.add(entry)
+            await self.store.audit.add_entry(entry)
         except PortalError as error:
             self.log.error("The audit log could not be written: %s", error)
             return False

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from portal.cache import SharedAnswers
-from portal.courses.live.board import Rows, Seen, bare, tiles
+from portal.courses.live.board import ClusterState, Rows, bare, tiles
 from portal.errors import PortalError
 from portal.models.course.board import CourseBoard, Tile
 from portal.models.course.course import KeptCourse
@@ -44,15 +44,15 @@ class CourseBoards:
         self._parts, self.age = parts, age
         self._made = SharedAnswers[str, _Made](most=_MOST, ttl=lambda _: self.age, retry=0.0)
 
-    async def of(self, kept: KeptCourse, *, private: bool = True) -> CourseBoard:
+    async def board_of(self, kept: KeptCourse, *, private: bool = True) -> CourseBoard:
         """Return the board of a course; without ``private``, it lacks what sessions report of
         their students. Raises StoreUnavailable if the course's members were never read."""
-        boards = await self._made.of(kept.name).get(lambda: self._make(kept))
+        boards = await self._made.for_key(kept.name).get(lambda: self._make(kept))
         return boards.board if private else boards.bare
 
     def forget(self, course: str) -> None:
         """Discard the course's board after a change: the next request gets a new one."""
-        self._made.of(course).invalidate()
+        self._made.for_key(course).invalidate()
 
     async def _make(self, kept: KeptCourse) -> _Made:
         error, last = "", self._made.last(kept.name)
@@ -63,7 +63,7 @@ class CourseBoards:
                 raise
             rows, error = last.rows, failed.message
         view = self._parts.dashboard.view
-        seen = _seen(view) if view else Seen()
+        seen = _seen(view) if view else ClusterState()
         made = tiles(kept, rows, seen)
         error = error or (view.error if view else self._parts.dashboard.error)
         without = self._board([bare(tile) for tile in made], view, error, rows)
@@ -89,9 +89,9 @@ class CourseBoards:
     async def _rows(self, kept: KeptCourse) -> Rows:
         store, course = self._parts.store, kept.name
         members, sessions, presences, helps, start = await asyncio.gather(
-            store.members.of(course),
+            store.members.of_course(course),
             store.sessions.of_course(course, time.time() - _DAY),
-            store.presence.of(course),
+            store.presence.of_course(course),
             store.help.open(),
             store.starts.newest(course),
         )
@@ -106,9 +106,9 @@ class CourseBoards:
         )
 
 
-def _seen(view: ClusterView) -> Seen:
+def _seen(view: ClusterView) -> ClusterState:
     nodes = view.snapshot.nodes.values()
-    return Seen(
+    return ClusterState(
         view.sessions,
         view.jobs.bare,
         view.gpus,

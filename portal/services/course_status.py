@@ -57,7 +57,7 @@ class CourseSituations:
             lambda: store.presence.hands(), ttl=_LIVE, first=[], **how
         )
 
-    async def of(self, record: SessionRecord) -> CourseSituation | None:
+    async def status_of(self, record: SessionRecord) -> CourseSituation | None:
         """Return the course's status for the session of ``record``; None without a course, and
         until the course is read."""
         kind = kind_of(record)
@@ -96,6 +96,6 @@ class CourseSituations:
         courses = {}
         for name in names:
             with contextlib.suppress(NotFound):
-                members = {item.person: item for item in await store.members.of(name)}
+                members = {item.person: item for item in await store.members.of_course(name)}
                 courses[name] = _Class(await store.courses.get(name), members)
         return courses

@@ -18,48 +18,52 @@ from portal.courses.start.backpressure import Backpressure
 from portal.courses.start.starting import Starter
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import WorkState
-from portal.slurm.control.reservations import Reserving
+from portal.slurm.control.reservations import ReservationControl
 
 if TYPE_CHECKING:
     from .core import CoreServices
 
 
 class CourseWork:
-    """Background work for courses, one instance per service. ``run`` is its loop; ``loop.add``
-    takes further tasks."""
+    """Background work for courses, one instance per service. ``run`` is its loop;
+    ``loop.add_pieces`` takes further tasks."""
 
     def __init__(self, parts: CoreServices) -> None:
         self._copies = NodeCopies(parts.cluster, parts.build_scheduler.images, parts.log)
-        self.around = CourseContext(
+        self.context = CourseContext(
             store=parts.store,
             hub=parts.hub,
             memberships=parts.memberships,
             settings=parts.courses,
             cluster=parts.cluster,
             control=parts.control,
-            reserving=Reserving(parts.cluster.runner),
+            reserving=ReservationControl(parts.cluster.runner),
             view=lambda: parts.dashboard.view,
             note=parts.note,
             log=parts.log,
             wall=time.time,
             copy=self._copy if parts.build_scheduler.images.node_cache else None,
         )
-        self.starter = Starter(self.around)
+        self.starter = Starter(self.context)
         self.rush = Backpressure(parts.store, lambda: self.starter.live)
-        self.reservations = Reservations(self.around)
-        self._ahead = Prestart(self.around, self.starter)
+        self.reservations = Reservations(self.context)
+        self._prestart = Prestart(self.context, self.starter)
         self.loop = CourseLoop(parts.courses, parts.log)
-        over = Closeout(self.around, self.starter, parts.helping.end_all)
-        self.loop.add(self.starter, self.starter.refill, self._ahead, self.reservations, over)
-        self.loop.add(parts.course_service.enrolment, parts.helping, parts.rooms, parts.handouts)
-        self.loop.add(Exchanges(parts.store, parts.courses.exchange_directory, parts.log))
+        over = Closeout(self.context, self.starter, parts.helping.end_all)
+        self.loop.add_pieces(
+            self.starter, self.starter.refill, self._prestart, self.reservations, over
+        )
+        self.loop.add_pieces(
+            parts.course_service.enrolment, parts.helping, parts.rooms, parts.handouts
+        )
+        self.loop.add_pieces(Exchanges(parts.store, parts.courses.exchange_directory, parts.log))
 
     async def run(self) -> None:
         """Run the loop until cancelled."""
         try:
             await self.loop.run()
         finally:
-            await asyncio.gather(self.starter.close(), self._ahead.close())
+            await asyncio.gather(self.starter.close(), self._prestart.close())
 
     async def _copy(
         self, environment: Environment, nodes: Sequence[str]

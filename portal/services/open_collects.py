@@ -24,7 +24,7 @@ class OpenCollects:
         waiting = parts.collecting.waiting
         self._asked = SharedAnswer[_Open](waiting, ttl=_AGE, patience=1.0, first={})
 
-    async def of(self, record: SessionRecord) -> tuple[Collect, ...]:
+    async def of_session(self, record: SessionRecord) -> tuple[Collect, ...]:
         """Return those of the session's course to which its person has given nothing yet."""
         collects = (await self._asked.get()).get(record.course, ())
         return tuple(collect for collect, givers in collects if record.user not in givers)

@@ -29,7 +29,7 @@ class Services(CoreServices):
         self.open_collects = OpenCollects(self)
         self.boards = CourseBoards(self)
         self.course_work = CourseWork(self)
-        told = CourseSituations(self, self._handout_of, self.open_collects.of)
+        told = CourseSituations(self, self._handout_of, self.open_collects.of_session)
         self.situations = Situations(self, told)
 
     async def _handout_of(self, record: SessionRecord) -> str:

@@ -20,7 +20,7 @@ from portal.models.session.resources import time_seconds
 from portal.models.session.session import SessionRecord
 from portal.models.session.usage import JobUsage, SessionReports
 from portal.models.situation import ExtendOffer, Situation
-from portal.sessions.situation import Known, situation_of
+from portal.sessions.situation import SessionData, situation_of
 
 from .course_status import CourseSituations
 
@@ -61,14 +61,14 @@ class Situations:
         )
         self._limits = SharedAnswer(self._expect_limits, ttl=_LIMITS, first=None, **how)
 
-    async def of(self, record: SessionRecord, job: Job, view: ClusterView) -> Situation:
+    async def status_of(self, record: SessionRecord, job: Job, view: ClusterView) -> Situation:
         """Return the status of the session of ``record``, whose job is ``job``."""
         parts, now = self._parts, time.time()
         usage, reports = await self._measured.get()
         await self._catalog.get()
         await self._limits.get()
         keys = (f"{node}/{index}" for node, some in job.gpu_indexes.items() for index in some)
-        known = Known(
+        known = SessionData(
             now=now,
             taken_at=view.taken_at,
             error=view.error,
@@ -84,8 +84,8 @@ class Situations:
             warn_minutes=parts.extending.warn_minutes,
             extend=await self.offer(record, job, view.snapshot),
             idle=parts.idle.state_of(record.id),
-            move=parts.moves.of(record.id),
-            course=await self.courses.of(record),
+            move=parts.moves.move_of(record.id),
+            course=await self.courses.status_of(record),
         )
         return situation_of(record, job, known)
 

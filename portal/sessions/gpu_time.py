@@ -98,7 +98,7 @@ class GpuTime:
             self.looked_at += seconds
         self._last = None
 
-    def look(
+    def count_until(
         self, jobs: Mapping[str, Job], at: float, readings: Readings, busy: Busy, sessions: Sessions
     ) -> set[Key]:
         """Count up to ``at``, the time at which Slurm was asked for ``jobs``.

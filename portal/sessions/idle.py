@@ -42,7 +42,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Seen:
+class IdleFindings:
     """Findings of one look: whether a GPU is used, and the seconds since the last activity in
     kernels and terminals. None: unknown; ``unknown`` is the sentence why."""
 
@@ -64,7 +64,7 @@ class IdleClock:
     unknown: str = ""
 
 
-def look(clock: IdleClock, seen: Seen, rules: Rules, now: float) -> IdleClock:
+def next_clock(clock: IdleClock, seen: IdleFindings, rules: Rules, now: float) -> IdleClock:
     """Return the clock after a look at ``now``."""
     last, clock = clock.looked_at, replace(clock, looked_at=now)
     if seen.used:

@@ -22,7 +22,7 @@ from portal.store import Store
 from portal.store.sessions.snoozes import Snooze
 from portal.telemetry import Telemetry
 
-from .idle import IdleClock, Rules, Seen, due, look, snoozed, state
+from .idle import IdleClock, IdleFindings, Rules, due, next_clock, snoozed, state
 from .idle_settings import IdleSettings
 from .meter import uptime
 from .view import DatedView, View
@@ -68,7 +68,7 @@ class IdleGpus(IdleSettings):
 
     def __init__(
         self,
-        around: IdleContext,
+        context: IdleContext,
         *,
         uptime: Callable[[], float] = uptime,
         wall: Callable[[], float] = time.time,
@@ -76,7 +76,7 @@ class IdleGpus(IdleSettings):
     ) -> None:
         super().__init__(**kwargs)
         self._uptime, self._wall = uptime, wall
-        self.around = around
+        self.context = context
         self._sessions: dict[str, _Watched] = {}
         self._heard: dict[str, tuple[float, SessionActivity]] = {}
         self._taken: tuple[float, float] | None = None  # Slurm's last answer; when it was seen
@@ -113,7 +113,7 @@ class IdleGpus(IdleSettings):
         session.clock = snoozed(session.clock, session.rules, now)
         until = self._wall() + session.rules.snooze
         try:
-            await self.around.store.snoozes.set(session_id, Snooze(until, session.clock.snoozes))
+            await self.context.store.snoozes.set(session_id, Snooze(until, session.clock.snoozes))
         except StoreUnavailable as error:
             self.log.warning("A snooze lasts only until the next restart: %s", error)
         return self.state_of(session_id)
@@ -123,18 +123,18 @@ class IdleGpus(IdleSettings):
     async def run(self) -> None:
         """Look at the sessions until cancelled."""
         while True:
-            await self.look()
-            await asyncio.sleep(self.around.interval())
+            await self.check_sessions()
+            await asyncio.sleep(self.context.interval())
 
-    async def look(self) -> None:
+    async def check_sessions(self) -> None:
         """Look at every session with GPUs, and stop those whose time has come."""
-        view = self.around.view()
+        view = self.context.view()
         if self.mode == IdleMode.OFF or view is None:
             return
-        self._times = await self.around.idle_times()
+        self._times = await self.context.idle_times()
         self._follow(view)
         await self._restore()
-        readings = await asyncio.to_thread(self.around.telemetry.readings, view.snapshot)
+        readings = await asyncio.to_thread(self.context.telemetry.readings, view.snapshot)
         now, wall = self._uptime(), self._wall()
         if self._taken is None or self._taken[0] != view.taken_at:
             self._taken = (view.taken_at, now)
@@ -143,7 +143,7 @@ class IdleGpus(IdleSettings):
             seen = self._seen(
                 session, view.snapshot.jobs[session.record.job_id], readings, now, wall
             )
-            session.clock = look(session.clock, seen, session.rules, now)
+            session.clock = next_clock(session.clock, seen, session.rules, now)
             over_due = due(session.clock, session.rules, now) and now >= session.ask_at
             if over_due and _newest(session.record, view):
                 over.append(session)
@@ -184,10 +184,10 @@ class IdleGpus(IdleSettings):
     def _silence(self) -> float:
         """Seconds without news after which the state is unknown: telemetry's ``report_gap``, or
         the time of three views, whichever is longer."""
-        return max(self.around.telemetry.report_gap, 3 * self.around.interval())
+        return max(self.context.telemetry.report_gap, 3 * self.context.interval())
 
     def _exempt(self, record: SessionRecord) -> str:
-        if self.around.moving(record.id):
+        if self.context.moving(record.id):
             # Its owner has requested other resources, often to give these back: a stop would
             # cancel that.
             return "The session's resources are being changed."
@@ -205,7 +205,7 @@ class IdleGpus(IdleSettings):
         if not new:
             return
         try:
-            stored = await self.around.store.snoozes.of_sessions(new)
+            stored = await self.context.store.snoozes.of_sessions(new)
         except PortalError as error:
             if error.message != self._complaint:
                 self.log.warning("Idle GPUs are not checked yet: %s", error)
@@ -229,20 +229,24 @@ class IdleGpus(IdleSettings):
         readings: Mapping[tuple[str, int], GpuReading],
         now: float,
         wall: float,
-    ) -> Seen:
+    ) -> IdleFindings:
         if not session.restored:
-            return Seen(unknown="The portal's database has not answered yet.")
+            return IdleFindings(unknown="The portal's database has not answered yet.")
         if self._taken is None or now - self._taken[1] > self._silence:
-            return Seen(unknown="Slurm does not answer.")
+            return IdleFindings(unknown="Slurm does not answer.")
         used = self._used(job, readings, wall)
         if used is None:
-            return Seen(unknown="Some GPUs of the session have no reading.")
+            return IdleFindings(unknown="Some GPUs of the session have no reading.")
         at, activity = self._heard.get(session.record.id, (None, None))
         if at is None or activity is None or now - at > self._silence:
-            return Seen(used=used or None, unknown="The session does not report its activity.")
+            return IdleFindings(
+                used=used or None, unknown="The session does not report its activity."
+            )
         if activity.age is None:
-            return Seen(used=used or None, unknown="The session cannot see all of its activity.")
-        return Seen(used=used, age=activity.age + (now - at))
+            return IdleFindings(
+                used=used or None, unknown="The session cannot see all of its activity."
+            )
+        return IdleFindings(used=used, age=activity.age + (now - at))
 
     def _used(
         self, job: Job, readings: Mapping[tuple[str, int], GpuReading], wall: float
@@ -253,7 +257,7 @@ class IdleGpus(IdleSettings):
         busy = [
             None
             if reading is None or reading.at > wall + _AHEAD
-            else self.around.telemetry.busy(reading)
+            else self.context.telemetry.busy(reading)
             for reading in job_readings
         ]
         if True in busy:
@@ -270,7 +274,7 @@ class IdleGpus(IdleSettings):
         session.ask_at = now + _AGAIN
         try:
             reason = StopReason(code=StopCode.IDLE, words=words)
-            await self.around.hub.stop_server(record.user, record.server, reason=reason)
+            await self.context.hub.stop_server(record.user, record.server, reason=reason)
             session.ask_at = now + _ENDING
         except NotFound:
             return  # it was stopped meanwhile
@@ -288,7 +292,7 @@ class IdleGpus(IdleSettings):
             outcome=outcome,
             detail=detail,
         )
-        await self.around.note(entry)
+        await self.context.note(entry)
 
 
 def _newest(record: SessionRecord, view: View) -> bool:

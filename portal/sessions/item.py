@@ -82,7 +82,7 @@ class SessionItem(Frozen):
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class SessionContext:
     """Data on a session beside the record itself."""
 
     viewer: str
@@ -98,40 +98,40 @@ class Surroundings:
     idle: IdleState | None = None
 
 
-def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
-    """Return the item for ``around.viewer``, who must be allowed to see it."""
+def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
+    """Return the item for ``context.viewer``, who must be allowed to see it."""
     efficiency = efficiency_of(
         record,
-        around.usage,
-        around.reports,
-        now=around.now,
-        simulated=around.simulated,
-        time_limit=around.job.time_limit if around.job else None,
+        context.usage,
+        context.reports,
+        now=context.now,
+        simulated=context.simulated,
+        time_limit=context.job.time_limit if context.job else None,
     )
     suggestion = suggestion_for(
-        record, efficiency, around.environment, _longest(record, around.snapshot)
+        record, efficiency, context.environment, _longest(record, context.snapshot)
     )
-    mine = record.user == around.viewer
+    mine = record.user == context.viewer
     shown = record.options.get(OPTION)  # by a session that is a TensorBoard
     links = SessionLinks()
     folders = None
     if mine:
         over = record.state is SessionState.ENDED and (record.started_at or shown)
-        if around.environment and over:
+        if context.environment and over:
             folders = tuple(shown or ("~",))
         links = links_of(
             record,
-            around.base,
+            context.base,
             busy=record.state is not SessionState.ENDED
             or any(
-                other.server == record.server and other.id != record.id for other in around.living
+                other.server == record.server and other.id != record.id for other in context.living
             ),
             again={**record.options, "environment": record.environment}
-            if around.environment and not shown
+            if context.environment and not shown
             else None,
             suggested=suggestion.options if suggestion and not shown else None,
         )
-    job = around.job if record.state is not SessionState.ENDED else None
+    job = context.job if record.state is not SessionState.ENDED else None
     end = _ends_at(record, job, efficiency)
     return SessionItem.like(
         record,
@@ -142,10 +142,10 @@ def session_item(record: SessionRecord, around: Surroundings) -> SessionItem:
         gpu_indexes=job.gpu_indexes if job else {},
         position=job.position if job else None,
         expected_start=job.expected_start if job else None,
-        time_left=None if end is None else max(0.0, end - around.now),
+        time_left=None if end is None else max(0.0, end - context.now),
         ends_at=end,
-        ending=_ending(record, around.viewer),
-        idle=around.idle if record.state is SessionState.RUNNING else None,
+        ending=_ending(record, context.viewer),
+        idle=context.idle if record.state is SessionState.RUNNING else None,
         efficiency=efficiency,
         suggestion=suggestion,
         log_folders=folders,

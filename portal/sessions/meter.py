@@ -135,7 +135,7 @@ class UsageMeter:
                 gpu_time.shift(leap)
         self._clocks = now, uptime
         before, at = gpu_time.looked_at, snapshot.taken_at
-        missing = gpu_time.look(snapshot.jobs, at, readings, busy, sessions)
+        missing = gpu_time.count_until(snapshot.jobs, at, readings, busy, sessions)
         self._missing = {key: self._missing.get(key, 0) for key in missing}
         if before is not None and (missing or at - before > _PERIOD):
             oldest = min([before, *(gpu_time.marks[key] for key in missing)])
@@ -248,5 +248,5 @@ class UsageMeter:
         await self._send(self._sent)
 
     async def _send(self, batch: Batch) -> None:
-        await self._store.usage.add(batch.rows, until=batch.marks, closed=batch.closed)
+        await self._store.usage.add_seconds(batch.rows, until=batch.marks, closed=batch.closed)
         self._sent = None

@@ -57,14 +57,14 @@ class Moves:
         self._asking: asyncio.Task[None] | None = None
         self._before = SharedAnswers[str, dict[str, Any]](ttl=0.0, keep=False)
 
-    def of(self, session_id: str) -> Move | None:
+    def move_of(self, session_id: str) -> Move | None:
         """Return the session's move as known now; a newer answer is fetched in the background."""
         self._ask_if_due()
         return self._known.get(session_id)
 
     def moving(self, session_id: str) -> bool:
         """Return True if a job waits to take this session's place."""
-        move = self.of(session_id)
+        move = self.move_of(session_id)
         return move is not None and move.state in LIVE
 
     def expects(self, job_id: str) -> bool:
@@ -75,7 +75,7 @@ class Moves:
     async def before(self, record: SessionRecord) -> BeforeMove:
         """Ask the Hub, and through it the session's server: one request at a time for each
         session, since that server may be slow or silent. Raises NotFound, HubUnavailable."""
-        shared = self._before.of(record.id)
+        shared = self._before.for_key(record.id)
         response = await shared.get(lambda: self._hub.move(record.user, record.server))
         try:
             before = BeforeMove(**response, options=options_of(record))

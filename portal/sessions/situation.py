@@ -24,7 +24,7 @@ SIMULATED = "simulated"  # as GpuItem.source says it
 
 
 @dataclass(frozen=True)
-class Known:
+class SessionData:
     """Data on a session beside its record and its job.
 
     ``prefix`` is the service's address and ``base`` the Hub's, with their slashes; ``environment``
@@ -50,7 +50,7 @@ class Known:
     course: CourseSituation | None = None
 
 
-def situation_of(record: SessionRecord, job: Job, known: Known) -> Situation:
+def situation_of(record: SessionRecord, job: Job, known: SessionData) -> Situation:
     """Return the situation of the session whose job is ``job``."""
     efficiency = efficiency_of(
         record, known.usage, known.reports, now=known.now, simulated=known.simulated

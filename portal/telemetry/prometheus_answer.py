@@ -117,13 +117,13 @@ class Ages:
         self.gpus: dict[Gpu, tuple[float, str]] = {}  # with the UUID that goes with it
         self._series: dict[tuple[str, Series], float] = {}
 
-    def add(self, metric: str, series: Series, gpu: Gpu, age: float, uuid: str) -> None:
+    def add_sample(self, metric: str, series: Series, gpu: Gpu, age: float, uuid: str) -> None:
         key = (metric, series)
         self._series[key] = min(age, self._series.get(key, math.inf))
         if gpu not in self.gpus or age < self.gpus[gpu][0]:
             self.gpus[gpu] = (age, uuid)
 
-    def of(self, metric: str, series: Series) -> float:
+    def age_of(self, metric: str, series: Series) -> float:
         """Return the age of a metric's sample; without a time of its own, that of its scrape."""
         known = self._series.get((metric, series))
         if known is None:
@@ -167,8 +167,8 @@ def readings(
         if name in times:
             # Both times are by Prometheus's clock: this machine's may differ.
             age, uuid = max(0.0, evaluated - value), labels.get(exporter.uuid_label, "")
-            ages.add(times[name], series, (node.name, index), age, uuid)
-        elif name in metrics and ages.of(name, series) <= max_age:
+            ages.add_sample(times[name], series, (node.name, index), age, uuid)
+        elif name in metrics and ages.age_of(name, series) <= max_age:
             parts = by_node.setdefault(node.name, {}).setdefault(index, {})
             values = parts.setdefault(part, {})
             # The same GPU twice (two exporters, two jobs that share it): the larger of both.

@@ -96,7 +96,7 @@ async def _note(
         associations = await shared.cluster.associations(name)
         known = shared.estimates.known(request, name, snapshot, associations)
         source = known.basis.value or "unknown"
-        await shared.store.estimates.add(session_id, now, known.starts_at, source)
+        await shared.store.estimates.add_estimate(session_id, now, known.starts_at, source)
     except PortalError as error:
         spawner.log.debug("The estimate of session %s is not recorded: %s", session_id, error)
     except Exception:

@@ -79,12 +79,12 @@ class GuestHandler(MovesBase):
 
     async def _judge(self, user: str, server: str, person: str) -> None:
         """Raise NotAllowed unless the course's staff helps a student of it; StoreUnavailable."""
-        memberships = HubContext.of(self.config).memberships
+        memberships = HubContext.instance(self.config).memberships
         name = server.removeprefix(_PREFIX)
         roles = {
             (member.person, member.role)
             for who in (user, person)
-            for member in await memberships.of(who, fresh=True)
+            for member in await memberships.of_user(who, fresh=True)
             if member.course == name
         }
         if (user, Role.STUDENT) not in roles or not roles & {(person, role) for role in STAFF}:

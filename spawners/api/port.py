@@ -17,7 +17,7 @@ MAX_BODY = 64  # bytes: {"port": 65535} and some white space
 
 
 @runtime_checkable
-class SaysPort(Protocol):
+class PortReceiver(Protocol):
     """Spawner whose servers post their ports here."""
 
     def knows_token(self, token_id: int) -> bool: ...
@@ -69,12 +69,12 @@ class PortHandler(APIHandler):
             raise web.HTTPError(400, "'port' must be a whole number from 1024 to 65535.")
         return port
 
-    def _spawner(self, token: orm.APIToken) -> SaysPort | None:
+    def _spawner(self, token: orm.APIToken) -> PortReceiver | None:
         user = self.users[token.user]
         for orm_spawner in token.user.orm_spawners.values():
             if orm_spawner.server is None:
                 continue
             spawner = user.spawners[orm_spawner.name]
-            if isinstance(spawner, SaysPort) and spawner.knows_token(token.id):
+            if isinstance(spawner, PortReceiver) and spawner.knows_token(token.id):
                 return spawner
         return None

@@ -94,9 +94,9 @@ class RoomHandler(MovesBase):
     async def _members(self, user: str, course: str) -> dict[int | None, orm.User]:
         """Return the course's members but ``user`` whom the Hub knows, by id in the Hub. Raises
         NotAllowed if this person cannot have a room of this course, StoreUnavailable."""
-        shared = HubContext.of(self.config)
+        shared = HubContext.instance(self.config)
         kept = await shared.memberships.course(course, fresh=True)
-        members = await shared.store.members.of(course)
+        members = await shared.store.members.of_course(course)
         staff = {member.person for member in members if member.role in STAFF}
         if user not in staff or not kept.course.together:
             raise NotAllowed(f"'{user}' cannot have a room of the course '{course}'.")

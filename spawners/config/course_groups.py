@@ -26,7 +26,9 @@ async def course_groups(name: str) -> tuple[str, ...]:
     """
     hub = JupyterHub.instance()
     try:
-        memberships = await HubContext.of(hub.config).memberships.mine(name, patience=PATIENCE)
+        memberships = await HubContext.instance(hub.config).memberships.mine(
+            name, patience=PATIENCE
+        )
     except Exception:  # a fault of ours, which is in the log, keeps nobody from logging in
         hub.log.warning(
             "Courses of %s were not refreshed: the portal's database does not answer", name

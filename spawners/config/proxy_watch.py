@@ -51,7 +51,7 @@ class ProxyWatch:
         when it looks for routes of ended sessions."""
         await self._ask(MARK, method="POST", body={"target": self._target()})
 
-    async def look(self) -> bool:
+    async def restore_routes(self) -> bool:
         """Restore the routes of a proxy without the mark; return whether it lacked it, or routes
         since the last time."""
         try:
@@ -75,7 +75,7 @@ class ProxyWatch:
         while True:
             await asyncio.sleep(self._interval)
             try:
-                await self.look()
+                await self.restore_routes()
             except Exception as error:
                 # It is away, or its response was lost; JupyterHub's own requests log that.
                 self._log.debug("The proxy could not be checked: %s", error)

@@ -42,13 +42,13 @@ def _began(change: Any) -> None:
         return
     _tell_unused(hub)
     hub.log.addFilter(no_warning_of_waits)
-    shared = HubContext.of(hub.config)
+    shared = HubContext.instance(hub.config)
     shared.form.load()
     pages = change.new["jinja2_env"]
     for page in pages.list_templates(("html",)):
         with contextlib.suppress(TemplateError):  # a site's own; whoever opens it sees the error
             pages.get_template(page)
-    shared.announced.start()
+    shared.announcements.start()
     shared.recorder.start(lambda: held(hub.db))
     shared.recorder.take_over(left(hub.db))
     _keep_collections_short()

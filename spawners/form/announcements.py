@@ -14,7 +14,7 @@ from portal.store import Store
 EVERY = 15.0  # seconds between two reads
 
 
-class Announced:
+class AnnouncementCache:
     """Announcements that pages show, read in the background; a single instance per Hub."""
 
     def __init__(self, store: Store) -> None:

@@ -34,12 +34,12 @@ def seconds(text: Any) -> int:
         return 0
 
 
-def card(tile: Tile, habits: Preferences, selected: bool) -> Card:
-    used = habits.used.get(tile.name)
+def card(tile: Tile, preferences: Preferences, selected: bool) -> Card:
+    used = preferences.used.get(tile.name)
     return Card.model_construct(
         **tile.__dict__,
         selected=selected,
-        favourite=tile.name in habits.liked,
+        favourite=tile.name in preferences.liked,
         used=f"used {day(used)}" if used else "",
     )
 

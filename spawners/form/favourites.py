@@ -7,7 +7,7 @@ catalog's own order.
 from __future__ import annotations
 
 from portal.cache import SharedAnswers
-from portal.catalog.offers.preferences import NO_HABITS, Preferences, habits_of
+from portal.catalog.offers.preferences import NO_PREFERENCES, Preferences, habits_of
 from portal.store import Store
 
 _AGE = 20.0  # seconds for which an answer is fresh
@@ -18,13 +18,13 @@ class Favourites:
     """Cache of everyone's habits, as far as they were asked for. ``of(user)`` never raises."""
 
     def __init__(self, store: Store) -> None:
-        self._habits = SharedAnswers[str, Preferences](
+        self._preferences = SharedAnswers[str, Preferences](
             lambda user: habits_of(store, user),
             ttl=lambda _: _AGE,
             patience=_PATIENCE,
-            first=NO_HABITS,
+            first=NO_PREFERENCES,
         )
 
-    async def of(self, user: str) -> Preferences:
+    async def preferences_of(self, user: str) -> Preferences:
         """Return the habits of this person, as far as they are known now."""
-        return await self._habits.of(user).get()
+        return await self._preferences.for_key(user).get()

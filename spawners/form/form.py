@@ -15,7 +15,7 @@ import jinja2
 from traitlets import Bool, Dict, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
-from portal.catalog.offers.preferences import NO_HABITS, Preferences, ordered
+from portal.catalog.offers.preferences import NO_PREFERENCES, Preferences, ordered
 from portal.catalog.offers.tile import Tile, common_tags, tile_of
 from portal.launch.availability import Availability, availability
 from portal.launch.choices.field_choices import Choice, Facts, folded_fields
@@ -156,7 +156,7 @@ class LaunchForm(LoggingConfigurable):
         problems: Sequence[str] = (),
         unknown: str = "",
         defaults: Resources | None = None,
-        habits: Preferences = NO_HABITS,
+        preferences: Preferences = NO_PREFERENCES,
         tiles: Callable[[Environment], Tile] = tile_of,
         now: float | None = None,
     ) -> LaunchView:
@@ -165,7 +165,7 @@ class LaunchForm(LoggingConfigurable):
         ``snapshot`` None: Slurm never answered yet. ``environments`` are those that this person
         may use; ``last`` is the last session's ``user_options``; ``defaults`` are the site's
         resources where neither the person nor the environment names them. ``unknown``: a sentence
-        if this person's associations could not be read. ``habits``: what this person likes and
+        if this person's associations could not be read. ``preferences``: what this person likes and
         used last; ``tiles`` returns the content of an environment's card.
         """
         now = time.time() if now is None else now
@@ -179,7 +179,7 @@ class LaunchForm(LoggingConfigurable):
             snapshot = ClusterSnapshot(taken_at=now)
         else:
             stale = words.outdated(snapshot, self.stale_after, "these numbers are", now)
-        environments = ordered(environments, habits)
+        environments = ordered(environments, preferences)
         if not environments:
             problems.append(f"No environment is available to you. Please ask {self.contact}.")
         partitions = allowed_partitions(person, snapshot, associations)
@@ -204,7 +204,7 @@ class LaunchForm(LoggingConfigurable):
         count = min(last_choice.whole(preset.get("gpus")), most)
         longest = choices.longest_time(supply, associations, snapshot.qos)
         times = self._times(preset, longest)
-        cards = tuple(choices.card(tiles(e), habits, e is chosen) for e in environments)
+        cards = tuple(choices.card(tiles(e), preferences, e is chosen) for e in environments)
         return LaunchView(
             cards=cards,
             tags=common_tags(cards),

@@ -13,11 +13,13 @@ from portal.launch.kinds import of_server
 from ..context import HubContext
 
 
-async def _of(person: Any) -> tuple[MyCourse, ...]:
-    return await courses_of(HubContext.of(JupyterHub.instance().config).memberships, person.name)
+async def _for_user(person: Any) -> tuple[MyCourse, ...]:
+    return await courses_of(
+        HubContext.instance(JupyterHub.instance().config).memberships, person.name
+    )
 
 
 # Functions for the Hub's page templates, as the variable `portal_courses`: the courses of a
 # user of the Hub (Jinja awaits them), and the kind of session, a course's or a kernel, to which a
 # server's name belongs.
-FOR_PAGES = SimpleNamespace(of=_of, has=of_server)
+FOR_PAGES = SimpleNamespace(for_user=_for_user, has=of_server)

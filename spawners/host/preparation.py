@@ -26,7 +26,7 @@ class Preparation:
 
         ``contact``: whom the sentence tells to ask.
         """
-        failures = self._failures.of(spawner.user.name)
+        failures = self._failures.for_key(spawner.user.name)
         return await failures.get(lambda: self._failure(spawner, contact))
 
     async def _failure(self, spawner: SessionSettings, contact: str) -> str:

@@ -40,7 +40,7 @@ class StorageArea:
         return round(100 * (1 - self.free_bytes / self.total_bytes))
 
 
-def look(title: str, path: str, required: bool = False) -> StorageArea:
+def query_file_system(title: str, path: str, required: bool = False) -> StorageArea:
     """Query the file system behind ``path``. Blocks for as long as the file system does."""
     try:
         Path(path).stat()
@@ -81,7 +81,7 @@ class Storage(LoggingConfigurable):
         super().__init__(**kwargs)
         self._blocking = Blocking()
 
-    async def look(self, username: str, home: str) -> list[StorageArea]:
+    async def query_areas(self, username: str, home: str) -> list[StorageArea]:
         """Return the areas of one person, in configured order; all are queried at once."""
         folders = []
         for area in self.areas:
@@ -93,7 +93,7 @@ class Storage(LoggingConfigurable):
     async def _ask(self, title: str, path: str, required: bool) -> StorageArea:
         try:
             return await self._blocking.call(
-                path, lambda: look(title, path, required), self.timeout
+                path, lambda: query_file_system(title, path, required), self.timeout
             )
         except StillRunning:
             self.log.warning("Storage: %s does not answer within %s s", path, self.timeout)

@@ -16,7 +16,7 @@ from jupyterhub.user import User
 from .patch import method_patch
 
 
-class Turns:
+class CallerQueue:
     """Queue in which each caller waits until the loop has handled everything else."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Turns:
 
 
 def _in_turn(spawn: Any) -> Any:
-    launches = Turns()
+    launches = CallerQueue()
 
     @wraps(spawn)
     async def in_turn(self: User, *args: Any, **more: Any) -> Any:

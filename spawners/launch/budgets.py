@@ -20,7 +20,7 @@ class Budgets:
 
     async def used(self, course: str) -> float:
         """Return the GPU-hours of all sessions of the course until now."""
-        return await self._used.of(course).get()
+        return await self._used.for_key(course).get()
 
     async def spent(self, course: Course) -> str:
         """Return why the course has no GPUs any more; "" while it has."""

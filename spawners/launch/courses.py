@@ -118,7 +118,9 @@ async def course_form(spawner: SessionSpawner, named: ServerOf, problems: Sequen
 
 async def _membership(spawner: SessionSpawner, course: str) -> tuple[KeptCourse, Role]:
     memberships, name = spawner.shared.memberships, spawner.user.name
-    await memberships.of(name, fresh=True)  # the course may be seconds old: all ask for it at once
+    await memberships.of_user(
+        name, fresh=True
+    )  # the course may be seconds old: all ask for it at once
     membership = await memberships.membership(name, course)
     return membership.kept, membership.role
 

@@ -85,7 +85,7 @@ async def _look(spawner: SessionSpawner) -> Readiness:
     except PortalError as error:
         missing = isinstance(error, NotAllowed) or associations == ()
         return Readiness(associations, (), [error.message], type(error), missing, unknown)
-    storage = await shared.storage.look(spawner.user.name, home)
+    storage = await shared.storage.query_areas(spawner.user.name, home)
     return Readiness(
         associations,
         storage,
@@ -122,10 +122,10 @@ async def render_form(spawner: SessionSpawner) -> str:
         return await course_form(spawner, named, (await readiness(spawner)).problems)
     form = spawner.shared.form
     # At once, since each waits for a turn of the loop, which is busy while a class starts.
-    snapshot, ready, habits, offered = await asyncio.gather(
+    snapshot, ready, preferences, offered = await asyncio.gather(
         _known_snapshot(spawner),
         readiness(spawner),
-        spawner.shared.favourites.of(spawner.user.name),
+        spawner.shared.favourites.preferences_of(spawner.user.name),
         _offered(spawner),
     )
     prefill, spawner.prefill = spawner.prefill, {}
@@ -139,8 +139,8 @@ async def render_form(spawner: SessionSpawner) -> str:
         problems=ready.problems,
         unknown=ready.unknown,
         defaults=Resources.model_validate(spawner.default_resources),
-        habits=habits,
-        tiles=spawner.shared.tiles.of,
+        preferences=preferences,
+        tiles=spawner.shared.tiles.tile_for,
     )
     return form.render(view)
 

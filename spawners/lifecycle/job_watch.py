@@ -35,7 +35,9 @@ class JobWatch:
         self._nodes: Mapping[str, Node] = {}
         self._since = time.monotonic()
 
-    async def look(self, newer_than: float, *, urgent: bool = False) -> tuple[Job | None, bool]:
+    async def job_since(
+        self, newer_than: float, *, urgent: bool = False
+    ) -> tuple[Job | None, bool]:
         """Return the job in a snapshot requested at ``newer_than`` (time.monotonic()) or later
         (None: not known), and whether it is over. A failed query of Slurm does not end it.
 
@@ -50,13 +52,13 @@ class JobWatch:
         """Look at the job when it is due, or at once if the session posts its port meanwhile."""
         if posted.is_set():
             return await self._look_after_word()
-        look = asyncio.ensure_future(self.look(time.monotonic() - interval))
+        query = asyncio.ensure_future(self.job_since(time.monotonic() - interval))
         port = asyncio.ensure_future(posted.wait())
         try:
-            await asyncio.wait({look, port}, return_when=asyncio.FIRST_COMPLETED)
-            return look.result() if look.done() else await self._look_after_word()
+            await asyncio.wait({query, port}, return_when=asyncio.FIRST_COMPLETED)
+            return query.result() if query.done() else await self._look_after_word()
         finally:
-            look.cancel()
+            query.cancel()
             port.cancel()
 
     async def _look_after_word(self) -> tuple[Job | None, bool]:
@@ -67,7 +69,7 @@ class JobWatch:
         job = whole_job(last.jobs, self.job_id) if last else None
         if last is not None and job is not None and job.state.running and job.nodes:
             return await self._judge(last)
-        return await self.look(time.monotonic(), urgent=True)
+        return await self.job_since(time.monotonic(), urgent=True)
 
     async def _judge(self, snapshot: ClusterSnapshot) -> tuple[Job | None, bool]:
         self.snapshot, self._nodes = snapshot, snapshot.nodes

@@ -54,7 +54,7 @@ class Reconciler:
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._open
 
-    def add(self, record: SessionRecord) -> None:
+    def watch_session(self, record: SessionRecord) -> None:
         """Watch ``record`` from now on. A session that is over already only waits for what
         accounting knows of it."""
         watch = JobWatch(self.cluster, record.job_id, record.account, self.log)
@@ -94,7 +94,7 @@ class Reconciler:
         record = entry.record
         if not record.job_id:
             return True
-        job, over = await entry.watch.look(time.monotonic() - 2)
+        job, over = await entry.watch.job_since(time.monotonic() - 2)
         if not over or job is None:
             return False
         if job.state is JobState.UNKNOWN and entry.looks < _GONE:

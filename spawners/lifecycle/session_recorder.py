@@ -52,7 +52,7 @@ class Recorder:
 
     def close(self, record: SessionRecord) -> None:
         """Close a session that has no spawner any more: its record ends when its job has."""
-        self.closing.add(record)
+        self.closing.watch_session(record)
 
     def has(self, session_id: str) -> bool:
         """Return True if the database has this session, in any state."""

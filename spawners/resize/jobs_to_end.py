@@ -20,7 +20,7 @@ class JobsToEnd:
         self._spawner = spawner
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, job_id: str) -> None:
+    def add_job(self, job_id: str) -> None:
         """Add a job for the next ``end``."""
         self.ids += (job_id,)
 

@@ -39,7 +39,7 @@ _REMEMBERED = 600.0  # seconds for which an ended move is still shown
 _ARRIVED = (MoveState.READY, MoveState.SWITCHING)
 
 
-class Moving:
+class SessionResize:
     """Move of one spawner's session. ``current``: the last one, over or not.
 
     ``wait_for_server`` returns once the session's server is there, or raises StartFailed.
@@ -162,7 +162,7 @@ class Moving:
         self._unfollow()  # also a move that is done but whose server is not there yet
         if self.live and self.current is not None:
             self._revoke()
-            self._leaving.add(self.current.job_id)
+            self._leaving.add_job(self.current.job_id)
         self._leaving.end()
         self.current, self._token, self._watch = None, "", None
 
@@ -316,7 +316,7 @@ class Moving:
             what = words.resources(successor.options)
             sentence = f"Moved to job {successor.job_id}: {what}."
             old = Ending(code="moved", message=sentence, job_id=spawner.job_id)
-            self._leaving.add(spawner.job_id)
+            self._leaving.add_job(spawner.job_id)
             self._history.moved(successor, old)
             spawner.become(successor, self._token)
             spawner.watch.job = job
@@ -338,7 +338,7 @@ class Moving:
             await self._route()
         except PortalError as error:
             spawner.log.warning("Session of %s: %s", spawner._log_name, error)
-            self._leaving.add(spawner.job_id)  # the Hub's next poll finds that it is over
+            self._leaving.add_job(spawner.job_id)  # the Hub's next poll finds that it is over
             self._leaving.end()
         except Exception:
             spawner.log.exception("The new job of %s cannot be followed", spawner._log_name)
@@ -373,7 +373,7 @@ class Moving:
             return
         self._unfollow()
         self._revoke()
-        self._leaving.add(successor.job_id)
+        self._leaving.add_job(successor.job_id)
         self._say(state, sentence)
         self._spawner.log.info("%s does not move: %s", self._spawner._log_name, sentence)
         await self._spawner.store_state()

@@ -129,7 +129,11 @@ function own(sessions) {
   // The launch page leads to the default session while that is live.
   byId("sessions-start").hidden = sessions.some((session) => !session.server);
   for (const row of document.querySelectorAll("#courses .entry")) {
-    row.hidden = sessions.some((session) => session.server === row.dataset.server);
+    // The session is listed below; staff still reach the live board here.
+    const live = sessions.some((session) => session.server === row.dataset.server);
+    const start = row.querySelector(".course-start");
+    if (start) start.hidden = live;
+    row.hidden = live && !row.querySelector(".course-board");
   }
 }
 

@@ -190,23 +190,23 @@ def course(name: str) -> KeptCourse:
 async def test_the_acl_follows_the_roster(store: Store, tmp_path: Path) -> None:
     people = (MEMBER, LEFT)
     roster = [CourseMember(course="deep", person=one, role=Role.STUDENT) for one in people]
-    await store.courses.add(course("deep"), roster)
+    await store.courses.add_course(course("deep"), roster)
     directory = str(tmp_path / "exchange")
     folders = await asyncio.gather(*(exchange_of(directory, "deep", name) for name in people))
     other = await exchange_of(directory, "gone", MEMBER)  # a course that is not there any more
     deep = Path(folders[0]).parent
     keeper = Exchanges(store, directory, LOG)
-    await keeper.look(0)
+    await keeper.run_due(0)
     assert others_of(deep) == {OF[MEMBER], OF[LEFT]}
     assert others_of(Path(other).parent) == frozenset()
     await store.members.remove("deep", [LEFT])
-    await keeper.look(1)
+    await keeper.run_due(1)
     assert others_of(deep) == {OF[MEMBER]}
 
 
 async def test_without_a_place_nothing_is_looked_at(store: Store, tmp_path: Path) -> None:
-    await Exchanges(store, "", LOG).look(0)
-    await Exchanges(store, str(tmp_path / "none"), LOG).look(0)
+    await Exchanges(store, "", LOG).run_due(0)
+    await Exchanges(store, str(tmp_path / "none"), LOG).run_due(0)
 
 
 # -- file systems without ACLs --------------------------------------------------------------------

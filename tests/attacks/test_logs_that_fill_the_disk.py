@@ -68,7 +68,7 @@ async def test_tests_without_end(
         await own.test(OWN, ADA)
         await site.turn()
     assert len(logs(site)) == 6 + 3
-    newest, _ = await store.tests.of(OWN, 0, 6)
+    newest, _ = await store.tests.of_environment(OWN, 0, 6)
     assert {one.log for one in newest} <= set(logs(site))
 
 

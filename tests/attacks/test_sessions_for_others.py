@@ -18,7 +18,7 @@ from courses_site import DEEP, Site, running
 from sqlalchemy import create_engine
 
 from portal.courses.definition.readiness import _joined
-from portal.courses.live.board import Rows, Seen, tiles
+from portal.courses.live.board import ClusterState, Rows, tiles
 from portal.courses.roster.joining import NOT_JOINED, not_joined, takes_joining
 from portal.courses.settings import Courses
 from portal.courses.start.starting import Starter
@@ -74,7 +74,7 @@ def test_who_has_not_joined_is_charged_for_nothing(
 async def test_a_start_leaves_them_out(
     kind: StartKind, people: list[str] | None, store: Store
 ) -> None:
-    around: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         store=store,
         settings=Courses(),
         log=None,
@@ -83,16 +83,16 @@ async def test_a_start_leaves_them_out(
         hub=None,
     )
     one = kept()
-    await store.courses.add(one, [member("eve"), member("ada"), member("bob")])
+    await store.courses.add_course(one, [member("eve"), member("ada"), member("bob")])
     assert await store.members.join("deep", "ada", 5.0)
-    start = await Starter(around).start(one, kind, "barbara", people=people)
+    start = await Starter(context).start(one, kind, "barbara", people=people)
     seats = {seat.person: seat for seat in await store.starts.seats(start.id)}
     assert (seats["eve"].state, seats["eve"].message) == (SeatState.SKIPPED, NOT_JOINED)
     if people is None or "ada" in people:
         assert seats["ada"].state is SeatState.WAITING
     account = kept(name="paid", account="teaching")
-    await store.courses.add(account, [member("eve").model_copy(update={"course": "paid"})])
-    start = await Starter(around).start(account, kind, "barbara")
+    await store.courses.add_course(account, [member("eve").model_copy(update={"course": "paid"})])
+    start = await Starter(context).start(account, kind, "barbara")
     assert [s.state for s in await store.starts.seats(start.id)] == [SeatState.WAITING]
 
 
@@ -166,10 +166,10 @@ async def test_taken_off_and_put_back_they_join_again(site: Site) -> None:
 
 def test_the_board_says_so() -> None:
     rows = Rows(members=[member("ada", joined_at=5.0), member("eve")])
-    words = {tile.person: tile.words for tile in tiles(kept(), rows, Seen())}
+    words = {tile.person: tile.words for tile in tiles(kept(), rows, ClusterState())}
     assert words == {"ada": "", "eve": NOT_JOINED}
     assert "press Join" in NOT_JOINED and "its own Slurm account" in NOT_JOINED
-    paid = tiles(kept(account="teaching"), rows, Seen())
+    paid = tiles(kept(account="teaching"), rows, ClusterState())
     assert {tile.words for tile in paid} == {""}
 
 

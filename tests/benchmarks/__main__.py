@@ -1,7 +1,8 @@
 """``python -m tests.benchmarks [--only PART,…] [--readme]``, as root.
 
 Prints a table and writes build/bench.json. ``--only`` measures the given parts and keeps the other
-rows; ``--readme`` also updates the table in README.md (with ``--only=`` nothing is measured).
+rows; ``--readme`` also updates the tables: all rows in docs/reference/benchmarks.md, those of
+``HEADLINES`` with a goal in README.md (with ``--only=`` nothing is measured).
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ _OWN_HUB = (
         "gpu-cells",
     ),
 )
+COMPLETE = "docs/reference/benchmarks.md"
+HEADLINES = ("startup", "pending", "lab", "line", "job-kernels", "run-points", "class", "class-lab")
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
@@ -131,7 +134,7 @@ def main() -> int:
     """Measure, print and write; return 1 if a figure is missing or a goal was not reached."""
     parser = argparse.ArgumentParser(prog="make bench", description="What the portal costs.")
     parser.add_argument("--only", default=",".join(ORDER), help="parts, separated by commas")
-    parser.add_argument("--readme", action="store_true", help="renew the table in README.md")
+    parser.add_argument("--readme", action="store_true", help="update the tables in the documents")
     args = parser.parse_args()
     wanted = [name for name in (*PARTS, *ALONE) if name in args.only.split(",")]
     file = ROOT / "build" / "bench.json"
@@ -142,9 +145,12 @@ def main() -> int:
     if wanted:
         report.write(result, file)
     print("\n" + report.table(result) + f"\n\nMachine: {report.this_machine()}. Written: {file}")
-    if args.readme and not report.put_into_readme(result, ROOT / "README.md"):
-        print("README.md has no place for the table.", file=sys.stderr)
-        return 1
+    if args.readme:
+        headlines = [row for name in HEADLINES for row in rows[name] if row.goal]
+        for document, shown in (("README.md", headlines), (COMPLETE, result)):
+            if not report.put_into_document(shown, ROOT / document):
+                print(f"{document} has no place for the table.", file=sys.stderr)
+                return 1
     return int(any(row.value is None or row.met is False for row in result))
 
 
@@ -172,7 +178,7 @@ def _measure(wanted: list[str]) -> dict[str, list[Row]]:
                 for name in on_demo:
                     if own_hub and name not in own_hub:
                         for piece in ("hub", "proxy", "slapd"):
-                            cluster.running.tell("stop", piece)
+                            cluster.running.control("stop", piece)
                         own_hub = []
                     measured(name, lambda name=name: PARTS[name](cluster))  # type: ignore[misc]
     except NotMeasured as error:

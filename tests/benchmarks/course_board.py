@@ -78,7 +78,7 @@ async def _course(service: Service) -> None:
     members = [CourseMember(course=NAME, person=TEACHER, role=Role.INSTRUCTOR)]
     members += [CourseMember(course=NAME, person=student, role=Role.STUDENT) for student in people]
     store = Store(url=service.database)
-    await store.courses.add(kept, members)
+    await store.courses.add_course(kept, members)
     for person, job in zip(people, running, strict=False):
         record = SessionRecord(
             id=f"class-{person}",
@@ -98,7 +98,7 @@ async def _course(service: Service) -> None:
         moments = dict.fromkeys(("seen_at", "opened_at", "last_activity"), now)
         whose = {"course": NAME, "person": person, "session_id": record.id}
         seen = Presence(**whose, **moments, notebooks=("lesson/1-gradients.ipynb",))
-        await store.presence.tell(seen)
+        await store.presence.save_report(seen)
     await store.close()
 
 

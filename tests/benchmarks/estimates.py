@@ -77,7 +77,7 @@ def _many_jobs(cluster: Cluster) -> None:
     with conf.open("a") as file:
         file.write("\nMaxJobCount=30000\n")
     for do in ("stop", "start"):
-        cluster.running.tell(do, "slurmctld")
+        cluster.running.control(do, "slurmctld")
     wait_for("slurmctld", lambda: "UP" in cluster.run("scontrol", "ping", check=False), 30)
     # The partition was not in slurm.conf.
     cluster.run("scontrol", "create", f"PartitionName={PARTITION}", "Nodes=ALL", "State=UP")

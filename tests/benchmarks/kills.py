@@ -179,10 +179,10 @@ class Site:
         if kill.piece == "service":
             os.kill(self._service(), signal.SIGKILL)
             return
-        self.running.tell("kill", kill.piece)
+        self.running.control("kill", kill.piece)
         if kill.away is not None:
             time.sleep(kill.away)
-            self.running.tell("start", kill.piece)
+            self.running.control("start", kill.piece)
 
     def _service(self) -> int:
         """Return the process id of the web service, the Hub's child."""
@@ -226,7 +226,7 @@ def _site(home: str) -> Iterator[Site]:
 def _again(site: Site, kill: Kill | None) -> None:
     """Restart pieces that a row left dead, and stop all sessions."""
     if kill is not None and kill.away is None:
-        site.running.tell("start", kill.piece)
+        site.running.control("start", kill.piece)
         ready = _node_ready(site, kill.piece)
         wait_for("the node is back", ready, 120, every=1)
     site.stop_all()

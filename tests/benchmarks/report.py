@@ -1,4 +1,4 @@
-"""Rows of figures: build/bench.json, and the tables in the terminal and the README."""
+"""Rows of figures: build/bench.json, and the tables in the terminal and the documents."""
 
 from __future__ import annotations
 
@@ -97,19 +97,19 @@ def table(rows: list[Row]) -> str:
 
 
 def markdown(rows: list[Row]) -> str:
-    """Format the rows for the README, with the command and the machine."""
+    """Format the rows for a document, with the command and the machine."""
     lines = [f"| {' | '.join(_HEADINGS)} |", "|" + " --- |" * len(_HEADINGS)]
     lines += [f"| {' | '.join(row.cells())} |" for row in rows]
     machines = " / ".join(dict.fromkeys(row.machine for row in rows if row.machine))
     return "\n".join([*lines, "", f"Measured with `make bench` on: {machines}."])
 
 
-def put_into_readme(rows: list[Row], readme: Path) -> bool:
+def put_into_document(rows: list[Row], document: Path) -> bool:
     """Replace the text between the two markers; return False if they are missing."""
-    text = readme.read_text()
+    text = document.read_text()
     before, start, rest = text.partition(_START)
     _, end, after = rest.partition(_END)
     if not start or not end:
         return False
-    readme.write_text(f"{before}{start}\n{markdown(rows)}\n{end}{after}")
+    document.write_text(f"{before}{start}\n{markdown(rows)}\n{end}{after}")
     return True

@@ -62,7 +62,7 @@ async def fill(database: str, user: str = WHO, runs: int = RUNS, points: int = P
     00000000, and is the only one that has not ended."""
     store, now = Store(url=database), time.time()
     for number in range(runs):
-        await store.runs.add(_run(number, user, points, now))
+        await store.runs.add_run(_run(number, user, points, now))
         key = (user, f"{number:08x}")
         await store.run_points.save([(key, _point(n, points)) for n in range(points)])
         if number < 2:

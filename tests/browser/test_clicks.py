@@ -1,6 +1,6 @@
 """Clicks that the most frequent tasks take.
 
-Others are counted where they are done anyway: publishing an environment in
+Two are counted where they are done anyway: publishing an environment in
 catalog/test_catalog.py, starting a class in courses/test_courses.py.
 """
 

@@ -293,13 +293,13 @@ def test_a_node_is_drained_only_with_the_right(demo: Any, page: Any) -> None:
 
 def test_a_broken_connection_is_said_and_taken_up_again(demo: Any, page: Any, submit: Any) -> None:
     cluster(page, demo, "grace")
-    demo.tell("stop", "hub")
+    demo.control("stop", "hub")
     try:
         expect(page.locator("#fresh")).to_contain_text("Reconnecting")
         expect(page.locator("#troubles")).to_contain_text("connection to the portal is lost")
         job = submit("barbara", "--gres=gpu:v100:1")
     finally:
-        demo.tell("start", "hub")
+        demo.control("start", "hub")
         wait_until("the Hub answers", lambda: Person(demo.url, "grace").logged_in)
     expect(page.locator("#fresh")).to_contain_text("Live")
     expect(page.locator("#troubles")).to_be_empty()

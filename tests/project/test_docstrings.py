@@ -1,4 +1,4 @@
-"""Docstrings of the product: they begin with a verb or a noun, never with a clause."""
+"""Docstrings and names of the product: they begin with a verb or a noun, and can be searched for."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ CLAUSES = {
     *("where", "wherever", "whether", "which", "whichever", "while", "who", "whoever", "whom"),
     *("whose", "why"),
 }
+
+BARE_NAMES = {"of", "look", "tell", "add"}
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
@@ -43,6 +45,13 @@ def variables_named_one(source: str) -> Iterator[int]:
             yield node.lineno
 
 
+def methods_with_bare_names(source: str) -> Iterator[int]:
+    """Yield the lines of functions and methods whose name cannot be searched for."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in BARE_NAMES:
+            yield node.lineno
+
+
 @pytest.mark.parametrize("part", PRODUCT)
 def test_docstrings_begin_with_a_verb_or_a_noun(part: str) -> None:
     texts, clauses = 0, []
@@ -63,6 +72,16 @@ def test_variables_carry_a_noun(part: str) -> None:
         for line in variables_named_one(path.read_text())
     ]
     assert not lines, f"'one' is no noun: {lines}"
+
+
+@pytest.mark.parametrize("part", PRODUCT)
+def test_names_of_methods_can_be_searched_for(part: str) -> None:
+    lines = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / part).rglob("*.py"))
+        for line in methods_with_bare_names(path.read_text())
+    ]
+    assert not lines, f"{sorted(BARE_NAMES)} alone are too short to search for: {lines}"
 
 
 @pytest.mark.parametrize(

@@ -658,7 +658,7 @@ def many(most: int) -> tuple[SharedAnswers[str, str], list[str]]:
 
 async def test_each_key_has_a_question_of_its_own() -> None:
     answers, asked = many(9)
-    gets = (answers.of(key).get() for key in "abab")
+    gets = (answers.for_key(key).get() for key in "abab")
     assert await asyncio.gather(*gets) == ["a2", "b2", "a2", "b2"]
     assert (asked, len(answers._answers)) == (["a", "b"], 2)
     assert (answers.last("a"), answers.last("c")) == ("a2", None)
@@ -667,19 +667,19 @@ async def test_each_key_has_a_question_of_its_own() -> None:
 async def test_those_that_were_asked_for_last_are_kept() -> None:
     answers, asked = many(3)
     for key in "abcad":
-        await answers.of(key).get()
+        await answers.for_key(key).get()
     assert len(answers._answers) == 3
     assert [answers.last(key) is not None for key in "abcd"] == [True, False, True, True]
     asked.clear()
     for key in "acd":
-        await answers.of(key).get()
+        await answers.for_key(key).get()
     assert asked == []
 
 
 async def test_a_thousand_keys_cost_no_more_than_the_most() -> None:
     answers, _ = many(10)
     for number in range(1000):
-        await answers.of(str(number)).get()
+        await answers.for_key(str(number)).get()
         assert len(answers._answers) <= 10
     assert answers.last("999") and not answers.last("989")
 
@@ -691,7 +691,7 @@ async def test_a_question_under_way_is_shared_however_many_keys_there_are() -> N
     )
 
     async def get(key: str) -> int:
-        return await answers.of(key).get()
+        return await answers.for_key(key).get()
 
     waiting = [ask(get(key)) for key in "abc"]
     await turns()
@@ -701,18 +701,18 @@ async def test_a_question_under_way_is_shared_however_many_keys_there_are() -> N
     for number in (1, 2, 3):
         await question.end(number)
     assert [await one for one in waiting + again] == [1, 2, 3] * 2
-    await answers.of("d").get()
+    await answers.for_key("d").get()
     assert len(answers._answers) == 2
 
 
 async def test_what_is_forgotten_is_known_no_more_and_asked_anew() -> None:
     question = Question(held=True)
     answers = SharedAnswers[str, int](lambda _: question(), ttl=LONG)
-    before = ask(answers.of("12").get())
+    before = ask(answers.for_key("12").get())
     await turns()
     answers.forget("12")
     answers.forget("nobody knows it")
-    after = ask(answers.of("12").get())
+    after = ask(answers.for_key("12").get())
     await turns()
     await question.end(2)
     await question.end(1)
@@ -721,21 +721,21 @@ async def test_what_is_forgotten_is_known_no_more_and_asked_anew() -> None:
     for forget in (lambda: answers.forget("12"), answers.clear):
         forget()
         assert (answers.last("12"), len(answers._answers)) == (None, 0)
-        await answers.of("12").get()
+        await answers.for_key("12").get()
     question.error = AWAY
     answers.forget("12")
     with pytest.raises(StoreUnavailable):  # nor is it given instead of an error
-        await answers.of("12").get()
+        await answers.for_key("12").get()
 
 
 async def test_the_question_about_a_key_may_be_the_callers() -> None:
     answers = SharedAnswers[str, int](ttl=LONG)
-    assert await answers.of("a").get(Question()) == 1
+    assert await answers.for_key("a").get(Question()) == 1
 
 
 MADE: list[Callable[[], Any]] = [
     lambda: SharedAnswer(Question(), ttl=LONG),
-    lambda: SharedAnswers[int, int](lambda _: Question()(), ttl=LONG).of(1),
+    lambda: SharedAnswers[int, int](lambda _: Question()(), ttl=LONG).for_key(1),
 ]
 
 

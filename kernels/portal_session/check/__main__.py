@@ -60,7 +60,7 @@ async def check() -> None:
     hub = Hub()
     hub.start()
     server = Server(hub)
-    container = Container.of(os.environ)
+    container = Container.from_environ(os.environ)
     reason = ""
     try:
         say("server", seconds=round(await server.start(_SERVER), 2))

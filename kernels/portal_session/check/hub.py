@@ -33,7 +33,7 @@ class Hub:
             ("/hub/api/portal/port", Port, shared),
             ("/hub/api/user", User, shared),
             ("/hub/api/?", Version, shared),
-            ("/hub/api/.*", Anything, shared),
+            ("/hub/api/.*", EmptyAnswer, shared),
         ]
         self._server = HTTPServer(Application(routes, log_function=lambda _: None))
         sockets = bind_sockets(0, "127.0.0.1")
@@ -101,7 +101,7 @@ class User(Answer):
         )
 
 
-class Anything(Answer):
+class EmptyAnswer(Answer):
     def get(self) -> None:
         self.finish({})
 

@@ -33,7 +33,7 @@ class Collecting:
         self._given: set[int] = set()
         self._lock = threading.Lock()
 
-    def look(self, course: Mapping[str, Any]) -> float:
+    def apply_situation(self, course: Mapping[str, Any]) -> float:
         """Hand in what the situation asks for; return the seconds until the next look makes
         sense."""
         pause = 0.0

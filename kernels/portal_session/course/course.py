@@ -30,7 +30,7 @@ _ANSWERS = ("agree", "refuse", "end")
 
 def _load_jupyter_server_extension(app: Any) -> None:
     """Load this server extension. ``app`` is jupyter_server's ServerApp."""
-    address = Address.of(os.environ)
+    address = Address.from_environ(os.environ)
     if address is None or not os.environ.get("PORTAL_COURSE"):
         return
     service = Service(address, os.environ)
@@ -70,7 +70,7 @@ class CourseHandler(LocalHandler):
             raise Refused(413, f"The body is longer than {LARGEST} bytes.")
         return json_object(self.request.body)
 
-    async def tell(self, method: str, path: str, body: dict[str, Any] | None = None) -> None:
+    async def forward(self, method: str, path: str, body: dict[str, Any] | None = None) -> None:
         """Send a request to the service and finish with its response. Raises Refused."""
         try:
             response = await in_thread(self.service.ask, method, path, body)
@@ -92,12 +92,12 @@ class HandHandler(CourseHandler):
         text = self.body().get("text", "")
         if not isinstance(text, str):
             raise Refused(400, "'text' must be text.")
-        await self.tell("PUT", "session/hand", {"text": text})
+        await self.forward("PUT", "session/hand", {"text": text})
 
     @authenticated
     @authorized
     async def delete(self) -> None:
-        await self.tell("DELETE", "session/hand")
+        await self.forward("DELETE", "session/hand")
 
 
 class HelpHandler(CourseHandler):
@@ -110,7 +110,7 @@ class HelpHandler(CourseHandler):
         number, answer = body.get("id"), body.get("answer")
         if type(number) is not int or not 0 < number < 10**9 or answer not in _ANSWERS:
             raise Refused(400, f"Give 'id', a number, and 'answer', one of {', '.join(_ANSWERS)}.")
-        await self.tell("POST", f"session/help/{number}", {"answer": answer})
+        await self.forward("POST", f"session/help/{number}", {"answer": answer})
 
 
 class Presence:
@@ -145,7 +145,7 @@ class Presence:
         while True:
             self._news.clear()  # before the look: news during it is reported at once, too
             try:
-                await self.look()
+                await self.report_news()
                 wait = PERIOD
             except ServiceError as error:
                 self._app.log.debug("The presence report was not sent: %s", error)
@@ -156,7 +156,7 @@ class Presence:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._news.wait(), wait)
 
-    async def look(self) -> None:
+    async def report_news(self) -> None:
         """Report to the portal if there is news. Raises ServiceError."""
         now, seen = self._clock(), await self._seen()
         since = now - self._told_at

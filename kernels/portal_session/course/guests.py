@@ -185,7 +185,7 @@ def guard(environ: Mapping[str, str]) -> Guests | None:
         return None
     from jupyterhub.singleuser.extension import JupyterHubIdentityProvider
 
-    address = Address.of(environ)
+    address = Address.from_environ(environ)
     service = None if address is None else Service(address, environ)
 
     def ask() -> Mapping[str, Any]:

@@ -31,7 +31,7 @@ NO_PULLER = "This environment has no nbgitpuller, so the handouts cannot be copi
 
 def _load_jupyter_server_extension(app: Any) -> None:
     """Load this server extension, after ``local_api``. ``app`` is jupyter_server's ServerApp."""
-    address, course = Address.of(os.environ), os.environ.get("PORTAL_COURSE", "")
+    address, course = Address.from_environ(os.environ), os.environ.get("PORTAL_COURSE", "")
     situations = getattr(app, "portal_situations", None)
     if address is None or not course or situations is None:
         return
@@ -60,14 +60,14 @@ class Coursework:
             try:
                 situation = (await self._situations.answer())["situation"] or {}
                 course = situation.get("course") or {}
-                pause = max(PERIOD, await in_thread(part.look, course))
+                pause = max(PERIOD, await in_thread(part.apply_situation, course))
             except Exception:  # any error: the session goes on, the next look may work
                 self._log.warning("The check of the course's files failed", exc_info=True)
             await asyncio.sleep(pause)
 
 
 class Handouts:
-    """Folder of handouts. ``look`` blocks: call it in a thread."""
+    """Folder of handouts. ``apply_situation`` blocks: call it in a thread."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Handouts:
         self._told: dict[str, str] = {}
         self._wait = RETRIES[0]
 
-    def look(self, course: Mapping[str, Any]) -> float:
+    def apply_situation(self, course: Mapping[str, Any]) -> float:
         """Bring the revision that the situation names, if it is missing; return the seconds until
         the next look makes sense. Raises nothing but bugs."""
         wanted = str(course.get("handout") or "")

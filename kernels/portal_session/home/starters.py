@@ -36,7 +36,7 @@ _PAUSES = (2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)  # the portal sees a new sess
 
 def _load_jupyter_server_extension(app: Any) -> None:
     """Load this server extension. ``app`` is jupyter_server's ServerApp."""
-    address = Address.of(os.environ)
+    address = Address.from_environ(os.environ)
     starters = None
     if address is not None and os.environ.get(VARIABLE):
         starters = Starters(Service(address, os.environ), os.environ, Path.home(), app.log)

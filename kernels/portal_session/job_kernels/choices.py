@@ -27,7 +27,7 @@ def read(home: Path | None = None) -> list[dict[str, Any]]:
     return [request for request in listed if isinstance(request, dict)][:MOST]
 
 
-def add(request: dict[str, Any], home: Path | None = None) -> None:
+def add_request(request: dict[str, Any], home: Path | None = None) -> None:
     """Make ``request`` the newest. A home that cannot be written to leaves the file as it was."""
     others = [former for former in read(home) if former != request]
     text = json.dumps([request, *others][:MOST])

@@ -36,7 +36,7 @@ _AT_A_TIME = 4  # estimates asked for at once; more wait
 
 def _load_jupyter_server_extension(app: Any) -> None:
     """Load this server extension in sessions that may have such kernels."""
-    address = Address.of(os.environ)
+    address = Address.from_environ(os.environ)
     if address is None or not _may_have_kernels(os.environ):
         return
     kernels = broker.Kernels(Service(address, os.environ))
@@ -146,7 +146,7 @@ class Offer:
         spec = self._spec(body)
         await self._check(spec.request)
         if spec.name not in {usual.name for usual in specs.offered(self._answer)}:
-            await in_thread(choices.add, spec.request)
+            await in_thread(choices.add_request, spec.request)
             await in_thread(specs.write, self.folder, [spec])
         return spec.name
 

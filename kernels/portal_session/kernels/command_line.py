@@ -60,7 +60,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
         kernels.default_provisioner_name = PROVISIONER
     terminals = app.web_app.settings.get("terminal_manager")
     if terminals is not None:
-        container = Container.of(os.environ)
+        container = Container.from_environ(os.environ)
         if container is not None:
             terminals.shell_command = container.shell()
         elif not getattr(app, "terminado_settings", {}).get("shell_command"):  # else the site's

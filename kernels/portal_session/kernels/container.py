@@ -48,7 +48,7 @@ class Container(NamedTuple):
     passed: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, environ: Mapping[str, str]) -> Container | None:
+    def from_environ(cls, environ: Mapping[str, str]) -> Container | None:
         """Parse PORTAL_CONTAINER; return None for a server that has no container beside it."""
         try:
             config = json.loads(environ.get(VARIABLE, ""))

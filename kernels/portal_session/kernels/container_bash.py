@@ -23,7 +23,7 @@ _RC = "bashrc.sh"  # pexpect's; it sets a prompt that pexpect can wait for
 
 def main() -> None:
     """Run until the kernel ends."""
-    container = Container.of(os.environ)
+    container = Container.from_environ(os.environ)
     if container is None:
         sys.exit("This session has no container.")
     import pexpect

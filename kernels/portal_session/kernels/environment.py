@@ -72,7 +72,7 @@ class Command(NamedTuple):
 def command_of(spec: Any, name: str, argv: list[str], env: dict[str, str], cwd: str) -> Command:
     """Return the command of a kernel, in the container if one is beside this server. ``spec``: its
     kernelspec, which has the name ``name``; ``argv``, ``env``: as that wants them."""
-    container = Container.of(os.environ)
+    container = Container.from_environ(os.environ)
     if spec.metadata.get(HERE):
         return Command(argv, env, False)
     if container is None:

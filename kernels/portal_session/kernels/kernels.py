@@ -49,7 +49,7 @@ class SessionKernelSpecs(KernelSpecManager):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._titles = named(os.environ)
-        container = Container.of(os.environ)
+        container = Container.from_environ(os.environ)
         self._in_container = None if container is None else KernelsInContainer(container)
 
     @default("kernel_dirs")

@@ -27,14 +27,14 @@ TRIES = 5
 
 def _load_jupyter_server_extension(app: Any) -> None:
     """Load this server extension, after ``unattended``. ``app`` is jupyter_server's ServerApp."""
-    address = Address.of(os.environ)
+    address = Address.from_environ(os.environ)
     unattended = getattr(app, "portal_unattended", None)
     if address is not None and unattended is not None:
-        telling = Telling(Service(address, os.environ), app.log)
+        telling = MeasurementSender(Service(address, os.environ), app.log)
         unattended.listeners[MIME] = telling.take
 
 
-class Telling:
+class MeasurementSender:
     """Sender of measurements to the portal's ``service``, one after the other, in a thread of its
     own that lives while there are some."""
 

@@ -44,7 +44,7 @@ class Processes:
         self._known: dict[tuple[int, int], tuple[bool, bool]] = {}  # (of this job, a viewer)
         self._looked_at: float | None = None
 
-    def look(self, roots: Collection[int], now: float) -> bool | None:
+    def used_cpu(self, roots: Collection[int], now: float) -> bool | None:
         """Return True if they used at least ``SHARE`` of a core since the look before; None at the
         first look, and if /proc cannot be read.
 

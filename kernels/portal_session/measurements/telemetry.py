@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from urllib.request import OpenerDirector, Request
 
 from ..service import LONGEST_PEACE, TIMEOUT, Address, Service, opener, peace
-from ..startup import Telling
+from ..startup import StartupReporter
 from .gpus import gpu_reader
 from .memory import job_memory
 
@@ -36,9 +36,9 @@ def _load_jupyter_server_extension(app: Any) -> None:
         activity = getattr(app, "portal_activity", None)
         if activity is not None:
             reporter.activity = activity.report
-        address = Address.of(os.environ)
+        address = Address.from_environ(os.environ)
         if address is not None:
-            reporter.startup = Telling(Service(address, os.environ), os.environ, app.log)
+            reporter.startup = StartupReporter(Service(address, os.environ), os.environ, app.log)
         atexit.register(reporter.stop)
         reporter.start()
 
@@ -84,7 +84,7 @@ class Reporter(threading.Thread):
         self._log = log
         self._gpus = gpu_reader(environ)
         self.activity: Callable[[], dict[str, Any] | None] = lambda: None
-        self.startup: Telling | None = None
+        self.startup: StartupReporter | None = None
         self._end = threading.Event()
         self._opener: OpenerDirector | None = None
         self._said: str | None = None  # the last outcome in the log; "" is success
@@ -102,7 +102,7 @@ class Reporter(threading.Thread):
                 problem, asked = f"could not be made ({error!r})", 0.0
             self._tell(problem)
             if self.startup is not None and not problem:
-                self.startup.tell()
+                self.startup.report_startup()
             if problem:
                 wait = max(min(max(self._interval, wait) * 2, LONGEST_WAIT), asked)
             else:

@@ -81,7 +81,7 @@ class PointRun:
         self._drift: list[str] = []  # of a repetition
         self._resumption: Resumption | None = None
         self._reason = ""  # why it is stopped
-        address = Address.of(environ)
+        address = Address.from_environ(environ)
         self._service = None if address is None else Service(address, environ)
         self._live: LiveChannel | None = None
         about = {"point": task.number, "job": task.job, "attempt": task.attempt}
@@ -232,14 +232,14 @@ class PointRun:
         """Return the argv of the Python that executes the point, and its variables; [] if none
         does."""
         argv, variables = self._python(point), for_commands(self._environ)
-        container = Container.of(self._environ)
+        container = Container.from_environ(self._environ)
         if argv and container is not None and argv[0] in container.exec:
             variables = container.environment(variables)
         return argv, variables
 
     def _python(self, point: PlannedPoint) -> list[str]:
         """Return the argv of the Python that executes the point; [] if none does."""
-        container = Container.of(self._environ)
+        container = Container.from_environ(self._environ)
         if point.source.suffix == ".py":
             beside = container is not None
             return container.command(["python3"]) if beside else [python(self._environ)]

@@ -30,7 +30,7 @@ def add_handlers(web_app: Any, boards: TensorBoards) -> None:
         [
             (prefix, ListPage, given),
             (f"{prefix}api/running", Running, {**given, "late": late}),
-            (f"{prefix}api/running/([0-9]{{1,5}})", One, given),
+            (f"{prefix}api/running/([0-9]{{1,5}})", TensorBoardHandler, given),
             (f"{prefix}api/folders", Folders, given),
             (f"{prefix}static/(.*)", FileFindHandler, {"path": [str(HERE / "static")]}),
             (f"(?:{prefix[:-1]}|{prefix}[0-9]{{1,5}})", AddSlash),
@@ -110,7 +110,7 @@ class Running(Api):
         return None
 
 
-class One(Api):
+class TensorBoardHandler(Api):
     @property
     def _track_activity(self) -> bool:
         return self.request.method != "GET"

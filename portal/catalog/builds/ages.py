@@ -17,7 +17,7 @@ class Ages:
     def __init__(self) -> None:
         self._began: OrderedDict[tuple[int, float], float] = OrderedDict()
 
-    def of(self, id: int, at: float) -> float:
+    def age_of(self, id: int, at: float) -> float:
         """Return the seconds since ``at`` (Unix seconds), the time of row ``id``; at least 0."""
         key, uptime = (id, at), time.monotonic()
         if key not in self._began:

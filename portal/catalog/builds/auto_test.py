@@ -44,7 +44,7 @@ class AutoTest:
             if needs_test(environment) and not closed_reason(environment)
         ]
 
-    async def add(self, candidates: list[Environment], snapshot: ClusterSnapshot) -> None:
+    async def queue_tests(self, candidates: list[Environment], snapshot: ClusterSnapshot) -> None:
         """Add tests for those of ``candidates`` that need some."""
         offering = self._catalog.offering
         missing = {
@@ -65,7 +65,7 @@ class AutoTest:
             types = untested(environment, missing[environment.name], known, mark)
             types = await self._untried(environment, types) if types else []
             if types:
-                await self._tests.add(environment, None, types, NOBODY)
+                await self._tests.queue_tests(environment, None, types, NOBODY)
 
     async def _untried(self, environment: Environment, types: list[str]) -> list[str]:
         """Return ``types`` less those being tested and those that could not be run recently."""
@@ -74,7 +74,7 @@ class AutoTest:
         def due(test: EnvironmentTest | None) -> bool:
             if test is None or test.state in _JUDGED:
                 return True
-            age = self._ages.of(test.id, test.ended_at or 0.0)
+            age = self._ages.age_of(test.id, test.ended_at or 0.0)
             return test.state not in LIVE and age > self._settings.again_after
 
         return [gpu_type for gpu_type in types if due(newest.get(gpu_type))]

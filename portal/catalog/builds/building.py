@@ -21,7 +21,7 @@ from portal.models.cluster.cluster import ClusterSnapshot
 from portal.store import Store
 
 from .failure_reason import End, end_of_refusal
-from .job_monitor import Look
+from .job_monitor import JobStatus
 from .pulling import Pulling
 from .settings import BuildSettings
 from .submitting import Submitter, new_nonce
@@ -49,7 +49,7 @@ class BuildQueue(WorkQueue[Build]):
         super().__init__(settings, store, jobs, store.builds)
         self._pulling = pulling
 
-    async def add(self, version: EnvironmentVersion, asker: str) -> Build:
+    async def queue_build(self, version: EnvironmentVersion, asker: str) -> Build:
         """See BuildScheduler.build."""
         _demand_idle(version)
         wanted = await self._wanted(version.environment)
@@ -149,7 +149,7 @@ class BuildQueue(WorkQueue[Build]):
         return await self._row(wanted.key, str(wanted.source), wanted.digest, asker)
 
     async def _row(self, key: str, source: str, digest: str, asker: str) -> Build:
-        build = await self._store.builds.add(
+        build = await self._store.builds.add_build(
             key=key,
             source=source,
             digest=digest,
@@ -170,7 +170,7 @@ class BuildQueue(WorkQueue[Build]):
             (version.environment for version in versions if version.build_id == build.id), None
         )
         if environment is None:
-            if self._ages.of(build.id, build.asked_at) > self._settings.interval + 5:
+            if self._ages.age_of(build.id, build.asked_at) > self._settings.interval + 5:
                 gone = "No version waits for this build."
                 await self._over(build, End(WorkState.CANCELLED, gone))
             return
@@ -200,7 +200,7 @@ class BuildQueue(WorkQueue[Build]):
         save = self._store.builds.change(build.id, job_id=job_id, message="")
         await self._jobs.saved(job_id, "", save)
 
-    async def _over(self, build: Build, end: End, look: Look | None = None) -> Build:
+    async def _over(self, build: Build, end: End, look: JobStatus | None = None) -> Build:
         """Record how a build ended. the scheduler updates the versions."""
         result = None
         if end.state is WorkState.PASSED and look is not None:

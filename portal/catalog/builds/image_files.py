@@ -111,7 +111,7 @@ class ImageFiles:
     async def _of_all_versions(self, name: str) -> AsyncIterator[str | None]:
         offset = 0
         while True:
-            page, total = await self._store.versions.of(name, offset, _PAGE)
+            page, total = await self._store.versions.of_environment(name, offset, _PAGE)
             for version in page:
                 yield version.environment.image
             offset += _PAGE

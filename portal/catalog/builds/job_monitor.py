@@ -30,7 +30,7 @@ MAX_LOG = 64 * _CHUNK  # a job itself writes at most an eighth (portal.images.lo
 LOG_PATIENCE = 10.0
 
 
-class Look(NamedTuple):
+class JobStatus(NamedTuple):
     """State of a job as last seen. ``end``: how it ended; None while it is live."""
 
     state: WorkState
@@ -81,7 +81,9 @@ class Follower:
                 return
             self.last = event
 
-    async def look(self, job_id: str, cluster: Cluster, snapshot: ClusterSnapshot) -> Look:
+    async def job_state(
+        self, job_id: str, cluster: Cluster, snapshot: ClusterSnapshot
+    ) -> JobStatus:
         """Return the state of the job. Raises SlurmUnavailable."""
         await asyncio.to_thread(self.read)
         if self.final is not None:
@@ -93,15 +95,17 @@ class Follower:
                 return await self._over(ended)
         if job is None or job.state.pending:
             why = f"In Slurm's queue: {pending_words(job.reason)}." if job else "In Slurm's queue."
-            return Look(WorkState.WAITING, "queue", why, None, None)
+            return JobStatus(WorkState.WAITING, "queue", why, None, None)
         if self.started_at is None:
             self.started_at = job.start_time or time.time()
         step, message, share = "start", "", None
         if self.last is not None:
             step, message, share = self.last.step, self.last.message, self.last.share
-        return Look(WorkState.RUNNING, step[:63], clean(message)[:2000], share, self.started_at)
+        return JobStatus(
+            WorkState.RUNNING, step[:63], clean(message)[:2000], share, self.started_at
+        )
 
-    def given_up(self, look: Look, late: bool) -> End | None:
+    def given_up(self, look: JobStatus, late: bool) -> End | None:
         """Return the end of a job that is to be cancelled: it waits although it is ``late``, or
         its log is too large. None for all others."""
         if look.state is WorkState.WAITING and late:
@@ -114,7 +118,7 @@ class Follower:
             return End(WorkState.FAILED, f"The log is larger than {MAX_LOG // 2**20} MiB.")
         return None
 
-    async def _over(self, job: Job) -> Look:
+    async def _over(self, job: Job) -> JobStatus:
         """Return the end of a job, but give its last log lines time to arrive."""
         await asyncio.to_thread(self.read)
         if self.final is not None:
@@ -122,19 +126,19 @@ class Follower:
         self._over_since = self._over_since or time.monotonic()
         patient = time.monotonic() - self._over_since < LOG_PATIENCE
         if patient and job.state in (JobState.COMPLETED, JobState.FAILED):
-            return Look(WorkState.RUNNING, "end", "", None, self.started_at)
+            return JobStatus(WorkState.RUNNING, "end", "", None, self.started_at)
         started = self.started_at or job.start_time
         end = end_of(job, self.work)
-        return Look(end.state, self._step(), end.message, None, started, end)
+        return JobStatus(end.state, self._step(), end.message, None, started, end)
 
-    def _finished(self, event: Event) -> Look:
+    def _finished(self, event: Event) -> JobStatus:
         if event.error:
             state = WorkState.UNKNOWN if event.could_not_run else WorkState.FAILED
             end = End(state, clean(event.error)[:2000])
         else:
             end = End(WorkState.PASSED)
         step = self._step() if event.error else "done"
-        return Look(end.state, step, end.message, None, self.started_at, end, event.result)
+        return JobStatus(end.state, step, end.message, None, self.started_at, end, event.result)
 
     def _step(self) -> str:
         """Return the step last reported; "" before the first report."""

@@ -72,7 +72,7 @@ class NodeCopies:
             await asyncio.sleep(interval)
             snapshot = await self._cluster.snapshot(time.monotonic())
             for job in tuple(live):
-                look = await job.follower.look(job.id, self._cluster, snapshot)
+                look = await job.follower.job_state(job.id, self._cluster, snapshot)
                 if look.end is not None:
                     live.remove(job)
                     job.follower.path.unlink(missing_ok=True)

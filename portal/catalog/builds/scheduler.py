@@ -51,7 +51,7 @@ class BuildScheduler(BuildSettings):
         self._pulling = Pulling(self.registries, store, self.images)
         self.builds = BuildQueue(self, store, self._jobs, self._pulling)
         self.tests = TestQueue(self, store, catalog, self._jobs)
-        self._itself = AutoTest(self, store, catalog, self.tests)
+        self._auto_tests = AutoTest(self, store, catalog, self.tests)
         self._wake = asyncio.Event()
         self._swept_at: float | None = None
 
@@ -65,7 +65,7 @@ class BuildScheduler(BuildSettings):
         InvalidRequest (field "source") if the source cannot be resolved, Conflict if this version
         is being built.
         """
-        build = await self.builds.add(version, asker)
+        build = await self.builds.queue_build(version, asker)
         self._wake.set()
         return build
 
@@ -84,7 +84,7 @@ class BuildScheduler(BuildSettings):
         InvalidRequest for GPUs that this cluster does not have, or if there is no image yet;
         Conflict while the image is being built; SlurmUnavailable.
         """
-        self._itself.demand_image(environment)
+        self._auto_tests.demand_image(environment)
         if number is not None:
             version = await self._store.versions.get(environment.name, number)
             if version.state is EnvironmentState.BUILDING:
@@ -93,7 +93,7 @@ class BuildScheduler(BuildSettings):
         types = types_to_test(environment, snapshot)
         if gpu_types is not None:
             types = checked_types(environment, gpu_types, snapshot)
-        tests = await self.tests.add(environment, number, types, asker)
+        tests = await self.tests.queue_tests(environment, number, types, asker)
         if number is not None:
             state = EnvironmentState.TESTING
             await self._store.versions.change(environment.name, number, state=state, message="")
@@ -174,13 +174,13 @@ class BuildScheduler(BuildSettings):
         if not builds:
             await self._pulling.sweep()
         await self._sweep_logs([*builds, *tests])
-        candidates = self._itself.candidates() if self.test_by_itself else []
+        candidates = self._auto_tests.candidates() if self.test_by_itself else []
         if not (builds or tests or going or candidates):
             return False
         snapshot = await self._cluster.snapshot()
         if snapshot.error:
             return True
-        await self._itself.add(candidates, snapshot)
+        await self._auto_tests.queue_tests(candidates, snapshot)
         await self.builds.turn(builds, snapshot)
         await self.tests.turn(await self._store.tests.live(), snapshot)
         for version in going:
@@ -223,10 +223,10 @@ class BuildScheduler(BuildSettings):
         environment, snapshot = version.environment, await self._cluster.snapshot()
         types = types_to_test(environment, snapshot)
         known = (await self._store.tests.outcomes()).get(environment.fingerprint, {})
-        mark = await self._itself.mark(environment)
+        mark = await self._auto_tests.mark(environment)
         passed = {name: verdict for name, verdict in known.items() if verdict.passed}
         missing = untested(environment, types, passed, mark)
-        await self.tests.add(environment, version.number, missing, asker)
+        await self.tests.queue_tests(environment, version.number, missing, asker)
         self._wake.set()
 
     async def _settle_tests(self, version: EnvironmentVersion) -> None:

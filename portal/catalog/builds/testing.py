@@ -20,7 +20,7 @@ from portal.store import Store
 from ..availability import UNTYPED, Mark, changed, mark_of
 from ..files import EnvironmentCatalog
 from .failure_reason import End, end_of_refusal
-from .job_monitor import Look
+from .job_monitor import JobStatus
 from .settings import BuildSettings
 from .submitting import Submitter, new_nonce
 from .work_queue import WorkQueue
@@ -40,7 +40,7 @@ class TestQueue(WorkQueue[EnvironmentTest]):
         self._environments: dict[int, Environment] = {}  # of tests that this process added
         self._marks: dict[int, Mark | None] = {}
 
-    async def add(
+    async def queue_tests(
         self,
         environment: Environment,
         number: int | None,
@@ -60,7 +60,7 @@ class TestQueue(WorkQueue[EnvironmentTest]):
                 if gpu_type in live:
                     tests.append(live[gpu_type])
                     continue
-                test = await self._store.tests.add(
+                test = await self._store.tests.add_test(
                     fingerprint=fingerprint,
                     name=environment.name,
                     number=number,
@@ -141,7 +141,7 @@ class TestQueue(WorkQueue[EnvironmentTest]):
         return asked.model_copy(update=update)
 
     async def _over(
-        self, test: EnvironmentTest, end: End, look: Look | None = None
+        self, test: EnvironmentTest, end: End, look: JobStatus | None = None
     ) -> EnvironmentTest:
         """Record how a test ended, and the verdict on its environment."""
         result = None

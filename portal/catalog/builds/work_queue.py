@@ -15,7 +15,7 @@ from portal.store.catalog.image_work import WorkTable
 
 from .ages import Ages
 from .failure_reason import End
-from .job_monitor import Look
+from .job_monitor import JobStatus
 from .settings import BuildSettings
 from .submitting import Submitter
 
@@ -56,12 +56,12 @@ class WorkQueue(ABC, Generic[_Row]):
     async def _looked(self, row: _Row, snapshot: ClusterSnapshot) -> _Row:
         """Update a row whose job Slurm has; return it as it is then."""
         follower = self._jobs.follower(self.work, row)
-        look = await follower.look(row.job_id, self._jobs.cluster, snapshot)
+        look = await follower.job_state(row.job_id, self._jobs.cluster, snapshot)
         if row.id in self._cancelled:
             return row
         if look.end is not None:
             return await self._over(row, look.end, look)
-        late = self._ages.of(row.id, row.asked_at) > self._settings.queue_patience
+        late = self._ages.age_of(row.id, row.asked_at) > self._settings.queue_patience
         if end := follower.given_up(look, late):
             await self._jobs.drop(row.job_id, await self._user(row))
             return await self._over(row, end)
@@ -71,7 +71,7 @@ class WorkQueue(ABC, Generic[_Row]):
         return row
 
     @abstractmethod
-    async def _over(self, row: _Row, end: End, look: Look | None = None) -> _Row:
+    async def _over(self, row: _Row, end: End, look: JobStatus | None = None) -> _Row:
         """Record how the job of a row ended, and what follows from that."""
 
     async def _user(self, row: _Row) -> str:

@@ -16,23 +16,23 @@ class Preferences(NamedTuple):
     used: Mapping[str, float] = {}
 
 
-NO_HABITS = Preferences()
+NO_PREFERENCES = Preferences()
 
 
 async def habits_of(store: Store, user: str) -> Preferences:
     """Read the user's preferences from the database. Raises StoreUnavailable."""
-    liked = await store.favourites.of(user)
+    liked = await store.favourites.of_user(user)
     return Preferences(frozenset(liked), await store.sessions.last_used(user))
 
 
-def ordered(environments: Sequence[Environment], habits: Preferences) -> list[Environment]:
+def ordered(environments: Sequence[Environment], preferences: Preferences) -> list[Environment]:
     """Sort favourites first, then by last use, then in the catalog's order."""
 
     def place(environment: Environment) -> tuple[Any, ...]:
-        not_liked = environment.name not in habits.liked
+        not_liked = environment.name not in preferences.liked
         return (
             not_liked,
-            -habits.used.get(environment.name, 0.0),
+            -preferences.used.get(environment.name, 0.0),
             environment.order,
             environment.title,
             environment.name,

@@ -129,7 +129,7 @@ class Tiles:
         """Read the versions again if there are new verdicts of tests. Raises nothing."""
         await self._software.versions(self._catalog.offering.verdicts)
 
-    def of(self, environment: Environment) -> Tile:
+    def tile_for(self, environment: Environment) -> Tile:
         """Return the tile of one of the catalog's environments."""
         name = environment.name
         tested = self._catalog.offering.tested(environment)

@@ -127,7 +127,7 @@ class Curator(LoggingConfigurable):
             # The image was built from another source: the fields of that build are dropped.
             values = environment.model_dump(exclude=_BUILT, exclude_unset=True)
             environment = Environment.model_validate(values)
-        return await self._store.versions.add(
+        return await self._store.versions.add_version(
             environment,
             author=author,
             at=time.time(),
@@ -169,7 +169,7 @@ class Curator(LoggingConfigurable):
         return environment
 
     async def _newest(self, name: str) -> EnvironmentVersion | None:
-        versions, _ = await self._store.versions.of(name, limit=1)
+        versions, _ = await self._store.versions.of_environment(name, limit=1)
         return versions[0] if versions else None
 
     # -- what people see -------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class Curator(LoggingConfigurable):
         self, environment: Environment, author: str, comment: str, base: int | None
     ) -> EnvironmentVersion:
         """Add a version with the software of one that was already published."""
-        return await self._store.versions.add(
+        return await self._store.versions.add_version(
             environment,
             author=author,
             at=time.time(),

@@ -61,7 +61,7 @@ class FileHistory:
             return await versions.change(name, same.number, published_at=now)
         environment = self._catalog.environments[name]
         author = await asyncio.to_thread(_account, source.owner)
-        version = await versions.add(
+        version = await versions.add_version(
             environment,
             author=author,
             at=min(source.at, now) if source.at > 0 else now,
@@ -90,7 +90,7 @@ class FileHistory:
             update={"state": EnvironmentState.WITHDRAWN, "message": "The file was removed."}
         )
         owner = await asyncio.to_thread(_owner, self._catalog.directory)
-        version = await self._store.versions.add(
+        version = await self._store.versions.add_version(
             environment,
             author=owner,
             at=time.time(),

@@ -80,7 +80,7 @@ async def pinned(
         raise PinLost(environment, number, reason)
     software = {field: getattr(version.environment, field) for field in _SOFTWARE}
     old = base.model_copy(update=software)
-    offer = await catalog.offering.of(old)
+    offer = await catalog.offering.offer_for(old)
     if offer.environment is None:
         raise PinLost(environment, number, offer.reason)
     return offer.environment

@@ -79,7 +79,7 @@ class UserEnvironments(RenamedSection):
         self._catalog, self._store, self._build_scheduler = catalog, store, build_scheduler
         self._one = asyncio.Lock()
 
-    async def of(self, person: Person) -> list[Environment]:
+    async def of_user(self, person: Person) -> list[Environment]:
         """Return the person's own environments, whether they work or not."""
         await self._catalog.load()
         return [
@@ -106,7 +106,7 @@ class UserEnvironments(RenamedSection):
         if refusal:
             raise NotAllowed(refusal)
         async with self._one:
-            mine = await self.of(person)
+            mine = await self.of_user(person)
             if len(mine) >= self.most:
                 raise Conflict(
                     f"You have registered {len(mine)} environments; the maximum is "
@@ -128,7 +128,7 @@ class UserEnvironments(RenamedSection):
     async def test(self, name: str, person: Person) -> list[EnvironmentTest]:
         """Test a registered environment again. Raises NotFound, Conflict, SlurmUnavailable."""
         environment = await self._own(name, person)
-        older, _ = await self._store.tests.of(name, _LOGS, _MANY)
+        older, _ = await self._store.tests.of_environment(name, _LOGS, _MANY)
         await self._build_scheduler.remove_logs(
             test.log for test in older if test.state not in LIVE
         )
@@ -145,7 +145,7 @@ class UserEnvironments(RenamedSection):
                         await self._build_scheduler.cancel_test(test.id, person.name)
             await asyncio.to_thread(remove_file, self._path(name))
             # Without its file, nothing tells that its tests are one person's alone.
-            tests, _ = await self._store.tests.of(name, 0, _MANY)
+            tests, _ = await self._store.tests.of_environment(name, 0, _MANY)
             await self._store.tests.forget(name)
             await self._build_scheduler.remove_logs(row.log for row in tests)
             await self._catalog.load()
@@ -167,7 +167,7 @@ class UserEnvironments(RenamedSection):
         return any(test.state in LIVE for test in (await self.tests(environment)).values())
 
     async def _own(self, name: str, person: Person) -> Environment:
-        for environment in await self.of(person):
+        for environment in await self.of_user(person):
             if environment.name == name:
                 return environment
         raise NotFound(f"You have no environment '{name[:63]}'.")

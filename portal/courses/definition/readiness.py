@@ -26,7 +26,7 @@ from .limits import hours
 
 if TYPE_CHECKING:
     from portal.slurm import Cluster
-    from portal.slurm.control.reservations import Reserving
+    from portal.slurm.control.reservations import ReservationControl
 
 _OURS = "course-"  # reservations of courses; these are compared by their calendars
 
@@ -64,12 +64,12 @@ class CourseReadiness:
     store: Store
     cluster: Cluster
     snapshot: Callable[[], ClusterSnapshot | None]
-    reserving: Reserving
+    reserving: ReservationControl
     homes: HomeFinder = field(default_factory=HomeFinder)
 
-    async def of(self, kept: KeptCourse) -> Readiness:
+    async def check_course(self, kept: KeptCourse) -> Readiness:
         """Check what is ready and what is not. Raises StoreUnavailable."""
-        members = await self.store.members.of(kept.name)
+        members = await self.store.members.of_course(kept.name)
         students = [member for member in members if member.role is Role.STUDENT]
         snapshot = self.snapshot()
         demand = demand_of(kept, len(students), snapshot) if snapshot else None
@@ -158,7 +158,7 @@ class CourseReadiness:
     async def _homes(self, people: Sequence[str]) -> list[Point]:
         if not people:
             return []
-        homes = await self.homes.of(people)
+        homes = await self.homes.find_homes(people)
         points = []
         if homes.no_account and not homes.error:
             words = f"{_number(homes.no_account)} no account on the portal's machine."

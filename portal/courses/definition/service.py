@@ -60,7 +60,7 @@ class CourseService:
                 "You can only create courses of your own. Add other instructors afterwards."
             )
         kept = self._new(await self._valid(course, by), by)
-        await self.store.courses.add(kept, [self._member(kept, instructor, by)])
+        await self.store.courses.add_course(kept, [self._member(kept, instructor, by)])
         self.memberships.forget()
         return kept
 
@@ -137,11 +137,11 @@ class CourseService:
             member.person: member.model_copy(
                 update={"course": name, "added_at": made.created_at, "joined_at": None}
             )
-            for member in await self.store.members.of(kept.name)
+            for member in await self.store.members.of_course(kept.name)
             if member.role in STAFF or (students and member.source == "list")
         }
         members[by.name] = self._member(made, by.name, by)
-        await self.store.courses.add(made, list(members.values()))
+        await self.store.courses.add_course(made, list(members.values()))
         self.memberships.forget()
         return made
 

@@ -26,7 +26,7 @@ class PersonUsage(Frozen):
 async def usage_of(store: Store, kept: KeptCourse) -> list[PersonUsage]:
     """Return the usage of members and of others with sessions, by name. Raises
     StoreUnavailable."""
-    roles = {member.person: member.role for member in await store.members.of(kept.name)}
+    roles = {member.person: member.role for member in await store.members.of_course(kept.name)}
     counted = await store.sessions.counted(kept.name)
     hours = {row.key: row for row in await store.usage.by_person(kept.name)}
     usage = []

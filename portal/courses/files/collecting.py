@@ -69,20 +69,22 @@ class Collecting:
         if kept.state is not CourseState.APPROVED:
             raise Conflict(f"The course '{kept.name}' is {kept.state}, so it has no sessions.")
         collects = [
-            collect for collect in await self.store.collects.of(kept.name) if not collect.closed_at
+            collect
+            for collect in await self.store.collects.of_course(kept.name)
+            if not collect.closed_at
         ]
         if any(collect.folder == folder for collect in collects):
             raise Conflict(f"'{folder}' is already being collected. Close that collection first.")
         if len(collects) >= _MOST_OPEN:
             raise Conflict(f"{_MOST_OPEN} collections are already open. Close one of them.")
         new = Collect(course=kept.name, folder=folder, by=by, at=self.clock())
-        return await self.store.collects.add(new)
+        return await self.store.collects.add_row(new)
 
     async def items(self, kept: KeptCourse) -> tuple[CollectItem, ...]:
         """Return the collections, newest first, with who gave and which students did not."""
-        collects = await self.store.collects.of(kept.name)
+        collects = await self.store.collects.of_course(kept.name)
         given = await self.store.collects.given([row.id for row in collects])
-        members = await self.store.members.of(kept.name)
+        members = await self.store.members.of_course(kept.name)
         students = [row.person for row in members if row.role is Role.STUDENT]
         items = []
         for collect in collects:

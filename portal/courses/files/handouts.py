@@ -30,7 +30,7 @@ from ..settings import Courses
 from .git import BRANCH, Git, private_folder
 from .paths import problem_of
 from .source_sync import REFERENCE, copy, fetch, source_problem
-from .tree import Judged, commit_text, file_lines, over, read, sentence, write_file
+from .tree import CheckedFiles, commit_text, file_lines, over, read, sentence, write_file
 
 _UPLOADS = "refs/portal/uploads"
 _NEXT = "refs/portal/next"
@@ -98,7 +98,7 @@ class CourseHandouts:
                 state = await self._state(kept.name, revision)
             self._files[kept.name] = revision, state
         tried = self._tried.get(kept.name)
-        revisions = tuple(await self.store.handouts.of(kept.name))
+        revisions = tuple(await self.store.handouts.of_course(kept.name))
         update: dict[str, Any] = {"revision": revision, "revisions": revisions}
         if tried is not None:
             update |= {"problem": tried.problem, "left_out": tried.left_out}
@@ -166,7 +166,7 @@ class CourseHandouts:
 
     # -- the loop of courses -------------------------------------------------------------------
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """Fetch in the background for each running course that has no handouts yet, has another
         source, or meets soon; each source at most once an hour. Raises StoreUnavailable."""
         if 0 <= now - self._looked_at < _LOOK:  # a clock may be set back
@@ -242,7 +242,7 @@ class CourseHandouts:
         else:
             await git.run("update-ref", "-d", _UPLOADS)
 
-    async def _publish(self, git: Git, course: str, by: str, message: str) -> Judged:
+    async def _publish(self, git: Git, course: str, by: str, message: str) -> CheckedFiles:
         """Create a revision if the files differ from the last one; return the source's tree.
         Raises InvalidRequest if they are too large."""
         upstream = await read(git, await git.revision(REFERENCE))
@@ -266,7 +266,7 @@ class CourseHandouts:
         revision = await git.revision(BRANCH)
         if revision != await self.newest(course):
             await self._write_bundle(git, course, revision)
-            await self.store.handouts.add(
+            await self.store.handouts.add_row(
                 HandoutRevision(
                     course=course, revision=revision, by=by, at=self.clock(), message=words
                 )

@@ -99,7 +99,7 @@ class Exchanges:
     log: logging.Logger | logging.LoggerAdapter[Any]
     interval: float = 10.0
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """Compare each exchange with its course's roster. Raises StoreUnavailable,
         ConfigurationError."""
         if not self.directory:
@@ -124,7 +124,7 @@ class Exchanges:
             await self.store.courses.get(course)
         except NotFound:
             return set()
-        return {member.person for member in await self.store.members.of(course)}
+        return {member.person for member in await self.store.members.of_course(course)}
 
 
 def _people_in(directory: Path) -> dict[Path, dict[int, str]]:

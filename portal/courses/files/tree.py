@@ -26,7 +26,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Judged:
+class CheckedFiles:
     """Files that are handed out, by path, and half a sentence for each that is left out."""
 
     files: Mapping[str, Entry]
@@ -38,7 +38,7 @@ class Judged:
         return sum(entry.size for entry in self.files.values())
 
 
-async def read(git: Git, revision: str) -> Judged:
+async def read(git: Git, revision: str) -> CheckedFiles:
     """Return the tree of ``revision`` ("" for none), less what is never handed out. Raises
     GitFailed.
 
@@ -46,7 +46,7 @@ async def read(git: Git, revision: str) -> Judged:
     the folder, are left out.
     """
     if not revision:
-        return Judged({}, ())
+        return CheckedFiles({}, ())
     listed = await git.run("ls-tree", "-r", "-z", "-l", "--full-tree", revision)
     files: dict[str, Entry] = {}
     left_out: list[str] = []
@@ -73,7 +73,7 @@ async def read(git: Git, revision: str) -> Judged:
         if problem:
             left_out.append(f"{_shown(entry.path)} {problem}")
             del files[entry.path]
-    return Judged(files, tuple(left_out))
+    return CheckedFiles(files, tuple(left_out))
 
 
 def over(below: Mapping[str, Entry], above: Mapping[str, Entry]) -> dict[str, Entry]:

@@ -20,7 +20,7 @@ from .paths import unsafe
 _CHUNK = 1024 * 1024
 
 
-class TooMuch(Exception):
+class LimitExceeded(Exception):
     """Excess over a limit, with a sentence as its message."""
 
 
@@ -32,13 +32,13 @@ def unpack(packed: IO[bytes], folder: Path, most: int, most_files: int) -> dict[
             if member.isdir():
                 continue
             if files + left_out >= most_files:
-                raise TooMuch(f"The folder has more than {most_files} files.")
+                raise LimitExceeded(f"The folder has more than {most_files} files.")
             if not member.isreg() or member.issparse() or unsafe(member.name):
                 left_out += 1
                 continue
             size += member.size
             if size > most:
-                raise TooMuch(f"The folder has more than {most // 1024 // 1024} MB.")
+                raise LimitExceeded(f"The folder has more than {most // 1024 // 1024} MB.")
             source = tar.extractfile(member)
             if source is None or not _write(source, folder / member.name, member.size):
                 left_out += 1
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
     try:
         with Path(packed).open("rb") as file:
             result = unpack(file, Path(folder), int(most), int(most_files))
-    except TooMuch as error:
+    except LimitExceeded as error:
         result = {"error": str(error)}
     except (tarfile.TarError, ValueError, EOFError) as error:
         result = {"error": f"The upload is not a complete tar file ({str(error)[:100]})."}

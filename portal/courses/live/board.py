@@ -48,7 +48,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClusterState:
     """State of the cluster in memory: living sessions and jobs by job id, GPUs by "NODE/INDEX".
     ``away``: Slurm does not answer now; ``silent``: nodes that do not answer Slurm."""
 
@@ -59,7 +59,7 @@ class Seen:
     silent: frozenset[str] = frozenset()
 
 
-def tiles(kept: KeptCourse, rows: Rows, seen: Seen) -> list[Tile]:
+def tiles(kept: KeptCourse, rows: Rows, seen: ClusterState) -> list[Tile]:
     """Return a tile for each student, by name."""
     records = [*rows.sessions, *seen.sessions.values()]
     newest, jobs = newest_sessions(kept, records), living_jobs(kept, records)
@@ -139,7 +139,7 @@ def _rank(record: SessionRecord) -> tuple[bool, float]:
 def _tile(
     person: str,
     record: SessionRecord | None,
-    seen: Seen,
+    seen: ClusterState,
     presence: Presence | None,
     help_: Help | None,
     seat: Seat | None,
@@ -190,7 +190,9 @@ def _tile(
     return tile.model_copy(update=more)
 
 
-def _absent(person: str, record: SessionRecord | None, seat: Seat | None, seen: Seen) -> Tile:
+def _absent(
+    person: str, record: SessionRecord | None, seat: Seat | None, seen: ClusterState
+) -> Tile:
     """Return the tile of a person without a session: the state of their start, else the end of the
     last session."""
     ended_at = record.ended_at or record.submitted_at if record else float("-inf")
@@ -231,7 +233,7 @@ def _last(record: SessionRecord) -> str:
     return ended.get(record.ending_code, "The last session has ended.")
 
 
-def _gpu_use(jobs: Iterable[JobItem | None], seen: Seen) -> dict[str, float | int | None]:
+def _gpu_use(jobs: Iterable[JobItem | None], seen: ClusterState) -> dict[str, float | int | None]:
     """Return the mean use of the jobs' GPUs in percent and the sum of their memory, as telemetry
     has them."""
     held = (item for job in jobs if job for item in job.gpu_indexes.items())

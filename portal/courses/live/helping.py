@@ -104,7 +104,9 @@ class Helping:
                 f"The limit is {self.settings.help_minutes} minutes. You can ask again afterwards.",
                 "minutes",
             )
-        roles = {entry.person: entry.role for entry in await self.store.members.of(kept.name)}
+        roles = {
+            entry.person: entry.role for entry in await self.store.members.of_course(kept.name)
+        }
         if roles.get(student) is not Role.STUDENT:
             raise NotFound(f"'{student}' is not a student of this course.")
         if kept.state is not CourseState.APPROVED:
@@ -115,7 +117,7 @@ class Helping:
             for entry in self.of_session(record.id):
                 if entry.helper == helper:
                     return await self._as_it_is(entry)
-            asked = await self.store.help.add(
+            asked = await self.store.help.add_row(
                 Help(
                     course=kept.name,
                     student=student,
@@ -170,7 +172,7 @@ class Helping:
 
     # -- by itself -----------------------------------------------------------------------------
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """End what is over, at ``now`` in Unix seconds. Called every few seconds. Raises
         HubUnavailable too."""
         async with self._one_at_a_time:
@@ -196,7 +198,7 @@ class Helping:
         roles = {
             (name, entry.person): entry.role
             for name in courses
-            for entry in await self.store.members.of(name)
+            for entry in await self.store.members.of_course(name)
         }
         states = {name: (await self.store.courses.get(name)).state for name in courses}
         ended = []

@@ -22,4 +22,4 @@ async def post(
     if len(shown) >= MOST:
         raise Conflict(f"{MOST} messages are already shown. Withdraw one of them first.")
     message = CourseMessage(course=course, text=text, by=by, at=now, ends_at=now + 60 * minutes)
-    return await store.course_messages.add(message)
+    return await store.course_messages.add_row(message)

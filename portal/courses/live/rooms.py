@@ -69,7 +69,7 @@ class Rooms:
             "" if runs(kept, now) else "This course has no room, since today is outside its dates."
         )
 
-    async def of(self, kept: KeptCourse, now: float) -> Room:
+    async def room_of(self, kept: KeptCourse, now: float) -> Room:
         """Return the course's room as it is now."""
         record = await self._living(kept.name)
         why_not = self.why_not(kept, now)
@@ -129,13 +129,15 @@ class Rooms:
         kept = await self.store.courses.get(record.course)
         if self.why_not(kept, now):
             return {}
-        return {member.person: _STAY for member in await self.store.members.of(record.course)}
+        return {
+            member.person: _STAY for member in await self.store.members.of_course(record.course)
+        }
 
-    def tell(self, record: SessionRecord, people: Sequence[str]) -> None:
+    def record_people(self, record: SessionRecord, people: Sequence[str]) -> None:
         """Record who is in a room, as its session reports."""
         self._people[record.id] = tuple(sorted(people))
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """Close rooms that must end, and correct the Hub's shares. Called often."""
         async with self._one_at_a_time:
             living = {session.id: session for session in await self._all_living()}
@@ -172,7 +174,7 @@ class Rooms:
             return why
         staff = {
             member.person
-            for member in await self.store.members.of(record.course)
+            for member in await self.store.members.of_course(record.course)
             if member.role in STAFF
         }
         return "" if record.user in staff else f"{record.user} is no longer on the course's staff."

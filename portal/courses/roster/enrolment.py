@@ -86,7 +86,7 @@ class Enrolment:
         names, unknown = await self._known(read.names)
         refused = () if trusted or role is not Role.INSTRUCTOR else await self._refused(names, by)
         names = [name for name in names if name not in refused]
-        before = {member.person: member for member in await self.store.members.of(kept.name)}
+        before = {member.person: member for member in await self.store.members.of_course(kept.name)}
         if len(before.keys() | set(names)) > _MOST:
             raise InvalidRequest(f"A course can have at most {_MOST} members.", "text")
         there = [name for name in names if name in before and before[name].role is role]
@@ -123,7 +123,7 @@ class Enrolment:
         """Remove people from the course; return who was in it. Raises NotFound if nobody was,
         Conflict for the last instructor, and for people who would return from the directory's
         group."""
-        before = {member.person: member for member in await self.store.members.of(kept.name)}
+        before = {member.person: member for member in await self.store.members.of_course(kept.name)}
         gone = [name for name in people if name in before]
         if not gone:
             raise NotFound(f"There is no such member in the course '{kept.name}'.")
@@ -139,7 +139,7 @@ class Enrolment:
 
     # -- groups of the directory -----------------------------------------------------------------
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """Copy the groups of courses that are due. Raises nothing."""
         if not self.directory.on:
             return
@@ -180,7 +180,7 @@ class Enrolment:
             raise InvalidRequest(
                 f"The group '{group}' has {len(names)} members; the limit is {_MOST}."
             )
-        before = {member.person: member for member in await self.store.members.of(kept.name)}
+        before = {member.person: member for member in await self.store.members.of_course(kept.name)}
         new = [name for name in names if name not in before]
         gone = [
             member.person

@@ -32,7 +32,7 @@ class HomeFinder:
         self._patience = patience
         self._look = SharedAnswer[Homes](ttl=0.0, keep=False)
 
-    async def of(self, people: Sequence[str]) -> Homes:
+    async def find_homes(self, people: Sequence[str]) -> Homes:
         """Look up the accounts and homes of ``people``."""
         if self._look.under_way:
             return Homes(error="An earlier check of the home directories is still running.")

@@ -49,16 +49,16 @@ class MembershipCache:
 
     async def course(self, name: str, *, fresh: bool = False) -> KeptCourse:
         """Return a course. Raises NotFound."""
-        return await self._courses.of(name).get(newer_than=time.monotonic() if fresh else None)
+        return await self._courses.for_key(name).get(newer_than=time.monotonic() if fresh else None)
 
     def known_course(self, name: str) -> KeptCourse | None:
         """Return the last answer of ``course``, however old; None if nobody has asked."""
         return self._courses.last(name)
 
-    async def of(self, person: str, *, fresh: bool = False) -> tuple[CourseMember, ...]:
+    async def of_user(self, person: str, *, fresh: bool = False) -> tuple[CourseMember, ...]:
         """Return a person's memberships of all courses, whatever their state."""
         moment = time.monotonic() if fresh else None
-        return tuple(await self._people.of(person).get(newer_than=moment))
+        return tuple(await self._people.for_key(person).get(newer_than=moment))
 
     def known(self, person: str) -> tuple[CourseMember, ...]:
         """Return the last answer of ``of``, however old; () if nobody has asked."""
@@ -67,7 +67,7 @@ class MembershipCache:
     async def membership(self, person: str, course: str) -> Membership:
         """Return the membership of ``person`` in ``course``, whatever its state. Raises
         NotAllowed, in the same words whether it does not exist or is others'."""
-        for member in await self.of(person):
+        for member in await self.of_user(person):
             if member.course == course:
                 return Membership(await self.course(course), member.role, member)
         raise NotAllowed(f"There is no course '{course}' that you can access.")
@@ -75,7 +75,7 @@ class MembershipCache:
     async def mine(self, person: str, *, patience: float | None = None) -> Mapping[str, Membership]:
         """Return every course that a person is in, by name, whatever its state. Raises
         TimeoutError after ``patience`` seconds; the answer is still kept when it comes."""
-        return await self._mine.of(person).get(patience=patience)
+        return await self._mine.for_key(person).get(patience=patience)
 
     def known_to(self, person: str) -> list[Membership]:
         """Return the last answer of ``mine``, however old; [] if nobody has asked."""
@@ -88,7 +88,7 @@ class MembershipCache:
             answers.clear()
 
     async def _memberships(self, person: str) -> Mapping[str, Membership]:
-        roles = {member.course: member.role for member in await self.of(person)}
+        roles = {member.course: member.role for member in await self.of_user(person)}
         return {name: Membership(await self.course(name), role) for name, role in roles.items()}
 
 

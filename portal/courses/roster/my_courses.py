@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from portal.errors import PortalError
 from portal.launch.kinds.course import CourseSession
 from portal.models import Frozen
-from portal.models.course.course import CourseState
+from portal.models.course.course import STAFF, CourseState
 
 from ..definition.calendar import meetings
 from ..schedule.next_meeting import AHEAD, next_meeting
@@ -22,7 +22,8 @@ _PATIENCE = 0.3  # seconds that a page waits for the database
 class MyCourse(Frozen):
     """A person's course.
 
-    ``meeting`` says when it meets next; ``closed`` why it has no session now.
+    ``meeting`` says when it meets next; ``closed`` why it has no session now; ``staff`` is True if
+    the person is an instructor or assistant.
     """
 
     name: str
@@ -30,6 +31,7 @@ class MyCourse(Frozen):
     server: str
     meeting: str = ""
     closed: str = ""
+    staff: bool = False
 
 
 def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
@@ -49,6 +51,7 @@ def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
             server=course.server,
             meeting="" if reason else next_meeting(course, now),
             closed=reason,
+            staff=membership.role in STAFF,
         )
         rows.append((bool(reason), begins, course.name, shown))
     return tuple(shown for *_, shown in sorted(rows, key=lambda row: row[:3]))

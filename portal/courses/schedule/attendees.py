@@ -20,20 +20,20 @@ _BELIEVED = 600.0  # seconds for which the lookup of an account counts
 class Attendees:
     """Members of courses that Slurm knows; who has an account is looked up now and then."""
 
-    def __init__(self, around: CourseContext) -> None:
-        self._around = around
+    def __init__(self, context: CourseContext) -> None:
+        self._context = context
         self._accounts: dict[str, tuple[float, bool]] = {}
 
-    async def of(self, kept: KeptCourse) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    async def of_course(self, kept: KeptCourse) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the users for the course's reservations, and sentences on who is left out: one
         unknown user would have the reservation refused for all."""
-        names = [member.person for member in await self._around.store.members.of(kept.name)]
+        names = [member.person for member in await self._context.store.members.of_course(kept.name)]
         known = await self._with_account(names)
         left = [name for name in names if name not in known]
         users: list[str] = []
         without: list[str] = []
         answers = await asyncio.gather(
-            *(self._around.cluster.associations(name) for name in known), return_exceptions=True
+            *(self._context.cluster.associations(name) for name in known), return_exceptions=True
         )
         for name, answer in zip(known, answers, strict=True):
             account = kept.course.account

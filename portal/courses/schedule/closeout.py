@@ -40,17 +40,17 @@ class Closeout:
     interval = 10.0
 
     def __init__(
-        self, around: CourseContext, starter: Starter, end_help: EndHelp | None = None
+        self, context: CourseContext, starter: Starter, end_help: EndHelp | None = None
     ) -> None:
-        self._around, self._starter, self.end_help = around, starter, end_help
+        self._context, self._starter, self.end_help = context, starter, end_help
         self._asked: dict[str, float] = {}  # sessions: when the Hub was asked to stop them
         self._closed: set[str] = set()  # courses of which everything else has ended
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """End what is due. Raises StoreUnavailable."""
         await self._close(now)
         by_course: dict[str, list[SessionRecord]] = {}
-        view = self._around.view()
+        view = self._context.view()
         for record in view.sessions.values() if view is not None else ():
             if record.course and record.state is not SessionState.ENDED:
                 by_course.setdefault(record.course, []).append(record)
@@ -59,12 +59,12 @@ class Closeout:
             due += await self._due(course, records, now)
         living = {record.id for records in by_course.values() for record in records}
         self._asked = {id_: at for id_, at in self._asked.items() if id_ in living}
-        turns = asyncio.Semaphore(self._around.settings.at_once)
+        turns = asyncio.Semaphore(self._context.settings.at_once)
         await asyncio.gather(*(self._stop(record, reason, now, turns) for record, reason in due))
 
     async def _close(self, now: float) -> None:
         """End starts and help of courses that are over; once each, unless they are reopened."""
-        for kept in await self._around.store.courses.all():
+        for kept in await self._context.store.courses.all():
             if kept.state in (CourseState.DRAFT, CourseState.REQUESTED):
                 continue
             words = ended(kept, now)
@@ -79,7 +79,7 @@ class Closeout:
     async def _due(
         self, course: str, records: list[SessionRecord], now: float
     ) -> list[tuple[SessionRecord, StopReason]]:
-        store = self._around.store
+        store = self._context.store
         try:
             kept = await store.courses.get(course)
         except NotFound:
@@ -87,7 +87,7 @@ class Closeout:
         if words := ended(kept, now):
             over = StopReason(code=StopCode.COURSE_OVER, words=words)
             return [(record, over) for record in records]
-        members = {member.person for member in await store.members.of(course)}
+        members = {member.person for member in await store.members.of_course(course)}
         due = [(record, _NO_MEMBER) for record in records if record.user not in members]
         # A session ends by its time limit, and the points of a run may go on for months.
         budget = kept.course.budget
@@ -106,16 +106,16 @@ class Closeout:
         outcome, detail = None, reason.words
         try:
             async with turns:
-                await self._around.hub.stop_server(record.user, record.server, reason=reason)
+                await self._context.hub.stop_server(record.user, record.server, reason=reason)
             outcome = Outcome.DONE
         except NotFound:
             return
         except PortalError as error:
             outcome, detail = Outcome.FAILED, f"{reason.words} {error.message}"
         except Exception:
-            self._around.log.exception("Session %s could not be stopped", record.id)
+            self._context.log.exception("Session %s could not be stopped", record.id)
             return
-        await self._around.noted(
+        await self._context.noted(
             "stop-course-session", record.course, detail, owner=record.user, outcome=outcome
         )
 

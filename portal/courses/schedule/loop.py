@@ -16,17 +16,17 @@ from ..settings import Courses
 
 
 @runtime_checkable
-class Looks(Protocol):
+class PeriodicWork(Protocol):
     """Piece of work that runs now and then. If it has ``wake``, an asyncio.Event, it runs again at
     once when that is set; ``interval`` (seconds) is its own period."""
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """Do what is due at ``now`` (Unix seconds). A PortalError is retried later."""
         ...
 
 
 class CourseLoop:
-    """Loop that runs its pieces every ``settings.interval`` seconds. ``add`` before ``run``."""
+    """Loop that runs its pieces every ``settings.interval`` seconds; add them before ``run``."""
 
     def __init__(
         self,
@@ -35,10 +35,10 @@ class CourseLoop:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._settings, self._log, self._wall = settings, log, wall
-        self._pieces: list[Looks] = []
+        self._pieces: list[PeriodicWork] = []
         self._complaints: dict[int, str] = {}
 
-    def add(self, *pieces: Looks) -> None:
+    def add_pieces(self, *pieces: PeriodicWork) -> None:
         """Add pieces to the loop."""
         self._pieces += pieces
 
@@ -46,11 +46,11 @@ class CourseLoop:
         """Run all pieces for ever."""
         await asyncio.gather(*(self._keep(piece) for piece in self._pieces))
 
-    async def look(self, piece: Looks) -> None:
+    async def run_piece(self, piece: PeriodicWork) -> None:
         """Run a piece once, now. Raises nothing."""
         name = type(piece).__name__
         try:
-            await piece.look(self._wall())
+            await piece.run_due(self._wall())
             if self._complaints.pop(id(piece), ""):
                 self._log.warning("Courses: %s continues.", name)
         except PortalError as error:  # logged once, not every two seconds
@@ -60,13 +60,13 @@ class CourseLoop:
         except Exception:
             self._log.exception("Courses: %s failed; retrying", name)
 
-    async def _keep(self, piece: Looks) -> None:
+    async def _keep(self, piece: PeriodicWork) -> None:
         wake: asyncio.Event | None = getattr(piece, "wake", None)
         pause = float(getattr(piece, "interval", 0.0)) or self._settings.interval
         while True:
             if wake is not None:
                 wake.clear()
-            await self.look(piece)
+            await self.run_piece(piece)
             if wake is None:
                 await asyncio.sleep(pause)
             else:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from portal.models.cluster.cluster import Reservation
 from portal.models.course.course import KeptCourse
 from portal.models.course.start import KeptReservation
-from portal.slurm.control.reservations import GpusNotReservable, Wanted
+from portal.slurm.control.reservations import DesiredReservation, GpusNotReservable
 
 from ..definition.calendar import Meeting
 
@@ -29,7 +29,7 @@ class Plan:
 
     kept: KeptCourse
     meeting: Meeting
-    wanted: Wanted
+    wanted: DesiredReservation
     notes: tuple[str, ...] = ()
 
     @property
@@ -55,7 +55,7 @@ def must_be_made_anew(row: KeptReservation, plan: Plan, held: Reservation) -> bo
     return bool(wanted.gpus) and not wanted.nodes and before != (wanted.gpus, wanted.gpu_type)
 
 
-def other_gpus(held: Reservation, wanted: Wanted) -> bool:
+def other_gpus(held: Reservation, wanted: DesiredReservation) -> bool:
     """Check whether a reservation that counts GPUs counts others than are wanted."""
     other = bool(wanted.gpus and wanted.gpu_type and held.gpu_type != wanted.gpu_type)
     return bool(held.gpus) and (held.gpus != wanted.gpus or other)

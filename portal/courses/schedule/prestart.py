@@ -24,16 +24,16 @@ _FORGET = 86400.0  # seconds after a meeting's beginning at which it is forgotte
 class Prestart:
     """Preparation by the calendars. The database has what was started for which meeting."""
 
-    def __init__(self, around: CourseContext, starter: Starter) -> None:
-        self._around, self._starter = around, starter
+    def __init__(self, context: CourseContext, starter: Starter) -> None:
+        self._context, self._starter = context, starter
         self._begun: dict[str, float] = {}  # reservations' names: when their meetings begin
         self._prepared: dict[str, float] = {}
         self._work: set[asyncio.Task[None]] = set()
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """Start what is due. Raises StoreUnavailable."""
-        lead = 60.0 * self._around.settings.lead_minutes
-        for kept in await self._around.store.courses.all(CourseState.APPROVED):
+        lead = 60.0 * self._context.settings.lead_minutes
+        for kept in await self._context.store.courses.all(CourseState.APPROVED):
             for meeting in meetings(kept.course, now, now + 2 * lead):
                 # Twice as early: once the reservation begins, only the course gets its nodes.
                 if runs(kept, meeting.begins) and meeting.begins > now:
@@ -55,9 +55,9 @@ class Prestart:
         name = reservation_name(kept.name, meeting.begins)
         if name in self._begun:
             return
-        store, around = self._around.store, self._around
+        store, context = self._context.store, self._context
         if await store.starts.of_meeting(kept.name, meeting.begins) is None:
-            release_at = meeting.begins + 60.0 * around.settings.claim_minutes
+            release_at = meeting.begins + 60.0 * context.settings.claim_minutes
             try:
                 start = await self._starter.start(
                     kept, StartKind.MEETING, SERVICE, meeting=meeting, release_at=release_at
@@ -69,7 +69,7 @@ class Prestart:
             else:
                 number = len(await store.starts.seats(start.id))
                 detail, outcome = f"For {number} people, before a meeting.", Outcome.DONE
-            await around.noted("start-course", kept.name, detail, outcome=outcome)
+            await context.noted("start-course", kept.name, detail, outcome=outcome)
         self._begun[name] = meeting.begins
 
     # -- the image ------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class Prestart:
             task.add_done_callback(self._work.discard)
 
     async def _bring(self, kept: KeptCourse, name: str) -> None:
-        around = self._around
+        context = self._context
         try:
             problems = [words for words in [await image_problem(kept)] if words]
             if not problems:
@@ -92,14 +92,14 @@ class Prestart:
         except PortalError as error:
             problems = [error.message]
         except Exception:
-            around.log.exception("The image of the course %s could not be prepared", kept.name)
+            context.log.exception("The image of the course %s could not be prepared", kept.name)
             return
         for words in problems:
-            await around.noted("prepare-course", kept.name, words, outcome=Outcome.FAILED)
+            await context.noted("prepare-course", kept.name, words, outcome=Outcome.FAILED)
 
     async def _copied(self, kept: KeptCourse, name: str) -> list[str]:
         """Unpack the image on the nodes of the meeting's reservation; return the failures."""
-        copy, view = self._around.copy, self._around.view()
+        copy, view = self._context.copy, self._context.view()
         held = view.snapshot.reservations.get(name) if view is not None else None
         if copy is None or kept.pinned is None or held is None:
             return []
@@ -130,10 +130,10 @@ async def image_problem(kept: KeptCourse) -> str:
     return await asyncio.to_thread(look)
 
 
-async def missing(around: CourseContext, kept: KeptCourse, now: float) -> list[str]:
+async def missing(context: CourseContext, kept: KeptCourse, now: float) -> list[str]:
     """Return the problems of the course's next meetings, in sentences."""
     problems = [words for words in [await image_problem(kept)] if words]
-    for reservation in await around.store.reservations.all(kept.name):
+    for reservation in await context.store.reservations.all(kept.name):
         if reservation.meeting_at > now and reservation.state is ReservationState.REFUSED:
             problems.append(
                 f"The reservation {reservation.name} was refused: {reservation.message}"

@@ -10,7 +10,7 @@ from portal.models import Frozen
 from portal.models.cluster.cluster import Reservation
 from portal.models.course.course import CourseState, KeptCourse
 from portal.models.course.start import KeptReservation, ReservationState
-from portal.slurm.control.reservations import Wanted
+from portal.slurm.control.reservations import DesiredReservation
 
 from ..context import CourseContext
 from ..definition.calendar import Meeting, meetings, overlaps
@@ -42,9 +42,9 @@ class MeetingReservation(Frozen):
 class Reservations:
     """Reservations; one instance a service. ``look`` raises StoreUnavailable, SlurmUnavailable."""
 
-    def __init__(self, around: CourseContext) -> None:
-        self._around = around
-        self._attendees, self._upkeep = Attendees(around), Upkeep(around)
+    def __init__(self, context: CourseContext) -> None:
+        self._context = context
+        self._attendees, self._upkeep = Attendees(context), Upkeep(context)
         self._checked_at = float("-inf")  # by the monotonic clock
         self._ends: dict[str, tuple[float, float]] = {}  # of meetings; and by the same clock
         self._lock = asyncio.Lock()
@@ -55,10 +55,12 @@ class Reservations:
     async def shown(self, kept: KeptCourse, now: float) -> list[MeetingReservation]:
         """Return the next meetings of a course, and what is reserved for each. Raises
         StoreUnavailable."""
-        ahead = max(_SHOWN, self._around.settings.days_ahead) * _DAY
+        ahead = max(_SHOWN, self._context.settings.days_ahead) * _DAY
         coming = meetings(kept.course, now, now + ahead)[:_SHOWN]
-        rows = {entry.name: entry for entry in await self._around.store.reservations.all(kept.name)}
-        view = self._around.view()
+        rows = {
+            entry.name: entry for entry in await self._context.store.reservations.all(kept.name)
+        }
+        view = self._context.view()
         in_slurm = view.snapshot.reservations if view is not None else {}
         twice = {entry for pair in overlaps(coming) for entry in pair}
         return [
@@ -82,7 +84,7 @@ class Reservations:
         if not reserves(kept):
             state = "none"
         elif row is None:
-            message = f"Created {self._around.settings.days_ahead} days before the meeting."
+            message = f"Created {self._context.settings.days_ahead} days before the meeting."
         if twice:
             message = f"{message} Another meeting of the course is at the same time.".strip()
         made = row is not None and row.state is ReservationState.MADE
@@ -98,23 +100,23 @@ class Reservations:
 
     # -- the loop -------------------------------------------------------------------------------
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """Reconcile the reservations in Slurm with the calendars, a minute after the last time, or
         at once after ``changed``."""
-        uptime = self._around.uptime()
+        uptime = self._context.uptime()
         if uptime - self._checked_at < _CHECK:
             return
         async with self._lock:
             rows = {
                 reservation.name: reservation
-                for reservation in await self._around.store.reservations.all()
+                for reservation in await self._context.store.reservations.all()
             }
             plans, over = await self._plans(now)
             self._checked_at = uptime
             self._note_ends(plans, now, uptime)
             if not rows and not plans:
                 return
-            in_slurm = await self._around.reserving.all()
+            in_slurm = await self._context.reserving.all()
             for name, row in rows.items():
                 # A meeting that is over only because the clock was set ahead is left to Slurm,
                 # which ends it by its own: once deleted, it could not be had again when the clock
@@ -146,16 +148,16 @@ class Reservations:
         except PortalError as error:
             if error.status == 503:
                 raise
-            self._around.log.warning("A reservation could not be updated: %s", error)
+            self._context.log.warning("A reservation could not be updated: %s", error)
         except Exception:
-            self._around.log.exception("A reservation could not be updated")
+            self._context.log.exception("A reservation could not be updated")
 
     async def _plans(self, now: float) -> tuple[dict[str, Plan], set[str]]:
         """Return the plans for the coming meetings by name, and the names for the last day's."""
         plans: dict[str, Plan] = {}
         over: set[str] = set()
-        settings = self._around.settings
-        for kept in await self._around.store.courses.all(CourseState.APPROVED):
+        settings = self._context.settings
+        for kept in await self._context.store.courses.all(CourseState.APPROVED):
             if not reserves(kept) or ended(kept, now):
                 continue
             earlier = meetings(kept.course, now - _DAY, now)
@@ -163,14 +165,14 @@ class Reservations:
             coming = meetings(kept.course, now, now + settings.days_ahead * _DAY)
             if not coming:
                 continue
-            users, notes = await self._attendees.of(kept)
-            gpus, gpu_type = reserved_gpus(kept, await self._around.cluster.snapshot())
+            users, notes = await self._attendees.of_course(kept)
+            gpus, gpu_type = reserved_gpus(kept, await self._context.cluster.snapshot())
             for meeting, begins in zip(coming, self._begins(kept, coming), strict=True):
                 name, reserved = (
                     reservation_name(kept.name, meeting.begins),
                     kept.course.reservation,
                 )
-                wanted = Wanted(
+                wanted = DesiredReservation(
                     name=name,
                     begins=begins,
                     ends=meeting.ends,
@@ -187,7 +189,7 @@ class Reservations:
     def _begins(self, kept: KeptCourse, coming: Sequence[Meeting]) -> list[float]:
         """Return when the reservations begin: some minutes before each meeting, but not during the
         previous one, which has nodes of its own."""
-        lead = 60.0 * self._around.settings.lead_minutes
+        lead = 60.0 * self._context.settings.lead_minutes
         first = coming[0].begins if coming else 0.0
         earlier = meetings(kept.course, first - _DAY, first) if coming else []
         ends = [meeting.ends for meeting in (*earlier, *coming)]

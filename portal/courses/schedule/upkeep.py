@@ -15,7 +15,7 @@ from portal.errors import Conflict, PortalError, SlurmRefused, SlurmUnavailable
 from portal.models.audit import Outcome
 from portal.models.cluster.cluster import Reservation
 from portal.models.course.start import KeptReservation, ReservationState
-from portal.slurm.control.reservations import GpusNotReservable, Wanted
+from portal.slurm.control.reservations import DesiredReservation, GpusNotReservable
 
 from ..context import CourseContext
 from .plan import Plan, must_be_made_anew, nodes_alone, other_gpus, some
@@ -30,8 +30,8 @@ class Upkeep:
     """Creation and removal of reservations, one at a time. Both methods raise StoreUnavailable and
     SlurmUnavailable: retry later."""
 
-    def __init__(self, around: CourseContext) -> None:
-        self._around = around
+    def __init__(self, context: CourseContext) -> None:
+        self._context = context
 
     async def make(
         self, plan: Plan, row: KeptReservation | None, held: Reservation | None, now: float
@@ -66,20 +66,20 @@ class Upkeep:
     async def _remake(self, plan: Plan, row: KeptReservation, now: float) -> None:
         """Delete our reservation and create it as wanted; if Slurm refuses, as it was before."""
         try:
-            await self._around.reserving.delete(plan.wanted.name)
+            await self._context.reserving.delete(plan.wanted.name)
         except (Conflict, SlurmRefused) as error:
             await self._kept_as_it_was(plan, error.message, now)
             return
         await self._create(plan, None, now)
-        made = await self._around.store.reservations.all(plan.kept.name)
+        made = await self._context.store.reservations.all(plan.kept.name)
         new = next((candidate for candidate in made if candidate.name == plan.wanted.name), None)
         if new is None or new.state is not ReservationState.REFUSED or not row.spec:
             return
-        old = Wanted(**(json.loads(row.spec) | {"users": plan.wanted.users}))
+        old = DesiredReservation(**(json.loads(row.spec) | {"users": plan.wanted.users}))
         if old.partition != plan.wanted.partition:
             return
         try:
-            await self._around.reserving.create(replace(old, begins=max(old.begins, now)))
+            await self._context.reserving.create(replace(old, begins=max(old.begins, now)))
         except (SlurmRefused, Conflict):
             return  # the refusal stands
         await self._kept_as_it_was(plan, new.message, now)
@@ -97,7 +97,7 @@ class Upkeep:
             return
         await self._put(plan, ReservationState.ASKED, "", now)
         try:
-            words = await _with_gpus(plan, wanted, self._around.reserving.create)
+            words = await _with_gpus(plan, wanted, self._context.reserving.create)
         except (SlurmRefused, Conflict) as error:
             await self._refused(plan, row, error.message, now)
             return
@@ -113,7 +113,7 @@ class Upkeep:
         try:
             if problem := self._problem(plan):
                 raise SlurmRefused(problem)
-            update = partial(self._around.reserving.update, now=now)
+            update = partial(self._context.reserving.update, now=now)
             words = await _with_gpus(plan, plan.wanted, update)
         except SlurmUnavailable:
             raise
@@ -127,7 +127,7 @@ class Upkeep:
     ) -> None:
         """Record what Slurm has made, which may differ: it takes fewer nodes for enough, and says
         that it changed GPUs which it keeps as they were (24.11, 26.05)."""
-        held = (await self._around.reserving.all()).get(plan.wanted.name)
+        held = (await self._context.reserving.all()).get(plan.wanted.name)
         notes = [words, *plan.notes]
         if held is not None and len(held.nodes) < nodes:
             notes.append(
@@ -146,9 +146,9 @@ class Upkeep:
             detail = f"{plan.wanted.name}. {message}".strip()
             await self._noted("make-reservation", plan, detail, Outcome.DONE)
 
-    async def _without_type(self, held: Reservation, wanted: Wanted) -> str:
+    async def _without_type(self, held: Reservation, wanted: DesiredReservation) -> str:
         """Name the whole nodes of the reservation without GPUs of the type that sessions want."""
-        nodes = (await self._around.cluster.snapshot()).nodes
+        nodes = (await self._context.cluster.snapshot()).nodes
         wrong = [
             name
             for name in held.nodes
@@ -181,21 +181,21 @@ class Upkeep:
         """Remove our reservation of a meeting that is over or cancelled."""
         if row.state is not ReservationState.REFUSED and held is not None:
             try:
-                await self._around.reserving.delete(row.name)
+                await self._context.reserving.delete(row.name)
             except Conflict:
                 return  # its sessions end first, or it ends by itself
             except SlurmRefused as error:
                 if row.message != error.message:
                     updated = row.model_copy(update={"message": error.message})
-                    await self._around.store.reservations.put(updated)
+                    await self._context.store.reservations.put(updated)
                 return
-            await self._around.noted(
+            await self._context.noted(
                 "remove-reservation", row.course, f"{row.name}.", outcome=Outcome.DONE
             )
-        await self._around.store.reservations.remove([row.name])
+        await self._context.store.reservations.remove([row.name])
 
     async def _put(self, plan: Plan, state: ReservationState, message: str, now: float) -> None:
-        await self._around.store.reservations.put(
+        await self._context.store.reservations.put(
             KeptReservation(
                 name=plan.wanted.name,
                 course=plan.kept.name,
@@ -208,10 +208,12 @@ class Upkeep:
         )
 
     async def _noted(self, action: str, plan: Plan, detail: str, outcome: Outcome) -> None:
-        await self._around.noted(action, plan.kept.name, detail, outcome=outcome)
+        await self._context.noted(action, plan.kept.name, detail, outcome=outcome)
 
 
-async def _with_gpus(plan: Plan, wanted: Wanted, ask: Callable[[Wanted], Awaitable[object]]) -> str:
+async def _with_gpus(
+    plan: Plan, wanted: DesiredReservation, ask: Callable[[DesiredReservation], Awaitable[object]]
+) -> str:
     """Ask Slurm for ``wanted``, or for its nodes alone if it reserves no GPUs; return the sentence
     that says so, "" if it has all."""
     try:

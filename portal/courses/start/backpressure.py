@@ -51,7 +51,9 @@ class Backpressure:
     async def _ask(self) -> frozenset[str]:
         """Return the sessions of these courses that their owners have opened."""
         presences = [
-            presence for name in self._courses() for presence in await self._store.presence.of(name)
+            presence
+            for name in self._courses()
+            for presence in await self._store.presence.of_course(name)
         ]
         return frozenset(
             presence.session_id for presence in presences if presence.opened_at is not None

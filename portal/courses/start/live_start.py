@@ -90,7 +90,7 @@ class LiveStart:
                 raise
 
 
-class UnderWay:
+class PendingRequests:
     """Requests to the Hub or Slurm for people of a start; ``over`` is set when one is done. A
     request that fails leaves its seat to be looked up."""
 

@@ -9,7 +9,7 @@ from portal.models.course.start import Seat, SeatState, StartKind
 from portal.models.session.stop_reason import StopCode, StopReason
 
 from ..context import CourseContext
-from .live_start import LiveStart, UnderWay
+from .live_start import LiveStart, PendingRequests
 from .rehearsal import due_to_end
 from .seats import LIVE, LOST, changed, lost, newest, seen, session_of
 
@@ -17,26 +17,26 @@ _SILENCE = 15.0  # seconds after which a session of which nothing is known is lo
 _QUIET = 10.0  # seconds between two looks at sessions that only wait for somebody to come
 
 
-class Following:
-    """Progress of sessions, from their records. ``asking``: requests; ``stops``: stops under
+class StartProgress:
+    """Progress of sessions, from their records. ``pending``: requests; ``stops``: stops under
     way."""
 
-    def __init__(self, around: CourseContext, asking: UnderWay) -> None:
-        self._around, self._log, self._asking = around, around.log, asking
-        self.stops = UnderWay(around.log)
+    def __init__(self, context: CourseContext, pending: PendingRequests) -> None:
+        self._context, self._log, self._pending = context, context.log, pending
+        self.stops = PendingRequests(context.log)
 
     async def follow(self, live: LiveStart, now: float) -> None:
         """Read the progress of the sessions."""
         starting, ready = live.some(SeatState.STARTING), live.some(SeatState.READY)
-        uptime = self._around.uptime()
+        uptime = self._context.uptime()
         wait = 0.0 if starting or live.due(now, uptime) else _QUIET
         if not (starting or ready) or uptime - live.looked_at < wait:
             return
-        store, course = self._around.store, live.start.course
+        store, course = self._context.store, live.start.course
         records = newest(await store.sessions.of_course(course, live.since - 60), live.server)
         presences = {}
         if live.start.release_at is not None and ready:
-            presences = {seat.person: seat for seat in await store.presence.of(course)}
+            presences = {seat.person: seat for seat in await store.presence.of_course(course)}
         live.looked_at = uptime
         for seat in (*starting, *ready):
             person = seat.person
@@ -52,14 +52,14 @@ class Following:
             after = seen(seat, record, presences.get(person), now)
             if after is not seat:
                 live.put(after)
-            asking = self._asking.has(live, person)
+            pending = self._pending.has(live, person)
             silent = uptime - live.asked.setdefault(person, uptime) > _SILENCE
-            if record is None and silent and not asking and seat.state is SeatState.STARTING:
+            if record is None and silent and not pending and seat.state is SeatState.STARTING:
                 live.unsure.add(person)
 
     async def release(self, live: LiveStart, now: float) -> None:
         """Stop what nobody has claimed in time, and rehearsals that are done."""
-        start, waiting, uptime = live.start, live.some(SeatState.WAITING), self._around.uptime()
+        start, waiting, uptime = live.start, live.some(SeatState.WAITING), self._context.uptime()
         if due_to_end(start, list(live.seats.values()), uptime - live.began) or (
             start.kind is StartKind.REHEARSAL and live.called_off
         ):
@@ -89,9 +89,9 @@ class Following:
     ) -> None:
         """Have the Hub stop these seats, and set them to ``state`` then. Seats above the limit,
         and failures, are retried at the next look."""
-        free = self._around.settings.at_once - len(self.stops)
+        free = self._context.settings.at_once - len(self.stops)
         for seat in seats:
-            busy = self.stops.has(live, seat.person) or self._asking.has(live, seat.person)
+            busy = self.stops.has(live, seat.person) or self._pending.has(live, seat.person)
             if free > 0 and not busy:
                 free -= 1
                 over = changed(seat, state, words)
@@ -99,7 +99,7 @@ class Following:
 
     async def _stop_one(self, live: LiveStart, over: Seat, reason: StopReason) -> None:
         try:
-            await self._around.hub.stop_server(over.person, live.server, reason=reason)
+            await self._context.hub.stop_server(over.person, live.server, reason=reason)
         except NotFound:
             self._log.debug("The session of %s has ended", over.person)
         except PortalError as error:
@@ -107,5 +107,5 @@ class Following:
             return
         if live.seats[over.person].state in LIVE:
             ready_at = live.seats[over.person].ready_at
-            times = {"ready_at": ready_at, "ended_at": self._around.wall()}
+            times = {"ready_at": ready_at, "ended_at": self._context.wall()}
             live.put(over.model_copy(update=times))

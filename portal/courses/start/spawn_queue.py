@@ -20,7 +20,7 @@ from portal.models.course.start import Seat, SeatState
 from portal.models.session.session import SessionState
 
 from ..context import CourseContext
-from .live_start import LiveStart, UnderWay
+from .live_start import LiveStart, PendingRequests
 from .seats import changed, in_turn, newest
 
 _LATE = 60.0  # seconds that Slurm's answer is waited for; its commands are given up before
@@ -32,13 +32,13 @@ _DAY = 86400.0  # seconds; a clock may have shown another time when older sessio
 _CHUNK, _INTRODUCED = 500, 20  # people in a request to the Hub; in one that asks the directory
 
 
-class Asking:
+class SpawnQueue:
     """Queue of requests. ``under_way``: requests to the Hub; ``orphans``: jobs being cancelled;
     ``later``: monotonic time before which nothing is asked. ``wake`` is set when more can be."""
 
-    def __init__(self, around: CourseContext, wake: asyncio.Event) -> None:
-        self._around, self._log, self._wake = around, around.log, wake
-        self.under_way, self.orphans = UnderWay(around.log), UnderWay(around.log)
+    def __init__(self, context: CourseContext, wake: asyncio.Event) -> None:
+        self._context, self._log, self._wake = context, context.log, wake
+        self.under_way, self.orphans = PendingRequests(context.log), PendingRequests(context.log)
         self._filling = asyncio.Lock()
         self.later, self._pause = float("-inf"), _PAUSES[0]
 
@@ -52,13 +52,13 @@ class Asking:
     async def _introduced(self, live: LiveStart) -> None:
         for batch in _some_of(sorted(live.strangers), _INTRODUCED):
             try:
-                refused = await self._around.hub.make_people(batch)
+                refused = await self._context.hub.make_people(batch)
             except PortalError as error:
                 self._log.warning("The Hub could not create users; retrying: %s", error)
                 return
             for name, words in refused.items():
                 if name in live.seats and live.seats[name].state is SeatState.WAITING:
-                    now = self._around.wall()
+                    now = self._context.wall()
                     live.put(changed(live.seats[name], SeatState.FAILED, words, ended_at=now))
             live.strangers.difference_update(batch)
             self._wake.set()
@@ -72,7 +72,7 @@ class Asking:
             and not self.under_way.has(live, person)
         )
         for batch in _some_of(names, _CHUNK):
-            states = await self._around.hub.servers(live.server, batch)
+            states = await self._context.hub.servers(live.server, batch)
             lost = [
                 live.seats[person]
                 for person in batch
@@ -109,7 +109,7 @@ class Asking:
         is the one that the Hub is asked for next."""
         if not people:
             return
-        store, since = self._around.store, max(0.0, live.since - _DAY)
+        store, since = self._context.store, max(0.0, live.since - _DAY)
         records = newest(await store.sessions.of_course(live.start.course, since), live.server)
         for person in people:
             live.before[person] = frozenset(record.id for record in records.get(person, ()))
@@ -130,10 +130,10 @@ class Asking:
         if not seats:
             return {}
         asked, moment = {seat.person for seat in seats}, time.monotonic()
-        snapshot = await self._around.cluster.snapshot(moment, late=_LATE)
+        snapshot = await self._context.cluster.snapshot(moment, late=_LATE)
         if snapshot.asked_at is None or snapshot.asked_at < moment:
             return None
-        records = await self._around.store.sessions.of_course(live.start.course, live.since)
+        records = await self._context.store.sessions.of_course(live.start.course, live.since)
         known = {record.job_id for record in records if record.state is not SessionState.ENDED}
         by_owner: dict[str, list[Job]] = {}
         for job in snapshot.jobs.values():
@@ -145,7 +145,7 @@ class Asking:
     async def _end_orphans(self, live: LiveStart, seat: Seat, jobs: Sequence[Job]) -> None:
         for job in jobs:
             try:
-                await self._around.control.cancel(job.id, job.user)
+                await self._context.control.cancel(job.id, job.user)
             except Conflict:
                 self._log.debug("Job %s has ended", job.id)
             except PortalError as error:
@@ -159,7 +159,7 @@ class Asking:
         tries = live.tries[seat.person] = live.tries.get(seat.person, 0) + 1
         if tries >= _TRIES:
             words = f"The Hub did not start a session after {tries} requests. {seat.message}"
-            now = self._around.wall()
+            now = self._context.wall()
             live.put(changed(seat, SeatState.FAILED, words.strip(), ended_at=now))
         else:
             live.put(changed(seat, SeatState.WAITING, seat.message, asked_at=None))
@@ -174,15 +174,15 @@ class Asking:
     async def _fill(self, starts: Mapping[int, LiveStart]) -> None:
         if time.monotonic() < self.later:
             return
-        free = self._around.settings.at_once - len(self.under_way)
+        free = self._context.settings.at_once - len(self.under_way)
         ready = {id_: self._ready(live) for id_, live in starts.items()}
         chosen = in_turn(ready, free) if free > 0 else []
         if not chosen:
             return
-        now = self._around.wall()
+        now = self._context.wall()
         marked = [changed(seat, SeatState.STARTING, asked_at=now) for seat in chosen]
         # Stored before anything is requested: a service that dies now must look these up.
-        await self._around.store.starts.put(marked)
+        await self._context.store.starts.put(marked)
         for seat in marked:
             live = starts.get(seat.start_id)
             if live is None:
@@ -191,7 +191,7 @@ class Asking:
                 live.put(live.seats[seat.person])  # called off meanwhile
                 continue
             live.seats[seat.person] = seat
-            live.asked[seat.person] = self._around.uptime()
+            live.asked[seat.person] = self._context.uptime()
             self.under_way.begin(live, seat.person, self._ask(live, seat))
 
     def _ready(self, live: LiveStart) -> dict[str, Seat]:
@@ -205,9 +205,9 @@ class Asking:
 
     async def _ask(self, live: LiveStart, seat: Seat) -> None:
         options = {"course": live.start.course}
-        now = self._around.wall
+        now = self._context.wall
         try:
-            await self._around.hub.begin_server(seat.person, live.server, options)
+            await self._context.hub.begin_server(seat.person, live.server, options)
             self._pause = _PAUSES[0]
             return
         except HubUnavailable:
@@ -219,7 +219,7 @@ class Asking:
             after = error.details.get("retry_after")
             self._wait(float(after) if after is not None else None)
             seat = changed(seat, SeatState.WAITING, error.message, asked_at=None)
-            if self._around.uptime() - live.began > _PATIENCE:
+            if self._context.uptime() - live.began > _PATIENCE:
                 words = f"It did not start within an hour. {error.message}"
                 seat = changed(seat, SeatState.FAILED, words, ended_at=now())
         except Conflict as error:

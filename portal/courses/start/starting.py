@@ -19,10 +19,10 @@ from ..context import CourseContext
 from ..definition.calendar import Meeting
 from ..roster.joining import NOT_JOINED, not_joined
 from .live_start import LiveStart
-from .progress import Following
+from .progress import StartProgress
 from .rehearsal import report
 from .seats import LIVE, changed, server_of
-from .spawn_queue import Asking
+from .spawn_queue import SpawnQueue
 
 _FOLLOWED = 12 * 3600.0  # maximum seconds for which a start is followed
 
@@ -31,13 +31,13 @@ class Starter:
     """Starts of courses; one instance a service. ``start`` and ``cancel`` raise StoreUnavailable;
     ``look`` is for the loop."""
 
-    def __init__(self, around: CourseContext) -> None:
-        self._around, self._log = around, around.log
+    def __init__(self, context: CourseContext) -> None:
+        self._context, self._log = context, context.log
         self._live: dict[int, LiveStart] | None = None  # None: not read from the database yet
         self._reading, self._beginning = asyncio.Lock(), asyncio.Lock()
         self.wake = asyncio.Event()
-        self.asking = Asking(around, self.wake)
-        self.following = Following(around, self.asking.under_way)
+        self.queue = SpawnQueue(context, self.wake)
+        self.progress = StartProgress(context, self.queue.under_way)
         self.refill = Refill(self)
 
     @property
@@ -65,7 +65,7 @@ class Starter:
         ``missing``: what is not ready, for the report. Raises Conflict if one of this kind is
         under way, InvalidRequest for people who are not in the course.
         """
-        members = await self._around.store.members.of(kept.name)
+        members = await self._context.store.members.of_course(kept.name)
         students = [entry.person for entry in members if entry.role is Role.STUDENT]
         chosen = _chosen(students, {entry.person for entry in members}, people, number)
         if not chosen:
@@ -81,7 +81,7 @@ class Starter:
                 course=kept.name,
                 kind=kind,
                 by=by,
-                asked_at=self._around.wall(),
+                asked_at=self._context.wall(),
                 meeting_at=meeting.begins if meeting else None,
                 release_at=release_at,
                 message="\n".join(missing),
@@ -95,10 +95,10 @@ class Starter:
             }
             absent = {entry.person for entry in members if not_joined(kept.course, entry)}
             seats = [_first(person, person in under_way, person in absent) for person in chosen]
-            start = await self._around.store.starts.add(start, seats)
+            start = await self._context.store.starts.add_start(start, seats)
             mine = [entry.model_copy(update={"start_id": start.id}) for entry in seats]
             waiting = {entry.person for entry in seats if entry.state is SeatState.WAITING}
-            own, began = {entry.person: entry for entry in mine}, self._around.uptime()
+            own, began = {entry.person: entry for entry in mine}, self._context.uptime()
             live[start.id] = LiveStart(start, own, began, unsure=waiting)
         self.wake.set()
         return start
@@ -109,28 +109,28 @@ class Starter:
         live = (await self._read()).get(start.id)
         if live is None:
             raise Conflict("This start has ended.")
-        now, waiting = self._around.wall(), live.some(SeatState.WAITING)
+        now, waiting = self._context.wall(), live.some(SeatState.WAITING)
         words, live.called_off = f"Cancelled by {by}.", True
         for seat in waiting:
             live.put(changed(seat, SeatState.SKIPPED, words, ended_at=now))
-        await live.save(self._around.store)
+        await live.save(self._context.store)
         self.wake.set()
         return len(waiting)
 
     async def end_all(self, course: str, words: str) -> None:
         """End the starts of a course that is over; no more is asked for."""
-        now = self._around.wall()
+        now = self._context.wall()
         for live in list((await self._read()).values()):
             if live.start.course != course:
                 continue
             for seat in live.some(*LIVE):
                 live.put(changed(seat, SeatState.SKIPPED, words, ended_at=now))
-            await live.save(self._around.store)
+            await live.save(self._context.store)
             await self._end(live, now, words)
 
     # -- the loop -------------------------------------------------------------------------------
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """Continue every start. Raises StoreUnavailable and HubUnavailable: retry later."""
         complaints: list[PortalError] = []
         for live in list((await self._read()).values()):
@@ -146,20 +146,20 @@ class Starter:
 
     async def fill(self) -> None:
         """Ask the Hub for as many as may be asked now. Raises StoreUnavailable."""
-        await self.asking.fill(await self._read())
+        await self.queue.fill(await self._read())
 
     async def close(self) -> None:
         """Cancel what is under way; the next service looks it up."""
         for task in self._introducing():
             task.cancel()
         await asyncio.gather(*self._introducing(), return_exceptions=True)
-        for piece in (self.asking.under_way, self.asking.orphans, self.following.stops):
+        for piece in (self.queue.under_way, self.queue.orphans, self.progress.stops):
             await piece.close()
 
     async def settled(self) -> None:
         """Wait until everything that ``look`` began is done."""
         await asyncio.gather(*self._introducing())
-        for piece in (self.asking.under_way, self.asking.orphans, self.following.stops):
+        for piece in (self.queue.under_way, self.queue.orphans, self.progress.stops):
             await piece.settled()
 
     def _introducing(self) -> list[asyncio.Task[None]]:
@@ -169,9 +169,9 @@ class Starter:
         """Return the starts in progress. After a restart, the Hub is first asked about all."""
         async with self._reading:
             if self._live is None:
-                starts = await self._around.store.starts.live()
-                seats = await self._around.store.starts.seats(*(entry.id for entry in starts))
-                now, uptime = self._around.wall(), self._around.uptime()
+                starts = await self._context.store.starts.live()
+                seats = await self._context.store.starts.seats(*(entry.id for entry in starts))
+                now, uptime = self._context.wall(), self._context.uptime()
                 live: dict[int, LiveStart] = {}
                 for start in starts:
                     own = {entry.person: entry for entry in seats if entry.start_id == start.id}
@@ -183,16 +183,16 @@ class Starter:
         return self._live
 
     async def _go_on(self, live: LiveStart, now: float) -> None:
-        live.seen(now, self._around.uptime())
-        await live.save(self._around.store)  # what the database did not take last time
-        await self.asking.survey(live, now)
-        self.asking.introduce(live)
-        await self.following.follow(live, now)
-        await self.following.release(live, now)
-        await live.save(self._around.store)
+        live.seen(now, self._context.uptime())
+        await live.save(self._context.store)  # what the database did not take last time
+        await self.queue.survey(live, now)
+        self.queue.introduce(live)
+        await self.progress.follow(live, now)
+        await self.progress.release(live, now)
+        await live.save(self._context.store)
         if all(seat.state in self._last(live.start) for seat in live.seats.values()):
             await self._end(live, now)
-        elif self._around.uptime() - live.began > _FOLLOWED:
+        elif self._context.uptime() - live.began > _FOLLOWED:
             await self._end(live, now, "The portal stopped following the start after 12 hours.")
 
     @staticmethod
@@ -200,11 +200,11 @@ class Starter:
         return OVER | {SeatState.READY} if start.kind is StartKind.ALL else OVER
 
     async def _end(self, live: LiveStart, now: float, message: str = "") -> None:
-        await self._around.store.starts.end(live.start.id, now, message)
+        await self._context.store.starts.end(live.start.id, now, message)
         if self._live is None or self._live.pop(live.start.id, None) is None:
             return
         told = report(live.start, list(live.seats.values()))
-        await self._around.noted(
+        await self._context.noted(
             "course-start-ended",
             live.start.course,
             f"{told.ready} of {told.total} sessions were ready, {told.failed} failed. {message}",
@@ -216,9 +216,9 @@ class Refill:
     """Request of the next seats as soon as some are answered, without a look at all others."""
 
     def __init__(self, starter: Starter) -> None:
-        self._starter, self.wake = starter, starter.asking.under_way.over
+        self._starter, self.wake = starter, starter.queue.under_way.over
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """Fill the queue; see CourseLoop."""
         await self._starter.fill()
 

@@ -23,10 +23,10 @@ _WEEK = 7 * 86400.0
 _OVER = 2 * 3600.0  # seconds since a meeting's end: nothing of it goes on
 
 
-async def add(store: Store, now: float) -> None:
+async def write_past(store: Store, now: float) -> None:
     """Write the past of a demo that begins ``now`` (Unix seconds). Raises PortalError."""
     kept = await store.courses.get(NAME)
-    members = await store.members.of(NAME)
+    members = await store.members.of_course(NAME)
     students = sorted(member.person for member in members if member.role is Role.STUDENT)
     ended = [
         meeting
@@ -38,9 +38,9 @@ async def add(store: Store, now: float) -> None:
     made = past(now, NAME, kept.course.account or NAME, students, ended[-1].begins)
     await store.sessions.save(*made.sessions)
     closed = {(usage.job_id, usage.submitted_at) for usage in made.usage}
-    await store.usage.add(made.usage, closed=closed)
-    await store.history.add(*made.history)
-    await store.starts.add(made.start, made.seats)
+    await store.usage.add_seconds(made.usage, closed=closed)
+    await store.history.add_samples(*made.history)
+    await store.starts.add_start(made.start, made.seats)
 
 
 async def remove(store: Store, before: float) -> None:
@@ -64,7 +64,7 @@ async def remove(store: Store, before: float) -> None:
 async def _run(action: str, url: str, at: float) -> None:
     store = Store(url=url)
     try:
-        await (add if action == "add" else remove)(store, at)
+        await (write_past if action == "add" else remove)(store, at)
     finally:
         await store.close()
 

@@ -66,7 +66,9 @@ class Announcements(Action):
         if draft.ends_at <= now:
             raise InvalidRequest("'ends_at' is in the past. Choose a later time.", "ends_at")
         async with self.audited("announce", "announcement", detail=draft.text) as line:
-            announcement = await self.parts.store.announcements.add(draft, self.person.name, now)
+            announcement = await self.parts.store.announcements.add_announcement(
+                draft, self.person.name, now
+            )
             line.target = f"announcement {announcement.id}"
         self.parts.situations.announcements.invalidate()
         return announcement

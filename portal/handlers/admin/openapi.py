@@ -17,7 +17,7 @@ from portal.models import Frozen
 from portal.models.course.problem import CourseProblem
 from portal.models.scope import MEANINGS
 
-from ..base.endpoint import JSON, Endpoint, Nothing, Operation, body_required
+from ..base.endpoint import JSON, Endpoint, NoContent, Operation, body_required
 
 EVENTS = "text/event-stream"
 _REF = "#/components/schemas/{model}"
@@ -146,7 +146,7 @@ def _schemas(endpoints: tuple[type[Endpoint], ...]) -> tuple[dict[Any, Any], dic
         wanted[operation.query, "validation"] = None
         if operation.body is not None:
             wanted[operation.body, "validation"] = None
-        if operation.answer is not Nothing:
+        if operation.answer is not NoContent:
             wanted[operation.answer, "serialization"] = None
     references, whole = models_json_schema(list(wanted), ref_template=_REF)
     return references, whole["$defs"]
@@ -215,7 +215,7 @@ def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
         content: dict[str, Any] = {} if kind == EVENTS else {"schema": {"type": "string"}}
         success: dict[str, Any] = {"description": operation.summary, "content": {kind: content}}
         status = operation.status
-    elif operation.answer is Nothing:
+    elif operation.answer is NoContent:
         success, status = {"description": "Done."}, 204
     else:
         success = {

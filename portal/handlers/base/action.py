@@ -24,7 +24,7 @@ from .endpoint import Endpoint
 _refreshes: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
 
 
-class Done(Frozen):
+class Confirmation(Frozen):
     """Confirmation of an action, as a sentence."""
 
     message: str
@@ -91,7 +91,7 @@ class Action(Endpoint):
     def _summary(self) -> str:
         return self.operation.summary if self.operation else ""
 
-    def done(self, message: str) -> Done:
+    def done(self, message: str) -> Confirmation:
         """Return the confirmation; refresh the dashboard in the background at once."""
         task = asyncio.ensure_future(self._refresh())
         _refreshes.add(task)
@@ -101,7 +101,7 @@ class Action(Endpoint):
                 " The portal's database does not answer, so this audit entry is only in "
                 "the service's log."
             )
-        return Done(message=message)
+        return Confirmation(message=message)
 
     async def _refresh(self) -> None:
         try:

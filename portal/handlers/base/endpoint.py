@@ -37,7 +37,7 @@ class Query(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Nothing(Frozen):
+class NoContent(Frozen):
     """Response without content (204)."""
 
 
@@ -52,16 +52,16 @@ class WrongContentType(InvalidRequest):
 class Operation:
     """Method of an endpoint, as a decorator of ``on_get``, ``on_post`` and so on.
 
-    ``answer`` is the model of a success, by default the annotated return type; ``Nothing`` answers
-    204. If ``media`` is not JSON, the method writes the response itself and ``answer`` is
-    ``Nothing`` too. ``scope``: the scope that the person must hold ("": the login is enough).
+    ``answer`` is the model of a success, by default the annotated return type; ``NoContent``
+    answers 204. If ``media`` is not JSON, the method writes the response itself and ``answer`` is
+    ``NoContent`` too. ``scope``: the scope that the person must hold ("": the login is enough).
     ``sparse`` leaves unset fields out of the response. ``takes`` is the media type of a body that
     is a file (see upload.py). ``errors`` are the statuses it answers with besides 400, 403, 404,
     405, 413, 415 and 503.
     """
 
     summary: str
-    answer: type[BaseModel] = Nothing
+    answer: type[BaseModel] = NoContent
     query: type[Query] = Query
     body: type[BaseModel] | None = None
     scope: str = ""
@@ -73,9 +73,9 @@ class Operation:
 
     def __call__(self, method: _Method) -> _Method:
         made = self
-        if self.answer is Nothing and self.media == JSON:
+        if self.answer is NoContent and self.media == JSON:
             returned = inspect.get_annotations(method, eval_str=True).get("return")
-            made = replace(self, answer=returned or Nothing)
+            made = replace(self, answer=returned or NoContent)
         method.operation = made  # type: ignore[attr-defined]
         return method
 
@@ -210,7 +210,7 @@ class Endpoint(APIHandler):
         answer = await getattr(self, f"on_{name}")(**parameters)
         if self._finished:
             return
-        if operation.answer is Nothing:
+        if operation.answer is NoContent:
             self.set_status(204)
             self.clear_header("Content-Type")
             self.finish()

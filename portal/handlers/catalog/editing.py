@@ -66,7 +66,7 @@ class Message(Frozen):
     ]
 
 
-class Back(Frozen):
+class PublishedVersion(Frozen):
     """Version to publish again, by ``number``."""
 
     number: Number
@@ -128,7 +128,7 @@ class Rollback(EnvironmentChange):
     path = "environments/{environment}/rollback"
     parameters = NAME
 
-    @_change("Publish an earlier version again.", body=Back)
+    @_change("Publish an earlier version again.", body=PublishedVersion)
     async def on_post(self, environment: str) -> EnvironmentVersion:
         """Copy that version to a new one, and publish it."""
         number = self.body.number

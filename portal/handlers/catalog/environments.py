@@ -16,7 +16,7 @@ from portal.models.scope import ENVIRONMENTS_MANAGE
 from ..base.action import Action
 from ..base.endpoint import Operation, Query
 from .editing import NAME, CuratorOperation, Edit, NewEnvironment
-from .items import Shown, as_seen_by_catalog, version_item
+from .items import CatalogView, as_seen_by_catalog, version_item
 
 __all__ = ["ENDPOINTS", "as_seen_by_catalog"]
 
@@ -58,7 +58,7 @@ class EnvironmentsEndpoint(Action):
         await catalog.load()
         if not catalog.loaded:
             raise Unavailable("The directory of environments cannot be read now.")
-        shown = Shown(self.parts, self.person)
+        shown = CatalogView(self.parts, self.person)
         await shown.ask()
         if self.query.all:
             items = await _everything(shown)
@@ -82,7 +82,7 @@ class EnvironmentsEndpoint(Action):
         return version
 
 
-async def _everything(shown: Shown) -> list[EnvironmentItem]:
+async def _everything(shown: CatalogView) -> list[EnvironmentItem]:
     """Return all environments, including those that are not offered or were never published."""
     catalog, versions = shown.parts.catalog, shown.parts.store.versions
     newest, published = await versions.newest(), await versions.published()
@@ -118,7 +118,7 @@ class OneEnvironment(Action):
     @Operation("One environment: contents, test results and users.", sparse=True)
     async def on_get(self, environment: str) -> EnvironmentDetail:
         """Include drafts and what is not offered for those who manage environments."""
-        return await Shown(self.parts, self.person).detail_by_name(environment)
+        return await CatalogView(self.parts, self.person).detail_by_name(environment)
 
     @CuratorOperation("Save an edited environment as a new version.", body=Edit, errors=(409,))
     async def on_put(self, environment: str) -> EnvironmentVersion:

@@ -46,7 +46,7 @@ def as_seen_by_catalog(person: Person) -> Person:
     return person if admin == person.admin else person.model_copy(update={"admin": admin})
 
 
-class Shown:
+class CatalogView:
     """View of the catalog for one person at one moment."""
 
     def __init__(self, parts: Services, person: Person) -> None:
@@ -62,7 +62,7 @@ class Shown:
         """
         store = self.parts.store
         try:
-            self.favourites = frozenset(await store.favourites.of(self.person.name))
+            self.favourites = frozenset(await store.favourites.of_user(self.person.name))
             self.last_used = await store.sessions.last_used(self.person.name)
         except StoreUnavailable:
             return
@@ -94,7 +94,7 @@ class Shown:
             return await self.detail(
                 environment, offered=offer.environment is not None, reason=offer.reason
             )
-        versions, _ = await self.parts.store.versions.of(name, limit=1)
+        versions, _ = await self.parts.store.versions.of_environment(name, limit=1)
         if not versions or (environment is not None and environment.private):
             raise not_there(name)
         newest = versions[0]
@@ -124,7 +124,7 @@ class Shown:
             packages=facts.packages,
             added=facts.added,
             tests=tuple(self._test(test) for _, test in sorted(tests.items())),
-            measurements=measured(await store.measurements.of(name)),
+            measurements=measured(await store.measurements.of_environment(name)),
             sessions_now=len(users),
         )
 
@@ -166,7 +166,7 @@ class Shown:
         ]
 
     async def _history(self, name: str) -> dict[str, Any]:
-        versions, _ = await self.parts.store.versions.of(name, limit=_HISTORY)
+        versions, _ = await self.parts.store.versions.of_environment(name, limit=_HISTORY)
         now = (await self.parts.store.versions.published()).get(name)
         number = now.number if now else None
         return {

@@ -44,7 +44,7 @@ class OwnMeasurements(OwnSession):
             raise Conflict("This session is not running.")
         simulated = self.parts.telemetry.simulated
         gpus = used_gpus(self.body, job, simulated=simulated)
-        await self.parts.store.measurements.add(
+        await self.parts.store.measurements.add_measurement(
             Measurement(
                 environment=record.environment,
                 version=await self._version(record),
@@ -108,7 +108,9 @@ class EnvironmentMeasurements(Endpoint):
         person = as_seen_by_catalog(self.person)
         if name not in {environment.name for environment in catalog.visible_to(person)}:
             raise NotFound(f"There is no environment '{name}' for you.")
-        return Measurements(items=measured(await self.parts.store.measurements.of(name)))
+        return Measurements(
+            items=measured(await self.parts.store.measurements.of_environment(name))
+        )
 
 
 ENDPOINTS = (OwnMeasurements, EnvironmentMeasurements)

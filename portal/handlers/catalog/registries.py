@@ -18,7 +18,7 @@ from portal.models import Frozen
 from portal.models.catalog.catalog import KeptRegistry, Registry, RegistryDraft
 from portal.models.catalog.image import SourceKind, parse_source
 
-from ..base.action import Action, Done
+from ..base.action import Action, Confirmation
 from ..base.endpoint import Endpoint
 from ..base.paging import Page, PageQuery, page_of
 from .editing import CuratorOperation
@@ -157,13 +157,13 @@ class RegistryCheck(Action):
     parameters = {"registry": HOST}
 
     @CuratorOperation("Check the credentials of a registry, or look up an image in it.", body=Check)
-    async def on_post(self, registry: str) -> Done:
+    async def on_post(self, registry: str) -> Confirmation:
         """Return the result as a sentence, like each error. Nothing is pulled."""
         host, text = registry.lower(), self.body.source
         async with self.audited("check-registry", f"registry {host}", detail=text):
             registries = await self.parts.store.registries.all()
             if not text:
-                return Done(message=await self.parts.registries.check(host, registries))
+                return Confirmation(message=await self.parts.registries.check(host, registries))
             try:
                 source = parse_source(text)
             except ValueError as error:
@@ -171,7 +171,7 @@ class RegistryCheck(Action):
             if source.kind is not SourceKind.OCI or source.host != host:
                 raise InvalidRequest(f"{source} is not an image of '{host}'.", "source")
             image = await self.parts.registries.resolve(source, registries)
-            return Done(
+            return Confirmation(
                 message=f"{source} is {image.digest}, for {image.architecture}, "
                 f"{image.size / 1e6:.1f} MB to pull."
             )

@@ -78,7 +78,7 @@ class EnvironmentRequests(Action):
         detail = " ".join(part for part in (draft.source, draft.text) if part)
         action, target = "request-environment", "environment-requests"
         async with self.audited(action, target, owner=person, detail=detail) as line:
-            request = await self.parts.store.environment_requests.add(
+            request = await self.parts.store.environment_requests.add_request(
                 draft, person, time.time(), MOST_OPEN
             )
             if request is None:

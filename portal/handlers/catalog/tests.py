@@ -16,7 +16,7 @@ from portal.models.catalog.catalog import EnvironmentTest
 from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
-from ..base.action import Action, Done
+from ..base.action import Action, Confirmation
 from ..base.endpoint import Endpoint, Operation
 from ..base.event_stream import StreamOperation
 from ..base.paging import Page, PageQuery, page
@@ -135,7 +135,7 @@ class NotTested(Frozen):
     reason: str
 
 
-class AllTests(Done):
+class AllTests(Confirmation):
     """Tests that were started or joined."""
 
     items: tuple[EnvironmentTest, ...]

@@ -78,7 +78,7 @@ class UserEnvironmentsEndpoint(OwnAction):
     async def on_get(self) -> OwnList:
         """Return only your own: neither other users nor admins see them."""
         own, person = self.parts.user_environments, self.person
-        items = [await self.item(environment) for environment in await own.of(person)]
+        items = [await self.item(environment) for environment in await own.of_user(person)]
         refusal = own.refusal(person)
         return OwnList(
             items=tuple(items),

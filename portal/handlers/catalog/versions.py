@@ -65,7 +65,9 @@ class Versions(Action):
     async def on_get(self, environment: str) -> Page[EnvironmentVersion]:
         """Return who changed what, and when."""
         query = self.query
-        items, total = await self.parts.store.versions.of(environment, query.offset, query.limit)
+        items, total = await self.parts.store.versions.of_environment(
+            environment, query.offset, query.limit
+        )
         if not total:
             raise NotFound(f"Environment '{environment}' has no versions.")
         return page(items, query, total)

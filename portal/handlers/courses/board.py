@@ -44,7 +44,7 @@ class BoardOfCourse(CourseAction):
         in them. It is made from memory, at most every 1.5 seconds for all who watch. What a tile
         leaves out is its default.
         """
-        board = await self.parts.boards.of(self.kept, private=self.role is not None)
+        board = await self.parts.boards.board_of(self.kept, private=self.role is not None)
         if self.query.version == board.version:
             return BoardAnswer(
                 version=board.version, at=board.at, taken_at=board.taken_at, same=True

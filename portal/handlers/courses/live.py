@@ -103,7 +103,7 @@ class CourseMessages(CourseAction):
     @Operation("The messages to a course.")
     async def on_get(self, course: str) -> MessageList:
         """Return the newest hundred to the course's staff, including those that are over."""
-        return MessageList(items=tuple(await self.parts.store.course_messages.of(course)))
+        return MessageList(items=tuple(await self.parts.store.course_messages.of_course(course)))
 
     @Operation(
         "Send a message to everyone in a course.", body=MessageDraft, status=201, errors=(409,)
@@ -191,7 +191,7 @@ class CourseHelp(CourseAction):
         helping = self.parts.helping
         open_ = helping.of_course(course)
         going = {entry.id for entry in open_}
-        recorded = await self.parts.store.help.of(course)
+        recorded = await self.parts.store.help.of_course(course)
         return HelpList(
             open=open_,
             over=tuple(entry for entry in recorded if entry.id not in going),
@@ -249,17 +249,17 @@ class OwnPresence(OwnCourseSession):
         record = await self.of_course()
         if kind_of(record) == "course":
             store, now = self.parts.store, time.time()
-            await store.presence.tell(presence_of(record, self.body, now))
+            await store.presence.save_report(presence_of(record, self.body, now))
             if self.body.opened is not None and await _absent(self, record):
                 await store.members.join(record.course, record.user, now)
                 self.parts.memberships.forget()
         elif kind_of(record) == "room":
-            self.parts.rooms.tell(record, self.body.people)
+            self.parts.rooms.record_people(record, self.body.people)
 
 
 async def _absent(handler: OwnCourseSession, record: SessionRecord) -> bool:
     """Return True if the owner is in the course and had not joined it before opening this."""
-    mine = await handler.parts.memberships.of(record.user)
+    mine = await handler.parts.memberships.of_user(record.user)
     return any(
         membership.course == record.course and membership.joined_at is None for membership in mine
     )

@@ -23,7 +23,7 @@ from portal.models import Frozen
 from portal.models.course.course import STAFF, CourseMember, Login
 from portal.models.session.session import SessionRecord, SessionState
 
-from ..base.action import Done, SessionAction
+from ..base.action import Confirmation, SessionAction
 from ..base.endpoint import Operation
 from ..sessions.extend import ExtendAction, Extended, Extension
 from .access import COURSE, EVERYONE, CourseAction
@@ -44,7 +44,7 @@ class CoursePersonAction(CourseAction, SessionAction):
 
     async def member(self, person: str) -> CourseMember:
         """Return the member; for others raise NotAllowed, with an entry in the audit log."""
-        for member in await self.parts.memberships.of(person, fresh=True):
+        for member in await self.parts.memberships.of_user(person, fresh=True):
             if member.course == self.kept.name:
                 return member
         error = NotAllowed(f"{person} is not a member of the course '{self.kept.name}'.")
@@ -108,7 +108,7 @@ class CoursePersonAction(CourseAction, SessionAction):
     def target(self) -> str:
         return f"course {self.kept.name}"
 
-    def told(self, message: str) -> Done:
+    def told(self, message: str) -> Confirmation:
         """Return the answer, and have the board made anew for the next request."""
         self.parts.boards.forget(self.kept.name)
         return self.done(message)
@@ -128,7 +128,7 @@ class OpenOwn(CoursePersonAction):
     admins = False
 
     @Operation("Start your own session of a course.", body=OpenDraft, errors=(409,))
-    async def on_post(self, course: str) -> Done:
+    async def on_post(self, course: str) -> Confirmation:
         """Start it like any launch of your own. A session that already starts or runs is left as it
         is.
         """
@@ -155,7 +155,7 @@ class Join(CourseAction):
     admins = False
 
     @Operation("Join your course, so that its staff can start your sessions.")
-    async def on_post(self, course: str) -> Done:
+    async def on_post(self, course: str) -> Confirmation:
         """Join yourself; you cannot join for other users."""
         async with self.audited("join-course", f"course {course}", self.person.name):
             await joined(self, course)
@@ -180,7 +180,7 @@ class StartPerson(CoursePersonAction):
     parameters = _PERSON
 
     @Operation("Start a student's course session.", errors=(409,))
-    async def on_post(self, course: str, person: str) -> Done:
+    async def on_post(self, course: str, person: str) -> Confirmation:
         """Start it within the course's resources, as if the student had pressed the button."""
         await self.start(person)
         return self.told(f"{person}'s session is starting.")
@@ -193,7 +193,7 @@ class StopPerson(CoursePersonAction):
     parameters = _PERSON
 
     @Operation("Stop a student's course session.", errors=(409,))
-    async def on_post(self, course: str, person: str) -> Done:
+    async def on_post(self, course: str, person: str) -> Confirmation:
         """Leave their other sessions running. Saved files stay."""
         record = await self.living_of(person)
         await self.stop_one(record)
@@ -207,7 +207,7 @@ class RestartPerson(CoursePersonAction):
     parameters = _PERSON
 
     @Operation("Restart a student's course session.", errors=(409,))
-    async def on_post(self, course: str, person: str) -> Done:
+    async def on_post(self, course: str, person: str) -> Confirmation:
         """Start it if there is none. The answer comes when the new one is asked for."""
         await self.startable(person)  # before anything is stopped
         record = (await self.living()).get(person)
@@ -250,7 +250,7 @@ class People(Frozen):
     people: Annotated[tuple[Login, ...], Field(max_length=5000)] | None = None
 
 
-class LongerPeople(People):
+class ExtendedPeople(People):
     """People whose sessions are extended, and by how much."""
 
     minutes: Annotated[int, Field(ge=1, le=10080, strict=True)]
@@ -280,7 +280,9 @@ class AllAction(CoursePersonAction):
     async def for_all(self, work: Callable[[SessionRecord], Awaitable[str]]) -> Results:
         """Do ``work`` on the requested sessions; nobody's failure holds up another's."""
         living = await self.living()
-        members = {member.person for member in await self.parts.store.members.of(self.kept.name)}
+        members = {
+            member.person for member in await self.parts.store.members.of_course(self.kept.name)
+        }
         wanted = set(members if self.body.people is None else self.body.people)
         if strangers := sorted(wanted - members):
             names = ", ".join(strangers[:5]) + (" and others" if len(strangers) > 5 else "")
@@ -343,7 +345,7 @@ class ExtendAll(AllAction):
 
     @Operation(
         "Extend the running course sessions of all students, or of some.",
-        body=LongerPeople,
+        body=ExtendedPeople,
         errors=(409,),
     )
     async def on_post(self, course: str) -> Results:

@@ -8,7 +8,7 @@ from portal.errors import NotAllowed
 from portal.models.course.course import STAFF
 from portal.models.course.room import Room
 
-from ..base.action import Done
+from ..base.action import Confirmation
 from ..base.endpoint import Operation
 from .access import EVERYONE, CourseAction
 
@@ -23,10 +23,10 @@ class CourseRoom(CourseAction):
     @Operation("A course's room: its state, its address, and who is in it.")
     async def on_get(self, course: str) -> Room:
         """Return it to everyone in the course."""
-        return await self.parts.rooms.of(self.kept, time.time())
+        return await self.parts.rooms.room_of(self.kept, time.time())
 
     @Operation("Open a course's room.", status=202, errors=(409,))
-    async def on_post(self, course: str) -> Done:
+    async def on_post(self, course: str) -> Confirmation:
         """Open it as one of the course's staff.
 
         The room is a session of the user who opens it, with the course's resources. All members of
@@ -42,7 +42,7 @@ class CourseRoom(CourseAction):
         return self.done("The room is opening.")
 
     @Operation("Close a course's room.", errors=(409,))
-    async def on_delete(self, course: str) -> Done:
+    async def on_delete(self, course: str) -> Confirmation:
         """Close it as any of the course's staff, or as an admin.
 
         Its files stay in the folder of the user who opened it.

@@ -57,7 +57,7 @@ class CourseRoster(CourseAction):
     async def on_get(self, course: str) -> Roster:
         """Return it to its staff and to admins."""
         return Roster(
-            items=tuple(await self.parts.store.members.of(course)),
+            items=tuple(await self.parts.store.members.of_course(course)),
             group=self.kept.course.roster_group,
             group_error=self.parts.course_service.enrolment.troubles.get(course, ""),
         )
@@ -97,7 +97,7 @@ class CourseRosterCsv(CourseAction, CsvEndpoint):
 
     @Operation("The members of a course, as CSV.", media=MEDIA)
     async def rows(self) -> Sequence[CourseMember]:
-        return await self.parts.store.members.of(self.kept.name)
+        return await self.parts.store.members.of_course(self.kept.name)
 
     async def on_get(self, course: str) -> None:  # type: ignore[override]
         """Return a header and a line for each person."""

@@ -17,7 +17,7 @@ from portal.models import Frozen
 from portal.models.course.course import STAFF, CourseState, KeptCourse
 from portal.models.course.start import CourseStart, Seat, StartKind, StartReport
 
-from ..base.action import Done
+from ..base.action import Confirmation
 from ..base.endpoint import Operation
 from .access import COURSE, CourseAction
 
@@ -81,7 +81,7 @@ class CourseStarts(CourseAction):
             kept = await self.parts.memberships.course(course, fresh=True)
             _demand_running(kept, kind)
             work = self.parts.course_work
-            absent = await missing(work.around, kept, time.time())
+            absent = await missing(work.context, kept, time.time())
             start = await work.starter.start(
                 kept, kind, self.person.name, number=number, missing=absent
             )
@@ -119,7 +119,7 @@ class CancelStart(CourseAction):
     @Operation(
         "Cancel a start: sessions of a rehearsal are stopped, others keep running.", errors=(409,)
     )
-    async def on_post(self, course: str, start: str) -> Done:
+    async def on_post(self, course: str, start: str) -> Confirmation:
         """Start no further sessions."""
         async with self.audited(
             "cancel-course-start", f"course {course}", detail=f"Start {start}."

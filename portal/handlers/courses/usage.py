@@ -71,7 +71,7 @@ class CourseReadiness(CourseAction):
         The answer also lists people without a Slurm account or a home, and what else is on at the
         same time. A check that is impossible now says so.
         """
-        return await self.parts.readiness.of(self.kept)
+        return await self.parts.readiness.check_course(self.kept)
 
 
 ENDPOINTS = (CourseUsage, CourseUsageCsv, CourseReadiness)

@@ -23,7 +23,7 @@ from portal.models.catalog.environment_item import EnvironmentDetail
 from portal.models.catalog.image_job import KernelResult, WorkState
 from portal.models.person import Person
 
-from ..catalog.items import Shown, as_seen_by_catalog
+from ..catalog.items import CatalogView, as_seen_by_catalog
 from .pages import Page
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class CatalogPage(_CatalogPage):
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         parts, catalog = self.parts, self.parts.catalog
-        shown = Shown(parts, self.person)
+        shown = CatalogView(parts, self.person)
         await catalog.load()
         if not catalog.loaded:
             raise Unavailable("The directory of environments cannot be read now.")
@@ -87,16 +87,16 @@ class CatalogPage(_CatalogPage):
         coming: list[Upcoming] = []
         with contextlib.suppress(StoreUnavailable):
             coming = await upcoming(catalog, parts.store, shown.person, curates=self.curates)
-        habits = Preferences(shown.favourites, shown.last_used)
+        preferences = Preferences(shown.favourites, shown.last_used)
         offered = [
             CatalogTile(
-                tile=parts.tiles.of(entry),
-                favourite=entry.name in habits.liked,
-                last_used=habits.used.get(entry.name),
+                tile=parts.tiles.tile_for(entry),
+                favourite=entry.name in preferences.liked,
+                last_used=preferences.used.get(entry.name),
                 gpus=gpu_offers(entry, catalog.offering.tested(entry), best.get(entry.name, {})),
                 any_gpu=any_gpu(entry),
             )
-            for entry in ordered(catalog.visible_to(shown.person), habits)
+            for entry in ordered(catalog.visible_to(shown.person), preferences)
         ]
         return {
             "offered": offered,
@@ -112,7 +112,7 @@ class CatalogPage(_CatalogPage):
         """Return tiles of what is not offered, for those who curate, or its owner."""
         catalog = self.parts.catalog
         return [
-            CatalogTile(tile=self.parts.tiles.of(environment), reason=offer.reason)
+            CatalogTile(tile=self.parts.tiles.tile_for(environment), reason=offer.reason)
             for name, offer in catalog.offers.items()
             if offer.environment is None
             and catalog.sees(person, environment := catalog.environments[name])
@@ -127,7 +127,7 @@ class EnvironmentPage(_CatalogPage):
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         name, catalog = segments[0], self.parts.catalog
-        shown = Shown(self.parts, self.person)
+        shown = CatalogView(self.parts, self.person)
         environment = await shown.detail_by_name(name)
         await self.parts.tiles.refresh()
         offer = catalog.offers.get(name)
@@ -144,7 +144,7 @@ class EnvironmentPage(_CatalogPage):
         users = sorted(set(environment.users)) if self.person.may(scope.SESSIONS_READ) else []
         return {
             "environment": environment,
-            "tile": self.parts.tiles.of(known) if known else _draft_tile(environment),
+            "tile": self.parts.tiles.tile_for(known) if known else _draft_tile(environment),
             "reason": "" if environment.offered else environment.reason,
             "description": await asyncio.to_thread(markdown_html, environment.description),
             "versions": version_rows(environment.versions),
@@ -183,7 +183,7 @@ class UserEnvironmentsPage(_CatalogPage):
         return {
             "may_register": not refusal,
             "refusal": refusal,
-            "has_own": bool(await self.parts.user_environments.of(person)),
+            "has_own": bool(await self.parts.user_environments.of_user(person)),
         }
 
 

@@ -278,7 +278,7 @@ class CourseBoardPage(CoursePageBase):
         membership = await self.membership(segments[0], STAFF)
         kept = membership.kept if membership else await self.parts.memberships.course(segments[0])
         role = membership.role if membership else None
-        board = await self.parts.boards.of(kept, private=role is not None)
+        board = await self.parts.boards.board_of(kept, private=role is not None)
         parts = self.parts
         return {
             "kept": kept,

@@ -31,7 +31,7 @@ class Page(PageHandler):
             await self.refused(self.request.path.removeprefix(self.parts.prefix))
             raise NotAllowed(f"You may not see this page: it needs the scope '{self.needs}'.")
         with contextlib.suppress(StoreUnavailable):  # for the link to courses in the menu
-            await self.parts.memberships.of(self.person.name)
+            await self.parts.memberships.of_user(self.person.name)
         self.show(self.template_of(*segments), **await self.variables(*segments))
 
     head = get

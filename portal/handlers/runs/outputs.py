@@ -24,7 +24,7 @@ from portal.models.session.run_output import (
 from portal.sessions.runs.live import PointKey
 from portal.sessions.runs.opener import opener_url
 
-from ..base.action import Done
+from ..base.action import Confirmation
 from ..base.endpoint import Operation
 from .reports import PointHandler
 from .runs import RUN_ID, RunAction
@@ -168,7 +168,7 @@ class PointKernel(_PointAction):
         return self.parts.live_points.ask(await self.key(run, point), self.body.code)
 
     @Operation("End the kept kernel of a failed point of one of your runs.", errors=(409,))
-    async def on_delete(self, run: str, point: str) -> Done:
+    async def on_delete(self, run: str, point: str) -> Confirmation:
         """End the point's job with it."""
         key = await self.key(run, point)
         async with self.audited("end-point-kernel", f"run {key[1]}", key[0], f"Point {key[2]}."):

@@ -9,7 +9,7 @@ from portal.errors import Conflict
 from portal.models.session.run import Run, RunPoint
 from portal.sessions.runs.order import point_numbers
 
-from ..base.action import Done
+from ..base.action import Confirmation
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Operation
 from .runs import RUN_ID, PointsOrder, RunAction
@@ -69,7 +69,7 @@ class RunRecord(RunAction):
     parameters = {"run": RUN_ID}
 
     @Operation("Delete one of your runs that has ended from the portal.", errors=(409,))
-    async def on_delete(self, run: str) -> Done:
+    async def on_delete(self, run: str) -> Confirmation:
         """Delete its record in the portal. Its files stay."""
         found = await self.own(run)
         async with self.audited("delete-run", f"run {found.id}", found.user, found.name):

@@ -25,7 +25,7 @@ from portal.sessions.runs.item import (
 )
 from portal.sessions.runs.order import point_numbers
 
-from ..base.action import Done, SessionAction
+from ..base.action import Confirmation, SessionAction
 from ..base.endpoint import Operation, Query
 from ..base.own_session import own_server
 from ..base.paging import MOST, Page, PageQuery, page
@@ -222,7 +222,7 @@ class OneRun(RunAction):
         return f"Failed points ran again. {words}" if words and again else words
 
     @Operation("Stop one of your runs.", errors=(409,))
-    async def on_delete(self, run: str) -> Done:
+    async def on_delete(self, run: str) -> Confirmation:
         """Cancel the points that wait or run. What the others have written stays."""
         found = await self.own(run)
         async with self.audited("stop-run", f"run {found.id}", found.user, found.server):

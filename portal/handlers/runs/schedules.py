@@ -20,7 +20,7 @@ from portal.models.session.run_schedule import (
 )
 from portal.sessions.runs.launches.schedule_times import next_time, time_words
 
-from ..base.action import Done
+from ..base.action import Confirmation
 from ..base.endpoint import Operation
 from .runs import RunAction
 
@@ -121,7 +121,7 @@ class Schedules(RunAction):
                 created_at=now,
             )
             schedule = schedule.model_copy(update={"next_at": _next(schedule, now)})
-            await self.parts.store.run_schedules.add(schedule, limits.schedules)
+            await self.parts.store.run_schedules.add_schedule(schedule, limits.schedules)
             line.detail = f"{schedule.at} {schedule.timezone}, {len(runs)} runs: {schedule.id}."
         return _item(schedule)
 
@@ -163,7 +163,7 @@ class OneSchedule(RunAction):
         return _item(await table.get(user, schedule))
 
     @Operation("Delete one of your schedules.")
-    async def on_delete(self, schedule: str) -> Done:
+    async def on_delete(self, schedule: str) -> Confirmation:
         """Leave the runs that it has started as they are."""
         user = self.person.name
         async with self.audited("delete-schedule", f"schedule {schedule}", user):

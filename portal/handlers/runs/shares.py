@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from portal.errors import InvalidRequest, NotFound
 from portal.models import Frozen
 
-from ..base.action import Done, SessionAction
+from ..base.action import Confirmation, SessionAction
 from ..base.endpoint import Operation
 from ..base.paging import Page, PageQuery, page
 from .runs import RUN_ID, RunAction, RunItem
@@ -69,7 +69,7 @@ class RunShares(_OwnRun):
         return Shares(users=tuple(await self.parts.store.run_shares.users(found.user, found.id)))
 
     @Operation("Share one of your runs with a user.", body=Share)
-    async def on_post(self, run: str) -> Done:
+    async def on_post(self, run: str) -> Confirmation:
         """Let the user see the run and its points, and repeat it under their own limits.
 
         The portal gives no access to files: to repeat the run, the user must be able to read its
@@ -98,7 +98,7 @@ class RunShare(_OwnRun):
     parameters = {"run": RUN_ID, "user": _LOGIN}
 
     @Operation("Stop sharing one of your runs with a user.")
-    async def on_delete(self, run: str, user: str) -> Done:
+    async def on_delete(self, run: str, user: str) -> Confirmation:
         """Hide the run from the user. Repetitions that they have started are theirs, and stay."""
         found = await self.own(run)
         async with self.audited("unshare-run", f"run {found.id}", found.user, f"With {user}."):

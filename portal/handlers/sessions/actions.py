@@ -17,14 +17,14 @@ from portal.models.plain_text import PLAIN_LINE
 from portal.models.session.session import SessionState
 from portal.slurm.control.control import JOB_ID, NODE_NAME
 
-from ..base.action import Action, Done, SessionAction
+from ..base.action import Action, Confirmation, SessionAction
 from ..base.endpoint import Operation
 
 SESSION_ID = r"[A-Za-z0-9_-]{1,64}"
 _LONGEST_REASON = 200
 
 
-class Why(Frozen):
+class ActionReason(Frozen):
     """Reason for the audit log."""
 
     reason: Annotated[
@@ -56,8 +56,8 @@ class StopSession(SessionAction):
     path = "sessions/{session_id}/stop"
     parameters = {"session_id": SESSION_ID}
 
-    @Operation("Stop a session.", body=Why, errors=(409,))
-    async def on_post(self, session_id: str) -> Done:
+    @Operation("Stop a session.", body=ActionReason, errors=(409,))
+    async def on_post(self, session_id: str) -> Confirmation:
         """Stop your own, or with custom:portal:jobs:manage anyone's."""
         async with self.on_session(session_id, scope.JOBS_MANAGE, "stop-session") as record:
             if record.state is SessionState.ENDED:
@@ -72,7 +72,7 @@ class OpenSession(Action):
     path = "sessions/{session_id}/open"
     parameters = {"session_id": SESSION_ID}
 
-    @Operation("Open a session's server.", body=Why, errors=(409,))
+    @Operation("Open a session's server.", body=ActionReason, errors=(409,))
     async def on_post(self, session_id: str) -> ServerAddress:
         """Open your own, or with custom:portal:servers:open anyone's; the Hub checks it again."""
         async with self.on_session(session_id, scope.SERVERS_OPEN, "open-server") as record:
@@ -91,8 +91,8 @@ class CancelJob(SessionAction):
     path = "jobs/{job_id}/cancel"
     parameters = {"job_id": JOB_ID}
 
-    @Operation("Cancel a job.", body=Why, errors=(409,))
-    async def on_post(self, job_id: str) -> Done:
+    @Operation("Cancel a job.", body=ActionReason, errors=(409,))
+    async def on_post(self, job_id: str) -> Confirmation:
         """Cancel your own, or with custom:portal:jobs:manage anyone's.
 
         The job of a portal session is stopped through the Hub.
@@ -121,7 +121,7 @@ class WaitingJob(Action):
 
     async def give(
         self, action: str, job_id: str, order: Callable[[str], Awaitable[None]], result: str
-    ) -> Done:
+    ) -> Confirmation:
         """Give Slurm the ``order``, with the ``action`` in the audit log; confirm the ``result``.
 
         Raises what ``job`` does, and Conflict if the job does not wait.
@@ -139,8 +139,8 @@ class HoldJob(WaitingJob):
 
     path = "jobs/{job_id}/hold"
 
-    @Operation("Hold a waiting job.", body=Why, scope=scope.JOBS_MANAGE, errors=(409,))
-    async def on_post(self, job_id: str) -> Done:
+    @Operation("Hold a waiting job.", body=ActionReason, scope=scope.JOBS_MANAGE, errors=(409,))
+    async def on_post(self, job_id: str) -> Confirmation:
         """Keep it from starting until it is released; its owner cannot release it."""
         result = "is held: it waits until it is released"
         return await self.give("hold-job", job_id, self.parts.control.hold, result)
@@ -151,8 +151,8 @@ class ReleaseJob(WaitingJob):
 
     path = "jobs/{job_id}/release"
 
-    @Operation("Release a held job.", body=Why, scope=scope.JOBS_MANAGE, errors=(409,))
-    async def on_post(self, job_id: str) -> Done:
+    @Operation("Release a held job.", body=ActionReason, scope=scope.JOBS_MANAGE, errors=(409,))
+    async def on_post(self, job_id: str) -> Confirmation:
         """Let it start, whether its owner or an admin has held it."""
         return await self.give("release-job", job_id, self.parts.control.release, "is released")
 
@@ -174,7 +174,7 @@ class DrainNode(NodeAction):
     path = "nodes/{node}/drain"
 
     @Operation("Drain a node.", body=DrainReason, scope=scope.NODES_MANAGE)
-    async def on_post(self, node: str) -> Done:
+    async def on_post(self, node: str) -> Confirmation:
         """Start no new jobs on it; those that run on it go on.
 
         The portal's Slurm account needs the AdminLevel Administrator, too.
@@ -192,8 +192,8 @@ class ResumeNode(NodeAction):
 
     path = "nodes/{node}/resume"
 
-    @Operation("Resume a node.", body=Why, scope=scope.NODES_MANAGE, errors=(409,))
-    async def on_post(self, node: str) -> Done:
+    @Operation("Resume a node.", body=ActionReason, scope=scope.NODES_MANAGE, errors=(409,))
+    async def on_post(self, node: str) -> Confirmation:
         """Let jobs start on it again. Needs what draining needs."""
         async with self.audited("resume-node", f"node {node}", detail=self.body.reason):
             self.check(node)

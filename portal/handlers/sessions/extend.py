@@ -31,7 +31,7 @@ _MOST_WAITING = 5
 _MOST_TURNS = 2000
 
 
-class Turns:
+class ExtendQueue:
     """Queue for each session: one attempt at a time, with a pause in between."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Turns:
         self._last: dict[str, float] = {}
 
     @contextlib.asynccontextmanager
-    async def of(self, id_: str) -> AsyncIterator[None]:
+    async def take_turn(self, id_: str) -> AsyncIterator[None]:
         """Wait for a turn. Raises TooManyRequests if many wait for the same session already."""
         if self._waiting[id_] >= _MOST_WAITING:
             raise TooManyRequests("This session is already being extended. Try again in a moment.")
@@ -61,7 +61,7 @@ class Turns:
                 self._last.clear()
 
 
-_turns = Turns()
+_turns = ExtendQueue()
 
 
 class Extension(Frozen):
@@ -98,7 +98,7 @@ class ExtendAction(Action):
                 raise Conflict("This session has already ended.")
             if (kind := of_server(record.server)) is not None and kind.array:
                 raise Conflict("The time limit of a run's points cannot be changed.")
-            async with _turns.of(record.id):
+            async with _turns.take_turn(record.id):
                 after = await self._extended(record, await self._running(record))
             assert after.end_time is not None  # _extended saw it
             line.detail = (

@@ -26,7 +26,7 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.services.kernel_choices import KernelEnvironment, kernel_choices
 from portal.sessions.job_kernels import JobKernelState, state_of, submitting, unrecorded
 
-from ..base.action import Done
+from ..base.action import Confirmation
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
 from .course_estimates import JobEstimates
@@ -222,7 +222,7 @@ class OneJobKernel(JobKernelAction):
         return state_of(kernel, record, job, time.time(), self.parts.idle.state_of(record.id))
 
     @Operation("Stop a kernel in a job of its own.", errors=(409,))
-    async def on_delete(self, kernel: str) -> Done:
+    async def on_delete(self, kernel: str) -> Confirmation:
         """Use the session's own token only. A kernel that has ended already is no error."""
         record = await self.own_record()
         user, server = record.user, server_for(kernel)

@@ -47,7 +47,7 @@ class MoveAction(Action):
         if kernels:
             facts = await moves.before(record)
         else:
-            facts = BeforeMove(move=moves.of(record.id), options=options_of(record))
+            facts = BeforeMove(move=moves.move_of(record.id), options=options_of(record))
         return facts.model_copy(update={"gpu_types": types, "fields": fields})
 
     async def begin(self, record: SessionRecord) -> Move:

@@ -7,7 +7,7 @@ from portal.launch.kinds import of_server
 from portal.launch.kinds.tensorboard import SERVER as TENSORBOARD
 from portal.models import Frozen
 
-from ..base.action import Action, Done
+from ..base.action import Action, Confirmation
 from ..base.endpoint import Endpoint, Operation
 
 _NAME = r"[^/]{1,255}"
@@ -57,7 +57,7 @@ class OwnServer(Action):
     parameters = {"server": _NAME}
 
     @Operation("Remove one of your named sessions.", errors=(409,))
-    async def on_delete(self, server: str) -> Done:
+    async def on_delete(self, server: str) -> Confirmation:
         """Keep its files and its ended sessions. A running session must be stopped first."""
         user = self.person.name
         async with self.audited("remove-server", f"server {server}", user):

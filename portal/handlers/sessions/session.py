@@ -24,7 +24,7 @@ class OneOwnSession(OwnSession):
         so.
         """
         record, job = await self.own()
-        return await self.parts.situations.of(record, job, self.view)
+        return await self.parts.situations.status_of(record, job, self.view)
 
 
 class OwnStartup(OwnSession):
@@ -43,7 +43,7 @@ class OwnStartup(OwnSession):
         """
         record = await self.own_record()  # a page is there before the next poll of Slurm
         steps = {str(step): seconds for step, seconds in self.body.steps.items()}
-        await self.parts.store.startups.add(record.id, steps, time.time(), {str(Step.PAGE)})
+        await self.parts.store.startups.add_steps(record.id, steps, time.time(), {str(Step.PAGE)})
 
 
 ENDPOINTS = (OneOwnSession, OwnStartup)

@@ -19,7 +19,7 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.startup import Startup
 from portal.models.situation import ExtendOffer
 from portal.sessions.efficiency import Source
-from portal.sessions.item import SessionItem, Surroundings, session_item
+from portal.sessions.item import SessionContext, SessionItem, session_item
 from portal.sessions.log import tail
 from portal.sessions.startup import startup_of
 
@@ -130,7 +130,7 @@ class SessionBase(Action):
         def made(record: SessionRecord) -> SessionItem:
             slurms = view.sessions.get(record.job_id) if view else None
             known = view is not None and slurms is not None and slurms.id == record.id
-            around = Surroundings(
+            context = SessionContext(
                 viewer=self.person.name,
                 base=parts.prefix.removesuffix("services/portal/"),
                 now=time.time(),
@@ -143,7 +143,7 @@ class SessionBase(Action):
                 living=living.get(record.user, ()),
                 idle=parts.idle.state_of(record.id),
             )
-            return session_item(record, around)
+            return session_item(record, context)
 
         # A file of all sessions has thousands.
         return await asyncio.to_thread(lambda: [made(record) for record in records])
@@ -254,7 +254,7 @@ class SessionLine(Frozen):
     time_used: float | None
 
     @classmethod
-    def of(cls, item: SessionItem) -> SessionLine:
+    def from_item(cls, item: SessionItem) -> SessionLine:
         values: dict[str, Any] = {**item.efficiency.model_dump()}
         for name in cls.model_fields.keys() - values.keys() - {"ending", "why"}:
             values[name] = getattr(item, name)
@@ -284,7 +284,7 @@ class SessionsCsv(SessionBase, CsvEndpoint):
                 )
             if not records:
                 break
-            lines += [SessionLine.of(item) for item in await self.items(records)]
+            lines += [SessionLine.from_item(item) for item in await self.items(records)]
         return lines
 
 

@@ -42,7 +42,7 @@ class TelemetryEndpoint(OwnSession):
         parts.idle.heard(record.id, report.activity)
         seconds = parts.telemetry.pace.passed(who, uptime())
         try:
-            await parts.store.reports.add(
+            await parts.store.reports.add_report(
                 record.id,
                 at=now,
                 memory_used=report.memory_used,

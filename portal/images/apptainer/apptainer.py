@@ -56,7 +56,7 @@ class NoEnclosure(CouldNotRun):
     """Lack of namespaces for accounts on this node."""
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     """Exit status of a command in a container, and its output on both channels."""
 
     returncode: int
@@ -143,7 +143,7 @@ class Apptainer:
         binds: Mapping[str, str] | None = None,
         limit: float = 120,
         options: Sequence[str] = (),
-    ) -> Said:
+    ) -> CommandResult:
         """Run ``argv`` in a container that sees nothing of the node: no home, no processes, no
         variables. ``binds``: host path to container path, writable. ``limit`` in seconds.
 
@@ -188,7 +188,7 @@ class Apptainer:
 
     def _execute(
         self, image: str | Path, argv: Sequence[str], options: list[str], limit: float
-    ) -> Said:
+    ) -> CommandResult:
         no_text = WorkFailed(f"The output of '{argv[0]}' in the container is not text.")
         with self._environment(), _patience(limit) as over, self._faults(no_text):
             result = self._client.execute(
@@ -203,7 +203,7 @@ class Apptainer:
             raise WorkFailed(f"'{argv[0]}' in the container did not end within {limit:g} s.")
         message = result["message"]
         text = message if isinstance(message, str) else "".join(message)
-        return Said(int(result["return_code"]), text)
+        return CommandResult(int(result["return_code"]), text)
 
     def _stream(
         self,

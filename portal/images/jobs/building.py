@@ -31,7 +31,7 @@ from ..registry.words import Fault, fault_of
 from . import container_paths, definition
 from .build_dir import check_space, full, is_full, own_temporary, workplace
 from .layers import Added, put_together
-from .probe import PYTHON, Found, FoundPython, probe, read_python
+from .probe import PYTHON, FoundPython, ImageContents, probe, read_python
 
 _CACHE = ".cache"  # in the folder of images
 _ADDED = 1_500_000_000  # bytes: the portal's own part, unpacked and packed
@@ -278,7 +278,7 @@ class _Build:
             )
 
     def _compile(
-        self, apptainer: Apptainer, root: Path, folder: Path, found: Found, added: Added
+        self, apptainer: Apptainer, root: Path, folder: Path, found: ImageContents, added: Added
     ) -> None:
         """Compile bytecode with the image's own Pythons and compress JupyterLab's files: no session
         could keep either."""
@@ -303,7 +303,9 @@ class _Build:
             args = ["-I", "-m", "portal_session.compression"]
             apptainer.execute(root, [added.python, *args], binds=binds, limit=1800)
 
-    def _verify(self, apptainer: Apptainer, image: Path, found: Found, added: Added) -> None:
+    def _verify(
+        self, apptainer: Apptainer, image: Path, found: ImageContents, added: Added
+    ) -> None:
         own = found.python3
         args = [added.python or "-", _SERVER, own.executable if own else "-", PYTHON]
         result = apptainer.execute(image, ["/bin/sh", "-c", _CHECK, "sh", *args], limit=600)
@@ -312,7 +314,7 @@ class _Build:
         if own:
             _unchanged(own, read_python(result.text))
 
-    def _named(self, new: Path, found: Found, added: Added) -> BuildResult:
+    def _named(self, new: Path, found: ImageContents, added: Added) -> BuildResult:
         with new.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             os.fsync(file.fileno())

@@ -22,7 +22,7 @@ from portal.session_packages import TOGETHER, constraints, requirements, uv_envi
 
 from ..outcome import WorkFailed
 from .definition import BASH_KERNEL, PREFIX
-from .probe import Found, FoundPython
+from .probe import FoundPython, ImageContents
 
 _TESTED = (3, 11)  # the Python that deploy/constraints.txt is for
 _GLIBCS = (17, 28, *range(31, 41))  # minor versions that uv has names for
@@ -56,7 +56,7 @@ class Added(Frozen):
 
 
 def put_together(
-    found: Found, folder: Path, *, wheel: Path, cache: Path, log: Callable[[str], None]
+    found: ImageContents, folder: Path, *, wheel: Path, cache: Path, log: Callable[[str], None]
 ) -> Added:
     """Fill ``folder``, which becomes PREFIX in the image. Raises WorkFailed."""
     folder.mkdir(parents=True)
@@ -104,7 +104,7 @@ def put_together(
 
 def _environment(
     python: FoundPython,
-    found: Found,
+    found: ImageContents,
     folder: Path,
     wheel: Path,
     cache: Path,
@@ -156,7 +156,7 @@ def _environment(
 
 
 def _python_kernel(
-    python: FoundPython, found: Found, folder: Path, cache: Path, log: Callable[[str], None]
+    python: FoundPython, found: ImageContents, folder: Path, cache: Path, log: Callable[[str], None]
 ) -> tuple[tuple[str, ...], bool]:
     """Make the image's own Python a kernel; return what was added for it, and if there is one."""
     kernel = Kernel(name="python3", title=f"Python {python.short}", language="python")
@@ -188,7 +188,7 @@ def _python_kernel(
 
 
 def _lacking(
-    python: FoundPython, found: Found, place: Path, cache: Path, log: Callable[[str], None]
+    python: FoundPython, found: ImageContents, place: Path, cache: Path, log: Callable[[str], None]
 ) -> list[str]:
     """Return ipykernel and what it needs, less what the image has, as "name==version"."""
     has = {_normal(package.partition("==")[0]) for package in python.packages}
@@ -242,7 +242,7 @@ def _kernel(folder: Path, argv: list[str], kernel: Kernel) -> Kernel:
 
 def _install(
     python: FoundPython,
-    found: Found,
+    found: ImageContents,
     args: Sequence[str],
     cache: Path,
     log: Callable[[str], None],
@@ -253,7 +253,7 @@ def _install(
     _uv(["install", *options, *args], cache, log)
 
 
-def _for(python: FoundPython, found: Found) -> list[str]:
+def _for(python: FoundPython, found: ImageContents) -> list[str]:
     """Return uv's options for packages that run in the image. Nothing is compiled here."""
     return [
         "--python-version",

@@ -144,7 +144,7 @@ class FoundPython(Frozen):
         return new and self.complete and self.name == "cpython" and not self.threads
 
 
-class Found(Frozen):
+class ImageContents(Frozen):
     """Contents of an image. Empty texts: not there. ``libc``: "glibc 2.36" or "musl"."""
 
     architecture: str
@@ -192,7 +192,7 @@ class Found(Frozen):
         )
 
 
-def probe(apptainer: Apptainer, image: Path) -> Found:
+def probe(apptainer: Apptainer, image: Path) -> ImageContents:
     """Look into ``image`` (a SIF or a sandbox directory). Raises WorkFailed."""
     try:
         answers = _answers(apptainer.execute(image, ["/bin/sh", "-c", _SHELL], limit=_LIMIT).text)
@@ -208,7 +208,7 @@ def probe(apptainer: Apptainer, image: Path) -> Found:
         )
     first = {key: value for key, value in reversed(answers)}
     pythons = tuple(_pythons(apptainer, image, [v for k, v in answers if k == "python"]))
-    return Found(
+    return ImageContents(
         architecture=first.get("architecture", ""),
         distribution=first.get("distribution", "")[:200],
         libc=first.get("libc", "")[:80],

@@ -62,7 +62,7 @@ _NO_SERVER = re.compile(
 Report = Callable[[Event], None]
 
 
-class Seen(NamedTuple):
+class CheckReport(NamedTuple):
     """Report of the check, by step (kernels in their order), its log's end, its exit status."""
 
     steps: dict[str, dict[str, Any]]
@@ -122,7 +122,7 @@ def _apptainer(job: ImageJob, home: str) -> Apptainer:
     return Apptainer(job.apptainer, temporary=home, home=home, keyring=keys, log=log_protocol.say)
 
 
-def _run(job: ImageJob, environment: Environment, report: Report) -> Seen:
+def _run(job: ImageJob, environment: Environment, report: Report) -> CheckReport:
     """Run the check in ``environment``, with a home that is removed afterwards."""
     before = children()
     try:
@@ -175,7 +175,7 @@ def _command(
 
 def _checked(
     argv: list[str], env: dict[str, str], home: str, environment: Environment, report: Report
-) -> Seen:
+) -> CheckReport:
     process = subprocess.Popen(
         argv,
         env=env,
@@ -214,7 +214,7 @@ def _checked(
     finally:
         _end(process)
         reader.join(5)
-    return Seen(steps, tuple(kernels), "\n".join(last), process.returncode)
+    return CheckReport(steps, tuple(kernels), "\n".join(last), process.returncode)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -275,7 +275,7 @@ def _say(report: Report, step: str, message: str = "", share: float | None = Non
 
 
 def _result(
-    job: ImageJob, environment: Environment, seen: Seen, mark: tuple[int, int] | None
+    job: ImageJob, environment: Environment, seen: CheckReport, mark: tuple[int, int] | None
 ) -> TestResult:
     facts, gpus = seen.steps.get("facts", {}), seen.steps.get("gpus", {})
     versions = {
@@ -311,7 +311,7 @@ def _result(
         raise WorkFailed("The environment's report cannot be read.") from None
 
 
-def _reason(job: ImageJob, seen: Seen, result: TestResult) -> str:
+def _reason(job: ImageJob, seen: CheckReport, result: TestResult) -> str:
     """Return why the test did not pass; "" if it did. Raises CouldNotRun."""
     end = seen.steps.get("end")
     reason = end.get("reason") if end else None
@@ -335,7 +335,7 @@ def _last_line(log: str) -> str:
     return f" Its log ends with: {line[:300]}" if line else ""
 
 
-def _about_gpus(job: ImageJob, seen: Seen, result: TestResult) -> str:
+def _about_gpus(job: ImageJob, seen: CheckReport, result: TestResult) -> str:
     if not job.gpus or job.simulated_gpus:
         return ""
     gpus = seen.steps.get("gpus", {})

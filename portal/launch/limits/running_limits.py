@@ -16,7 +16,7 @@ from .limits import asked_tres, first_limit, tres_words
 from .qos import charged, effective_qos, limiting
 
 
-class HeldBack(NamedTuple):
+class BlockingLimit(NamedTuple):
     """Limit that holds a job back. ``until``: time at which enough of what runs has to end (Unix
     seconds); None: nobody can say."""
 
@@ -29,7 +29,7 @@ def held_back(
     user: str,
     snapshot: ClusterSnapshot,
     associations: Sequence[Association] | None,
-) -> HeldBack | None:
+) -> BlockingLimit | None:
     """Return the limit that would keep a job of ``user`` waiting now, although nodes are free;
     None if none is known."""
     if not associations:
@@ -44,7 +44,9 @@ def held_back(
     return _waits_already(resources, rows, user, snapshot, associations)
 
 
-def _max_jobs(rows: Sequence[Association], user: str, snapshot: ClusterSnapshot) -> list[HeldBack]:
+def _max_jobs(
+    rows: Sequence[Association], user: str, snapshot: ClusterSnapshot
+) -> list[BlockingLimit]:
     reached = []
     for row in rows:
         if row.max_jobs is None:
@@ -55,7 +57,7 @@ def _max_jobs(rows: Sequence[Association], user: str, snapshot: ClusterSnapshot)
             most = f"{row.max_jobs} job{'' if row.max_jobs == 1 else 's'}"
             ends = jobs[len(jobs) - row.max_jobs].end_time if row.max_jobs else None
             reached.append(
-                HeldBack(
+                BlockingLimit(
                     f"Your account '{row.account}' lets you run {most} at the same time.", ends
                 )
             )
@@ -68,7 +70,7 @@ def _tres_limits(
     user: str,
     snapshot: ClusterSnapshot,
     associations: Sequence[Association],
-) -> list[HeldBack]:
+) -> list[BlockingLimit]:
     name_of_qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
     sources = [
         (source.name, source.max_tres)
@@ -99,7 +101,7 @@ def _tres_limits(
                     f"The QOS '{qos}' lets {who} together use {tres_words(name, most)} at the "
                     "same time."
                 ).replace("you together", "you")
-                reached.append(HeldBack(reason, until))
+                reached.append(BlockingLimit(reason, until))
     return reached
 
 
@@ -131,7 +133,7 @@ def _waits_already(
     user: str,
     snapshot: ClusterSnapshot,
     associations: Sequence[Association],
-) -> HeldBack | None:
+) -> BlockingLimit | None:
     """Return a limit if Slurm holds back a job of this person for one that is not known here."""
     account = rows[0].account if rows else ""
     qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
@@ -142,7 +144,7 @@ def _waits_already(
         if (job.reason.startswith("Assoc") and job.account == account) or (
             job.reason.startswith("QOS") and job.qos == qos
         ):
-            return HeldBack(
+            return BlockingLimit(
                 f"Your job {job.id} waits for a limit of your account or QOS ({job.reason}), "
                 "and this session would wait, too.",
                 None,

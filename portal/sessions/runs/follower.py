@@ -54,13 +54,13 @@ class RunFollower:
         """Update the runs until cancelled."""
         while True:
             try:
-                await self.look()
+                await self.follow_runs()
                 await self._prune()
             except PortalError as error:  # the next look finds what this one did not
                 self._log.debug("Runs are out of date: %s", error)
             await asyncio.sleep(_EVERY)
 
-    async def look(self) -> None:
+    async def follow_runs(self) -> None:
         """Note the jobs of the living runs, and end those whose session has ended. Raises
         StoreUnavailable."""
         runs = await self._store.runs.living()

@@ -46,7 +46,7 @@ class Watched:
 
 
 @dataclass
-class Kept:
+class KeptPoint:
     """Kernel of a failed point. ``until``: Unix seconds; ``heard``: in time.monotonic()."""
 
     until: float
@@ -64,7 +64,7 @@ class LivePoints:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._watched: OrderedDict[PointKey, Watched] = OrderedDict()
-        self._kept: OrderedDict[PointKey, Kept] = OrderedDict()
+        self._kept: OrderedDict[PointKey, KeptPoint] = OrderedDict()
 
     def watch(self, key: PointKey) -> Watched:
         """Note that the user looks at the point now; return its known state."""
@@ -103,7 +103,7 @@ class LivePoints:
     def keep(self, key: PointKey, until: float, answers: tuple[KernelAnswer, ...]) -> None:
         """Note that the point's kernel is kept until ``until`` (Unix seconds; 0: no longer), and
         what it has answered."""
-        kept = self._kept.pop(key, None) or Kept(until, 0.0)
+        kept = self._kept.pop(key, None) or KeptPoint(until, 0.0)
         if not until:
             return
         kept.until, kept.heard = until, self._clock()
@@ -118,7 +118,7 @@ class LivePoints:
             del self._kept[other]
         _bound(self._kept, _MOST_KERNELS)
 
-    def kernel(self, key: PointKey) -> Kept | None:
+    def kernel(self, key: PointKey) -> KeptPoint | None:
         """Return the point's kernel; None if none is kept."""
         kept = self._kept.get(key)
         if kept is None or kept.end or self._clock() - kept.heard > _SILENT:
@@ -156,7 +156,7 @@ class LivePoints:
         kept = self._kept.get(key)
         return kept is not None and kept.end
 
-    def _kernel(self, key: PointKey) -> Kept:
+    def _kernel(self, key: PointKey) -> KeptPoint:
         kept = self.kernel(key)
         if kept is None:
             raise Conflict("The kernel of this point is not kept, or no longer.")

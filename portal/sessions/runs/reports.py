@@ -31,9 +31,9 @@ class RunReports:
         self._curves: dict[tuple[RunKey, int], tuple[int, Curves]] = {}
         self._writing: asyncio.Task[None] | None = None
 
-    async def add(self, run: Run) -> None:
+    async def add_run(self, run: Run) -> None:
         """Insert a new run. Raises Conflict if the user has one of this id, StoreUnavailable."""
-        await self._store.runs.add(run)
+        await self._store.runs.add_run(run)
         self._remember(run)
 
     async def remove(self, run: Run) -> None:
@@ -64,7 +64,7 @@ class RunReports:
         run = run_of(records[0]) if records else None
         if run is None or (before is not None and before.id == run.id):
             return before
-        await self._store.runs.add(run)
+        await self._store.runs.add_run(run)
         return run
 
     async def take(self, run: Run, point: RunPoint, curves: Curves | None = None) -> None:

@@ -40,7 +40,7 @@ class RunSearches:
         if search is None:
             yield
             return
-        await self._store.run_searches.add(_key(run), search)
+        await self._store.run_searches.add_search(_key(run), search)
         try:
             yield
         except PortalError:

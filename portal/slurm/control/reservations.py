@@ -38,7 +38,7 @@ _NO_GPUS = re.compile(r"not supported with reservations|unknown parameter tres|i
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DesiredReservation:
     """Desired reservation. Times are Unix seconds; ``users`` is not empty; "" for ``account``,
     ``partition`` and ``gpu_type`` leaves the choice to Slurm. ``nodes`` and ``gpus`` together mean
     that many nodes, which have that many of the GPUs in total."""
@@ -80,7 +80,7 @@ class GpusNotReservable(SlurmRefused):
     """Refusal: Slurm reserves whole nodes only, or does not distinguish GPUs of this type."""
 
 
-class Reserving:
+class ReservationControl:
     """Slurm's reservations, through ``runner``. Methods raise SlurmRefused, SlurmUnavailable."""
 
     def __init__(self, runner: SlurmRunner) -> None:
@@ -110,7 +110,7 @@ class Reserving:
         tracked = config.get("AccountingStorageTRES", "").lower().split(",")
         return "" if wanted.lower() in tracked else _not_tracked(wanted)
 
-    async def create(self, wanted: Wanted) -> None:
+    async def create(self, wanted: DesiredReservation) -> None:
         """Create it. Raises Conflict if the name is taken, and GpusNotReservable."""
         try:
             arguments = ["scontrol", "create", "reservation", *wanted.words(), _FLAGS]
@@ -118,7 +118,7 @@ class Reserving:
         except SlurmRefused as error:
             raise await self._told(error, wanted) from None
 
-    async def update(self, wanted: Wanted, now: float) -> None:
+    async def update(self, wanted: DesiredReservation, now: float) -> None:
         """Update the reservation of its name at ``now`` (Unix seconds). Raises Conflict if there
         is none."""
         arguments = wanted.words(began=wanted.begins <= now)
@@ -141,7 +141,9 @@ class Reserving:
                 raise Conflict(f"Jobs use the reservation {name}.") from None
             raise
 
-    async def _told(self, error: SlurmRefused, wanted: Wanted) -> Conflict | SlurmRefused:
+    async def _told(
+        self, error: SlurmRefused, wanted: DesiredReservation
+    ) -> Conflict | SlurmRefused:
         message = error.message.lower()
         if _TAKEN in message:
             return Conflict(

@@ -98,9 +98,9 @@ class JobEnds:
         Callers that are waiting already get the answer about the old one."""
         self._ends.forget(job_id)
 
-    async def of(self, job_id: str) -> Job | None:
+    async def ended_job(self, job_id: str) -> Job | None:
         """Return the ended job, or None while it lives; see Cluster.ended_job."""
-        return (await self._ends.of(job_id).get())[0]
+        return (await self._ends.for_key(job_id).get())[0]
 
     async def _told(self, job_id: str) -> tuple[Job | None, float]:
         """Query a job; return it, and for how many seconds the answer holds."""

@@ -72,7 +72,7 @@ class Accounts:
             by_user.setdefault(row.user, []).append(row)
         few = len(output.stdout) <= _EVERYONE and len(by_user) <= _MOST
         for user in by_user.keys() - self._forgotten if few else ():
-            self._people.of(user).put(tuple(by_user[user]), asked_at)
+            self._people.for_key(user).put(tuple(by_user[user]), asked_at)
         return few
 
     def forget(self, user: str) -> None:
@@ -85,13 +85,13 @@ class Accounts:
         """See Cluster.known_associations."""
         return self._people.last(user)
 
-    async def of(self, user: str) -> _Found:
+    async def of_user(self, user: str) -> _Found:
         """See Cluster.associations."""
         if not _USER.match(user):
             raise InvalidRequest(f"{user!r} is not a login name.", field="user")
         if self._everyone.under_way:
             await self._everyone.get(patience=2.0)
-        return await self._people.of(user).get()
+        return await self._people.for_key(user).get()
 
     async def _of(self, user: str) -> _Found:
         associations = (await asyncio.shield(self._question(user)))[user]
@@ -101,7 +101,7 @@ class Accounts:
 
     async def exists(self, account: str) -> bool | None:
         """See Cluster.has_account."""
-        return bool(re.fullmatch(SLURM_NAME, account)) and await self._names.of(account).get()
+        return bool(re.fullmatch(SLURM_NAME, account)) and await self._names.for_key(account).get()
 
     async def _exists(self, account: str) -> bool | None:
         try:

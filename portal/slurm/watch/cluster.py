@@ -241,7 +241,7 @@ class Cluster(LoggingConfigurable):
         memory. A job that neither knows is over too: its state is then UNKNOWN. Raises
         SlurmUnavailable if slurmctld does not answer, InvalidRequest for a bad id.
         """
-        return await self._ends.of(check_job_id(job_id))
+        return await self._ends.ended_job(check_job_id(job_id))
 
     async def ended_tasks(self, job_id: str) -> dict[int, Job]:
         """Return the ended tasks of an array by number, from accounting; none if the site has no
@@ -266,7 +266,7 @@ class Cluster(LoggingConfigurable):
         Cached; the last answer stays if accounting does not answer, or does not show the portal
         this person's. Raises SlurmUnavailable if there is none.
         """
-        return await self._accounts.of(user)
+        return await self._accounts.of_user(user)
 
     async def has_account(self, name: str) -> bool | None:
         """Return True if Slurm's accounting has the account, None if the site keeps no accounting.

@@ -27,7 +27,7 @@ class BuildTable(WorkTable[Build]):
 
     table, model, noun = builds, Build, "build"
 
-    async def add(
+    async def add_build(
         self, *, key: str, source: str, digest: str, asker: str, nonce: str, log: str, at: float
     ) -> Build:
         """Insert a new build, WAITING; return it with its id."""

@@ -30,11 +30,11 @@ class MeasurementTable(ModelTable[Measurement]):
 
     table, model = measurements, Measurement
 
-    async def add(self, measurement: Measurement) -> None:
+    async def add_measurement(self, measurement: Measurement) -> None:
         """Insert a measurement; of many by a person in this environment, the oldest is deleted."""
         await self._database.run(lambda to: _add(to, measurement), write=True)
 
-    async def of(self, environment: str) -> list[Measurement]:
+    async def of_environment(self, environment: str) -> list[Measurement]:
         """Return an environment's measurements, newest first; at most 2000."""
         query = (
             select(measurements)

@@ -29,7 +29,7 @@ class EnvironmentRequestTable(NumberedTable[EnvironmentRequest]):
 
     table, model, noun = requests, EnvironmentRequest, "request"
 
-    async def add(
+    async def add_request(
         self, draft: EnvironmentRequestDraft, person: str, at: float, most: int | None = None
     ) -> EnvironmentRequest | None:
         """Insert ``draft``; return it with its id. None if ``person`` has ``most`` open requests
@@ -90,7 +90,7 @@ class FavouriteTable(StoreTable):
         this = (favourites.c.person == person) & (favourites.c.name == name)
         await self._write(delete(favourites).where(this))
 
-    async def of(self, person: str) -> list[str]:
+    async def of_user(self, person: str) -> list[str]:
         """Return the names of a person's favourites, oldest first."""
         query = (
             select(favourites.c.name)

@@ -39,7 +39,7 @@ class EnvironmentTestTable(WorkTable[EnvironmentTest]):
     __test__ = False  # not a test of pytest's
     table, model, noun = tests, EnvironmentTest, "test"
 
-    async def add(
+    async def add_test(
         self,
         *,
         fingerprint: str,
@@ -55,7 +55,7 @@ class EnvironmentTestTable(WorkTable[EnvironmentTest]):
         own = {"fingerprint": fingerprint, "name": name, "number": number}
         return await self._add(nonce, log, at, **own, gpu_type=gpu_type, asker=asker)
 
-    async def of(
+    async def of_environment(
         self, name: str, offset: int = 0, limit: int = 50
     ) -> tuple[list[EnvironmentTest], int]:
         """Return one page of an environment's tests, newest first, and their total number."""

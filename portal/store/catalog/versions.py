@@ -32,7 +32,7 @@ class VersionTable(ModelTable[EnvironmentVersion]):
 
     table, model = versions, EnvironmentVersion
 
-    async def add(
+    async def add_version(
         self,
         environment: Environment,
         *,
@@ -86,7 +86,7 @@ class VersionTable(ModelTable[EnvironmentVersion]):
         query = select(versions).where(versions.c.name == name, versions.c.number == number)
         return _found(await self._first(query), name, number)
 
-    async def of(
+    async def of_environment(
         self, name: str, offset: int = 0, limit: int = 50
     ) -> tuple[list[EnvironmentVersion], int]:
         """Return one page of an environment's versions, newest first, and their total number."""

@@ -21,7 +21,7 @@ class CourseTable(ModelTable[KeptCourse]):
 
     table, model = courses, KeptCourse
 
-    async def add(self, kept: KeptCourse, members: Sequence[CourseMember] = ()) -> None:
+    async def add_course(self, kept: KeptCourse, members: Sequence[CourseMember] = ()) -> None:
         """Insert a new course with its first members. Raises Conflict if the name is taken."""
         statement = self._database.insert(courses).values(_values(kept)).on_conflict_do_nothing()
 
@@ -72,7 +72,7 @@ class MemberTable(ModelTable[CourseMember]):
 
     table, model = course_members, CourseMember
 
-    async def of(self, course: str) -> list[CourseMember]:
+    async def of_course(self, course: str) -> list[CourseMember]:
         """Return the members of a course, ordered by name."""
         query = select(course_members).where(course_members.c.course == course)
         return await self._models(query.order_by(course_members.c.person))

@@ -24,7 +24,7 @@ class PresenceTable(ModelTable[Presence]):
 
     table, model = course_presence, Presence
 
-    async def tell(self, presence: Presence) -> Presence:
+    async def save_report(self, presence: Presence) -> Presence:
         """Save a session's report about itself; return the row as it is now. The first
         ``opened_at`` is kept, and a new session begins anew."""
         return await self._change(presence, *_REPORTED, first="opened_at")
@@ -43,7 +43,7 @@ class PresenceTable(ModelTable[Presence]):
         statement = update(course_presence).where(this, course_presence.c.hand != "")
         return bool(await self._write(statement.values(hand="", hand_at=None)))
 
-    async def of(self, course: str) -> list[Presence]:
+    async def of_course(self, course: str) -> list[Presence]:
         """Return everyone in a course whose session ever reported, ordered by name."""
         query = select(course_presence).where(course_presence.c.course == course)
         return await self._models(query.order_by(course_presence.c.person))

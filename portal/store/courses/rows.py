@@ -18,11 +18,11 @@ class CourseRows(ModelTable[T]):
 
     most: ClassVar[int] = 100  # rows that are read of one course
 
-    async def add(self, new: T) -> T:
+    async def add_row(self, new: T) -> T:
         """Insert a row; return it with its id."""
         return await self._insert(new.model_dump(exclude={"id"}))
 
-    async def of(self, course: str) -> list[T]:
+    async def of_course(self, course: str) -> list[T]:
         """Return the rows of a course, newest first."""
         table = self.table
         query = select(table).where(table.c.course == course).order_by(table.c.id.desc())

@@ -20,7 +20,7 @@ class CourseStartTable(ModelTable[CourseStart]):
 
     table, model = course_starts, CourseStart
 
-    async def add(self, start: CourseStart, seats: Sequence[Seat]) -> CourseStart:
+    async def add_start(self, start: CourseStart, seats: Sequence[Seat]) -> CourseStart:
         """Insert a new start and its seats, in one transaction; return it with its id."""
         insert = course_starts.insert().values(start.model_dump(exclude={"id"}))
 

@@ -75,7 +75,7 @@ class RunNoticeTable(StoreTable):
             notices.append(OpenNotice(Run.model_validate(values), event))
         return notices
 
-    async def tell(self, notice: OpenNotice, at: float, outcome: str = "") -> None:
+    async def save_outcome(self, notice: OpenNotice, at: float, outcome: str = "") -> None:
         """Save that a notice was sent at ``at`` (Unix seconds), or in ``outcome`` why it is not
         sent."""
         own = and_(_OWN, run_notices.c.event == bindparam("of_event"))

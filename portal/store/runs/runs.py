@@ -44,7 +44,7 @@ class RunTable(ModelTable[Run]):
 
     table, model = runs, Run
 
-    async def add(self, run: Run) -> None:
+    async def add_run(self, run: Run) -> None:
         """Insert a new run. Raises Conflict if the user has one of this id."""
         insert = self._database.insert(runs).values(run.model_dump())
         statement = insert.on_conflict_do_nothing().returning(runs)

@@ -30,7 +30,7 @@ class RunScheduleTable(ModelTable[RunSchedule]):
 
     table, model = run_schedules, RunSchedule
 
-    async def add(self, schedule: RunSchedule, most: int) -> None:
+    async def add_schedule(self, schedule: RunSchedule, most: int) -> None:
         """Insert a new schedule. Raises NotAllowed if the user has ``most`` already."""
 
         def insert(to: Connection) -> None:

@@ -34,7 +34,7 @@ _NEW = 86_400.0  # seconds in which a search may have no run yet
 class RunSearchTable(StoreTable):
     """The tables of searches and their trials. Every method raises StoreUnavailable."""
 
-    async def add(self, key: RunKey, search: Search) -> None:
+    async def add_search(self, key: RunKey, search: Search) -> None:
         """Insert the search of a new run. Raises Conflict if there is one of this id."""
         row = {"user": key[0], "run": key[1], "search": search.model_dump(mode="json"),
                "created_at": time.time()}  # fmt: skip

@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 class EstimateTable(StoreTable):
     """The table of estimates. Every method raises StoreUnavailable."""
 
-    async def add(
+    async def add_estimate(
         self, session_id: str, made_at: float, expected_at: float | None, source: str
     ) -> None:
         """Save the estimate made when the session was launched; the first one stays."""

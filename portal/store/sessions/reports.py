@@ -27,7 +27,7 @@ reports = keyed(
 class ReportTable(StoreTable):
     """The table of reports. Every method raises StoreUnavailable."""
 
-    async def add(
+    async def add_report(
         self,
         session_id: str,
         *,

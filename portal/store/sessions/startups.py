@@ -21,7 +21,7 @@ startups = keyed(
 class StartupTable(StoreTable):
     """The table of starts. Every method raises StoreUnavailable."""
 
-    async def add(
+    async def add_steps(
         self,
         session_id: str,
         steps: Mapping[str, float],

@@ -24,7 +24,7 @@ _SUMS = tuple(func.sum(days.c[name]).label(name) for name in ("held", "used", "m
 class UsageTable(StoreTable):
     """The tables of GPU time. Every method raises StoreUnavailable."""
 
-    async def add(
+    async def add_seconds(
         self,
         rows: Sequence[JobUsage],
         *,
@@ -50,7 +50,7 @@ class UsageTable(StoreTable):
 
     async def mark(self, until: Mapping[JobKey, float], closed: Collection[JobKey] = ()) -> None:
         """Record until when jobs are accounted, and which are ``closed``: nothing follows."""
-        await self.add((), until=until, closed=closed)
+        await self.add_seconds((), until=until, closed=closed)
 
     async def totals(self, *, by: By, period: Period, start: float, end: float) -> list[UsageRow]:
         """Return GPU-hours of each ``by`` and ``period``, for the UTC days from that of ``start``

@@ -26,7 +26,9 @@ class AnnouncementTable(NumberedTable[Announcement]):
 
     table, model, noun = announcements, Announcement, "announcement"
 
-    async def add(self, draft: AnnouncementDraft, author: str, at: float) -> Announcement:
+    async def add_announcement(
+        self, draft: AnnouncementDraft, author: str, at: float
+    ) -> Announcement:
         """Insert ``draft``; return it with its id."""
         values = draft.model_dump() | {"author": author, "created_at": instant(at, "at")}
         return await self._insert(values)

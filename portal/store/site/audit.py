@@ -32,7 +32,7 @@ class AuditTable(ModelTable[AuditEntry]):
 
     table, model = audit, AuditEntry
 
-    async def add(self, entry: AuditEntry) -> None:
+    async def add_entry(self, entry: AuditEntry) -> None:
         """Add an entry; the database assigns its ``id``."""
         values = entry.model_dump(exclude={"id"})
         values["search"] = folded(

@@ -34,7 +34,7 @@ history = keyed(
 class HistoryTable(StoreTable):
     """The table of samples. Every method raises StoreUnavailable."""
 
-    async def add(self, *samples: ClusterSample) -> None:
+    async def add_samples(self, *samples: ClusterSample) -> None:
         """Add samples; several of one minute become its mean."""
         rows = [row for sample in samples for row in _rows(sample)]
         if not rows:

@@ -107,7 +107,7 @@ async def _fill(store: Store) -> None:
     )
     failed = "nvidia-smi sees no GPU on this node."
     for gpu_type, passed in (("", True), ("v100", True), ("t4", False)):
-        test = await store.tests.add(
+        test = await store.tests.add_test(
             fingerprint=torch.fingerprint,
             name="pytorch",
             number=None,
@@ -159,11 +159,11 @@ async def _fill(store: Store) -> None:
         precision="fp32", images_per_second=11.5, simulated=False, person=USER, session_id="s",
         at=1.7e9,
     )  # fmt: skip
-    await store.measurements.add(on_cpus)
+    await store.measurements.add_measurement(on_cpus)
     on_v100 = {"gpu_type": "v100", "precision": "fp16", "simulated": True}
     for gpus, speed in ((1, 1234.0), (2, 2345.0)):
         changes = on_v100 | {"gpus": gpus, "images_per_second": speed}
-        await store.measurements.add(on_cpus.model_copy(update=changes))
+        await store.measurements.add_measurement(on_cpus.model_copy(update=changes))
     await store.sessions.save(
         SessionRecord(
             id="past",
@@ -179,7 +179,7 @@ async def _fill(store: Store) -> None:
 async def _fill_own(store: Store, environment: Environment) -> None:
     """A test of a person's own image that did not pass."""
     message = "The image holds no Python that can run a notebook server."
-    test = await store.tests.add(
+    test = await store.tests.add_test(
         fingerprint=environment.fingerprint,
         name=environment.name,
         number=None,

@@ -350,7 +350,7 @@ def test_a_build_with_a_huge_and_hostile_log(
     log = log_file(demo, "\n".join([*lines, HOSTILE, "progress 1 %\rprogress 100 %", ""]))
 
     async def work(store: Store) -> int:
-        build = await store.builds.add(
+        build = await store.builds.add_build(
             key=named,
             source=f"docker://nvcr.io/x/{named}:1",
             digest=DIGEST,
@@ -398,7 +398,7 @@ def test_a_log_stops_following_where_one_reads(demo: Any, grace: Any, admin: Per
     log = log_file(demo, "".join(f"line {n}\n" for n in range(2000)))
 
     async def work(store: Store) -> int:
-        build = await store.builds.add(
+        build = await store.builds.add_build(
             key=log.name,
             source="docker://nvcr.io/x/y:1",
             digest=DIGEST,
@@ -443,7 +443,7 @@ def test_a_finished_build_with_its_tests_is_tried_and_published(
 
     async def work(store: Store) -> int:
         now = time.time()
-        build = await store.builds.add(
+        build = await store.builds.add_build(
             key=named, source="docker://a.io/b:1", digest=DIGEST, asker="grace", nonce=NONCE,
             log="none", at=now,
         )  # fmt: skip
@@ -452,7 +452,7 @@ def test_a_finished_build_with_its_tests_is_tried_and_published(
         )
         version = await store.versions.change(named, 1, build_id=build.id, state="ready")
         for gpu_type, passed in (("", True), ("v100", False)):
-            test = await store.tests.add(
+            test = await store.tests.add_test(
                 fingerprint=version.environment.fingerprint, name=named, number=1,
                 gpu_type=gpu_type, asker="grace", nonce=NONCE, log="none", at=now,
             )  # fmt: skip

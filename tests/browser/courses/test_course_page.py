@@ -52,14 +52,14 @@ class Told:
         self.course = CourseSituation(
             name="dl", title="Deep Learning", kind=kind, role="student", **changes
         )
-        self.look()
+        self.report_news()
 
     def nothing(self) -> None:
         """A session of no course."""
         self.course = None
-        self.look()
+        self.report_news()
 
-    def look(self) -> None:
+    def report_news(self) -> None:
         self.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
     def _answer(self, route: Any) -> None:
@@ -228,7 +228,7 @@ def test_a_question_that_comes_while_the_last_answer_is_under_way(page: Any, tol
     expect(question).to_contain_text("ian offers help")
     with page.expect_response("**/portal/situation*"):
         told.let_go()
-    told.look()
+    told.report_news()
     question.get_by_role("button", name="Agree").click()
     wait(lambda: told.sent[-1:] == [("POST", "help", {"id": 2, "answer": "agree"})], page)
     expect(question).to_have_count(0)

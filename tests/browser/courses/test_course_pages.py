@@ -71,7 +71,7 @@ def add_draft(demo: Any, name: str, title: str) -> None:
     """A draft of Barbara's, in the database."""
     kept = a_course(name, title, CourseState.DRAFT)
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
-    stored(demo, lambda store: store.courses.add(kept, members))
+    stored(demo, lambda store: store.courses.add_course(kept, members))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def crowd(demo: Any, named: str) -> Iterator[str]:
         staff = [("barbara", Role.INSTRUCTOR), ("ada", Role.ASSISTANT)]
         people = [*staff, *((person, Role.STUDENT) for person in CROWD)]
         members = [CourseMember(course=name, person=p, role=role) for p, role in people]
-        await store.courses.add(a_course(name, f"Three hundred {HOSTILE}"), members)
+        await store.courses.add_course(a_course(name, f"Three hundred {HOSTILE}"), members)
         for number, person in enumerate(CROWD[:60]):
             ended = number % 6 == 0
             record = SessionRecord(
@@ -241,7 +241,10 @@ def test_advanced_settings_are_folded_until_they_differ_or_are_wrong(
 ) -> None:
     name = f"course-{named}-4"
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
-    stored(demo, lambda store: store.courses.add(a_course(name, "F", CourseState.DRAFT), members))
+    stored(
+        demo,
+        lambda store: store.courses.add_course(a_course(name, "F", CourseState.DRAFT), members),
+    )
     sign_in(page, demo.url, "barbara")
     wait_until("barbara's course is known", lambda: visit(page, demo, f"/{name}/settings").ok)
     opened = page.locator("details.field-group[open] > summary")

@@ -167,8 +167,9 @@ def test_it_is_rehearsed_and_started(
         lambda: not any(one.server(f"rehearsal-{NAME}").get("ready") for one in people.values()),
     )
 
+    page.goto(service("sessions"))
     with Clicks(page).at_most(2, "start a class"):
-        page.get_by_role("link", name="Live board").click()
+        page.get_by_role("link", name=f"Live board of {TITLE}").click()
         expect(seat(page, FIRST)).to_contain_text(FIRST)
         page.get_by_role("button", name="Start all").click()
     for student in STUDENTS:

@@ -72,8 +72,8 @@ def runs(demo: Any) -> Iterator[None]:
         )
 
     async def keep(store: Store) -> None:
-        await store.runs.add(run(ID, "rates", after=OLD, resumes=5))
-        await store.run_searches.add(("ada", ID), Search.model_validate(SEARCH))
+        await store.runs.add_run(run(ID, "rates", after=OLD, resumes=5))
+        await store.run_searches.add_search(("ada", ID), Search.model_validate(SEARCH))
         await store.run_searches.choose(("ada", ID), 9, {"lr": 0.0123456789, "opt": 1})
         await store.run_curves.save(
             [
@@ -83,7 +83,7 @@ def runs(demo: Any) -> Iterator[None]:
         )
         old = {"points": 3, "created_at": 5.0, "ended_at": 9.0, "version": 3}
         origin = {"id": ID, "user": "ada", "folder": "/home/ada/projects/runs/rates"}
-        await store.runs.add(run(OLD, "before", **old, origin=origin))
+        await store.runs.add_run(run(OLD, "before", **old, origin=origin))
         await store.run_points.save(
             [
                 *(

@@ -102,8 +102,8 @@ def test_the_hub_dies_in_the_middle_and_nobody_is_started_twice(deep: Class) -> 
     start = deep.start(kind="all")
     assert deep.barbara.post(f"{COURSE}/starts", json={"kind": "all"}).status_code == 409
     wait_until("some are on their way", lambda: deep.jobs(), every=0.05)
-    demo.tell("kill", "hub")
-    demo.tell("start", "hub")
+    demo.control("kill", "hub")
+    demo.control("start", "hub")
     wait_until("the service is back", lambda: deep.detail(start))
     found = deep.ended(start)
     assert found["report"]["ready"] == len(STUDENTS), found
@@ -127,8 +127,8 @@ def test_slurm_forgets_the_first_jobs_and_all_are_started_once(deep: Class) -> N
     time.sleep(WRITTEN)  # else it finds those of the test before again, running without a process
     start = deep.start(kind="all")
     wait_until("some are on their way", lambda: deep.jobs(), every=0.05)
-    demo.tell("kill", "slurmctld")
-    demo.tell("start", "slurmctld")
+    demo.control("kill", "slurmctld")
+    demo.control("start", "slurmctld")
     found = deep.ended(start)
     assert found["report"]["ready"] == len(STUDENTS), found
     assert {seat["state"] for seat in found["seats"]} == {"ready"}

@@ -202,8 +202,8 @@ def test_what_has_ended_leaves_no_server(session: Session, kernel: dict[str, Any
 def test_a_restarted_hub_takes_it_up_again(
     demo: Any, session: Session, kernel: dict[str, Any]
 ) -> None:
-    demo.tell("kill", "hub")
-    demo.tell("start", "hub")
+    demo.control("kill", "hub")
+    demo.control("start", "hub")
 
     def answers() -> bool:
         with contextlib.suppress(httpx.HTTPError):

@@ -322,11 +322,11 @@ def test_a_move_outlives_the_service_and_the_hub(demo: Any, moving: Moving, full
         return None
 
     assert wait_until("the new service shows it", shown)["state"] == "queued"
-    demo.tell("kill", "hub")
+    demo.control("kill", "hub")
     assert job_state(demo, before) == "RUNNING"
     full()
     wait_until("the new job starts meanwhile", lambda: job_state(demo, job_id) == "RUNNING")
-    demo.tell("start", "hub")
+    demo.control("start", "hub")
 
     def answers() -> bool:
         with contextlib.suppress(httpx.HTTPError):

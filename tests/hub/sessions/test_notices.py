@@ -39,7 +39,7 @@ async def test_mail_when_a_session_that_waited_has_started(demo: Any, ada: Perso
             )
             waiting = await record_of(store, job_id)
             assert waiting.state is SessionState.PENDING
-            await notices.look(view_of(demo, waiting), time.time())
+            await notices.send_due(view_of(demo, waiting), time.time())
             assert inbox.mails == []
             time.sleep(1)  # what it must have waited
             demo.run(["scancel", *held], user=demo.user("barbara"))
@@ -47,7 +47,7 @@ async def test_mail_when_a_session_that_waited_has_started(demo: Any, ada: Perso
             while (running := await record_of(store, job_id)).state is not SessionState.RUNNING:
                 time.sleep(0.2)
             for _ in range(2):
-                await notices.look(view_of(demo, running), time.time())
+                await notices.send_due(view_of(demo, running), time.time())
         (told,) = inbox.mails
         assert told["To"] == "ada@portal.demo"
         assert told["Subject"].startswith("Your session has started")

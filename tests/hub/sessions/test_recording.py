@@ -326,7 +326,7 @@ def hub_answers(demo: Any) -> bool:
 
 
 def back(demo: Any) -> None:
-    demo.tell("start", "hub")
+    demo.control("start", "hub")
     wait_until("the Hub is back", lambda: hub_answers(demo))
 
 
@@ -337,7 +337,7 @@ def test_a_hub_that_was_killed_goes_on_with_the_same_record(demo: Any, ada: Pers
         lambda: of_job(database(demo), "ada", job_id).state is SessionState.RUNNING,
     )
     before = of_job(database(demo), "ada", job_id)
-    demo.tell("kill", "hub")
+    demo.control("kill", "hub")
     back(demo)
     ada.wait_ready()
     assert of_job(database(demo), "ada", job_id) == before
@@ -349,7 +349,7 @@ def test_a_hub_that_was_killed_goes_on_with_the_same_record(demo: Any, ada: Pers
 def test_a_session_that_ended_while_the_hub_was_away(demo: Any, ada: Person) -> None:
     job_id = launch(ada, demo)
     before = of_job(database(demo), "ada", job_id)
-    demo.tell("kill", "hub")
+    demo.control("kill", "hub")
     demo.run(["scancel", job_id], user=demo.user("ada"))
     wait_until("the job is over", lambda: job_state(demo, job_id) in ("", "CANCELLED"))
     back(demo)
@@ -363,7 +363,7 @@ def test_a_session_of_a_portal_without_a_history(demo: Any, ada: Person) -> None
     """After an upgrade, what runs gets a record, and only one."""
     began = time.time()
     job_id = launch(ada, demo)
-    demo.tell("stop", "hub")
+    demo.control("stop", "hub")
     forget(demo, "ada", job_id)
     for _ in range(2):
         back(demo)
@@ -372,7 +372,7 @@ def test_a_session_of_a_portal_without_a_history(demo: Any, ada: Person) -> None
         assert record.state is SessionState.RUNNING
         assert (record.environment, record.options["cpus"]) == ("python-venv", 2)
         assert began - 1 < record.submitted_at < time.time()
-        demo.tell("kill", "hub")
+        demo.control("kill", "hub")
     back(demo)
     ada.wait_ready()
     ada.stop()
@@ -386,7 +386,7 @@ def test_what_the_database_has_not_in_time_outlives_the_hub(demo: Any, ada: Pers
     with held_database(demo):
         job_id = launch(ada, demo)
         ada.stop()
-        demo.tell("kill", "hub")
+        demo.control("kill", "hub")
         assert all(record.job_id != job_id for record in remembered(database(demo), "ada"))
     back(demo)
     record = closed(database(demo), "ada", job_id)
@@ -419,15 +419,15 @@ def test_open_sessions_without_a_server_are_closed_when_slurm_says_so(
                 ready_at=at - 90,
             ),
         )
-    demo.tell("stop", "slurmctld")
+    demo.control("stop", "slurmctld")
     try:
-        demo.tell("kill", "hub")
+        demo.control("kill", "hub")
         back(demo)
         time.sleep(8)
         for one in (over, living, gone):
             assert of_job(database(demo), "ada", one).state is SessionState.RUNNING
     finally:
-        demo.tell("start", "slurmctld")
+        demo.control("start", "slurmctld")
     record = wait_until(
         "the first is closed",
         lambda: (one := of_job(database(demo), "ada", over)).state is SessionState.ENDED and one,

@@ -171,9 +171,9 @@ def test_slurmctld_is_killed(
     start = Start(ada, token)
     if begun:
         _until_submitted(demo, start)
-    demo.tell("kill", "slurmctld")
+    demo.control("kill", "slurmctld")
     time.sleep(2)
-    demo.tell("start", "slurmctld")
+    demo.control("start", "slurmctld")
     whole_or_nothing(demo, start, executed, lost=True)
 
 
@@ -193,8 +193,8 @@ def test_the_hub_is_killed(demo: Any, ada: Person, token: str, executed: Path, b
     start = Start(ada, token)
     if begun:
         _until_submitted(demo, start)
-    demo.tell("kill", "hub")
-    demo.tell("start", "hub")
+    demo.control("kill", "hub")
+    demo.control("start", "hub")
     whole_or_nothing(demo, start, executed)
 
 

@@ -58,8 +58,8 @@ def test_a_launch_that_slurm_forgets_is_asked_for_again(demo: Any, ada: Person) 
     try:
         ada.launch({"environment": "python-venv", "partition": "cpu"})
         wait_until("it waits in the queue", lambda: living_jobs(demo, "ada"), every=0.05)
-        demo.tell("kill", "slurmctld")
-        demo.tell("start", "slurmctld")
+        demo.control("kill", "slurmctld")
+        demo.control("start", "slurmctld")
     finally:
         demo.run(["scancel", *blockers], user=demo.user("barbara"), check=False)
     ada.wait_ready()
@@ -71,10 +71,10 @@ def test_a_hub_that_was_killed_takes_its_sessions_up_again(demo: Any, ada: Perso
     ada.wait_ready()
     job_id = only_job(demo, "ada")
     terminal(ada, "echo kept")
-    demo.tell("kill", "hub")
+    demo.control("kill", "hub")
     # The proxy and the session do not need the Hub.
     assert ada.session("GET", "api/contents").status_code in (200, 403, 503)
-    demo.tell("start", "hub")
+    demo.control("start", "hub")
     wait_until("the Hub is back", lambda: hub_answers(demo))
     model = ada.wait_ready()
     assert model["ready"]
@@ -101,11 +101,11 @@ def test_a_pending_session_starts_while_the_hub_is_down(demo: Any, ada: Person) 
             ).stdout.strip(),
         )
         assert job_state(demo, job_id) == "PENDING"
-        demo.tell("kill", "hub")
+        demo.control("kill", "hub")
         demo.run(["scancel", *blockers], user=demo.user("barbara"))
         wait_until("it starts while the Hub is down", lambda: job_state(demo, job_id) == "RUNNING")
         time.sleep(3)  # its server comes up and has nobody to tell
-        demo.tell("start", "hub")
+        demo.control("start", "hub")
         wait_until("the Hub is back", lambda: hub_answers(demo))
         ada.wait_ready()
         assert job_state(demo, job_id) == "RUNNING"
@@ -138,8 +138,8 @@ def test_a_session_that_is_still_pending_after_a_restart_waits_on(demo: Any, ada
                 ["squeue", "-h", "--states=PENDING", "--user", "ada", "--format=%i"]
             ).stdout.strip(),
         )
-        demo.tell("stop", "hub")
-        demo.tell("start", "hub")
+        demo.control("stop", "hub")
+        demo.control("start", "hub")
         wait_until("the Hub is back", lambda: hub_answers(demo))
         time.sleep(5)
         assert job_state(demo, job_id) == "PENDING"

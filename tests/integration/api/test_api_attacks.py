@@ -113,7 +113,7 @@ async def test_nobody_fills_the_audit_log_which_is_kept_for_ever(
     async def add(entry: AuditEntry) -> None:
         lines.append(entry)
 
-    monkeypatch.setattr(store.audit, "add", add)
+    monkeypatch.setattr(store.audit, "add_entry", add)
     parts = parts_on(store)
     parts.allowance = AuditRateLimit(most=10, per_second=1e-6)
     request = SimpleNamespace(headers={}, remote_ip="127.0.0.1")

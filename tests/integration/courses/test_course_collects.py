@@ -123,8 +123,8 @@ async def site(tmp_path: Path, store: Store) -> AsyncIterator[Site]:
     members = [
         CourseMember(course="dl101", person=name, role=role) for name, role in PEOPLE.items()
     ]
-    await store.courses.add(kept, members)
-    await store.courses.add(
+    await store.courses.add_course(kept, members)
+    await store.courses.add_course(
         kept.model_copy(update={"course": course.model_copy(update={"name": "x"})})
     )
     records = {f"job-{name}": record(name) for name in (*PEOPLE, "eve")}
@@ -172,23 +172,23 @@ async def test_from_the_sessions_to_the_zip(site: Site, tmp_path: Path) -> None:
         (home / "dl101/work/.git/config").write_text("hooks")
         (home / "dl101/other.txt").write_text("not collected\n")
     id = await site.begin()
-    waiting = await site.parts.open_collects.of(record("ada"))
+    waiting = await site.parts.open_collects.of_session(record("ada"))
     assert [(one.id, one.folder) for one in waiting] == [(id, "dl101/work")]
     assert (await site.item())["missing"] == ["ada", "bob"]
     told = {"collects": [one.model_dump() for one in waiting]}
     ada = Giving(site.session("ada"), homes["ada"], logging.getLogger("session"))
-    assert await asyncio.to_thread(ada.look, told) == 0.0
+    assert await asyncio.to_thread(ada.apply_situation, told) == 0.0
     item = await site.item()
     assert item["missing"] == ["bob"]
     (given,) = item["given"]
     assert (given["person"], given["files"], given["size"]) == ("ada", 2, 6 + 5)
     assert "1 links" in given["message"] and given["at"] <= time.time()
     site.parts.open_collects.forget()
-    assert await site.parts.open_collects.of(record("ada")) == ()
-    assert len(await site.parts.open_collects.of(record("bob"))) == 1
+    assert await site.parts.open_collects.of_session(record("ada")) == ()
+    assert len(await site.parts.open_collects.of_session(record("bob"))) == 1
     # Bob's session starts later, while it is open.
     bob = Giving(site.session("bob"), homes["bob"], logging.getLogger("session"))
-    await asyncio.to_thread(bob.look, told)
+    await asyncio.to_thread(bob.apply_situation, told)
     assert (await site.item())["missing"] == []
 
     answer = await site.staff("GET", f"/{id}/download")
@@ -206,7 +206,7 @@ async def test_from_the_sessions_to_the_zip(site: Site, tmp_path: Path) -> None:
     assert closed.status_code == 200 and closed.json()["closed_at"]
     assert (await site.give("ada", id, packed(member("late.txt")))).status_code == 409
     site.parts.open_collects.forget()
-    assert await site.parts.open_collects.of(record("bob")) == ()
+    assert await site.parts.open_collects.of_session(record("bob")) == ()
     for path in [*site.kept(), *(path.parent for path in site.kept())]:
         assert path.stat().st_mode & 0o077 == 0, path
     audited = [one.action for one in (await site.parts.store.audit.find(limit=50))[0]]
@@ -228,17 +228,17 @@ async def test_who_has_no_such_folder_is_missing_and_says_why(site: Site, tmp_pa
     home.mkdir()
     ada = Giving(site.session("ada"), home, logging.getLogger("session"))
     told = {"collects": [{"id": id, "folder": "dl101/work"}]}
-    await asyncio.to_thread(ada.look, told)
+    await asyncio.to_thread(ada.apply_situation, told)
     item = await site.item()
     assert "There is no folder 'dl101/work'" in item["given"][0]["message"]
     assert item["missing"] == ["ada", "bob"]
-    assert len(await site.parts.open_collects.of(record("ada"))) == 1
+    assert len(await site.parts.open_collects.of_session(record("ada"))) == 1
     # The next server of hers tries again.
     (home / "dl101/work").mkdir(parents=True)
-    await asyncio.to_thread(ada.look, told)
+    await asyncio.to_thread(ada.apply_situation, told)
     assert (await site.item())["missing"] == ["ada", "bob"], "not this one"
     again = Giving(site.session("ada"), home, logging.getLogger("session"))
-    await asyncio.to_thread(again.look, told)
+    await asyncio.to_thread(again.apply_situation, told)
     assert (await site.item())["missing"] == ["bob"]
 
 
@@ -527,7 +527,7 @@ async def test_a_file_goes_from_the_page_to_the_session(site: Site, tmp_path: Pa
 
     report = {"revision": revision, "message": "Files of yours \u2028 are beside."}
     await asyncio.to_thread(ada.ask, "PUT", "session/handouts/report", report)
-    (presence,) = await site.parts.store.presence.of("dl101")
+    (presence,) = await site.parts.store.presence.of_course("dl101")
     assert (presence.person, presence.handout) == ("ada", revision)
     assert presence.handout_message == "Files of yours   are beside."
 
@@ -546,7 +546,7 @@ async def test_a_rehearsal_takes_nothing_from_the_board(site: Site) -> None:
         other = {"revision": "b" * 40, "message": "Look here."}
         answer = await site.ask(f"ada/{kind}-dl101", "PUT", path, json=other)
         assert answer.status_code == 204, answer.text
-    (presence,) = await site.parts.store.presence.of("dl101")
+    (presence,) = await site.parts.store.presence.of_course("dl101")
     assert (presence.session_id, presence.handout) == ("S-ada-course-dl101", "a" * 40)
 
 
@@ -585,13 +585,13 @@ async def test_the_session_brings_what_was_handed_out(
     home.mkdir()
     handouts = Handouts(site.session("ada"), "dl101", home, logging.getLogger("session"))
     revision = await site.parts.handouts.newest("dl101")
-    await asyncio.to_thread(handouts.look, {"handout": revision})
+    await asyncio.to_thread(handouts.apply_situation, {"handout": revision})
     assert (home / "dl101/a.txt").read_text() == "1\n2\n3\n"
     (home / "dl101/a.txt").write_text("mine\n2\n3\n")
     await site.ask("barbara", "POST", path, params={"path": "b.txt"}, content=b"b\n")
     revision = await site.parts.handouts.newest("dl101")
-    await asyncio.to_thread(handouts.look, {"handout": revision})
+    await asyncio.to_thread(handouts.apply_situation, {"handout": revision})
     assert (home / "dl101/a.txt").read_text() == "mine\n2\n3\n"
     assert (home / "dl101/b.txt").read_text() == "b\n"
-    (presence,) = await site.parts.store.presence.of("dl101")
+    (presence,) = await site.parts.store.presence.of_course("dl101")
     assert presence.handout == revision

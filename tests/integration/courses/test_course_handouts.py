@@ -533,7 +533,7 @@ async def test_a_folder_that_is_huge_is_refused(handouts: CourseHandouts, tmp_pa
 async def look_at(handouts: CourseHandouts, at: float) -> None:
     """What is done by itself at this time, to its end."""
     handouts.clock = lambda: at
-    await handouts.look(at)
+    await handouts.run_due(at)
     await handouts.settled()
 
 
@@ -542,7 +542,7 @@ async def test_what_runs_is_fetched_by_itself_at_most_hourly(
 ) -> None:
     now = time.time()
     kept = from_git(server, upstream)
-    await handouts.store.courses.add(kept)
+    await handouts.store.courses.add_course(kept)
     await look_at(handouts, now)
     first = await handouts.newest("dl101")
     assert first
@@ -569,7 +569,7 @@ async def test_one_that_fails_is_left_alone_for_an_hour(
 ) -> None:
     now = time.time()
     kept = from_git(server, upstream)
-    await handouts.store.courses.add(kept)
+    await handouts.store.courses.add_course(kept)
     server.instead = lambda handler: handler.send_error(503)
     await look_at(handouts, now)
     asked = len(server.asked)

@@ -84,7 +84,7 @@ def test_of_a_portals_database_only_the_tests_are_kept(tmp_path: Path) -> None:
         store = Store(url=f"sqlite:///{first}")
         await store.upgrade()
         await store.tests.judge(verdict)
-        await store.audit.add(ENTRY)
+        await store.audit.add_entry(ENTRY)
         await store.close()
 
     async def look() -> tuple[int, int]:

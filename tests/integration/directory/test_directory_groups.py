@@ -104,7 +104,10 @@ async def test_active_directory_asks_once_with_its_own_rule(slapd: Slapd, make: 
     people = make(slapd, nested_groups="ad").people
     dn = f"uid=student30,{slapd.people_dn}"
     deadline = time.monotonic() + 60
-    assert people.ask(lambda session: people.groups.of(session, dn, "student30"), deadline) == ()
+    assert (
+        people.ask(lambda session: people.groups.groups_of(session, dn, "student30"), deadline)
+        == ()
+    )
     searches = [line for line in lines_since(slapd, mark).splitlines() if "SRCH base=" in line]
     in_groups = [line for line in searches if f'base="{slapd.groups_dn}"' in line]
     assert len(in_groups) == 1  # the server follows the nesting, not we
@@ -119,4 +122,4 @@ async def test_active_directory_asks_once_with_its_own_rule(slapd: Slapd, make: 
 
 def test_no_groups_base_asks_nothing() -> None:
     groups = Groups("", log=logging.getLogger("test"))
-    assert groups.of(None, "uid=ada", "ada") == ()  # type: ignore[arg-type]
+    assert groups.groups_of(None, "uid=ada", "ada") == ()  # type: ignore[arg-type]

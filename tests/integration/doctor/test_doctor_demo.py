@@ -106,11 +106,11 @@ def test_root_is_told_to_ask_as_the_hub(demo: Any) -> None:
 
 
 def test_a_directory_that_is_down(demo: Any) -> None:
-    demo.tell("stop", "slapd")
+    demo.control("stop", "slapd")
     try:
         found = examine(demo, "--only=ldap", "--only=slurm")
     finally:
-        demo.tell("start", "slapd")
+        demo.control("start", "slapd")
     assert found["ldap"]["level"] == "failure"
     assert "ldap://127.0.0.1" in found["ldap"]["found"]
     assert "ldapwhoami" in found["ldap"]["mend"]

@@ -18,7 +18,7 @@ from machine_clock import awake
 from spython.main import get_client
 from spython.utils import get_singularity_version
 
-from portal.images.apptainer.apptainer import Apptainer, ApptainerFailed, Said, reason
+from portal.images.apptainer.apptainer import Apptainer, ApptainerFailed, CommandResult, reason
 from portal.images.outcome import CouldNotRun, WorkFailed
 from portal.images.processes import children, descendants, kill_descendants
 
@@ -135,7 +135,7 @@ def test_execute_always_answers_alike(spython, ours, monkeypatch):
         (BOTH, 3, "out\nerr\n"),
         ("exit 3", 3, ""),
     ):
-        assert ours(body)[0].execute("x", ["true"]) == Said(code, text)
+        assert ours(body)[0].execute("x", ["true"]) == CommandResult(code, text)
 
 
 def test_a_missing_bind_does_not_end_the_process(spython, ours, tmp_path):

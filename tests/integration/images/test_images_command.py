@@ -54,7 +54,7 @@ class Site:
         environment = Environment(
             name=name, title=name, kind=Kind.CONTAINER, image=str(self.images / sif(image))
         )
-        made = await self.store.versions.add(
+        made = await self.store.versions.add_version(
             environment, state=state, author="grace", at=time.time(), origin=Origin.PAGE
         )
         if published:
@@ -88,7 +88,7 @@ async def site(tmp_path: Path) -> Site:
     await made.version("jax", 5, EnvironmentState.FAILED)
     (made.catalog / "broken.yaml").write_text(f"name: [\nimage: /srv/{sif(6)}\n")
     (made.place / "kept/previews/x.preview.yaml").write_text(f"image: /srv/{sif(7)}\n")
-    await made.store.builds.add(
+    await made.store.builds.add_build(
         key=sif(8).removesuffix(".sif"),
         source="docker://a/b:1",
         digest="sha256:" + "0" * 64,

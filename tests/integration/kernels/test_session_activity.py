@@ -31,12 +31,12 @@ class Proc:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.add(50, 1, environ="SLURM_JOB_ID=7")
-        self.add(SERVER, 50, environ="SLURM_JOB_ID=7")
-        self.add(KERNEL, SERVER, environ="PORTAL_JOB_ID=7")
-        self.add(SHELL, SERVER, environ="PORTAL_JOB_ID=7")
+        self.add_process(50, 1, environ="SLURM_JOB_ID=7")
+        self.add_process(SERVER, 50, environ="SLURM_JOB_ID=7")
+        self.add_process(KERNEL, SERVER, environ="PORTAL_JOB_ID=7")
+        self.add_process(SHELL, SERVER, environ="PORTAL_JOB_ID=7")
 
-    def add(
+    def add_process(
         self,
         number: int,
         parent: int,
@@ -65,7 +65,7 @@ def proc(tmp_path: Path) -> Proc:
 def looked(proc: Proc, portal: str = "") -> tuple[Processes, Any]:
     processes = Processes("7", portal, root=proc.root, server=SERVER)
     at = iter(range(0, 1000, 10))
-    look = lambda: processes.look({KERNEL, SHELL}, next(at))  # noqa: E731
+    look = lambda: processes.used_cpu({KERNEL, SHELL}, next(at))  # noqa: E731
     assert look() is None, "the first look has nothing to compare with"
     return processes, look
 
@@ -93,10 +93,10 @@ ENOUGH = int(10 * SHARE * HERTZ)  # ticks in the ten seconds between two looks
 def test_whose_cpu_time_counts(
     proc: Proc, number: int, parent: int, more: Any, counts: bool
 ) -> None:
-    proc.add(number, parent, 0, **more)
+    proc.add_process(number, parent, 0, **more)
     _, look = looked(proc)
     assert look() is False
-    proc.add(number, parent, ENOUGH + 1, **more)
+    proc.add_process(number, parent, ENOUGH + 1, **more)
     assert look() is counts
     assert look() is False, "no more of it since"
 
@@ -104,56 +104,58 @@ def test_whose_cpu_time_counts(
 @pytest.mark.parametrize("number", [50, SERVER])
 def test_the_server_and_what_it_runs_in_do_not_count(proc: Proc, number: int) -> None:
     _, look = looked(proc)
-    proc.add(number, 1 if number == 50 else 50, 10_000, environ="SLURM_JOB_ID=7")
+    proc.add_process(number, 1 if number == 50 else 50, 10_000, environ="SLURM_JOB_ID=7")
     assert look() is False
 
 
 def test_little_is_nothing_and_many_littles_are_much(proc: Proc) -> None:
     _, look = looked(proc)
-    proc.add(KERNEL, SERVER, ENOUGH // 4)
+    proc.add_process(KERNEL, SERVER, ENOUGH // 4)
     assert look() is False
     for number in range(500, 508):
-        proc.add(number, SHELL, ENOUGH // 4)
+        proc.add_process(number, SHELL, ENOUGH // 4)
     assert look() is True
 
 
 def test_a_child_that_has_ended_counts_in_its_parent(proc: Proc) -> None:
     _, look = looked(proc)
-    proc.add(SHELL, SERVER, 0, children=ENOUGH + 1)
+    proc.add_process(SHELL, SERVER, 0, children=ENOUGH + 1)
     assert look() is True
 
 
 def test_a_number_that_was_given_again_is_another_process(proc: Proc) -> None:
-    proc.add(301, SHELL, 10_000, argv="tensorboard", born=5)
+    proc.add_process(301, SHELL, 10_000, argv="tensorboard", born=5)
     _, look = looked(proc)
     assert look() is False
-    proc.add(301, SHELL, ENOUGH + 1, argv="python3", born=9)
+    proc.add_process(301, SHELL, ENOUGH + 1, argv="python3", born=9)
     assert look() is True
 
 
 def test_a_job_of_the_same_number_of_another_portal(proc: Proc) -> None:
     portal = "http://a/services/portal/"
     _, look = looked(proc, portal)
-    proc.add(400, 1, 10_000, environ="SLURM_JOB_ID=7 PORTAL_SERVICE_URL=http://b/services/portal/")
+    proc.add_process(
+        400, 1, 10_000, environ="SLURM_JOB_ID=7 PORTAL_SERVICE_URL=http://b/services/portal/"
+    )
     assert look() is False
-    proc.add(401, 1, 10_000, environ=f"SLURM_JOB_ID=7 PORTAL_SERVICE_URL={portal}")
+    proc.add_process(401, 1, 10_000, environ=f"SLURM_JOB_ID=7 PORTAL_SERVICE_URL={portal}")
     assert look() is True
 
 
 def test_parents_in_a_circle_end(proc: Proc) -> None:
-    proc.add(600, 601, 10_000)
-    proc.add(601, 600, 10_000)
+    proc.add_process(600, 601, 10_000)
+    proc.add_process(601, 600, 10_000)
     _, look = looked(proc)
     assert look() is False
 
 
 def test_without_proc_nothing_is_known(tmp_path: Path) -> None:
-    assert Processes("7", root=tmp_path, server=1).look(set(), 1.0) is None
+    assert Processes("7", root=tmp_path, server=1).used_cpu(set(), 1.0) is None
 
 
 def test_a_clock_that_stands_still_says_nothing(proc: Proc) -> None:
     processes, _ = looked(proc)
-    assert processes.look({KERNEL}, 0.0) is None
+    assert processes.used_cpu({KERNEL}, 0.0) is None
 
 
 @pytest.fixture
@@ -166,16 +168,16 @@ def burner() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_a_real_process_that_computes(burner: subprocess.Popen[bytes]) -> None:
     processes = Processes("")
-    processes.look({burner.pid}, time.monotonic())
+    processes.used_cpu({burner.pid}, time.monotonic())
     deadline = time.monotonic() + 20
 
     def used(roots: set[int]) -> bool:
         time.sleep(0.3)
-        return processes.look(roots, time.monotonic()) is True
+        return processes.used_cpu(roots, time.monotonic()) is True
 
     while not used({burner.pid}):
         assert time.monotonic() < deadline
-    processes.look(set(), time.monotonic())
+    processes.used_cpu(set(), time.monotonic())
     assert not used(set()), "a process of the server itself, as TensorBoard is"
 
 
@@ -213,14 +215,14 @@ class Server:
         app: Any = self
         self.activity = Activity(app, self, lambda: self.now)
 
-    def look(self, roots: set[int], now: float) -> bool | None:
+    def used_cpu(self, roots: set[int], now: float) -> bool | None:
         """As Processes: what the activity asks."""
         self.roots.append(roots)
         return self.used
 
     def go(self, seconds: float) -> dict[str, Any] | None:
         self.now += seconds
-        asyncio.run(self.activity.look())
+        asyncio.run(self.activity.record_changes())
         report = self.activity.report()
         # Whatever is said, the service's model takes it.
         SessionActivity.model_validate(report)

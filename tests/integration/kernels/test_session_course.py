@@ -67,29 +67,29 @@ class Server:
         )
         self.settings["log_function"](handler)
 
-    async def look(self, seconds: float = 0.0) -> dict[str, Any] | None:
+    async def report_news(self, seconds: float = 0.0) -> dict[str, Any] | None:
         """What is told ``seconds`` later; None for nothing."""
         self.now += seconds
         before = len(self.asked)
-        await self.presence.look()
+        await self.presence.report_news()
         return self.asked[-1] if len(self.asked) > before else None
 
 
 async def test_it_tells_what_is_new_and_each_minute() -> None:
     server = Server()
-    first = await server.look()
+    first = await server.report_news()
     assert first is not None and first["opened"] is None and first["notebooks"] == []
-    assert await server.look(5) is None
+    assert await server.report_news(5) is None
     server.notebooks = ["b.ipynb", "a.ipynb", "a.ipynb"]
-    second = await server.look(5)
+    second = await server.report_news(5)
     assert second is not None and second["notebooks"] == ["a.ipynb", "b.ipynb"]
     # Who types is told of now and then.
     server.active_at = server.now
-    assert await server.look(CALM / 2) is None
-    told = await server.look(CALM / 2)
+    assert await server.report_news(CALM / 2) is None
+    told = await server.report_news(CALM / 2)
     assert told is not None and told["activity"] == pytest.approx(CALM, abs=1)
-    assert await server.look(CALM) is None
-    assert await server.look(LONGEST - CALM) is not None
+    assert await server.report_news(CALM) is None
+    assert await server.report_news(LONGEST - CALM) is not None
 
 
 @pytest.mark.parametrize("path", ["lab", "lab/tree/a/b.ipynb", "lab/workspaces/x", "tree", "doc"])
@@ -97,10 +97,10 @@ async def test_it_is_opened_when_its_owners_browser_loads_a_page(path: str) -> N
     server = Server()
     server.page(path)
     server.now += 7
-    told = await server.look()
+    told = await server.report_news()
     assert told is not None and told["opened"] == 7.0
     server.page(path)
-    told = await server.look(LONGEST)
+    told = await server.report_news(LONGEST)
     assert told is not None and told["opened"] == 7.0 + LONGEST, "the first time counts"
 
 
@@ -116,7 +116,7 @@ async def test_it_is_opened_when_its_owners_browser_loads_a_page(path: str) -> N
 async def test_it_is_not_opened_by_probes_programs_and_others(page: dict[str, Any]) -> None:
     server = Server()
     server.page(**page)
-    told = await server.look()
+    told = await server.report_news()
     assert told is not None and told["opened"] is None
 
 
@@ -124,9 +124,9 @@ async def test_what_could_not_be_told_is_told_later() -> None:
     server = Server()
     server.away = True
     with pytest.raises(ServiceError):
-        await server.look()
+        await server.report_news()
     server.away = False
-    assert await server.look(1) is not None
+    assert await server.report_news(1) is not None
 
 
 async def test_an_opened_page_wakes_it_up(monkeypatch: pytest.MonkeyPatch) -> None:

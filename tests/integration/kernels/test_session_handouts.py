@@ -98,11 +98,11 @@ class Student:
         """A new one: what the last one knew is forgotten."""
         self.handouts = Handouts(self.course, COURSE, self.home, self.log, self.environ)
 
-    def look(self, revision: str = "") -> str:
+    def apply_situation(self, revision: str = "") -> str:
         """The sentence that the board got."""
         told = len(self.course.reports)
         revision = revision or git(self.course.place, "rev-parse", "HEAD")
-        self.handouts.look({"handout": revision})
+        self.handouts.apply_situation({"handout": revision})
         return self.course.reports[-1]["message"] if len(self.course.reports) > told else ""
 
     def brought(self) -> bool:
@@ -152,7 +152,7 @@ def course(tmp_path: Path) -> Course:
 @pytest.fixture
 def student(tmp_path: Path, course: Course) -> Student:
     made = Student(tmp_path / "home", course)
-    made.look()
+    made.apply_situation()
     assert made.brought()
     return made
 
@@ -165,7 +165,7 @@ def test_the_first_time_files_are_there(student: Student) -> None:
 def test_a_new_file_comes_and_a_change_is_merged(student: Student, course: Course) -> None:
     student.write("a.txt", "1\n2\n3\n4\n5\n6\n7\n8\nmine\n")
     course.publish(a_txt="new\n2\n3\n4\n5\n6\n7\n8\n9\n", c_txt="c\n")
-    assert student.look() == ""
+    assert student.apply_situation() == ""
     assert student.read("a.txt") == "new\n2\n3\n4\n5\n6\n7\n8\nmine\n"
     assert student.read("c.txt") == "c\n"
     assert student.brought()
@@ -174,28 +174,28 @@ def test_a_new_file_comes_and_a_change_is_merged(student: Student, course: Cours
 def test_on_the_same_line_the_students_stays(student: Student, course: Course) -> None:
     student.write("a.txt", "mine\n2\n3\n4\n5\n6\n7\n8\n9\n")
     course.publish(a_txt="theirs\n2\n3\n4\n5\n6\n7\n8\nnew end\n")
-    student.look()
+    student.apply_situation()
     assert student.read("a.txt") == "mine\n2\n3\n4\n5\n6\n7\n8\nnew end\n"
     # and again, with what is already committed
     student.write("a.txt", "mine\n2\n3\n4\nfive\n6\n7\n8\nnew end\n")
     course.publish(a_txt="again\n2\n3\n4\n5\n6\n7\n8\nnew end\n")
-    student.look()
+    student.apply_situation()
     assert student.read("a.txt") == "mine\n2\n3\n4\nfive\n6\n7\n8\nnew end\n"
 
 
 def test_a_deleted_file_comes_back_with_the_next_server(student: Student) -> None:
     (student.folder / "week1/b.txt").unlink()
-    student.look()
+    student.apply_situation()
     assert "week1/b.txt" not in student.names(), "while the server runs, deleted is deleted"
     student.server()
-    student.look()
+    student.apply_situation()
     assert student.read("week1/b.txt") == "b\n"
 
 
 def test_a_file_of_the_same_name_is_set_beside(student: Student, course: Course) -> None:
     student.write("week2.txt", "mine\n")
     course.publish(week2_txt="theirs\n")
-    said = student.look()
+    said = student.apply_situation()
     assert student.read("week2.txt") == "theirs\n"
     (beside,) = student.folder.glob("week2__*.txt")
     assert beside.read_text() == "mine\n"
@@ -205,7 +205,7 @@ def test_a_file_of_the_same_name_is_set_beside(student: Student, course: Course)
 def test_the_same_file_to_the_byte_makes_no_second_one(student: Student, course: Course) -> None:
     student.write("week2.txt", "the same\n")
     course.publish(week2_txt="the same\n")
-    assert student.look() == ""
+    assert student.apply_situation() == ""
     assert student.names() == {"a.txt", "week1/b.txt", "week2.txt"}
 
 
@@ -214,7 +214,7 @@ def test_a_file_where_a_folder_comes_is_set_beside(student: Student, course: Cou
     (student.folder / "week3").symlink_to(student.home)
     (student.folder / "week4.txt").symlink_to("/nowhere")
     course.publish(week2__x_txt="x\n", week3__y_txt="y\n", week4_txt="z\n")
-    student.look()
+    student.apply_situation()
     assert student.read("week2/x.txt") == "x\n"
     assert student.read("week3/y.txt") == "y\n"
     assert student.read("week4.txt") == "z\n"
@@ -227,11 +227,11 @@ def test_a_file_where_a_folder_comes_is_set_beside(student: Student, course: Cou
 def test_what_is_gone_upstream_goes_unless_it_was_changed(student: Student, course: Course) -> None:
     student.write("a.txt", "mine\n")
     course.publish("a.txt", "week1/b.txt", new_txt="new\n")
-    student.look()
+    student.apply_situation()
     assert student.names() == {"a.txt", "new.txt"}
     assert student.read("a.txt") == "mine\n"
     course.publish(a_txt="back\n")
-    student.look()
+    student.apply_situation()
     assert "mine\n" in student.everything()
 
 
@@ -239,7 +239,7 @@ def test_a_name_with_letters_of_the_world(student: Student, course: Course) -> N
     course.write("Übung 1 à.txt", "theirs\n")
     course.commit()
     student.write("Übung 1 à.txt", "mine\n")
-    student.look()
+    student.apply_situation()
     assert student.read("Übung 1 à.txt") == "theirs\n"
     assert "mine\n" in student.everything()
 
@@ -249,7 +249,7 @@ def test_a_file_with_another_name_upstream(student: Student, course: Course) -> 
     git(course.place, "mv", "a.txt", "z.txt")
     course.commit()
     student.write("z.txt", "another of mine\n")
-    student.look()
+    student.apply_situation()
     assert student.brought()
     assert student.read("z.txt").startswith("1\n2\n")
     assert "another of mine\n" in student.everything()
@@ -262,13 +262,13 @@ def test_a_notebook_that_no_merge_makes_readable_is_set_beside(
     name, middle = "n.ipynb", "  1,\n  2,\n  3,\n  4,\n  5\n"
     course.write(name, f"[\n{middle}]\n")
     course.commit()
-    student.look()
+    student.apply_situation()
     # The first line is changed by both: the student's stays, and the new last line fits no more.
     theirs = f'{{"k": [\n{middle}]}}\n'
     student.write(name, f"[0,\n{middle}]\n")
     course.write(name, theirs)
     course.commit()
-    said = student.look()
+    said = student.apply_situation()
     assert json.loads(student.read(name)) == [0, 1, 2, 3, 4, 5]
     assert "notebook" in said
     (beside,) = student.folder.glob("n__*.ipynb")
@@ -278,11 +278,11 @@ def test_a_notebook_that_no_merge_makes_readable_is_set_beside(
 def test_cells_at_two_places_are_merged(student: Student, course: Course) -> None:
     course.write("n.ipynb", notebook("one", "two", "three"))
     course.commit()
-    student.look()
+    student.apply_situation()
     student.write("n.ipynb", notebook("one", "two", "my answer"))
     course.write("n.ipynb", notebook("better one", "two", "three"))
     course.commit()
-    assert student.look() == ""
+    assert student.apply_situation() == ""
     cells = [cell["source"][0] for cell in json.loads(student.read("n.ipynb"))["cells"]]
     assert cells == ["better one", "two", "my answer"]
 
@@ -349,7 +349,7 @@ def test_what_is_broken_repairs_itself(
     broken(student)
     course.publish(a_txt="1\n2\n3\n4\n5\n6\n7\n8\nnew\n", c_txt="c\n")
     student.server()
-    student.look()
+    student.apply_situation()
     assert student.brought(), course.reports
     assert student.read("c.txt") == "c\n"
     # The portal remembers what the folder had: even without its repository both changes are in.
@@ -357,7 +357,7 @@ def test_what_is_broken_repairs_itself(
     assert student.read("own.txt") == "my own\n"
     student.write("c.txt", "changed\n")
     course.publish(d_txt="d\n")
-    student.look()
+    student.apply_situation()
     assert student.brought(), course.reports
     assert (student.read("c.txt"), student.read("d.txt")) == ("changed\n", "d\n")
 
@@ -384,10 +384,10 @@ def test_a_merge_that_was_killed_anywhere_loses_nothing(
         (tmp_path / "left").write_text(str(commands))
         normal, student.environ["PATH"] = student.environ["PATH"], f"{slow}:{os.environ['PATH']}"
         student.server()
-        student.look()
+        student.apply_situation()
         student.environ["PATH"] = normal
         student.server()
-        student.look()
+        student.apply_situation()
         assert student.brought(), course.reports[-1]
         assert student.read("a.txt") == f"{mine}2\n3\n4\n5\n6\n7\n8\nend {commands}\n"
         assert student.read(f"new{commands}.txt") == f"theirs {commands}\n"
@@ -400,7 +400,7 @@ def test_what_git_cannot_merge_is_set_beside_whole(student: Student, course: Cou
     (student.folder / ".git/info/attributes").write_text("*.txt merge=bad\n")
     git(student.folder, "config", "merge.bad.driver", "false")  # always a conflict
     course.publish(a_txt="theirs\n", new_txt="new\n")
-    said = student.look()
+    said = student.apply_situation()
     assert student.brought(), course.reports
     (beside,) = student.home.glob(f"{COURSE}__*")
     assert (beside / "a.txt").read_text() == "mine\n"
@@ -413,7 +413,7 @@ def test_a_folder_in_the_place_of_a_changed_file(student: Student, course: Cours
     (course.place / "a.txt").unlink()
     course.write("a.txt/x.txt", "x\n")
     course.commit()
-    student.look()
+    student.apply_situation()
     assert student.brought(), course.reports
     assert student.read("a.txt/x.txt") == "x\n"
     assert "mine\n" in student.everything()
@@ -423,7 +423,7 @@ def test_a_folder_that_is_there_already_keeps_what_is_in_it(tmp_path: Path, cour
     student = Student(tmp_path / "home", course)
     student.write("a.txt", "mine\n")
     student.write("own.txt", "own\n")
-    student.look()
+    student.apply_situation()
     assert student.brought(), course.reports
     assert (student.read("a.txt"), student.read("own.txt")) == ("mine\n", "own\n")
     assert student.read("week1/b.txt") == "b\n"
@@ -432,7 +432,7 @@ def test_a_folder_that_is_there_already_keeps_what_is_in_it(tmp_path: Path, cour
 def test_a_file_of_the_folders_name_is_set_beside(tmp_path: Path, course: Course) -> None:
     student = Student(tmp_path / "home", course)
     student.folder.write_text("mine\n")
-    said = student.look()
+    said = student.apply_situation()
     assert student.names() == {"a.txt", "week1/b.txt"}
     assert "mine\n" in student.everything()
     assert "was renamed to" in said
@@ -445,7 +445,7 @@ def test_a_repository_of_the_students_own_is_left_alone(tmp_path: Path, course: 
     student.write("mine.txt", "mine\n")
     git(student.folder, "add", "-A")
     git(student.folder, "commit", "-q", "-m", "mine")
-    assert "your own git repository" in student.look()
+    assert "your own git repository" in student.apply_situation()
     assert student.names() == {"mine.txt"}
     assert not student.brought()
 
@@ -467,7 +467,7 @@ def test_hooks_and_settings_of_the_student_play_no_part(
     course.write(".gitattributes", "* filter=evil\n")
     student.write("a.txt", "mine\n2\n3\n4\n5\n6\n7\n8\n9\n")
     course.publish(c_txt="c\n")
-    student.look()
+    student.apply_situation()
     assert student.brought(), course.reports
     assert student.read("c.txt") == "c\n"
     assert not mark.exists()
@@ -476,25 +476,29 @@ def test_hooks_and_settings_of_the_student_play_no_part(
 def test_without_git_there_is_a_sentence(student: Student, course: Course) -> None:
     student.environ["PATH"] = "/nowhere"
     course.publish(c_txt="c\n")
-    assert student.look() == NO_GIT
+    assert student.apply_situation() == NO_GIT
     assert not student.brought()
 
 
 def test_a_portal_that_is_away_is_tried_again(student: Student, course: Course) -> None:
     course.publish(c_txt="c\n")
     course.refusals = [ServiceError("The portal cannot be reached.", 503)] * 2
-    first = student.handouts.look({"handout": "x"})
-    second = student.handouts.look({"handout": "x"})
+    first = student.handouts.apply_situation({"handout": "x"})
+    second = student.handouts.apply_situation({"handout": "x"})
     assert 0 < first < second
     assert "cannot be reached" in course.reports[-1]["message"]
-    student.look()
+    student.apply_situation()
     assert student.brought() and student.read("c.txt") == "c\n"
 
 
 def test_where_nothing_is_handed_out_nothing_is_asked(student: Student) -> None:
     told = len(student.course.reports)
     student.server()
-    assert student.handouts.look({"handout": ""}) == student.handouts.look({}) == 0.0
+    assert (
+        student.handouts.apply_situation({"handout": ""})
+        == student.handouts.apply_situation({})
+        == 0.0
+    )
     assert len(student.course.reports) == told
-    assert isinstance(Collecting(None, student.home, student.log).look({}), float)
+    assert isinstance(Collecting(None, student.home, student.log).apply_situation({}), float)
     assert handouts.PERIOD > 0

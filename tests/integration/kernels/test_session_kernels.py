@@ -165,7 +165,7 @@ def test_secrets_and_the_nodes_own_places_stay_out_of_the_container() -> None:
         "APPTAINERENV_LEFT": "over",
         "OF_SPEC": "1",
     }
-    container = Container.of(environ)
+    container = Container.from_environ(environ)
     assert container is not None
     env = container.environment(environment.for_commands(environ), ("OF_SPEC",))
     prefix = "APPTAINERENV_"
@@ -182,22 +182,22 @@ def test_secrets_and_the_nodes_own_places_stay_out_of_the_container() -> None:
     assert container.command(["x"], "/home/ada/w")[-4:] == ["--pwd", "/home/ada/w", "/i.sif", "x"]
     assert container.command(["x"], "/home/adam") == ["/bin/apptainer", "exec", "/i.sif", "x"]
     assert container.command(["x"], "/home/ada/../eve")[-2:] == ["/i.sif", "x"]
-    copied = Container.of({**environ, "PORTAL_IMAGE": "/local/copy"})
+    copied = Container.from_environ({**environ, "PORTAL_IMAGE": "/local/copy"})
     assert copied is not None
     assert copied.image == "/local/copy"
     singularity = {**environ, "PORTAL_CONTAINER": told.replace("apptainer", "singularity")}
-    other = Container.of(singularity)
+    other = Container.from_environ(singularity)
     assert other is not None
     assert "SINGULARITYENV_SITE_VARIABLE" in other.environment(environ)
     gpus = {"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"}
-    amd = Container.of({**environ, "PORTAL_GPU_VENDOR": "amd"})
+    amd = Container.from_environ({**environ, "PORTAL_GPU_VENDOR": "amd"})
     assert amd is not None
     passed = amd.environment({**environ, **gpus})
     assert passed["APPTAINERENV_ROCR_VISIBLE_DEVICES"] == "1"
     assert passed["APPTAINERENV_HIP_VISIBLE_DEVICES"] == "0"
     assert "APPTAINERENV_CUDA_VISIBLE_DEVICES" not in passed
     for broken in ("", "{", "[]", '{"exec": []}'):
-        assert Container.of({"PORTAL_CONTAINER": broken}) is None
+        assert Container.from_environ({"PORTAL_CONTAINER": broken}) is None
 
 
 def named(process: psutil.Process, name: str) -> list[psutil.Process]:

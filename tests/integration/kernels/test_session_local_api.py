@@ -15,7 +15,7 @@ import pytest
 from machine_clock import awake
 from portal_session import local_api, service, situation
 from portal_session.service import Address, ServiceError
-from portal_session.situation import Kept, Situations
+from portal_session.situation import CachedValue, Situations
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest, HTTPResponse
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
@@ -318,7 +318,7 @@ async def test_without_a_service_there_are_still_the_nodes_own_numbers(monkeypat
     ],
 )
 def test_no_address_no_service(environ) -> None:
-    assert Address.of(environ) is None
+    assert Address.from_environ(environ) is None
 
 
 async def test_a_portal_that_does_not_answer_is_asked_less_and_less() -> None:
@@ -328,9 +328,9 @@ async def test_a_portal_that_does_not_answer_is_asked_less_and_less() -> None:
         tries.append(clock.now)
         raise ServiceError("The portal cannot be reached.", peace=100.0 if len(tries) == 6 else 0)
 
-    kept = Kept(fail, fresh=4.0, clock=lambda: clock.now)
+    kept = CachedValue(fail, fresh=4.0, clock=lambda: clock.now)
     for _ in range(400):
-        await kept.look(1)
+        await kept.fetch_if_due(1)
         clock.now += 1
     gaps = [after - before for before, after in pairwise(tries)]
     assert gaps == [4, 8, 16, 32, 60, 100, 60, 60]
@@ -345,14 +345,14 @@ async def test_what_was_changed_is_asked_again_even_while_an_answer_is_on_its_wa
         await gate.wait()
         return {"number": len(asked)}
 
-    kept = Kept(find, fresh=1000.0)
-    await kept.look(0.01)
+    kept = CachedValue(find, fresh=1000.0)
+    await kept.fetch_if_due(0.01)
     kept.outdate()
     gate.set()
-    await kept.look(1)
-    await kept.look(1)
+    await kept.fetch_if_due(1)
+    await kept.fetch_if_due(1)
     assert kept.value == {"number": 2}
-    await kept.look(1)
+    await kept.fetch_if_due(1)
     assert len(asked) == 2
 
 

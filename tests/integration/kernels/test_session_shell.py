@@ -121,7 +121,7 @@ def test_a_job_says_who_its_person_is(kind: str, prefix: str) -> None:
 
 
 def test_kernels_and_terminals_beside_a_container_know_it_too() -> None:
-    container = Container.of({"PORTAL_CONTAINER": json.dumps(
+    container = Container.from_environ({"PORTAL_CONTAINER": json.dumps(
         {"exec": ["apptainer", "exec"], "image": "x.sif", "roots": []}
     )})  # fmt: skip
     assert container is not None

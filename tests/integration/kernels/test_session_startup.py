@@ -76,12 +76,12 @@ class Service:
 
 def test_it_is_told_once_when_the_hub_has_the_port(marks: dict[str, float]) -> None:
     service = Service(failures=2)
-    telling = startup.Telling(service, {}, logging.getLogger("server"))
-    telling.tell()
+    telling = startup.StartupReporter(service, {}, logging.getLogger("server"))
+    telling.report_startup()
     assert service.asked == []
     marks |= {"imports": 101.0, "extensions": 102.0, "listening": 103.0}
     for _ in range(5):
-        telling.tell()
+        telling.report_startup()
     body = {"steps": {"imports": 1.0, "extensions": 1.0, "listening": 1.0}}
     assert service.asked == [("POST", "session/startup", body)] * 3
     StartupReport.model_validate(body)
@@ -90,9 +90,9 @@ def test_it_is_told_once_when_the_hub_has_the_port(marks: dict[str, float]) -> N
 def test_it_gives_up_some_time(marks: dict[str, float]) -> None:
     marks["listening"] = 103.0
     service = Service(failures=1000)
-    telling = startup.Telling(service, {}, logging.getLogger("server"))
+    telling = startup.StartupReporter(service, {}, logging.getLogger("server"))
     for _ in range(50):
-        telling.tell()
+        telling.report_startup()
     assert len(service.asked) == 20
 
 

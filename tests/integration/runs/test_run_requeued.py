@@ -143,7 +143,7 @@ async def ended(place: Place, run: Begun, seconds: float) -> Any:
     watch = JobWatch(place.cluster, run.job, place.slurm.user, logging.getLogger("portal-test"))
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        job, over = await watch.look(time.monotonic())
+        job, over = await watch.job_since(time.monotonic())
         if over:
             return job
         await asyncio.sleep(1)

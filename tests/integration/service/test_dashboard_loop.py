@@ -216,7 +216,7 @@ async def test_a_minute_in_which_slurm_did_not_answer_has_no_sample(store: Store
 
 async def test_old_samples_are_forgotten(store: Store) -> None:
     old = time.time() - (store.history_days + 1) * 86_400
-    await store.history.add(ClusterSample(at=old, gpus_total=1))
+    await store.history.add_samples(ClusterSample(at=old, gpus_total=1))
     dashboard = dashboard_of(store)
     await dashboard.refreshed()
     await dashboard._history.settle()

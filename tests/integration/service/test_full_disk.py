@@ -49,7 +49,7 @@ async def main():
         await store.keep_room()
     fill()
     for number in range(500):
-        await store.audit.add(AuditEntry(at=time.time(), actor="ada", action="stop-session",
+        await store.audit.add_entry(AuditEntry(at=time.time(), actor="ada", action="stop-session",
                               target=f"session {number}", outcome=Outcome.DONE, detail="x" * 500))
     print("written")
     await store.close()

@@ -277,10 +277,10 @@ async def test_one_mail_to_those_who_want_it(store: Store) -> None:
     view = seen(session(), session(id="s2", job_id="8", user="grace"))
     with mail_server(inbox) as port:
         for _ in range(3):
-            await sending(store, port).look(view, NOW)  # the service was restarted each time
+            await sending(store, port).send_due(view, NOW)  # the service was restarted each time
         same = sending(store, port)
         for _ in range(2):
-            await same.look(view, NOW)
+            await same.send_due(view, NOW)
     assert [told["To"] for told in inbox.mails] == ["ada@example.org"]
     assert await store.notices.unsent(["s1", "s2"]) == set()
 
@@ -291,7 +291,7 @@ async def test_a_site_may_want_it_for_all_and_people_may_not(store: Store) -> No
     view = seen(session(), session(id="s2", job_id="8", user="grace"))
     with mail_server(inbox) as port:
         told = sending(store, port, wanted=True)
-        await told.look(view, NOW)
+        await told.send_due(view, NOW)
         assert await told.wishes_of("ada") is False
         assert await told.wishes_of("grace") is True
     assert [told["To"] for told in inbox.mails] == ["grace@example.org"]
@@ -304,9 +304,9 @@ async def test_an_extended_session_gets_another_mail(store: Store) -> None:
     with mail_server(inbox) as port:
         told = sending(store, port)
         for end in (NOW + 300, NOW + 300, NOW + 3900):
-            await told.look(seen(old, end_time=end), NOW)
+            await told.send_due(seen(old, end_time=end), NOW)
         assert len(inbox.mails) == 1
-        await told.look(seen(old, end_time=NOW + 3900), NOW + 3600)
+        await told.send_due(seen(old, end_time=NOW + 3900), NOW + 3600)
     assert [one["Subject"] for one in inbox.mails] == ["Your session ends soon: JupyterLab"] * 2
 
 
@@ -317,17 +317,17 @@ async def test_the_mail_server_is_away_and_comes_back(
     await store.notices.wish("ada", True, NOW)
     monkeypatch.setattr(notices, "_RETRY", (2, 2))
     told = sending(store, port)
-    await told.look(seen(session()), NOW)
-    await told.look(seen(session()), NOW)  # too soon: it does not even ask
+    await told.send_due(seen(session()), NOW)
+    await told.send_due(seen(session()), NOW)  # too soon: it does not even ask
     assert await store.notices.unsent(["s1"]) == {("s1", "started")}
     assert caplog.text.count("cannot be used") <= 1
     with mail_server(inbox, port):
         end = time.monotonic() + 60
         while not inbox.mails:
             assert time.monotonic() < end
-            await told.look(seen(session()), NOW)
+            await told.send_due(seen(session()), NOW)
             await asyncio.sleep(0.1)
-        await told.look(seen(session()), NOW)
+        await told.send_due(seen(session()), NOW)
     assert len(inbox.mails) == 1
     assert await store.notices.unsent(["s1"]) == set()
 
@@ -335,10 +335,10 @@ async def test_the_mail_server_is_away_and_comes_back(
 async def test_a_restarted_service_tries_what_failed_before(store: Store) -> None:
     inbox, port = Inbox(), free_port()
     await store.notices.wish("ada", True, NOW)
-    await sending(store, port).look(seen(session()), NOW)
+    await sending(store, port).send_due(seen(session()), NOW)
     with mail_server(inbox, port):
-        await sending(store, port).look(seen(session()), NOW)
-        await sending(store, port).look(seen(session()), NOW)
+        await sending(store, port).send_due(seen(session()), NOW)
+        await sending(store, port).send_due(seen(session()), NOW)
     assert len(inbox.mails) == 1
 
 
@@ -348,15 +348,15 @@ async def test_a_refusal_for_good_is_not_repeated(store: Store) -> None:
     await store.notices.wish("ada", True, NOW)
     with mail_server(inbox) as port:
         told = sending(store, port)
-        await told.look(seen(session()), NOW)
+        await told.send_due(seen(session()), NOW)
         inbox.answer = "250 taken"
-        await told.look(seen(session()), NOW)
+        await told.send_due(seen(session()), NOW)
     assert inbox.mails == []
 
 
 async def test_the_database_is_away(tmp_path: Path) -> None:
     gone = Store(url=f"sqlite:///{tmp_path}/missing/portal.sqlite")
-    await sending(gone, 1).look(seen(session()), NOW)
+    await sending(gone, 1).send_due(seen(session()), NOW)
     await gone.close()
 
 

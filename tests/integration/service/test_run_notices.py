@@ -41,7 +41,7 @@ async def begin(store: Store, notify: tuple[RunEvent, ...], id_: str = ID, **mor
         "created_at": NOW - 100,
         "job_id": "12",
     }
-    await store.runs.add(Run(id=id_, **{**values, **more}))
+    await store.runs.add_run(Run(id=id_, **{**values, **more}))
     await store.run_notices.ask(more.get("user", "ada"), id_, notify)
 
 
@@ -64,22 +64,22 @@ async def test_the_first_failure_and_the_end_are_told_once_each(store: Store) ->
     inbox = Inbox()
     await begin(store, BOTH)
     with mail_server(inbox) as port:
-        await sending(store, port).look(NOW)
+        await sending(store, port).send_due(NOW)
         await end_point(store, 0, "succeeded")
-        await sending(store, port).look(NOW)
+        await sending(store, port).send_due(NOW)
         assert inbox.mails == []
         await end_point(store, 2, "failed", "ValueError: a rate\nof 0")
         same = sending(store, port)
-        await same.look(NOW)
+        await same.send_due(NOW)
         await end_point(store, 1, "failed", "Another.")
         for _ in range(2):
-            await same.look(NOW)
-        await sending(store, port).look(NOW)  # the service was restarted
+            await same.send_due(NOW)
+        await sending(store, port).send_due(NOW)  # the service was restarted
         assert len(inbox.mails) == 1
         await store.runs.end("ada", ID, NOW)
         for _ in range(2):
-            await same.look(NOW)
-        await sending(store, port).look(NOW)
+            await same.send_due(NOW)
+        await sending(store, port).send_due(NOW)
     failure, end = inbox.mails
     assert failure["To"] == end["To"] == "ada@example.org"
     assert failure["Subject"] == "A point of your run 'rates' has failed"
@@ -99,11 +99,11 @@ async def test_only_what_was_asked_for(store: Store) -> None:
     await begin(store, (), id_="6e2f3c1a")
     await end_point(store, 0, "failed")
     with mail_server(inbox) as port:
-        await sending(store, port).look(NOW)
+        await sending(store, port).send_due(NOW)
         assert inbox.mails == []
         for id_ in (ID, "6e2f3c1a"):
             await store.runs.end("ada", id_, NOW)
-        await sending(store, port).look(NOW)
+        await sending(store, port).send_due(NOW)
     assert [mail["Subject"] for mail in inbox.mails] == ["Your run 'rates' has ended: 1 failed"]
 
 
@@ -118,7 +118,7 @@ async def test_a_run_without_failures_and_one_whose_end_says_it(store: Store) ->
     await store.runs.end("barbara", "6e2f3c1a", NOW, reason)
     with mail_server(inbox) as port:
         for _ in range(2):
-            await sending(store, port).look(NOW)
+            await sending(store, port).send_due(NOW)
     (mail,) = inbox.mails
     assert mail["To"] == "barbara@example.org" and text_of(mail).count(reason) == 1
     assert await store.run_notices.open() == []
@@ -129,10 +129,10 @@ async def test_a_run_that_runs_again_is_told_again(store: Store) -> None:
     await begin(store, (RunEvent.END,))
     await store.runs.end("ada", ID, NOW)
     with mail_server(inbox) as port:
-        await sending(store, port).look(NOW)
+        await sending(store, port).send_due(NOW)
         await store.run_notices.repeat("ada", ID)
         await store.runs.note_jobs({("ada", ID): "13"})
-        await sending(store, port).look(NOW)
+        await sending(store, port).send_due(NOW)
     first, second = inbox.mails
     assert first["Message-ID"] != second["Message-ID"]
 
@@ -144,18 +144,18 @@ async def test_none_is_lost_while_the_mail_server_is_away(
     await begin(store, (RunEvent.END,))
     await store.runs.end("ada", ID, NOW)
     away = sending(store, port)
-    await away.look(NOW)
+    await away.send_due(NOW)
     assert len(await store.run_notices.open()) == 1
     with mail_server(inbox, port):
-        await away.look(NOW)
+        await away.send_due(NOW)
         assert inbox.mails == [], "it is not tried again at once"
         monkeypatch.setattr(post, "_RETRY", (0.0, 0.0))
         inbox.answer = "451 later"
         again = sending(store, port)
-        await again.look(NOW)
+        await again.send_due(NOW)
         assert len(await store.run_notices.open()) == 1
         inbox.answer = "250 taken"
-        await again.look(NOW)
+        await again.send_due(NOW)
     assert len(inbox.mails) == 1 and await store.run_notices.open() == []
 
 
@@ -173,8 +173,8 @@ async def test_a_mail_that_was_sent_when_the_service_was_killed_counts_as_the_sa
         with monkeypatch.context() as patch:
             patch.setattr(store.run_notices, "tell", killed)
             with pytest.raises(SystemExit):
-                await sending(store, port).look(NOW)
-        await sending(store, port).look(NOW)
+                await sending(store, port).send_due(NOW)
+        await sending(store, port).send_due(NOW)
     first, second = inbox.mails
     assert first["Message-ID"] == second["Message-ID"]
 
@@ -187,9 +187,9 @@ async def test_what_is_refused_or_old_is_not_tried_for_ever(store: Store) -> Non
     await store.runs.end("ada", ID, NOW)
     await store.runs.end("ada", "6e2f3c1a", NOW - 8 * 86_400)
     with mail_server(inbox) as port:
-        await sending(store, port).look(NOW)
+        await sending(store, port).send_due(NOW)
     assert await store.run_notices.open() == []
-    await sending(store, port, smtp_host="").look(NOW)  # such a site sends none
+    await sending(store, port, smtp_host="").send_due(NOW)  # such a site sends none
 
 
 async def test_who_cannot_get_mail(store: Store) -> None:
@@ -221,10 +221,10 @@ async def test_a_schedule_that_did_not_start_a_run_is_told_once(store: Store) ->
         last_at=NOW,
         untold=words,
     )
-    await store.run_schedules.add(schedule, 5)
+    await store.run_schedules.add_schedule(schedule, 5)
     with mail_server(inbox) as port:
         for _ in range(2):
-            await sending(store, port).look(NOW)
+            await sending(store, port).send_due(NOW)
     (mail,) = inbox.mails
     assert mail["To"] == "ada@example.org"
     assert mail["Subject"] == "Your schedule of 'rates' did not start a run"
@@ -246,6 +246,6 @@ async def test_the_end_of_a_chain_is_told_in_one_mail_per_run_at_most(store: Sto
         await store.runs.end("ada", id_, NOW, reason)
     await end_point(store, 0, "failed", "ValueError")
     with mail_server(inbox) as port:
-        await sending(store, port).look(NOW)
+        await sending(store, port).send_due(NOW)
     (mail,) = inbox.mails
     assert "ValueError" in text_of(mail) and await store.run_notices.open() == []

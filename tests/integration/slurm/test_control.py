@@ -145,11 +145,11 @@ def test_while_slurmdbd_is_away_rights_are_unknown_and_actions_work(
     slurm_cluster: Any, job: str
 ) -> None:
     need_real_accounts(slurm_cluster)
-    slurm_cluster.tell("stop", "slurmdbd")
+    slurm_cluster.control("stop", "slurmdbd")
     try:
         rights, need, held = as_portal(slurm_cluster, ("rights",), ("need", "jobs"), ("hold", job))
     finally:
-        slurm_cluster.tell("start", "slurmdbd")
+        slurm_cluster.control("start", "slurmdbd")
     assert (rights["known"], rights["jobs"], rights["nodes"]) == (False, False, False)
     assert "not known now" in rights["missing"]["jobs"]
     assert (need, held) == ("done", "done")

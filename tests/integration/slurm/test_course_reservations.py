@@ -18,7 +18,7 @@ from conftest import demo_place
 from portal.courses.definition.calendar import Meeting
 from portal.courses.schedule.plan import reservation_name
 from portal.errors import InvalidRequest
-from portal.slurm.control.reservations import Wanted
+from portal.slurm.control.reservations import DesiredReservation
 from portal.slurm.parse import reservations as parsed
 
 # Runs in the demo as the portal's account, with a database in the file that it is told.
@@ -33,7 +33,7 @@ from portal.errors import NotFound
 from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.control.control import ClusterControl
-from portal.slurm.control.reservations import Reserving
+from portal.slurm.control.reservations import ReservationControl
 from portal.store import Store
 
 async def main():
@@ -50,7 +50,7 @@ async def look(words):
     around = CourseContext(
         store=store, hub=None, memberships=MembershipCache(store),
         settings=Courses(**words["settings"]),
-        cluster=cluster, control=ClusterControl(runner=runner), reserving=Reserving(runner),
+        cluster=cluster, control=ClusterControl(runner=runner), reserving=ReservationControl(runner),
         view=lambda: SimpleNamespace(snapshot=snapshot, sessions={}), note=note,
         log=logging.getLogger("test"), wall=time.time,
     )
@@ -62,14 +62,15 @@ async def look(words):
             there = await store.courses.get(kept.name)
             kept = await store.courses.save(kept.model_copy(update={"number": there.number}))
         except NotFound:
-            await store.courses.add(kept)
+            await store.courses.add_course(kept)
         members = [CourseMember(course=kept.name, person=name, role="student")
                    for name in one["people"]]
-        await store.members.remove(kept.name, [m.person for m in await store.members.of(kept.name)])
+        there = await store.members.of_course(kept.name)
+        await store.members.remove(kept.name, [m.person for m in there])
         await store.members.put(members)
     work = Reservations(around)
     now = words.get("now") or time.time()
-    await work.look(now)
+    await work.run_due(now)
     snapshot = await cluster.snapshot(time.time(), fresh_reservations=True)
     shown = []
     for one in words["courses"]:
@@ -90,7 +91,7 @@ class Place:
         self.demo, self.driver = demo, driver
         self.url = f"sqlite:///{folder}/portal.sqlite"
 
-    def look(self, *courses: dict[str, Any], now: float | None = None) -> dict[str, Any]:
+    def run_round(self, *courses: dict[str, Any], now: float | None = None) -> dict[str, Any]:
         """One look of a service that has just begun, with these courses."""
         words = {
             "store": self.url,
@@ -173,7 +174,7 @@ def begins(one: dict[str, Any]) -> float:
 def test_a_meeting_has_its_nodes_from_days_ahead_until_its_end(place: Place) -> None:
     one = course()
     at = begins(one)
-    told = place.look(one)
+    told = place.run_round(one)
     name = reservation_name("resv", at)
     assert name == f"course-resv-{datetime.fromtimestamp(at, UTC):%Y%m%d}T1000"
     held = place.held("resv")[name]
@@ -186,19 +187,19 @@ def test_a_meeting_has_its_nodes_from_days_ahead_until_its_end(place: Place) -> 
     assert shown["nodes"] == list(held.nodes)
 
     # The next service finds it made, and asks nothing.
-    assert place.look(one)["notes"] == []
+    assert place.run_round(one)["notes"] == []
     # The roster and the nodes change: the reservation, too, and not its name.
     more = course(people=5, reservation={"nodes": 2, "partition": "gpu"})
-    place.look(more)
+    place.run_round(more)
     held = place.held("resv")[name]
     assert len(held.users) == 6
     assert len(held.nodes) == 2
     # The meeting moves: the old one is gone.
     moved = course(days=3)
-    place.look(moved)
+    place.run_round(moved)
     assert set(place.held("resv")) == {reservation_name("resv", begins(moved))}
     # The course is archived: nothing is left, in Slurm and in the database.
-    told = place.look({**moved, "state": "archived"})
+    told = place.run_round({**moved, "state": "archived"})
     assert place.held("resv") == {}
     assert told["rows"] == []
     assert told["notes"][0][:2] == ["remove-reservation", "done"]
@@ -212,12 +213,12 @@ def test_what_others_reserved_is_never_touched(place: Place) -> None:
         *("Duration=10", "Users=ada", "NodeCnt=1", "PartitionName=cpu"),
     )
     before = place.held("resv")[name]
-    told = place.look(one)
+    told = place.run_round(one)
     assert "did not create" in told["shown"][0][0]["message"]
     assert told["shown"][0][0]["state"] == "refused"
     assert [entry[:2] for entry in told["notes"]] == [["make-reservation", "failed"]]
-    assert place.look(one)["notes"] == []  # said once
-    place.look({**one, "state": "archived"})
+    assert place.run_round(one)["notes"] == []  # said once
+    place.run_round({**one, "state": "archived"})
     assert place.held("resv")[name] == before
 
 
@@ -226,23 +227,25 @@ def test_what_somebody_removed_by_hand_is_not_made_again_until_the_course_change
 ) -> None:
     one = course()
     name = reservation_name("resv", begins(one))
-    place.look(one)
+    place.run_round(one)
     place.scontrol("delete", f"ReservationName={name}")
-    assert "The reservation was removed" in place.look(one)["shown"][0][0]["message"]
+    assert "The reservation was removed" in place.run_round(one)["shown"][0][0]["message"]
     later = time.time() + 3600
-    assert "The reservation was removed" in place.look(one, now=later)["shown"][0][0]["message"]
+    assert (
+        "The reservation was removed" in place.run_round(one, now=later)["shown"][0][0]["message"]
+    )
     assert place.held("resv") == {}
-    assert place.look(course(people=4))["shown"][0][0]["state"] == "made"
+    assert place.run_round(course(people=4))["shown"][0][0]["state"] == "made"
     assert set(place.held("resv")) == {name}
 
 
 def test_a_refusal_is_told_in_words_days_ahead_and_tried_again(place: Place) -> None:
     wrong = course(reservation={"nodes": 1, "partition": "nowhere"})
-    (shown,) = place.look(wrong)["shown"][0]
+    (shown,) = place.run_round(wrong)["shown"][0]
     assert shown["state"] == "refused"
     assert "Invalid partition name" in shown["message"]
     right = course()
-    assert place.look(right)["shown"][0][0]["state"] == "made"
+    assert place.run_round(right)["shown"][0][0]["state"] == "made"
 
 
 def test_gpus_are_reserved_where_this_slurm_can_and_else_the_page_says_so(place: Place) -> None:
@@ -250,11 +253,11 @@ def test_gpus_are_reserved_where_this_slurm_can_and_else_the_page_says_so(place:
     if not version.startswith("22."):
         reserves_gpus(place)
         return
-    (shown,) = place.look(course(reservation={"gpus": 2, "partition": "gpu"}))["shown"][0]
+    (shown,) = place.run_round(course(reservation={"gpus": 2, "partition": "gpu"}))["shown"][0]
     assert shown["state"] == "refused"
     assert f"This Slurm ({version}) reserves whole nodes" in shown["message"]
     both = course(reservation={"nodes": 1, "gpus": 2, "partition": "gpu"})
-    (shown,) = place.look(both)["shown"][0]
+    (shown,) = place.run_round(both)["shown"][0]
     assert shown["state"] == "made"
     assert shown["message"].startswith("Only nodes are reserved.")
 
@@ -270,7 +273,7 @@ def reserves_gpus(place: Place) -> None:
     def look(kind: str, **reservation: Any) -> tuple[dict[str, Any], Any]:
         each = {"gpus": 1, "gpu_type": kind}
         reserved = {"partition": "gpu", **reservation}
-        told = place.look(course(reservation=reserved, default=each, largest=each))
+        told = place.run_round(course(reservation=reserved, default=each, largest=each))
         (held,) = place.held("resv").values()
         return told["shown"][0][0], held
 
@@ -290,7 +293,7 @@ def reserves_gpus(place: Place) -> None:
 
 def test_more_nodes_than_there_are(place: Place) -> None:
     """22.05 makes a smaller reservation and says nothing; 24.11 and 26.05 refuse."""
-    (shown,) = place.look(course(reservation={"nodes": 99, "partition": "cpu"}))["shown"][0]
+    (shown,) = place.run_round(course(reservation={"nodes": 99, "partition": "cpu"}))["shown"][0]
     if not slurm_version(place).startswith("22."):
         assert shown["state"] == "refused"
         assert shown["message"].startswith("Not enough nodes are free at that time")
@@ -303,7 +306,7 @@ def test_more_nodes_than_there_are(place: Place) -> None:
 def test_one_stranger_does_not_spoil_it_for_the_course(place: Place) -> None:
     one = course(account="dl101")
     one["people"] += ["nobody-here", "ada"]  # no account; may not charge dl101
-    (shown,) = place.look(one)["shown"][0]
+    (shown,) = place.run_round(one)["shown"][0]
     assert shown["state"] == "made"
     assert "Not included, no account on the cluster: nobody-here." in shown["message"]
     assert "Not included, no access to the Slurm account 'dl101': ada." in shown["message"]
@@ -316,11 +319,11 @@ def test_meetings_of_two_courses_at_the_same_time_have_nodes_of_their_own(place:
     first = course()
     second = course("other", reservation={"nodes": 2, "partition": "cpu"})
     third = course(reservation={"nodes": 1, "partition": "cpu"})
-    place.look(first, second)
+    place.run_round(first, second)
     ours, others = place.held("resv"), place.held("other")
     assert len(ours) == len(others) == 1
     # All nodes of the partition are another's at that time: refused, in words.
-    shown, _ = place.look(third, second)["shown"]
+    shown, _ = place.run_round(third, second)["shown"]
     assert shown[0]["state"] == "refused"
     assert shown[0]["message"].startswith("Not enough nodes are free at that time")
     assert place.held("resv") == {}
@@ -331,7 +334,7 @@ def test_a_meeting_that_follows_another_waits_for_its_end(place: Place) -> None:
     one = course()
     day = one["course"]["single"][0]["date"]
     one["course"]["single"].append({"date": day, "begins": "11:00", "minutes": 60})
-    first, second = place.look(one)["shown"][0]
+    first, second = place.run_round(one)["shown"][0]
     assert (first["reserved_from"], second["reserved_from"]) == (
         first["begins"] - 20 * 60,
         first["ends"],
@@ -349,7 +352,7 @@ def soon() -> dict[str, Any]:
 
 def test_what_still_waits_at_its_end_goes_on_outside_of_it(place: Place) -> None:
     """As the points of a run. Slurm would hold it."""
-    place.look(soon())
+    place.run_round(soon())
     (name,) = place.held("resv")
     demo, who = place.demo, place.demo.user("student01")
     words = [f"--reservation={name}", "--partition=gpu", "--begin=now+1hour", "--wrap=true"]
@@ -368,7 +371,7 @@ def test_what_still_waits_at_its_end_goes_on_outside_of_it(place: Place) -> None
 
 def test_sessions_in_it_put_its_removal_off(place: Place) -> None:
     one = soon()
-    told = place.look(one)
+    told = place.run_round(one)
     (name,) = place.held("resv")
     assert told["shown"][0][0]["state"] == "made"
     demo = place.demo
@@ -381,12 +384,12 @@ def test_sessions_in_it_put_its_removal_off(place: Place) -> None:
         while "RUNNING" not in demo.run(["squeue", "-h", "-j", job, "-o", "%T"]).stdout:
             assert time.monotonic() < end
             time.sleep(0.2)
-        told = place.look({**one, "state": "archived"})
+        told = place.run_round({**one, "state": "archived"})
         assert [row["name"] for row in told["rows"]] == [name]
     finally:
         demo.run(["scancel", job], user=demo.user("student01"))
     end = time.monotonic() + 60
-    while place.look({**one, "state": "archived"})["rows"]:
+    while place.run_round({**one, "state": "archived"})["rows"]:
         assert time.monotonic() < end
     assert place.held("resv") == {}
 
@@ -395,15 +398,17 @@ def test_sessions_in_it_put_its_removal_off(place: Place) -> None:
 
 
 def test_what_scontrol_would_misread_is_refused() -> None:
-    fine = Wanted("course-deep-20270118T0900", 0, 60, ("ada", "x.y@example.org"), nodes=1)
+    fine = DesiredReservation(
+        "course-deep-20270118T0900", 0, 60, ("ada", "x.y@example.org"), nodes=1
+    )
     assert "Users=ada,x.y@example.org" in fine.words()
     assert not any(word.startswith("StartTime") for word in fine.words(began=True))
     for user in ("-ada", "+ada", "a,b", "a b", "", "a=b"):
         with pytest.raises(InvalidRequest):
-            Wanted("course-deep-20270118T0900", 0, 60, (user,), nodes=1).words()
+            DesiredReservation("course-deep-20270118T0900", 0, 60, (user,), nodes=1).words()
     for name in ("maintenance", "course-deep-20270118T0900 Flags=X", "ALL", ""):
         with pytest.raises(InvalidRequest):
-            Wanted(name, 0, 60, ("ada",), nodes=1).words()
+            DesiredReservation(name, 0, 60, ("ada",), nodes=1).words()
 
 
 def test_the_name_says_utc() -> None:

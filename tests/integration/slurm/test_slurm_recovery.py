@@ -105,7 +105,7 @@ async def test_why_a_job_ended_is_known_though_accounting_hears_it_late(
 
     monkeypatch.setattr(ends, "_controller", controller)
     monkeypatch.setattr(ends, "_accounting", accounting)
-    found = await ends.of("7")
+    found = await ends.ended_job("7")
     assert found is not None and answers == []
     if over is KILLED:
         assert (found.state, found.peak_memory) == (JobState.OUT_OF_MEMORY, 812)

@@ -21,7 +21,7 @@ def entry(at: float = 100.0, **values: Any) -> AuditEntry:
 
 async def test_a_line_comes_back_as_it_was(store: Store) -> None:
     line = entry(owner="ada", outcome=Outcome.REFUSED, detail="Broken fan.", address="10.0.0.1")
-    await store.audit.add(line)
+    await store.audit.add_entry(line)
     (found,), total = await store.audit.find()
     assert (found.model_copy(update={"id": 0}), total) == (line, 1)
     assert found.id > 0
@@ -29,8 +29,8 @@ async def test_a_line_comes_back_as_it_was(store: Store) -> None:
 
 async def test_filters_pages_and_order(store: Store) -> None:
     for number in range(5):
-        await store.audit.add(entry(100.0 + number, target=f"job {number}"))
-    await store.audit.add(entry(50.0, actor="ada", action="stop-session", outcome="failed",
+        await store.audit.add_entry(entry(100.0 + number, target=f"job {number}"))
+    await store.audit.add_entry(entry(50.0, actor="ada", action="stop-session", outcome="failed",
                                 owner="barbara", detail="No such 100% thing"))  # fmt: skip
 
     async def ats(**wanted: Any) -> list[float]:
@@ -50,7 +50,7 @@ async def test_filters_pages_and_order(store: Store) -> None:
 
 
 async def test_hostile_words_are_kept(store: Store) -> None:
-    await store.audit.add(
+    await store.audit.add_entry(
         entry(actor="a\0", target="\ud800<b>", detail="\x00" * 10, owner="é" * 900)
     )
     (found,), _ = await store.audit.find(actor="a\0")
@@ -62,14 +62,14 @@ async def test_hostile_words_are_kept(store: Store) -> None:
     ["UPDATE audit SET actor = 'nobody'", "DELETE FROM audit", "DELETE FROM audit WHERE id = 1"],
 )
 async def test_the_database_itself_refuses_changes(store: Store, statement: str) -> None:
-    await store.audit.add(entry())
+    await store.audit.add_entry(entry())
     with pytest.raises(DBAPIError, match="the audit log is only ever added to"):
         await store.database.run(lambda to: to.execute(text(statement)), write=True)
     assert (await store.audit.find())[0][0].actor == "grace"
 
 
 async def test_replacing_and_truncating_are_changes_too(store: Store) -> None:
-    await store.audit.add(entry())
+    await store.audit.add_entry(entry())
     statement = (
         "TRUNCATE audit" if store.database.address.path is None else
         "REPLACE INTO audit SELECT id, at, 'x', action, target, owner, outcome, detail, address, "
@@ -88,8 +88,8 @@ def draft(words: str = "Maintenance", start: float = 100, end: float = 200) -> A
 
 
 async def test_announcements_are_seen_from_start_to_end(store: Store) -> None:
-    first = await store.announcements.add(draft(), "grace", 50)
-    second = await store.announcements.add(draft("\0 <b>", 150, 300), "grace", 60)
+    first = await store.announcements.add_announcement(draft(), "grace", 50)
+    second = await store.announcements.add_announcement(draft("\0 <b>", 150, 300), "grace", 60)
     assert first == Announcement(id=first.id, author="grace", created_at=50, **draft().model_dump())
     assert second.text == "\ufffd <b>"
     assert await store.announcements.all() == ([second, first], 2)
@@ -102,9 +102,9 @@ async def test_announcements_are_seen_from_start_to_end(store: Store) -> None:
 
 
 async def test_withdrawing(store: Store) -> None:
-    running = await store.announcements.add(draft(), "grace", 50)
-    later = await store.announcements.add(draft(start=500, end=600), "grace", 50)
-    over = await store.announcements.add(draft(start=1, end=2), "grace", 0)
+    running = await store.announcements.add_announcement(draft(), "grace", 50)
+    later = await store.announcements.add_announcement(draft(start=500, end=600), "grace", 50)
+    over = await store.announcements.add_announcement(draft(start=1, end=2), "grace", 0)
     ended = await store.announcements.withdraw(running.id, 150)
     assert ended == running.model_copy(update={"ends_at": 150.0})
     assert await store.announcements.active(150) == []
@@ -117,6 +117,6 @@ async def test_withdrawing(store: Store) -> None:
 
 
 async def test_an_id_is_never_given_twice(store: Store) -> None:
-    later = await store.announcements.add(draft(), "grace", 50)
+    later = await store.announcements.add_announcement(draft(), "grace", 50)
     await store.announcements.withdraw(later.id, 60)
-    assert (await store.announcements.add(draft(), "grace", 70)).id > later.id
+    assert (await store.announcements.add_announcement(draft(), "grace", 70)).id > later.id

@@ -101,14 +101,16 @@ async def test_copying(sqlite_url: str, postgres_url: str, back: bool, tmp_path:
     old, new = Store(url=source), Store(url=target)
     await old.upgrade()
     draft = AnnouncementDraft(text="Hello", starts_at=1, ends_at=2)
-    said = [await old.announcements.add(draft, "grace", at) for at in (1, 2)]
+    said = [await old.announcements.add_announcement(draft, "grace", at) for at in (1, 2)]
     session = SessionRecord(
         id="a", user="ada", submitted_at=1.5, groups=("x",), options={"gpus": 1, "é": None}
     )
     await old.sessions.save(session)
-    await old.history.add(ClusterSample(at=60, gpus_total=8))
-    await old.usage.add([GPU_TIME], until={("1", 1): 5.0})
-    await old.audit.add(AuditEntry(at=1, actor="g", action="x", target="y", outcome=Outcome.DONE))
+    await old.history.add_samples(ClusterSample(at=60, gpus_total=8))
+    await old.usage.add_seconds([GPU_TIME], until={("1", 1): 5.0})
+    await old.audit.add_entry(
+        AuditEntry(at=1, actor="g", action="x", target="y", outcome=Outcome.DONE)
+    )
     rest = [f"--config={config_of(tmp_path, target)}", f"--source={source}"]
     done = portal("copy", *rest)
     assert (done.returncode, done.stderr) == (0, "")
@@ -121,8 +123,8 @@ async def test_copying(sqlite_url: str, postgres_url: str, back: bool, tmp_path:
     assert totals == await old.usage.totals(by="group", period="month", start=0, end=2e9) != []
     assert await new.audit.find() == await old.audit.find()
     assert await new.history.points(0, 600, 10) == await old.history.points(0, 600, 10)
-    assert (await new.announcements.add(draft, "grace", 3)).id > said[-1].id
-    await new.usage.add([GPU_TIME.model_copy(update={"job_id": "2"})])
+    assert (await new.announcements.add_announcement(draft, "grace", 3)).id > said[-1].id
+    await new.usage.add_seconds([GPU_TIME.model_copy(update={"job_id": "2"})])
     again = portal("copy", *rest)
     assert again.returncode == 1
     assert "is not empty" in again.stderr

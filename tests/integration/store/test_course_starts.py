@@ -23,10 +23,10 @@ def start(kind: StartKind = StartKind.ALL, course: str = "deep", **more: float) 
 async def test_a_start_is_kept_with_its_seats(store: Store) -> None:
     table = store.starts
     seats = [Seat(start_id=0, person=name) for name in ("b", "a")]
-    first = await table.add(start(), seats)
-    second = await table.add(start(StartKind.MEETING, meeting_at=900.25), seats[:1])
-    rehearsed = await table.add(start(StartKind.REHEARSAL), [])
-    await table.add(start(course="other"), seats)
+    first = await table.add_start(start(), seats)
+    second = await table.add_start(start(StartKind.MEETING, meeting_at=900.25), seats[:1])
+    rehearsed = await table.add_start(start(StartKind.REHEARSAL), [])
+    await table.add_start(start(course="other"), seats)
     assert await table.get(first.id) == first
     assert await table.of_course("deep") == [rehearsed, second, first]
     assert await table.newest("deep") == second

@@ -39,21 +39,21 @@ def member(person: str, role: Role = Role.STUDENT, course: str = "deep") -> Cour
 
 async def test_what_is_kept_comes_back(store: Store) -> None:
     one = kept(answer="Yes.", answered_by="grace", answered_at=3.5)
-    await store.courses.add(one, [member("barbara", Role.INSTRUCTOR), member("student01")])
+    await store.courses.add_course(one, [member("barbara", Role.INSTRUCTOR), member("student01")])
     assert await store.courses.get("deep") == one
-    assert [(m.person, m.role) for m in await store.members.of("deep")] == [
+    assert [(m.person, m.role) for m in await store.members.of_course("deep")] == [
         ("barbara", Role.INSTRUCTOR),
         ("student01", Role.STUDENT),
     ]
     with pytest.raises(Conflict, match="A course 'deep' already exists"):
-        await store.courses.add(kept(), [member("ian", Role.INSTRUCTOR)])
-    assert len(await store.members.of("deep")) == 2  # nothing of the second one was kept
+        await store.courses.add_course(kept(), [member("ian", Role.INSTRUCTOR)])
+    assert len(await store.members.of_course("deep")) == 2  # nothing of the second one was kept
     with pytest.raises(NotFound):
         await store.courses.get("nowhere")
 
 
 async def test_of_two_who_save_one_is_told(store: Store) -> None:
-    await store.courses.add(kept())
+    await store.courses.add_course(kept())
     seen = await store.courses.get("deep")
     answers = await asyncio.gather(
         store.courses.save(seen.model_copy(update={"answer": "first"})),
@@ -67,9 +67,9 @@ async def test_of_two_who_save_one_is_told(store: Store) -> None:
 
 
 async def test_by_state(store: Store) -> None:
-    await store.courses.add(kept("b", state=CourseState.APPROVED))
-    await store.courses.add(kept("a", state=CourseState.REQUESTED))
-    await store.courses.add(kept("c"))
+    await store.courses.add_course(kept("b", state=CourseState.APPROVED))
+    await store.courses.add_course(kept("a", state=CourseState.REQUESTED))
+    await store.courses.add_course(kept("c"))
     assert [one.name for one in await store.courses.all()] == ["a", "b", "c"]
     some = await store.courses.all(CourseState.APPROVED, CourseState.REQUESTED)
     assert [one.name for one in some] == ["a", "b"]
@@ -80,11 +80,11 @@ async def test_people_come_change_and_go(store: Store) -> None:
     await table.put([])
     await table.put([member(f"s{n:04}") for n in range(1500)])
     await table.put([member("s0001", Role.ASSISTANT), member("s0001", course="other")])
-    mine = {one.course: one.role for one in await table.of_person("s0001")}
+    mine = {one.course: one.role for one in await table.of_course_person("s0001")}
     assert mine == {"deep": Role.ASSISTANT, "other": Role.STUDENT}
     await table.remove("deep", ["s0001", "nobody"])
-    assert [one.course for one in await table.of_person("s0001")] == ["other"]
-    assert len(await table.of("deep")) == 1499
+    assert [one.course for one in await table.of_course_person("s0001")] == ["other"]
+    assert len(await table.of_course("deep")) == 1499
 
 
 async def test_what_a_course_used(store: Store) -> None:
@@ -104,7 +104,7 @@ async def test_what_a_course_used(store: Store) -> None:
             )
             for day in ("2026-11-21", "2026-11-22")
         ]  # fmt: skip
-        await store.usage.add(days)
+        await store.usage.add_seconds(days)
     assert await store.sessions.counted("deep") == {"ada": (2, 11.0), "ian": (1, 13.0)}
     assert await store.sessions.counted("nowhere") == {}
     ada, ian = await store.usage.by_person("deep")

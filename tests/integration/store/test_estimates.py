@@ -28,11 +28,11 @@ async def test_outcomes_are_of_sessions_that_have_started(store: Store) -> None:
     await store.sessions.save(session("a", NOW + 90))
     await store.sessions.save(session("waits", None))
     await store.sessions.save(session("unknown", NOW + 5))
-    await store.estimates.add("a", NOW, NOW + 60, "slurm")
-    await store.estimates.add("a", NOW + 1, NOW + 600, "waits")  # the first word stays
-    await store.estimates.add("waits", NOW, NOW + 60, "slurm")
-    await store.estimates.add("unknown", NOW + 10, None, "unknown")
-    await store.estimates.add("no-session", NOW, NOW, "slurm")
+    await store.estimates.add_estimate("a", NOW, NOW + 60, "slurm")
+    await store.estimates.add_estimate("a", NOW + 1, NOW + 600, "waits")  # the first word stays
+    await store.estimates.add_estimate("waits", NOW, NOW + 60, "slurm")
+    await store.estimates.add_estimate("unknown", NOW + 10, None, "unknown")
+    await store.estimates.add_estimate("no-session", NOW, NOW, "slurm")
     assert await store.estimates.outcomes(NOW - 1) == [
         Outcome(OPTIONS, "unknown", NOW, None, NOW + 5),
         Outcome(OPTIONS, "slurm", NOW, NOW + 60, NOW + 90),
@@ -41,7 +41,7 @@ async def test_outcomes_are_of_sessions_that_have_started(store: Store) -> None:
     await store.estimates.prune(NOW + 5)
     assert len(await store.estimates.outcomes(0)) == 1
     with pytest.raises(InvalidRequest):
-        await store.estimates.add("x", NOW, float("nan"), "slurm")
+        await store.estimates.add_estimate("x", NOW, float("nan"), "slurm")
 
 
 async def test_waits_of_sessions(store: Store) -> None:

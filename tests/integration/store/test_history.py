@@ -14,9 +14,13 @@ DAY = 86400
 
 
 async def test_a_point_is_the_mean_of_its_samples(store: Store) -> None:
-    await store.history.add(ClusterSample(at=600, gpus_total=8, gpus_busy=3, jobs_running=10))
-    await store.history.add(ClusterSample(at=659.9, gpus_total=6, gpus_busy=4, jobs_running=20))
-    await store.history.add(ClusterSample(at=660, gpus_total=8, gpus_allocated=1))
+    await store.history.add_samples(
+        ClusterSample(at=600, gpus_total=8, gpus_busy=3, jobs_running=10)
+    )
+    await store.history.add_samples(
+        ClusterSample(at=659.9, gpus_total=6, gpus_busy=4, jobs_running=20)
+    )
+    await store.history.add_samples(ClusterSample(at=660, gpus_total=8, gpus_allocated=1))
     first, second, third = await store.history.points(600, 780, 100)
     assert (first.at, first.seconds) == (600, 60)
     assert (first.gpus_total, first.gpus_busy, first.jobs_running) == (7.0, 3.5, 15.0)
@@ -27,8 +31,8 @@ async def test_a_point_is_the_mean_of_its_samples(store: Store) -> None:
 
 async def test_busy_is_the_mean_of_those_that_know_it(store: Store) -> None:
     for minute, busy in enumerate([None, 2, 4, None]):
-        await store.history.add(ClusterSample(at=minute * 60, gpus_total=8, gpus_busy=busy))
-    await store.history.add(ClusterSample(at=600, gpus_total=8, gpus_busy=None))
+        await store.history.add_samples(ClusterSample(at=minute * 60, gpus_total=8, gpus_busy=busy))
+    await store.history.add_samples(ClusterSample(at=600, gpus_total=8, gpus_busy=None))
     points = await store.history.points(0, 1200, 2)
     assert [(one.gpus_total, one.gpus_busy) for one in points] == [(8.0, 3.0), (8.0, None)]
 
@@ -60,7 +64,7 @@ async def test_a_year_and_a_day_tell_the_same(store: Store) -> None:
     """The long view is read from sums of hours, the short one from those of minutes."""
     start = 1700000000 // DAY * DAY
     for minute in range(0, 24 * 60, 7):
-        await store.history.add(
+        await store.history.add_samples(
             ClusterSample(at=start + minute * 60, gpus_total=100, gpus_allocated=minute % 90)
         )
     minutes = await store.history.points(start, start + DAY, 1440)
@@ -73,7 +77,7 @@ async def test_a_year_and_a_day_tell_the_same(store: Store) -> None:
 
 async def test_what_is_old_is_forgotten(store: Store) -> None:
     for day in range(3):
-        await store.history.add(ClusterSample(at=day * DAY, gpus_total=8))
+        await store.history.add_samples(ClusterSample(at=day * DAY, gpus_total=8))
     assert await store.history.prune(2 * DAY) == 4  # a minute and an hour of two days
     points = await store.history.points(0, 3 * DAY, 3)
     assert [one.gpus_total for one in points] == [None, None, 8.0]
@@ -91,4 +95,4 @@ async def test_impossible_times_are_refused(store: Store, bad: float) -> None:
     with pytest.raises(InvalidRequest):
         await store.history.points(0, bad, 100)
     with pytest.raises(InvalidRequest):
-        await store.history.add(ClusterSample(at=bad))
+        await store.history.add_samples(ClusterSample(at=bad))

@@ -77,7 +77,7 @@ async def test_postgresql_stops_and_comes_back(
     caplog.set_level(logging.INFO, "store")
     store = make_store(own_postgres.new())
     await store.upgrade()
-    await store.history.add(ClusterSample(at=1000, gpus_total=8))
+    await store.history.add_samples(ClusterSample(at=1000, gpus_total=8))
     began = time.time()
     own_postgres.stop(how)
     async with loop_stays_free():
@@ -261,11 +261,11 @@ async def test_sqlite_locked_by_another_process(sqlite_url: str, make_store: Mak
     other.execute("BEGIN IMMEDIATE")
     async with loop_stays_free():
         with pytest.raises(StoreUnavailable, match="is locked by another process"):
-            await store.history.add(ClusterSample(at=1000))
+            await store.history.add_samples(ClusterSample(at=1000))
         assert await store.sessions.living() == []  # readers need not wait for a writer
     other.execute("COMMIT")
     other.close()
-    await store.history.add(ClusterSample(at=1000))
+    await store.history.add_samples(ClusterSample(at=1000))
     assert store.error == ""
 
 
@@ -394,9 +394,9 @@ async def test_two_processes_write_at_the_same_time(url: str, make_store: Make) 
     said = asyncio.ensure_future(hub.communicate())
     for number in range(40):
         await asyncio.gather(
-            *(store.history.add(ClusterSample(at=60 * (4 * number + i))) for i in range(4)),
+            *(store.history.add_samples(ClusterSample(at=60 * (4 * number + i))) for i in range(4)),
             store.sessions.find(text="ada"),
-            store.usage.add([GPU_TIME.model_copy(update={"job_id": f"{number}"})]),
+            store.usage.add_seconds([GPU_TIME.model_copy(update={"job_id": f"{number}"})]),
         )
     _, errors = await said
     assert hub.returncode == 0, errors.decode()

@@ -29,10 +29,10 @@ SEARCH = Search.model_validate(
 
 async def test_what_is_chosen_stays(store: Store) -> None:
     table = store.run_searches
-    await table.add(KEY, SEARCH)
-    await table.add(OTHER, SEARCH)
+    await table.add_search(KEY, SEARCH)
+    await table.add_search(OTHER, SEARCH)
     with pytest.raises(Conflict, match="id '5e2f3c1a' already"):
-        await table.add(KEY, SEARCH)
+        await table.add_search(KEY, SEARCH)
     assert await table.get(KEY) == SEARCH
     assert await table.get(("ada", "ffffffff")) is None
     chosen = {"lr": 1.2345678901234567e-05, "opt": 2}
@@ -51,7 +51,7 @@ async def test_a_repetition_has_the_same(store: Store) -> None:
     table, new = store.run_searches, ("barbara", "6e2f3c1a")
     await table.copy(KEY, new)
     assert await table.get(new) is None, "without a search there is none to copy"
-    await table.add(KEY, SEARCH)
+    await table.add_search(KEY, SEARCH)
     await table.choose(KEY, 2, {"lr": 0.5, "opt": 0})
     for _ in range(2):
         await table.copy(KEY, new)
@@ -64,10 +64,10 @@ async def test_those_of_deleted_runs_are_pruned(store: Store) -> None:
         id=KEY[1], user=KEY[0], name="rates", source="a.py", folder="/a", points=3, server="run-a",
         environment="lab", created_at=100.0,
     )  # fmt: skip
-    await store.runs.add(run)
+    await store.runs.add_run(run)
     table = store.run_searches
     for key in (KEY, OTHER, ("carol", "5e2f3c1a")):
-        await table.add(key, SEARCH)
+        await table.add_search(key, SEARCH)
         await table.choose(key, 0, {"lr": 1.0})
     old = update(run_searches).where(run_searches.c.user != "carol")
     await table._write(old.values(created_at=time.time() - 100_000))

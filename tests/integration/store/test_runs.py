@@ -43,9 +43,9 @@ async def stored(store: Store, number: int = 0) -> RunPoint:
 async def test_runs_are_their_user_s(store: Store) -> None:
     first, second = run(), run("6e2f3c1a", created_at=200.0, name="later")
     for each in (first, second, run(user="barbara")):
-        await store.runs.add(each)
+        await store.runs.add_run(each)
     with pytest.raises(Conflict, match="id '5e2f3c1a' already"):
-        await store.runs.add(run(name="other"))
+        await store.runs.add_run(run(name="other"))
     assert await store.runs.get(*KEY) == first
     assert await store.runs.get("ada", "ffffffff") is None
     assert await store.runs.of_user("ada") == ([second, first], 2)
@@ -58,15 +58,15 @@ async def test_runs_are_their_user_s(store: Store) -> None:
 
 async def test_the_newest_run_of_a_server_counts(store: Store) -> None:
     for id_, created in (("5e2f3c1a", 100.0), ("5-e2f3c1a", 300.0), ("5e-2f3c1a", 200.0)):
-        await store.runs.add(run(id_, server="run-5e2f3c1a", created_at=created))
+        await store.runs.add_run(run(id_, server="run-5e2f3c1a", created_at=created))
     newest = await store.runs.of_server("ada", "run-5e2f3c1a")
     assert newest is not None and newest.id == "5-e2f3c1a"
     assert await store.runs.of_server("barbara", "run-5e2f3c1a") is None
 
 
 async def test_its_job_and_its_end(store: Store) -> None:
-    await store.runs.add(run())
-    await store.runs.add(run("6e2f3c1a"))
+    await store.runs.add_run(run())
+    await store.runs.add_run(run("6e2f3c1a"))
     await store.runs.note_jobs({KEY: "12", ("ada", "6e2f3c1a"): "13"})
     await store.runs.note_jobs({})
     assert [each.job_id for each in await store.runs.living()] == ["12", "13"]
@@ -126,9 +126,9 @@ async def test_points_without_a_report_have_no_row(store: Store) -> None:
 
 async def test_old_runs_go_with_their_points(store: Store) -> None:
     for id_, ended in ((ID, 500.0), ("6e2f3c1a", 900.0), ("7e2f3c1a", None)):
-        await store.runs.add(run(id_, ended_at=ended))
+        await store.runs.add_run(run(id_, ended_at=ended))
         await store.run_points.save([(("ada", id_), point(0)[1])])
-    await store.runs.add(run(user="barbara"))
+    await store.runs.add_run(run(user="barbara"))
     await store.run_points.save([(("barbara", ID), point(0)[1])])
     assert await store.run_points.prune(600.0) == 1
     assert [each.id for each in (await store.runs.of_user("ada", sort="name"))[0]] == [
@@ -159,7 +159,7 @@ async def test_curves_are_kept_by_point(store: Store) -> None:
 async def test_an_ended_run_is_deleted_with_all_of_it(store: Store) -> None:
     keys = (KEY, ("barbara", ID), ("ada", "6e2f3c1a"))
     for user, id_ in keys:
-        await store.runs.add(run(id_, user=user))
+        await store.runs.add_run(run(id_, user=user))
         await store.run_points.save([((user, id_), point(0)[1])])
         await store.run_curves.save([((user, id_), 0, 1, {"loss": [(0, 1.0)]})])
     assert await store.run_points.remove(*KEY) == 0, "it has not ended"
@@ -183,7 +183,7 @@ async def test_ten_thousand_points_are_read_quickly(store: Store) -> None:
 
 
 async def test_the_newest_attempt_s_output_is_kept_as_long_as_the_run(store: Store) -> None:
-    await store.runs.add(run(keep_failed=True))
+    await store.runs.add_run(run(keep_failed=True))
     for attempt, log in ((1, "first"), (3, "third \0 \ud800"), (2, "second")):
         kept = KeptOutput(attempt=attempt, at=5.0, output=PointOutput.trusted(log=log))
         await store.run_outputs.save(KEY, 2, kept)

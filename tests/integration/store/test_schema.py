@@ -63,7 +63,7 @@ async def test_upgrading_again_keeps_everything(url: str, make_store: Make) -> N
     first, second = make_store(url), make_store(url)
     assert not Path(first.database.address.path or "/nothing").exists()
     await first.upgrade()
-    kept = await first.announcements.add(DRAFT, "grace", 1)
+    kept = await first.announcements.add_announcement(DRAFT, "grace", 1)
     await second.upgrade()
     await first.upgrade()
     assert await second.announcements.all() == ([kept], 1)
@@ -117,7 +117,7 @@ async def test_the_next_version_upgrades_what_this_one_wrote(
 ) -> None:
     old = make_store(url)
     await old.upgrade()
-    kept = await old.announcements.add(DRAFT, "grace", 1)
+    kept = await old.announcements.add_announcement(DRAFT, "grace", 1)
     scripts = tmp_path / "migrations"
     shutil.copytree(ROOT / "portal/store/migrations", scripts)
     (scripts / "versions/v9999_next.py").write_text(SECOND.replace("HEAD", HEAD))
@@ -145,7 +145,7 @@ async def set_version(store: Store, version: str) -> None:
 async def test_a_newer_database_is_refused_and_left_alone(url: str, make_store: Make) -> None:
     older = make_store(url)
     await older.upgrade()
-    await older.announcements.add(DRAFT, "grace", 1)
+    await older.announcements.add_announcement(DRAFT, "grace", 1)
     await set_version(older, "9999")
     store = make_store(url)
     for ask in (store.upgrade, store.announcements.all, store.sessions.living):
@@ -207,7 +207,7 @@ async def test_sqlites_files_are_only_for_their_owner(tmp_path: Path, make_store
         await store.upgrade()
     finally:
         os.umask(before)
-    await store.announcements.add(DRAFT, "grace", 1)
+    await store.announcements.add_announcement(DRAFT, "grace", 1)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert {"portal.sqlite", "portal.sqlite-wal"} <= set(modes)
     assert set(modes.values()) == {0o600}
@@ -220,7 +220,7 @@ async def test_root_makes_the_file_for_the_folders_owner(tmp_path: Path, make_st
     os.chown(folder, 65534, 65534)
     store = make_store(f"sqlite:///{folder}/portal.sqlite")
     await store.upgrade()
-    await store.announcements.add(DRAFT, "grace", 1)
+    await store.announcements.add_announcement(DRAFT, "grace", 1)
     assert {path.stat().st_uid for path in folder.iterdir()} == {65534}
 
 

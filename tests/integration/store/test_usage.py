@@ -28,9 +28,9 @@ async def rows(store: Store, by: Any = "user", period: Any = "week") -> list[Usa
 
 
 async def test_hours_add_up_over_days_and_jobs(store: Store) -> None:
-    await store.usage.add([usage(used=900, measured=1800), usage(used=900, measured=1800)])
-    await store.usage.add([usage(day="2026-11-22"), usage("2", held=4 * HOUR)])
-    await store.usage.add([usage("2", submitted_at=2000)])  # Slurm counts ids anew
+    await store.usage.add_seconds([usage(used=900, measured=1800), usage(used=900, measured=1800)])
+    await store.usage.add_seconds([usage(day="2026-11-22"), usage("2", held=4 * HOUR)])
+    await store.usage.add_seconds([usage("2", submitted_at=2000)])  # Slurm counts ids anew
     assert await rows(store) == [
         UsageRow(
             key="ada", period="2026-W47", jobs=3, held_hours=8, used_hours=0.5, idle_hours=0.5,
@@ -40,7 +40,7 @@ async def test_hours_add_up_over_days_and_jobs(store: Store) -> None:
 
 
 async def test_what_was_not_measured_is_unknown_and_not_idle(store: Store) -> None:
-    await store.usage.add([usage()])
+    await store.usage.add_seconds([usage()])
     (row,) = await rows(store)
     assert (row.held_hours, row.used_hours, row.idle_hours, row.measured_share) == (
         1,
@@ -60,20 +60,22 @@ async def test_what_was_not_measured_is_unknown_and_not_idle(store: Store) -> No
     ],
 )
 async def test_periods(store: Store, day: str, week: str, month: str) -> None:
-    await store.usage.add([usage(day=day)])
+    await store.usage.add_seconds([usage(day=day)])
     assert [one.period for one in await rows(store, period="week")] == [week]
     assert [one.period for one in await rows(store, period="month")] == [month]
 
 
 async def test_each_group_of_a_job_counts(store: Store) -> None:
-    await store.usage.add([usage(groups=("vision", "staff", "vision")), usage("2", groups=())])
-    await store.usage.add([usage("3", user="grace", groups=("staff",), held=2 * HOUR)])
+    await store.usage.add_seconds(
+        [usage(groups=("vision", "staff", "vision")), usage("2", groups=())]
+    )
+    await store.usage.add_seconds([usage("3", user="grace", groups=("staff",), held=2 * HOUR)])
     found = {row.key: (row.jobs, row.held_hours) for row in await rows(store, by="group")}
     assert found == {"": (1, 1.0), "staff": (2, 3.0), "vision": (1, 1.0)}
 
 
 async def test_every_key(store: Store) -> None:
-    await store.usage.add(
+    await store.usage.add_seconds(
         [usage(groups=("g",), environment="pytorch", course="dl", account="proj", gpus=2)]
     )
     keys = {by: (await rows(store, by=by))[0].key for by in
@@ -85,7 +87,7 @@ async def test_every_key(store: Store) -> None:
 
 async def test_only_the_days_that_were_asked_for(store: Store) -> None:
     for day in ("2026-11-20", "2026-11-21", "2026-11-22"):
-        await store.usage.add([usage(day=day)])
+        await store.usage.add_seconds([usage(day=day)])
     found = await store.usage.totals(
         by="user", period="month", start=at("2026-11-21"), end=at("2026-11-22")
     )
@@ -93,17 +95,21 @@ async def test_only_the_days_that_were_asked_for(store: Store) -> None:
 
 
 async def test_mine_is_nobody_elses(store: Store) -> None:
-    await store.usage.add([usage(environment="a"), usage("2", environment="b", held=HOUR / 2)])
-    await store.usage.add([usage("3", user="grace", environment="a")])
+    await store.usage.add_seconds(
+        [usage(environment="a"), usage("2", environment="b", held=HOUR / 2)]
+    )
+    await store.usage.add_seconds([usage("3", user="grace", environment="a")])
     mine = await store.usage.mine("ada", "week", 0, at("2030-01-01"))
     assert [(row.key, row.held_hours) for row in mine] == [("a", 1), ("b", 0.5)]
     assert await store.usage.mine("ada\0", "week", 0, at("2030-01-01")) == []
 
 
 async def test_what_a_job_is_may_be_learnt_later(store: Store) -> None:
-    await store.usage.add([usage(user="ada", environment="", groups=())])
-    await store.usage.add([usage(user="", environment="base", session_id="s", groups=("b", "a"))])
-    await store.usage.add([usage(user="", environment="", groups=(), gpus=2)])
+    await store.usage.add_seconds([usage(user="ada", environment="", groups=())])
+    await store.usage.add_seconds(
+        [usage(user="", environment="base", session_id="s", groups=("b", "a"))]
+    )
+    await store.usage.add_seconds([usage(user="", environment="", groups=(), gpus=2)])
     found = (await store.usage.of_sessions(["s"]))["s"]
     assert (found.user, found.environment, found.groups, found.gpus, found.held) == (
         "ada", "base", ("a", "b"), 2, 3 * HOUR,
@@ -112,7 +118,7 @@ async def test_what_a_job_is_may_be_learnt_later(store: Store) -> None:
 
 
 async def test_usage_of_sessions(store: Store) -> None:
-    await store.usage.add(
+    await store.usage.add_seconds(
         [
             usage(session_id="s", used=10, measured=20, gpus=1),
             usage(session_id="s", day="2026-11-22"),
@@ -134,10 +140,10 @@ async def test_usage_of_sessions(store: Store) -> None:
 async def test_the_mark_of_what_is_accounted(store: Store) -> None:
     one, two, three = ("1", 1000), ("2", 1000), ("3", 7)
     assert await store.usage.accounted_until() == {}
-    await store.usage.add([usage()])
+    await store.usage.add_seconds([usage()])
     assert await store.usage.accounted_until() == {}
     await store.usage.mark({one: 1500.5, two: 1600.0})  # the second held nothing yet
-    await store.usage.add([usage("2")], until={two: 1700.0})
+    await store.usage.add_seconds([usage("2")], until={two: 1700.0})
     assert await store.usage.accounted_until() == {one: 1500.5, two: 1700.0}
     await store.usage.mark({one: 1800.0}, [one])
     await store.usage.mark({}, [three])
@@ -148,7 +154,9 @@ async def test_the_mark_of_what_is_accounted(store: Store) -> None:
 
 async def test_rows_and_marks_are_written_together_or_not_at_all(store: Store) -> None:
     with pytest.raises(InvalidRequest, match="is not a day"):
-        await store.usage.add([usage(), usage("2", day="yesterday")], until={("1", 1000): 5.0})
+        await store.usage.add_seconds(
+            [usage(), usage("2", day="yesterday")], until={("1", 1000): 5.0}
+        )
     assert await rows(store) == []
     assert await store.usage.accounted_until() == {}
 
@@ -163,7 +171,7 @@ async def test_what_is_not_kept_is_refused(store: Store, wrong: dict[str, Any]) 
 
 async def test_hostile_names(store: Store) -> None:
     names = ("a\0b", "\ud800", "'", "x" * 5000)
-    await store.usage.add([usage(user="a\0b", groups=names, environment="\udfff")])
+    await store.usage.add_seconds([usage(user="a\0b", groups=names, environment="\udfff")])
     assert [row.key for row in await rows(store)] == ["a\ufffdb"]
     assert len(await rows(store, by="group")) == 4
 
@@ -172,7 +180,7 @@ async def test_hostile_names(store: Store) -> None:
 
 
 async def test_reports_are_sums_and_peaks(store: Store) -> None:
-    add = store.reports.add
+    add = store.reports.add_report
     await add("s", at=10, gpu_seconds=60, busy_seconds=30, memory_used=None, gpu_memory_used=5)
     await add("s", at=70, gpu_seconds=60, busy_seconds=15, memory_used=900, gpu_memory_used=None)
     await add("s", at=40, gpu_seconds=1, busy_seconds=0, memory_used=800, gpu_memory_used=7)
@@ -189,8 +197,8 @@ async def test_reports_are_sums_and_peaks(store: Store) -> None:
 
 
 async def test_reports_never_feed_usage(store: Store) -> None:
-    await store.usage.add([usage(session_id="s")])
-    await store.reports.add(
+    await store.usage.add_seconds([usage(session_id="s")])
+    await store.reports.add_report(
         "s", at=10, gpu_seconds=1e6, busy_seconds=1e6, memory_used=1, gpu_memory_used=1
     )
     (row,) = await rows(store)

@@ -17,7 +17,7 @@ def environment(name: str = "one", title: str = "One") -> Environment:
 
 
 async def add(store: Store, name: str = "one", **values: object) -> int:
-    made = await store.versions.add(
+    made = await store.versions.add_version(
         environment(name), author="grace", at=1, origin=Origin.PAGE, **values
     )
     return made.number

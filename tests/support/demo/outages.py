@@ -10,8 +10,8 @@ from typing import Any
 @contextlib.contextmanager
 def without(demo: Any, piece: str) -> Iterator[None]:
     """Stop one piece of the demo, and start it again at the end."""
-    demo.tell("stop", piece)
+    demo.control("stop", piece)
     try:
         yield
     finally:
-        demo.tell("start", piece)
+        demo.control("start", piece)

@@ -96,7 +96,9 @@ def announced(demo: Any, draft: AnnouncementDraft) -> Iterator[None]:
     announcements: list[Announcement] = []
 
     async def add(store: Store) -> None:
-        announcements.append(await store.announcements.add(draft, "grace", draft.starts_at))
+        announcements.append(
+            await store.announcements.add_announcement(draft, "grace", draft.starts_at)
+        )
 
     stored(demo, add)
     try:

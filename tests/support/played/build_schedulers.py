@@ -141,7 +141,7 @@ class Site:
         """Add a version that can be built."""
         values = {"name": name, "title": name.title(), "kind": "container", "source": SOURCE}
         environment = Environment.model_validate({**values, **more})
-        return await self.store.versions.add(
+        return await self.store.versions.add_version(
             environment, author="grace", at=time.time(), origin=Origin.PAGE
         )
 
@@ -195,7 +195,7 @@ class Site:
 
     async def tests(self, name: str = "torch") -> dict[str, EnvironmentTest]:
         """Return the newest test of each GPU type."""
-        items, _ = await self.store.tests.of(name)
+        items, _ = await self.store.tests.of_environment(name)
         return {test.gpu_type: test for test in reversed(items)}
 
 

@@ -57,7 +57,7 @@ class Place:
         return (self.files / file).read_text()
 
     async def history(self, name: str = "one") -> list[tuple[int, str, str, str]]:
-        found, _ = await self.store.versions.of(name)
+        found, _ = await self.store.versions.of_environment(name)
         return [(v.number, v.state.value, v.origin.value, v.comment) for v in found]
 
     def names(self, person: Person) -> list[str]:
@@ -283,7 +283,7 @@ async def test_a_file_by_hand_becomes_a_version_with_its_owner_as_author(place: 
     place.write(title="By hand")
     await place.curator.sync()
     await place.curator.sync()
-    [version], _ = await place.store.versions.of("one")
+    [version], _ = await place.store.versions.of_environment("one")
     assert (version.origin, version.environment.title) == (Origin.FILE, "By hand")
     assert version.author == (place.files / "one.yaml").owner()
     assert version.published_at
@@ -421,12 +421,12 @@ async def test_nothing_half_made_is_left_where_the_folder_cannot_be_written(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(writing.os, "fsync", full)
-    before = await place.store.versions.of("one")
+    before = await place.store.versions.of_environment("one")
     with pytest.raises(error, match=words):
         await place.curator.publish("one", draft.number, "grace", groups=["lab"])
     with pytest.raises(error, match=words):
         await place.curator.turn("one", EnvironmentState.WITHDRAWN, "x", "grace")
-    assert await place.store.versions.of("one") == before
+    assert await place.store.versions.of_environment("one") == before
     assert [path.name for path in place.files.iterdir()] == ["one.yaml"]
     assert "title: One" in place.text()
     monkeypatch.undo()

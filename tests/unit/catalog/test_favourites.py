@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from portal.catalog.offers.gpu_offers import any_gpu, gpu_offers
-from portal.catalog.offers.preferences import NO_HABITS
+from portal.catalog.offers.preferences import NO_PREFERENCES
 from portal.catalog.offers.tile import Tiles, tile_of, version_rows
 from portal.errors import StoreUnavailable
 from portal.models.catalog.catalog import Measurement, Verdict
@@ -46,15 +46,15 @@ async def test_ones_own_favourites_and_sessions(
     known = Favourites(store)
     monkeypatch.setattr(favourites, "_PATIENCE", 60)
     monkeypatch.setattr(favourites, "_AGE", 600)
-    habits = await known.of("ada")
-    assert habits.liked == {"plain"}
-    assert habits.used == {"torch": 1.0, "plain": 2.0}
-    assert await known.of("student01") == NO_HABITS
+    preferences = await known.preferences_of("ada")
+    assert preferences.liked == {"plain"}
+    assert preferences.used == {"torch": 1.0, "plain": 2.0}
+    assert await known.preferences_of("student01") == NO_PREFERENCES
     # It is kept for a while, and then asked for again.
     await store.favourites.remove("ada", "plain")
-    assert (await known.of("ada")).liked == {"plain"}
+    assert (await known.preferences_of("ada")).liked == {"plain"}
     monkeypatch.setattr(favourites, "_AGE", 0.0)
-    assert (await known.of("ada")).liked == frozenset()
+    assert (await known.preferences_of("ada")).liked == frozenset()
 
 
 class Slow:
@@ -64,7 +64,7 @@ class Slow:
         self.answers, self.asked, self.error = asyncio.Event(), 0, False
         self.favourites = self.sessions = self
 
-    async def of(self, user: str) -> list[str]:
+    async def of_user(self, user: str) -> list[str]:
         self.asked += 1
         await self.answers.wait()
         if self.error:
@@ -79,15 +79,15 @@ async def test_a_page_does_not_wait_for_the_database(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(favourites, "_PATIENCE", 0.01)
     slow: Any = Slow()
     known = Favourites(slow)
-    assert [await known.of("ada") for _ in range(3)] == [NO_HABITS] * 3
+    assert [await known.preferences_of("ada") for _ in range(3)] == [NO_PREFERENCES] * 3
     assert slow.asked == 1  # those who wait share the question
     slow.answers.set()
-    while not (await known.of("ada")).liked:
+    while not (await known.preferences_of("ada")).liked:
         await asyncio.sleep(0)
     # What was known stays while the database is away.
     monkeypatch.setattr(favourites, "_AGE", 0.0)
     slow.error = True
-    assert (await known.of("ada")).liked == {"torch"}
+    assert (await known.preferences_of("ada")).liked == {"torch"}
 
 
 async def test_tiles_are_made_again_only_when_something_is_new(store: Store) -> None:
@@ -114,20 +114,20 @@ async def test_tiles_are_made_again_only_when_something_is_new(store: Store) -> 
     )
     tiles = Tiles(catalog, store, patience=5)
     await look()
-    assert tiles.of(TORCH).tested == ""
+    assert tiles.tile_for(TORCH).tested == ""
     await store.tests.judge(verdict(True, 1.7e9, "2.9"))
     await look()
-    tile = tiles.of(TORCH)
+    tile = tiles.tile_for(TORCH)
     assert tile.versions == ("PyTorch 2.9",)
     assert tile.tested_at == 1.7e9
     assert "pytorch 2.9" in tile.search
     await look()
-    assert tiles.of(TORCH) is tile
+    assert tiles.tile_for(TORCH) is tile
     await store.tests.judge(verdict(False, 1.8e9, "2.9"))
     await look()
-    assert tiles.of(TORCH).tested == "last test failed"
+    assert tiles.tile_for(TORCH).tested == "last test failed"
     changed = TORCH.model_copy(update={"title": "Torch"})
-    assert tiles.of(changed).title == "Torch"
+    assert tiles.tile_for(changed).title == "Torch"
 
 
 def test_versions_in_an_order_that_people_read() -> None:
@@ -154,7 +154,7 @@ async def test_the_best_of_each_gpu_type(store: Store) -> None:
         ("torch", "t4", 60.0, True),
         ("plain", "", 5.0, False),
     ):
-        await store.measurements.add(
+        await store.measurements.add_measurement(
             Measurement(
                 environment=name,
                 gpu_type=gpu_type,

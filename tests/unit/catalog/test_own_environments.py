@@ -36,7 +36,7 @@ async def test_removed_while_it_is_tested(own: UserEnvironments, site: Site) -> 
     jobs = site.ids()
     await own.remove(OWN, ADA)
     assert {site.cluster.jobs[job].state for job in jobs} == {JobState.CANCELLED}
-    assert await own.of(ADA) == []
+    assert await own.of_user(ADA) == []
     with pytest.raises(NotFound):
         await own.remove(OWN, ADA)
 
@@ -55,7 +55,7 @@ async def test_a_test_that_ends_meanwhile_does_not_keep_it(
 
     monkeypatch.setattr(site.cluster, "cancel", slow)
     await own.remove(OWN, ADA)
-    assert await own.of(ADA) == []
+    assert await own.of_user(ADA) == []
 
 
 async def test_it_stays_while_its_jobs_cannot_be_ended(
@@ -68,9 +68,9 @@ async def test_it_stays_while_its_jobs_cannot_be_ended(
         patch.setattr(site.cluster, "cancel", away)
         with pytest.raises(SlurmUnavailable):
             await own.remove(OWN, ADA)
-    assert [one.name for one in await own.of(ADA)] == [OWN]
+    assert [one.name for one in await own.of_user(ADA)] == [OWN]
     await own.remove(OWN, ADA)
-    assert await own.of(ADA) == []
+    assert await own.of_user(ADA) == []
 
 
 async def test_few_and_each_once(own: UserEnvironments) -> None:

@@ -34,7 +34,7 @@ class Site:
         values = {"author": "grace", "at": at, "origin": Origin.FILE, "published_at": at}
         values["state"] = EnvironmentState.READY
         environment = Environment(name="lab", title="Lab", kind="venv", path=path)
-        await self.store.versions.add(environment, **{**values, **more})
+        await self.store.versions.add_version(environment, **{**values, **more})
 
     async def used(self, number: int) -> Environment:
         """The environment with the software of a version."""
@@ -66,7 +66,7 @@ async def test_a_course_has_its_own(site: Site) -> None:
     kept = KeptCourse(
         course=course, pinned=pinned, created_by="barbara", created_at=0, changed_at=0
     )
-    await site.store.courses.add(kept)
+    await site.store.courses.add_course(kept)
     assert await pin_of(site.catalog, site.store, "lab", course="deep") == Pin(0, DIGEST)
     with pytest.raises(NotFound):
         await pin_of(site.catalog, site.store, "lab", course="gone")

@@ -20,7 +20,7 @@ from fake_watcher import WillingSlurm
 from machine_clock import awake
 from session_endpoints import catalog_of, parts_on, person, said, served
 
-from portal.courses.live.board import Rows, Seen, bare, tiles
+from portal.courses.live.board import ClusterState, Rows, bare, tiles
 from portal.errors import Conflict, NotFound, StoreUnavailable
 from portal.handlers.courses import board as course_board
 from portal.handlers.courses import people
@@ -97,8 +97,8 @@ def present(person: str) -> dict[str, Any]:
     return {"course": "dl", "person": person, "session_id": f"S-{person}", "seen_at": NOW}
 
 
-def one(rows: Rows, seen: Seen | None = None, person: str = "student001") -> Tile:
-    (found,) = [t for t in tiles(course(), rows, seen or Seen()) if t.person == person]
+def one(rows: Rows, seen: ClusterState | None = None, person: str = "student001") -> Tile:
+    (found,) = [t for t in tiles(course(), rows, seen or ClusterState()) if t.person == person]
     return found
 
 
@@ -110,14 +110,14 @@ def rows(**more: Any) -> Rows:
 
 
 def test_staff_have_no_tile_and_who_never_started_has_nothing_to_say() -> None:
-    (found,) = tiles(course(), rows(), Seen())
+    (found,) = tiles(course(), rows(), ClusterState())
     assert (found.person, found.state, found.words) == ("student001", TileState.NONE, "")
 
 
 def test_a_waiting_session_says_why() -> None:
     record = session("student001", SessionState.PENDING)
     job = JobItem(id=record.job_id, state="PENDING", words="waits: all GPUs are in use")
-    found = one(rows(sessions=[record]), Seen(jobs={record.job_id: job}))
+    found = one(rows(sessions=[record]), ClusterState(jobs={record.job_id: job}))
     assert (found.state, found.words) == (TileState.WAITING, "Waits: all GPUs are in use.")
     assert found.since == record.submitted_at
 
@@ -145,7 +145,7 @@ def test_a_running_session_says_what_it_does() -> None:
     )  # fmt: skip
     found = one(
         rows(sessions=[record], presences=[presence], helps=[help_]),
-        Seen(jobs={record.job_id: job}, gpus=gpus),
+        ClusterState(jobs={record.job_id: job}, gpus=gpus),
     )
     assert found.state is TileState.RUNNING
     assert (found.gpus, found.gpu_use, found.ends_at) == (2, 40.0, NOW + 60)
@@ -180,7 +180,7 @@ def test_kernels_in_jobs_of_their_own_and_runs_are_told_of() -> None:
         )
         for index, percent in enumerate((20.0, 60.0))
     }
-    tile = one(rows(sessions=records), Seen(jobs=jobs, gpus=gpus))
+    tile = one(rows(sessions=records), ClusterState(jobs=jobs, gpus=gpus))
     assert (tile.session_id, tile.gpus, tile.cpus) == ("S-student001", 0, 2)
     assert (tile.kernels, tile.kernel_gpus, tile.gpu_use, tile.runs) == (2, 2, 40.0, 1)
     tile = one(rows(sessions=records[1:2]))
@@ -221,7 +221,7 @@ def test_of_two_sessions_the_newer_counts_and_an_ended_one_over_what_memory_has(
     again = session("student001", id="S2", submitted_at=NOW, state=SessionState.PENDING)
     assert one(rows(sessions=[again, record])).session_id == "S2"
     over = record.model_copy(update={"state": SessionState.ENDED, "ended_at": NOW})
-    found = one(rows(sessions=[over]), Seen(sessions={record.job_id: record}))
+    found = one(rows(sessions=[over]), ClusterState(sessions={record.job_id: record}))
     assert found.state is TileState.NONE
 
 
@@ -236,7 +236,7 @@ def test_one_that_lives_counts_whatever_the_clock_showed_when_others_began(step:
     )  # fmt: skip
     for found in ([over, living], [living, over]):
         assert one(rows(sessions=found)).session_id == living.id
-        assert one(rows(sessions=[over]), Seen(sessions={living.job_id: living})).session_id
+        assert one(rows(sessions=[over]), ClusterState(sessions={living.job_id: living})).session_id
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_start_says_how_far_a_seat_is(seat: SeatState, state: TileState, words
 def test_a_start_says_that_it_waits_for_slurm(state: SeatState) -> None:
     start = CourseStart(id=1, course="dl", kind=StartKind.ALL, by="barbara", asked_at=NOW)
     seats = [Seat(start_id=1, person="student001", state=state, asked_at=NOW)]
-    found = one(rows(start=start, seats=seats), Seen(away=True))
+    found = one(rows(start=start, seats=seats), ClusterState(away=True))
     assert found.state is TileState.WAITING
     assert found.words == "Slurm does not respond. The start is waiting."
 
@@ -268,14 +268,14 @@ def test_a_start_says_that_it_waits_for_slurm(state: SeatState) -> None:
 @pytest.mark.parametrize("state", [SessionState.PENDING, SessionState.STARTING])
 def test_a_session_that_starts_says_whether_slurm_and_its_node_answer(state: SessionState) -> None:
     record = session("student001", state, nodes=("cpu01",))
-    found = one(rows(sessions=[record]), Seen(silent=frozenset({"cpu01", "cpu02"})))
+    found = one(rows(sessions=[record]), ClusterState(silent=frozenset({"cpu01", "cpu02"})))
     assert found.words == "The node cpu01 does not respond to Slurm."
-    found = one(rows(sessions=[record]), Seen(silent=frozenset({"cpu02"})))
+    found = one(rows(sessions=[record]), ClusterState(silent=frozenset({"cpu02"})))
     assert "does not answer" not in found.words
-    found = one(rows(sessions=[record]), Seen(away=True))
+    found = one(rows(sessions=[record]), ClusterState(away=True))
     assert found.words == "Slurm does not respond. The start is waiting."
     # A session that runs does so without Slurm, too.
-    found = one(rows(sessions=[session("student001")]), Seen(away=True))
+    found = one(rows(sessions=[session("student001")]), ClusterState(away=True))
     assert (found.state, found.words) == (TileState.RUNNING, "")
 
 
@@ -423,8 +423,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store = Store(url=f"sqlite:///{file}")
         await store.upgrade()
         staff = [member("barbara", Role.INSTRUCTOR), member("alan", Role.ASSISTANT)]
-        await store.courses.add(course(), [*staff, *map(member, STUDENTS)])
-        await store.courses.add(course("ml"), [member("other", Role.INSTRUCTOR, "ml")])
+        await store.courses.add_course(course(), [*staff, *map(member, STUDENTS)])
+        await store.courses.add_course(course("ml"), [member("other", Role.INSTRUCTOR, "ml")])
         for record in RECORDS:
             await store.sessions.save(record)
         await store.close()
@@ -512,7 +512,7 @@ async def test_what_is_known_stays_while_the_database_is_away(
 
 async def test_an_admin_sees_states_and_nothing_of_what_students_do(site: Site) -> None:
     work = Presence(**present("student001"), last_activity=NOW, notebooks=("secret.ipynb",))
-    await site.parts.store.presence.tell(work)
+    await site.parts.store.presence.save_report(work)
     staff, admin = await site.board("alan"), await site.board("grace")
     assert "secret.ipynb" in staff.text
     assert admin.status_code == 200

@@ -25,7 +25,7 @@ from portal.errors import HubUnavailable, TooManyRequests
 from portal.models.cluster.cluster import ClusterSnapshot, Reservation
 from portal.models.course.start import SeatState, StartKind
 from portal.models.session.session import SessionRecord, SessionState
-from portal.slurm.control.reservations import Reserving
+from portal.slurm.control.reservations import ReservationControl
 from portal.store import Store
 
 HOUR = 3600.0
@@ -76,7 +76,7 @@ async def left_behind(site: Site, *jobs: Any) -> Any:
     deep = await site.store.courses.get("deep")
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
     site.hub.answers["student01"] = [HubUnavailable("gone")]
-    await site.look()
+    await site.run_rounds()
     assert await site.states(start) == ["starting"]
     site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY, jobs={one.id: one for one in jobs})
     return start
@@ -84,8 +84,8 @@ async def left_behind(site: Site, *jobs: Any) -> Any:
 
 async def again(site: Site) -> None:
     """The Hub answers once more."""
-    site.starter.asking.later = float("-inf")
-    await site.look()
+    site.starter.queue.later = float("-inf")
+    await site.run_rounds()
 
 
 def orphan(id: str = "77", submitted: float = MONDAY + 1) -> Any:
@@ -106,7 +106,7 @@ async def test_an_orphan_is_found_whatever_the_clocks_say(
     await again(site)
     assert site.control.cancelled == [("77", "student01")]
     site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY)
-    await site.look(2)
+    await site.run_rounds(2)
     assert site.hub.started == ["student01"], "once"
     assert await site.states(start) == ["starting"]
 
@@ -167,20 +167,20 @@ async def test_a_class_is_started_once_and_seen_through(
     deep = await site.course(*STUDENTS)
     # Sessions of the morning, which are over: one from before the clock is set back.
     for name in STUDENTS[:2]:
-        await site.hub.tell(name, "course-deep", SessionState.RUNNING)
-        await site.hub.tell(name, "course-deep", SessionState.ENDED, ending_code="stopped")
+        await site.hub.record(name, "course-deep", SessionState.RUNNING)
+        await site.hub.record(name, "course-deep", SessionState.ENDED, ending_code="stopped")
     clock.passes(60)
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
-    await site.starter.look(clock())
+    await site.starter.run_due(clock())
     assert (await site.states(start)).count("starting") == 3
     clock.set(step)
     await site.settle()
-    await site.look(6)
+    await site.run_rounds(6)
     assert sorted(site.hub.started) == list(STUDENTS)
     assert await site.states(start) == ["starting"] * 7, "what is over is of another start"
     await site.hub.ready(*STUDENTS)
     clock.set(-step)
-    await site.look(2)
+    await site.run_rounds(2)
     assert await site.states(start) == ["ready"] * 7
     assert sorted(site.hub.started) == list(STUDENTS)
 
@@ -190,8 +190,8 @@ async def test_a_session_that_is_over_is_not_taken_for_the_next(
     site: Site, clock: Monday, step: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = await site.course("student01")
-    await site.hub.tell("student01", "course-deep", SessionState.RUNNING)
-    await site.hub.tell("student01", "course-deep", SessionState.ENDED, ending_code="stopped")
+    await site.hub.record("student01", "course-deep", SessionState.RUNNING)
+    await site.hub.record("student01", "course-deep", SessionState.ENDED, ending_code="stopped")
     clock.passes(60)
     clock.set(step)
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
@@ -201,10 +201,10 @@ async def test_a_session_that_is_over_is_not_taken_for_the_next(
 
     with monkeypatch.context() as late:
         late.setattr(site.hub, "tell", later)
-        await site.look(3)
+        await site.run_rounds(3)
     assert await site.states(start) == ["starting"]
     await site.hub.ready("student01")
-    await site.look()
+    await site.run_rounds()
     assert await site.states(start) == ["ready"]
     assert site.hub.started == ["student01"]
 
@@ -216,21 +216,21 @@ async def test_a_session_that_ends_after_a_step_is_seen_to_end(
     deep = await site.course(*STUDENTS[:2])
     start = await site.starter.start(deep, StartKind.MEETING, "portal", release_at=NINE + 5 * HOUR)
     clock.set(step)
-    await site.look(2)
+    await site.run_rounds(2)
     await site.hub.ready(*STUDENTS[:2])
-    await site.look(2)
+    await site.run_rounds(2)
     clock.set(-2 * step)
     site.hub.running.clear()
-    await site.hub.tell(
+    await site.hub.record(
         "student01", "course-deep", SessionState.ENDED, ending_code="stopped",
         ending_message="ada stopped the session.",
     )  # fmt: skip
-    await site.hub.tell(
+    await site.hub.record(
         "student02", "course-deep", SessionState.ENDED, ending_code="failed",
         ending_message="Its node failed.",
     )  # fmt: skip
     clock.passes(11)
-    await site.look()
+    await site.run_rounds()
     assert await site.states(start) == ["released", "failed"]
     assert sorted(site.hub.started) == list(STUDENTS[:2])
 
@@ -247,14 +247,14 @@ async def test_of_whom_nothing_is_heard_the_hub_is_asked_after_seconds(
 
     with monkeypatch.context() as lost:
         lost.setattr(site.hub, "tell", silent)
-        await site.look(2)
+        await site.run_rounds(2)
     site.hub.running.clear()
     clock.set(step)
     asked = len(site.hub.questions)
-    await site.look(2)
+    await site.run_rounds(2)
     assert len(site.hub.questions) == asked, "not before its time"
     clock.passes(16)
-    await site.look(3)
+    await site.run_rounds(3)
     assert len(site.hub.questions) == asked + 1
     assert site.hub.started == ["student01", "student01"]
 
@@ -270,10 +270,10 @@ async def test_a_step_takes_no_patience_away_and_adds_none(
     await site.starter.start(deep, StartKind.ALL, "barbara")
     (live,) = site.starter.live
     clock.set(step)
-    await site.look()
+    await site.run_rounds()
     assert live.seats["student02"].state is SeatState.WAITING
     clock.passes(HOUR + 1)
-    await site.look()
+    await site.run_rounds()
     seat = live.seats["student02"]
     assert seat.state is SeatState.FAILED and "within an hour" in seat.message
 
@@ -284,13 +284,13 @@ async def test_a_rehearsal_has_its_quarter_of_an_hour(
 ) -> None:
     deep = await site.course(*STUDENTS[:2])
     start = await site.starter.start(deep, StartKind.REHEARSAL, "barbara")
-    await site.look(2)
+    await site.run_rounds(2)
     clock.set(step)
-    await site.look(2)
+    await site.run_rounds(2)
     assert site.hub.stopped == []
     assert await site.states(start) == ["starting"] * 2
     clock.passes(901)
-    await site.look(2)
+    await site.run_rounds(2)
     assert len(site.hub.stopped) == 2
 
 
@@ -325,7 +325,7 @@ def copied(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]
         return ""
 
     monkeypatch.setattr(ahead_module, "image_problem", fine)
-    site.around = replace(site.around, copy=copy)
+    site.context = replace(site.context, copy=copy)
     held = Reservation(
         name="course-deep-20270118T0900", start_time=NINE - 1200, end_time=NINE + 5400,
         nodes=("gpu01",),
@@ -343,15 +343,15 @@ async def test_a_meeting_is_prepared_once_and_its_sessions_are_started_once(
     due is done once: where the clock never shows the time for it, not at all."""
     clock.set(-HOUR)  # seven o'clock
     await site.course(*STUDENTS[:3], prestart=True)
-    ahead = Prestart(site.around, site.starter)
-    lead, shown = 60.0 * site.around.settings.lead_minutes, list[float]()
+    ahead = Prestart(site.context, site.starter)
+    lead, shown = 60.0 * site.context.settings.lead_minutes, list[float]()
     for minute in range(-120, 60, 2):
         if minute == minutes:
             clock.set(step)
         elif minute == minutes + 40:
             clock.set(-step)
         shown.append(clock())
-        await ahead.look(clock())
+        await ahead.run_due(clock())
         for _ in range(20):
             await asyncio.sleep(0)
         clock.passes(120)
@@ -368,12 +368,12 @@ async def test_a_meeting_is_prepared_once_and_its_sessions_are_started_once(
 async def expected(site: Site, clock: Monday) -> Prestart:
     """Have two students' sessions ready for the meeting, whom nobody has claimed yet."""
     await site.course(*STUDENTS[:2], prestart=True)
-    ahead = Prestart(site.around, site.starter)
+    ahead = Prestart(site.context, site.starter)
     clock.passes(45 * 60)
-    await ahead.look(clock())
-    await site.look(2)
+    await ahead.run_due(clock())
+    await site.run_rounds(2)
     await site.hub.ready(*STUDENTS[:2])
-    await site.look()
+    await site.run_rounds()
     return ahead
 
 
@@ -384,14 +384,14 @@ async def test_who_is_expected_keeps_the_session_while_the_clock_is_ahead(
     ahead = await expected(site, clock)
     (start,) = await site.store.starts.live()
     clock.set(ahead_by)
-    await site.look(2)
+    await site.run_rounds(2)
     clock.passes(12 * 60)
-    await site.look(2)
+    await site.run_rounds(2)
     clock.set(-ahead_by)
-    await site.look(2)
+    await site.run_rounds(2)
     assert site.hub.stopped == []
     clock.passes(18 * 60 + 1)  # a quarter past nine
-    await site.look(2)
+    await site.run_rounds(2)
     assert sorted(one[0] for one in site.hub.stopped) == list(STUDENTS[:2])
     assert await site.states(start) == ["released"] * 2
     await ahead.close()
@@ -402,9 +402,9 @@ async def test_a_clock_that_was_wrong_and_is_right_now_stops_whom_nobody_claims(
 ) -> None:
     ahead = await expected(site, clock)
     clock.set(HOUR)
-    await site.look()
+    await site.run_rounds()
     clock.passes(31 * 60)
-    await site.look(2)
+    await site.run_rounds(2)
     assert len(site.hub.stopped) == 2
     await ahead.close()
 
@@ -422,8 +422,8 @@ class Reserved:
         self.site, self.slurm = site, Slurm()
         site.settings.days_ahead = 3  # of this week alone
         cluster: Any = SimpleNamespace(snapshot=snapshot, associations=associations)
-        around = replace(site.around, cluster=cluster, reserving=Reserving(self.slurm))
-        self.reservations = Reservations(around)
+        context = replace(site.context, cluster=cluster, reserving=ReservationControl(self.slurm))
+        self.reservations = Reservations(context)
 
     async def begin(self) -> None:
         await self.site.course("root", reservation={"gpus": 3})
@@ -432,13 +432,13 @@ class Reserved:
         """Have the first meeting's made an hour after the beginning."""
         await self.begin()
         self.site.clock.passes(HOUR)  # type: ignore[attr-defined]
-        assert await self.look() == ["create"]
+        assert await self.run_minutes() == ["create"]
 
-    async def look(self, times: int = 3) -> list[str]:
+    async def run_minutes(self, times: int = 3) -> list[str]:
         """Look, a minute apart; return what Slurm was asked to do."""
         before = len(self.slurm.calls)
         for _ in range(times):
-            await self.reservations.look(self.site.clock())
+            await self.reservations.run_due(self.site.clock())
             self.site.clock.passes(61)  # type: ignore[attr-defined]
         return [words[0] for words in self.slurm.calls[before:]]
 
@@ -456,14 +456,14 @@ async def test_a_meetings_reservation_is_made_once_and_removed_once(
     """Set the clock ``minutes`` from the meeting's beginning, and back after 40 more."""
     clock.set(-HOUR)  # seven o'clock
     await reserved.begin()
-    done = await reserved.look(1)
+    done = await reserved.run_minutes(1)
     assert done == ["create"]
     for minute in range(-118, 150, 2):
         if minute == minutes:
             clock.set(step)
         elif minute == minutes + 40:
             clock.set(-step)
-        done += await reserved.look(1)
+        done += await reserved.run_minutes(1)
         if minute < 90:
             assert done == ["create"], f"at {minute} minutes"
         clock.passes(59)
@@ -479,9 +479,9 @@ async def test_slurm_that_ended_it_by_a_clock_of_its_own_is_asked_for_it_anew(
     await reserved.make()
     clock.set(2 * HOUR)
     reserved.slurm.held.clear()
-    assert await reserved.look() == []
+    assert await reserved.run_minutes() == []
     clock.set(-2 * HOUR)
-    assert await reserved.look() == ["create"]
+    assert await reserved.run_minutes() == ["create"]
 
 
 @STEPS
@@ -493,7 +493,7 @@ async def test_a_meeting_that_is_called_off_is_given_up_at_once_after_a_step(
     kept = await site.store.courses.get("deep")
     other = kept.course.model_copy(update={"weekly": ()})
     await site.store.courses.save(kept.model_copy(update={"course": other}))
-    assert await reserved.look() == ["delete"]
+    assert await reserved.run_minutes() == ["delete"]
 
 
 @STEPS
@@ -502,9 +502,9 @@ async def test_what_was_refused_is_tried_again_in_time(
 ) -> None:
     reserved.slurm.most = 2
     await reserved.begin()
-    assert "create" in await reserved.look(1)
+    assert "create" in await reserved.run_minutes(1)
     clock.set(step)
     reserved.slurm.most = 8
     clock.passes(900)
-    assert "create" in await reserved.look(2)
+    assert "create" in await reserved.run_minutes(2)
     assert len(reserved.slurm.held) == 1

@@ -86,7 +86,7 @@ class Class(Site):
     async def situation(self, job_id: str = "0") -> CourseSituation:
         courses = self.parts.situations.courses
         courses._classes.invalidate()
-        found = await courses.of(self.parts.dashboard.view.sessions[job_id])  # type: ignore[union-attr]
+        found = await courses.status_of(self.parts.dashboard.view.sessions[job_id])  # type: ignore[union-attr]
         assert found is not None
         return found
 
@@ -134,20 +134,20 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 async def test_a_session_tells_who_is_there(site: Class) -> None:
     now, table = time.time(), site.parts.store.presence
     await site.done("session-0", "PUT", "session/presence", {"activity": 5})
-    (first,) = await table.of("deep")
+    (first,) = await table.of_course("deep")
     assert (first.person, first.session_id, first.opened_at) == ("student01", "S0", None)
     body = {"opened": 60, "activity": 1, "notebooks": ["a.ipynb", "b\u202egnp.ipynb"]}
     await site.done("session-0", "PUT", "session/presence", body)
-    (second,) = await table.of("deep")
+    (second,) = await table.of_course("deep")
     assert now - 61 <= second.opened_at <= time.time() - 59
     assert second.notebooks == ("a.ipynb", "b\ufffdgnp.ipynb")
     # A new server of the session that moved does not know when it was opened.
     await site.done("session-0", "PUT", "session/presence", {"opened": 3})
-    assert (await table.of("deep"))[0].opened_at == second.opened_at
+    assert (await table.of_course("deep"))[0].opened_at == second.opened_at
     # Another session is another seat.
     await site.session("student01", "7")
     await site.done("session-7", "PUT", "session/presence", {})
-    (third,) = await table.of("deep")
+    (third,) = await table.of_course("deep")
     assert (third.session_id, third.opened_at, third.notebooks) == ("S7", None, ())
 
 
@@ -160,7 +160,7 @@ async def test_a_session_tells_who_is_there(site: Class) -> None:
 )  # fmt: skip
 async def test_what_is_no_presence_is_refused(site: Class, body: Any) -> None:
     await site.refused(400, "session-0", "PUT", "session/presence", body)
-    assert await site.parts.store.presence.of("deep") == []
+    assert await site.parts.store.presence.of_course("deep") == []
 
 
 async def test_sessions_of_no_course_and_people_are_refused(site: Class) -> None:
@@ -183,10 +183,11 @@ async def test_what_a_session_of_a_course_is_told(site: Class) -> None:
     )  # fmt: skip
     assert found.help_policy == "ask"
     rehearsal = await site.session("ada", "5", kind="rehearsal")
-    told = await site.parts.situations.courses.of(rehearsal)
+    told = await site.parts.situations.courses.status_of(rehearsal)
     assert told is not None and (told.kind, told.role) == ("rehearsal", "assistant")
     assert (
-        await site.parts.situations.courses.of(rehearsal.model_copy(update={"course": ""})) is None
+        await site.parts.situations.courses.status_of(rehearsal.model_copy(update={"course": ""}))
+        is None
     )
 
 
@@ -361,7 +362,7 @@ async def test_the_staff_ends_it(site: Class) -> None:
 )
 async def test_it_ends_by_itself(site: Class, over: str) -> None:
     number, now, store = await site.granted(), time.time(), site.parts.store
-    look = site.parts.helping.look
+    look = site.parts.helping.run_due
     await look(now)
     assert await site.guests() == {"ada"}, "nothing is over yet"
     if over == "time":
@@ -385,7 +386,9 @@ async def test_it_ends_by_itself(site: Class, over: str) -> None:
         await look(now)
         assert ("portal", "end-help", "session S0", "done") in await site.audit()
     assert not site.shares.now and await site.guests() == set()
-    assert [one.state for one in await store.help.of("deep") if one.id == number] == ["ended"]
+    assert [one.state for one in await store.help.of_course("deep") if one.id == number] == [
+        "ended"
+    ]
 
 
 async def test_nobody_is_in_once_the_time_is_over_whoever_looks(site: Class) -> None:
@@ -408,7 +411,7 @@ async def test_a_helper_is_in_for_the_minutes_whatever_the_clock_says(
     site: Class, steps: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, number = SteppingClock(monkeypatch), await site.granted()
-    look = site.parts.helping.look
+    look = site.parts.helping.run_due
     for step in steps:
         clock.step(step)
         await look(time.time())
@@ -432,9 +435,9 @@ async def test_a_question_waits_for_its_answer_whatever_the_clock_says(
     number = (await site.done("ada", "POST", HELP, {}))["help"]["id"]
     for step in steps:
         clock.step(step)
-        await site.parts.helping.look(time.time())
+        await site.parts.helping.run_due(time.time())
         assert (await site.help(number))["state"] == "asked"
-    await site.parts.helping.look(site.passes(helping.ANSWER_WITHIN + 1))
+    await site.parts.helping.run_due(site.passes(helping.ANSWER_WITHIN + 1))
     assert (await site.help(number))["ended_by"] == "the student did not answer"
 
 
@@ -449,9 +452,9 @@ async def test_a_clock_that_is_set_while_the_service_is_away_makes_no_help_longe
         parts.store, site.shares, parts.courses, True, parts.note, parts.log  # type: ignore[arg-type]
     )  # fmt: skip
     assert before.guests("S0")
-    await parts.helping.look(time.time())
+    await parts.helping.run_due(time.time())
     assert await site.guests() == ({"ada"} if step < 0 else set())
-    await parts.helping.look(site.passes(601))
+    await parts.helping.run_due(site.passes(601))
     assert await site.guests() == set() and not site.shares.now
 
 
@@ -461,16 +464,16 @@ async def test_shares_are_looked_for_again_after_a_minute(
 ) -> None:
     clock = SteppingClock(monkeypatch)
     await site.granted()
-    await site.parts.helping.look(time.time())
+    await site.parts.helping.run_due(time.time())
     clock.step(step)
     site.shares.now.add(("student02", "course-deep", "eve"))
-    await site.parts.helping.look(site.passes(61))
+    await site.parts.helping.run_due(site.passes(61))
     assert site.shares.now == {("student01", "course-deep", "ada")}
 
 
 async def test_a_question_that_nobody_answers(site: Class) -> None:
     number = (await site.done("ada", "POST", HELP, {}))["help"]["id"]
-    await site.parts.helping.look(site.passes(helping.ANSWER_WITHIN + 1))
+    await site.parts.helping.run_due(site.passes(helping.ANSWER_WITHIN + 1))
     kept = await site.help(number)
     assert (kept["state"], kept["ended_by"]) == ("ended", "the student did not answer")
 
@@ -489,11 +492,11 @@ async def test_the_service_begins_anew(site: Class) -> None:
         )
 
     parts.helping = anew()
-    await parts.helping.look(time.time())
+    await parts.helping.run_due(time.time())
     assert await site.guests() == {"ada"} and site.shares.now
     # It was away when the time was over.
     parts.helping = anew()
-    await parts.helping.look(time.time() + 601)
+    await parts.helping.run_due(time.time() + 601)
     assert await site.guests() == set() and not site.shares.now
     assert (await site.help(number))["state"] == "ended"
 
@@ -501,7 +504,7 @@ async def test_the_service_begins_anew(site: Class) -> None:
 async def test_shares_that_are_no_help_are_taken_back(site: Class) -> None:
     await site.granted()
     site.shares.now |= {("student01", "course-deep", "eve"), ("student02", "course-deep", "ada")}
-    await site.parts.helping.look(time.time())
+    await site.parts.helping.run_due(time.time())
     assert site.shares.now == {("student01", "course-deep", "ada")}
 
 
@@ -512,9 +515,9 @@ async def test_the_hub_is_away_at_the_end(site: Class) -> None:
     await site.done("ada", "POST", f"courses/deep/help/{number}/end")
     assert await site.guests() == set() and site.shares.now
     with pytest.raises(HubUnavailable):
-        await site.parts.helping.look(time.time())
+        await site.parts.helping.run_due(time.time())
     site.shares.away = False
-    await site.parts.helping.look(time.time() + 1)
+    await site.parts.helping.run_due(time.time() + 1)
     assert not site.shares.now
 
 
@@ -551,7 +554,7 @@ async def test_the_database_is_away_at_the_end(
         context.setattr(table, "save", away)
         await site.done("session-0", "POST", f"session/help/{number}", {"answer": "end"})
         assert await site.guests() == set() and not site.shares.now
-    await site.parts.helping.look(time.time())
+    await site.parts.helping.run_due(time.time())
     assert (await site.help(number))["state"] == "ended"
 
 

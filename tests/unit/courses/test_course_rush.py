@@ -37,11 +37,11 @@ def clock() -> list[float]:
 
 @pytest.fixture
 def rush(start: LiveStart, opened: list[Presence], clock: list[float]) -> Backpressure:
-    async def of(course: str) -> list[Presence]:
+    async def of_course(course: str) -> list[Presence]:
         assert course == "dl", "nobody asks about other courses"
         return opened
 
-    store: Any = SimpleNamespace(presence=SimpleNamespace(of=of))
+    store: Any = SimpleNamespace(presence=SimpleNamespace(of_course=of_course))
     return Backpressure(store, lambda: [start], lambda: clock[0])
 
 

@@ -116,7 +116,7 @@ class Hub:
                 return
             self.started.append(user)
             self.running[user, server] = "pending"
-            await self.tell(user, server, SessionState.PENDING)
+            await self.record(user, server, SessionState.PENDING)
         finally:
             self.at_once -= 1
 
@@ -126,7 +126,7 @@ class Hub:
             raise errors.NotFound("The Hub runs no such server.")
         del self.running[user, server]
         self.stopped.append((user, server, reason))
-        await self.tell(
+        await self.record(
             user,
             server,
             SessionState.ENDED,
@@ -135,7 +135,9 @@ class Hub:
             ending_message=reason.words,
         )
 
-    async def tell(self, user: str, server: str, state: SessionState, **more: Any) -> SessionRecord:
+    async def record(
+        self, user: str, server: str, state: SessionState, **more: Any
+    ) -> SessionRecord:
         """The record of that session, as the Hub would write it."""
         records = await self.store.sessions.of_course("deep", 0)
         mine = [one for one in records if (one.user, one.server) == (user, server)]
@@ -158,7 +160,7 @@ class Hub:
     async def ready(self, *users: str, server: str = "course-deep") -> None:
         for user in users:
             self.running[user, server] = "ready"
-            await self.tell(user, server, SessionState.RUNNING, ready_at=self.clock())
+            await self.record(user, server, SessionState.RUNNING, ready_at=self.clock())
 
     def _answer(self) -> None:
         if self.away:
@@ -205,7 +207,7 @@ class Site:
         self.sessions: dict[str, SessionRecord] = {}
         self.settings = Courses(**settings)
         anything: Any = self
-        self.around = CourseContext(
+        self.context = CourseContext(
             store=store,
             hub=anything.hub,
             memberships=MembershipCache(store),
@@ -219,7 +221,7 @@ class Site:
             wall=self.clock,
             uptime=uptime or self.clock,
         )
-        self.starter = Starter(self.around)
+        self.starter = Starter(self.context)
 
     def view(self) -> Any:
         return SimpleNamespace(snapshot=self.cluster.snapshot_, sessions=self.sessions)
@@ -232,13 +234,13 @@ class Site:
         members = [
             CourseMember(course="deep", person=name, role=Role.STUDENT) for name in people
         ] + [CourseMember(course="deep", person="barbara", role=Role.INSTRUCTOR)]
-        await self.store.courses.add(one, members)
+        await self.store.courses.add_course(one, members)
         return one
 
-    async def look(self, times: int = 1) -> None:
+    async def run_rounds(self, times: int = 1) -> None:
         """Some looks, each followed by what it began."""
         for _ in range(times):
-            await self.starter.look(self.clock())
+            await self.starter.run_due(self.clock())
             await self.settle()
 
     async def settle(self) -> None:
@@ -252,7 +254,7 @@ class Site:
 
     def restarted(self) -> None:
         """The service ends, and the next one begins with what the database has."""
-        self.starter = Starter(self.around)
+        self.starter = Starter(self.context)
 
 
 @pytest.fixture
@@ -275,7 +277,7 @@ async def test_everyone_is_started_so_many_at_the_same_time_and_each_result_is_k
 
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
     assert await site.states(start) == ["waiting"] * 7
-    await site.look(4)
+    await site.run_rounds(4)
 
     assert site.hub.most == 3
     assert sorted(site.hub.started) == [
@@ -285,7 +287,7 @@ async def test_everyone_is_started_so_many_at_the_same_time_and_each_result_is_k
     assert site.hub.introduced == []
     site.clock.now += 7
     await site.hub.ready(*site.hub.started)
-    await site.look()
+    await site.run_rounds()
     found = await site.seats(start)
     assert found["student01"].state is SeatState.READY
     assert found["student01"].ready_at == MONDAY + 7
@@ -309,14 +311,14 @@ async def test_a_hub_that_says_later_is_asked_later_and_nobody_hears_of_it(
     busy.details["retry_after"] = 40.0
     site.hub.answers["student02"] = [busy]
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
-    await site.look(3)
+    await site.run_rounds(3)
     found = await site.seats(start)
     assert site.hub.started == ["student01", "student03"]
     uptime.now += 39
-    await site.look(2)
+    await site.run_rounds(2)
     assert site.hub.started == ["student01", "student03"]
     uptime.now += 2
-    await site.look()
+    await site.run_rounds()
     assert site.hub.started == ["student01", "student03", "student02"]
     assert found["student02"].state is not SeatState.FAILED
 
@@ -326,20 +328,20 @@ async def test_a_service_that_dies_in_the_middle_starts_nobody_twice(site: Site)
     deep = await site.course(*STUDENTS)
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
     site.hub.gate = asyncio.Event()
-    await site.starter.look(MONDAY)
+    await site.starter.run_due(MONDAY)
     assert (await site.states(start)).count("starting") == 3
     # The Hub has got one of the three; then the service is gone.
     site.hub.running["student02", "course-deep"] = "pending"
-    await site.hub.tell("student02", "course-deep", SessionState.PENDING)
+    await site.hub.record("student02", "course-deep", SessionState.PENDING)
     await site.starter.close()
     site.hub.gate = None
     site.hub.started.append("student02")
 
     site.restarted()
-    await site.look(6)
+    await site.run_rounds(6)
     assert sorted(site.hub.started) == list(STUDENTS)
     await site.hub.ready(*STUDENTS)
-    await site.look()
+    await site.run_rounds()
     assert await site.states(start) == ["ready"] * 7
 
 
@@ -351,16 +353,16 @@ async def test_a_hub_that_is_restarted_is_asked_what_it_has_before_anything_else
     # It takes the first, says nothing of it any more, and dies.
     site.hub.answers["student01"] = [errors.HubUnavailable("gone")]
     site.hub.answers["student02"] = [errors.HubUnavailable("gone")]
-    await site.look()
+    await site.run_rounds()
     assert await site.states(start) == ["starting"] * 3
     site.hub.running["student01", "course-deep"] = "pending"
     site.hub.away = True
     with pytest.raises(errors.HubUnavailable):
-        await site.look()
+        await site.run_rounds()
     assert await site.states(start) == ["starting"] * 3
     site.hub.away = False
-    site.starter.asking.later = float("-inf")
-    await site.look(2)
+    site.starter.queue.later = float("-inf")
+    await site.run_rounds(2)
     # student02 was asked for again, student01 was not.
     assert site.hub.started == ["student03", "student02"]
 
@@ -371,7 +373,7 @@ async def test_a_job_that_a_dead_hub_left_is_ended_before_the_next_is_asked_for(
     deep = await site.course("student01")
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
     site.hub.answers["student01"] = [errors.HubUnavailable("gone")]
-    await site.look()
+    await site.run_rounds()
     left = job("77", "student01", comment="portal:lab:course-deep", submit_time=MONDAY + 1)
     other = job("78", "student01", comment="portal:lab:", submit_time=MONDAY + 1)
     over = job("76", "student01", comment="portal:lab:course-deep", submit_time=MONDAY + 1)
@@ -379,16 +381,16 @@ async def test_a_job_that_a_dead_hub_left_is_ended_before_the_next_is_asked_for(
     jobs["76"] = over.model_copy(update={"state": JobState.COMPLETED})
     # While Slurm does not answer, nobody knows whether there is one.
     site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY - 1, error="Slurm does not answer.")
-    site.starter.asking.later = float("-inf")
-    await site.look(2)
+    site.starter.queue.later = float("-inf")
+    await site.run_rounds(2)
     assert (site.control.cancelled, site.hub.started) == ([], [])
     site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY, jobs=jobs)
-    site.starter.asking.later = float("-inf")
+    site.starter.queue.later = float("-inf")
     site.starter.wake.clear()
-    await site.look()
+    await site.run_rounds()
     assert site.control.cancelled == [("77", "student01")]
     site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY)
-    await site.look()
+    await site.run_rounds()
     assert site.hub.started == ["student01"]
     assert await site.states(start) == ["starting"]
 
@@ -396,13 +398,13 @@ async def test_a_job_that_a_dead_hub_left_is_ended_before_the_next_is_asked_for(
 async def test_who_lost_their_job_with_slurm_is_started_again_and_nobody_twice(site: Site) -> None:
     deep = await site.course(*STUDENTS[:3])
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
-    await site.look()
+    await site.run_rounds()
     await site.hub.ready("student01")
     for name in ("student01", "student02"):
-        await site.hub.tell(name, "course-deep", SessionState.ENDED, ending_code="unknown")
+        await site.hub.record(name, "course-deep", SessionState.ENDED, ending_code="unknown")
     site.clock.now += 5
     # The Hub still has their servers: they are not asked for beside those.
-    await site.look(3)
+    await site.run_rounds(3)
     assert len(site.hub.started) == 3
     seats = await site.seats(start)
     assert {seats[name].state for name in STUDENTS[:3]} == {SeatState.STARTING}
@@ -410,10 +412,10 @@ async def test_who_lost_their_job_with_slurm_is_started_again_and_nobody_twice(s
     # Nor while Slurm is away: one of the jobs may be there.
     del site.hub.running["student01", "course-deep"], site.hub.running["student02", "course-deep"]
     site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY - 1, error="Slurm does not answer.")
-    await site.look(3)
+    await site.run_rounds(3)
     assert len(site.hub.started) == 3
     site.cluster.snapshot_ = ClusterSnapshot(taken_at=MONDAY)
-    await site.look(3)
+    await site.run_rounds(3)
     assert sorted(site.hub.started) == [
         "student01",
         "student01",
@@ -422,7 +424,7 @@ async def test_who_lost_their_job_with_slurm_is_started_again_and_nobody_twice(s
         "student03",
     ]
     await site.hub.ready(*STUDENTS[:3])
-    await site.look(2)
+    await site.run_rounds(2)
     assert await site.states(start) == ["ready"] * 3
     assert len(site.hub.started) == 5
 
@@ -431,9 +433,9 @@ async def test_whose_job_slurm_loses_again_and_again_is_told(site: Site) -> None
     deep = await site.course("student01")
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
     for _ in range(9):
-        await site.look()
+        await site.run_rounds()
         if site.hub.running.pop(("student01", "course-deep"), ""):
-            await site.hub.tell(
+            await site.hub.record(
                 "student01", "course-deep", SessionState.ENDED, ending_code="unknown"
             )
         site.clock.now += 5
@@ -447,8 +449,8 @@ async def test_what_the_hub_loses_again_and_again_is_given_up(site: Site) -> Non
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
     site.hub.answers["student01"] = [errors.HubUnavailable("gone") for _ in range(9)]
     for _ in range(8):
-        site.starter.asking.later = float("-inf")
-        await site.look()
+        site.starter.queue.later = float("-inf")
+        await site.run_rounds()
     seat = (await site.seats(start))["student01"]
     assert seat.state is SeatState.FAILED
     assert "after 3 requests" in seat.message
@@ -467,10 +469,10 @@ async def test_the_database_away_puts_things_off_and_loses_nothing(
 
     monkeypatch.setattr(site.store.starts, "put", away)
     with pytest.raises(errors.StoreUnavailable):
-        await site.look()
+        await site.run_rounds()
     assert site.hub.started == []  # what is not kept is not asked for
     monkeypatch.setattr(site.store.starts, "put", put)
-    await site.look()
+    await site.run_rounds()
     assert site.hub.started == ["student01", "student02"]
     assert await site.states(start) == ["starting"] * 2
 
@@ -489,11 +491,11 @@ async def test_what_is_called_off_while_it_is_written_is_not_asked_for(
             await asyncio.sleep(0.05)
 
     monkeypatch.setattr(site.store.starts, "put", slow)
-    looking = asyncio.create_task(site.look())
+    looking = asyncio.create_task(site.run_rounds())
     await written.wait()
     await site.starter.cancel(start, "barbara")
     await looking
-    await site.look()
+    await site.run_rounds()
     assert site.hub.started == []
     assert await site.states(start) == ["skipped", "skipped"]
 
@@ -502,7 +504,7 @@ async def test_the_next_is_asked_for_as_soon_as_one_is_answered(site: Site) -> N
     site.settings.at_once, site.settings.interval = 2, 3600.0
     deep = await site.course(*STUDENTS)
     loop = CourseLoop(site.settings, LOG)
-    loop.add(site.starter, site.starter.refill)
+    loop.add_pieces(site.starter, site.starter.refill)
     task = asyncio.create_task(loop.run())
     try:
         await site.starter.start(deep, StartKind.ALL, "barbara")
@@ -519,7 +521,7 @@ async def test_the_next_is_asked_for_as_soon_as_one_is_answered(site: Site) -> N
 async def test_those_whom_the_hub_never_saw_are_introduced_to_it(site: Site) -> None:
     deep = await site.course("nobody", "student01", "student29")
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
-    await site.look(2)
+    await site.run_rounds(2)
     assert site.hub.introduced == ["nobody", "student29"]
     assert sorted(site.hub.started) == ["student01", "student29"]
     seat = (await site.seats(start))["nobody"]
@@ -534,7 +536,7 @@ async def test_a_second_start_waits_for_the_first_and_strangers_are_refused(site
     with pytest.raises(errors.InvalidRequest, match="eve is not a member of this course"):
         await site.starter.start(deep, StartKind.REHEARSAL, "barbara", people=["eve"])
     assert await site.starter.cancel(start, "barbara") == 2
-    await site.look()
+    await site.run_rounds()
     assert await site.states(start) == ["skipped", "skipped"]
     assert site.hub.started == []
     with pytest.raises(errors.Conflict, match="has ended"):
@@ -557,16 +559,16 @@ async def test_a_rehearsal_is_thrown_away_and_reports(site: Site) -> None:
         deep, StartKind.REHEARSAL, "barbara", number=4, missing=["The image is not there."]
     )
     site.hub.answers["student02"] = [errors.NotAllowed("No."), errors.NotAllowed("No.")]
-    await site.look(3)
+    await site.run_rounds(3)
     assert site.hub.started == ["student01", "student03", "student04"]
     server = "rehearsal-deep"
     site.clock.now += 5
     await site.hub.ready("student01", "student03", server=server)
-    await site.look()
+    await site.run_rounds()
     assert site.hub.stopped == []
     site.clock.now += 5
     await site.hub.ready("student04", server=server)
-    await site.look(3)
+    await site.run_rounds(3)
     assert [one[:2] for one in site.hub.stopped] == [
         (name, server) for name in ("student01", "student03", "student04")
     ]
@@ -582,10 +584,10 @@ async def test_a_rehearsal_is_thrown_away_and_reports(site: Site) -> None:
 async def test_a_rehearsal_that_hangs_ends_after_its_time(site: Site) -> None:
     deep = await site.course(*STUDENTS[:2])
     start = await site.starter.start(deep, StartKind.REHEARSAL, "barbara")
-    await site.look(2)
+    await site.run_rounds(2)
     await site.hub.ready("student01", server="rehearsal-deep")
     site.clock.now += 901
-    await site.look(2)
+    await site.run_rounds(2)
     assert site.hub.running == {}
     told = report(start, list((await site.seats(start)).values()))
     assert (told.ready, told.failed) == (1, 1)
@@ -595,8 +597,8 @@ async def test_a_rehearsal_that_hangs_ends_after_its_time(site: Site) -> None:
 async def test_a_session_that_fails_says_why(site: Site) -> None:
     deep = await site.course(*STUDENTS[:2])
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
-    await site.look(2)
-    await site.hub.tell(
+    await site.run_rounds(2)
+    await site.hub.record(
         "student01",
         "course-deep",
         SessionState.ENDED,
@@ -604,7 +606,7 @@ async def test_a_session_that_fails_says_why(site: Site) -> None:
         ending_message="Its container could not be started.",
     )
     await site.hub.ready("student02")
-    await site.look()
+    await site.run_rounds()
     assert (await site.seats(start))["student01"].message == "Its container could not be started."
     assert await site.states(start) == ["failed", "ready"]
 
@@ -617,23 +619,23 @@ async def test_ahead_of_a_meeting_everyone_is_started_and_who_does_not_come_is_s
 ) -> None:
     nine = MONDAY + 3600
     await site.course(*STUDENTS[:3], prestart=True)
-    ahead = Prestart(site.around, site.starter)
+    ahead = Prestart(site.context, site.starter)
     site.clock.now = nine - 21 * 60
-    await ahead.look(site.clock())
+    await ahead.run_due(site.clock())
     assert await site.store.starts.live() == []
     site.clock.now = nine - 20 * 60
-    await ahead.look(site.clock())
-    await ahead.look(site.clock())
-    await Prestart(site.around, site.starter).look(site.clock())  # the service was restarted
+    await ahead.run_due(site.clock())
+    await ahead.run_due(site.clock())
+    await Prestart(site.context, site.starter).run_due(site.clock())  # the service was restarted
     (start,) = await site.store.starts.live()
     assert (start.kind, start.by, start.meeting_at) == (StartKind.MEETING, "portal", nine)
     assert start.release_at == nine + 15 * 60
-    await site.look(2)
+    await site.run_rounds(2)
     await site.hub.ready(*STUDENTS[:3])
-    await site.look()
+    await site.run_rounds()
     site.clock.now = nine + 60
     record = (await site.store.sessions.find(user="student02"))[0][0]
-    await site.store.presence.tell(
+    await site.store.presence.save_report(
         Presence(
             course="deep",
             person="student02",
@@ -642,13 +644,13 @@ async def test_ahead_of_a_meeting_everyone_is_started_and_who_does_not_come_is_s
             opened_at=nine,
         )
     )
-    await site.look()
+    await site.run_rounds()
     assert await site.states(start) == ["ready", "claimed", "ready"]
     site.clock.now = nine + 15 * 60 - 1
-    await site.look()
+    await site.run_rounds()
     assert site.hub.stopped == []
     site.clock.now = nine + 15 * 60
-    await site.look(2)
+    await site.run_rounds(2)
     assert [one[0] for one in site.hub.stopped] == ["student01", "student03"]
     assert site.hub.stopped[0][2].code is StopCode.UNCLAIMED
     assert await site.states(start) == ["released", "claimed", "released"]
@@ -660,17 +662,17 @@ async def test_who_opens_at_the_last_moment_keeps_the_session(site: Site) -> Non
     nine = MONDAY + 3600
     deep = await site.course("student01", prestart=True)
     start = await site.starter.start(deep, StartKind.MEETING, "portal", release_at=nine)
-    await site.look(2)
+    await site.run_rounds(2)
     await site.hub.ready("student01")
     site.clock.now = nine - 1
-    await site.look()
+    await site.run_rounds()
     record = (await site.store.sessions.find(user="student01"))[0][0]
     told = Presence(
         course="deep", person="student01", session_id=record.id, seen_at=nine, opened_at=nine
     )
-    await site.store.presence.tell(told)
+    await site.store.presence.save_report(told)
     site.clock.now = nine
-    await site.look()
+    await site.run_rounds()
     assert await site.states(start) == ["claimed"]
     assert site.hub.stopped == []
 
@@ -681,24 +683,24 @@ async def test_while_nobody_knows_who_came_nobody_is_stopped(
     nine = MONDAY + 3600
     deep = await site.course("student01")
     await site.starter.start(deep, StartKind.MEETING, "portal", release_at=nine)
-    await site.look(2)
+    await site.run_rounds(2)
     await site.hub.ready("student01")
-    await site.look()
+    await site.run_rounds()
 
     async def away(course: str) -> None:
         raise errors.StoreUnavailable("The database does not answer.")
 
-    monkeypatch.setattr(site.store.presence, "of", away)
+    monkeypatch.setattr(site.store.presence, "of_course", away)
     site.clock.now = nine + 60
     with pytest.raises(errors.StoreUnavailable):
-        await site.look()
+        await site.run_rounds()
     assert site.hub.stopped == []
 
 
 async def test_a_course_without_prestart_starts_nobody(site: Site) -> None:
     await site.course(*STUDENTS[:2])
-    ahead = Prestart(site.around, site.starter)
-    await ahead.look(MONDAY + 3600 - 600)
+    ahead = Prestart(site.context, site.starter)
+    await ahead.run_due(MONDAY + 3600 - 600)
     assert await site.store.starts.live() == []
     await ahead.close()
 
@@ -729,10 +731,10 @@ async def test_ahead_of_a_meeting_the_image_comes_to_its_nodes(
         taken_at=MONDAY, reservations={one.name: one for one in (held, other)}
     )
     await site.course(*STUDENTS[:2])
-    ahead = Prestart(replace(site.around, copy=copy), site.starter)
+    ahead = Prestart(replace(site.context, copy=copy), site.starter)
     for early in (41, 39, 38, 20):
         site.clock.now = nine - early * 60
-        await ahead.look(site.clock())
+        await ahead.run_due(site.clock())
         for _ in range(20):
             await asyncio.sleep(0)
         assert len(copied) == (early < 40), "once a meeting, twice as early as sessions"
@@ -756,8 +758,8 @@ async def test_the_end_of_a_course_stops_its_sessions_and_starts_and_ends_help(
     site.settings.at_once = 1
     deep = await site.course(*STUDENTS[:3])
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
-    await site.look()
-    record = await site.hub.tell("student01", "course-deep", SessionState.RUNNING)
+    await site.run_rounds()
+    record = await site.hub.record("student01", "course-deep", SessionState.RUNNING)
     other = record.model_copy(update={"id": "x", "server": "", "course": "", "job_id": "99"})
     site.sessions = {record.job_id: record, other.job_id: other}
     helped: list[str] = []
@@ -765,13 +767,13 @@ async def test_the_end_of_a_course_stops_its_sessions_and_starts_and_ends_help(
     async def end_help(name: str, by: str, now: float) -> None:
         helped.append(name)
 
-    over = Closeout(site.around, site.starter, end_help)
-    await over.look(site.clock())
+    over = Closeout(site.context, site.starter, end_help)
+    await over.run_due(site.clock())
     assert (site.hub.stopped, helped) == ([], [])
 
     await site.store.courses.save(deep.model_copy(update={"state": CourseState.ARCHIVED}))
-    await over.look(site.clock())
-    await over.look(site.clock())
+    await over.run_due(site.clock())
+    await over.run_due(site.clock())
     assert [one[:2] for one in site.hub.stopped] == [("student01", "course-deep")]
     assert site.hub.stopped[0][2].code is StopCode.COURSE_OVER
     assert "archived" in site.hub.stopped[0][2].words
@@ -783,13 +785,13 @@ async def test_the_end_of_a_course_stops_its_sessions_and_starts_and_ends_help(
 async def test_the_last_day_is_the_courses_own(site: Site) -> None:
     deep = await site.course("student01", timezone="Pacific/Auckland")
     site.hub.running["student01", "course-deep"] = "ready"
-    record = await site.hub.tell("student01", "course-deep", SessionState.RUNNING)
+    record = await site.hub.record("student01", "course-deep", SessionState.RUNNING)
     site.sessions = {record.job_id: record}
-    over = Closeout(site.around, site.starter)
+    over = Closeout(site.context, site.starter)
     assert deep.course.ends == date(2027, 3, 1)
-    await over.look(1_803_898_800.0 - 1)  # 23:59:59 of 1 March in Auckland (UTC+13)
+    await over.run_due(1_803_898_800.0 - 1)  # 23:59:59 of 1 March in Auckland (UTC+13)
     assert site.hub.stopped == []
-    await over.look(1_803_898_800.0)
+    await over.run_due(1_803_898_800.0)
     assert "The course has ended" in site.hub.stopped[0][2].words
 
 
@@ -797,10 +799,10 @@ async def test_who_is_no_longer_in_the_course_has_no_session_of_it(site: Site) -
     await site.course(*STUDENTS[:2])
     for name in STUDENTS[:2]:
         site.hub.running[name, "course-deep"] = "ready"
-        record = await site.hub.tell(name, "course-deep", SessionState.RUNNING)
+        record = await site.hub.record(name, "course-deep", SessionState.RUNNING)
         site.sessions[record.job_id] = record
     await site.store.members.remove("deep", ["student02"])
-    await Closeout(site.around, site.starter).look(site.clock())
+    await Closeout(site.context, site.starter).run_due(site.clock())
     assert [one[0] for one in site.hub.stopped] == ["student02"]
 
 
@@ -809,16 +811,16 @@ async def test_a_used_budget_ends_the_points_with_gpus(site: Site) -> None:
     await site.course("student01", budget=2.0)
     for server, gpus in (("course-deep", 1), ("run-01234567", 1), ("run-76543210", 0)):
         site.hub.running["student01", server] = "ready"
-        record = await site.hub.tell("student01", server, SessionState.RUNNING)
+        record = await site.hub.record("student01", server, SessionState.RUNNING)
         record = record.model_copy(update={"options": {"gpus": gpus}})
         site.sessions[record.job_id] = record
-    over = Closeout(site.around, site.starter)
+    over = Closeout(site.context, site.starter)
     used = JobUsage(job_id="1", submitted_at=1, day="2027-01-18", user="ada", course="deep", gpus=1)
     for hours, stopped in ((1.5, 0), (0.5, 1)):
-        await site.store.usage.add([used.model_copy(update={"held": hours * 3600})])
-        await over.look(site.clock())
+        await site.store.usage.add_seconds([used.model_copy(update={"held": hours * 3600})])
+        await over.run_due(site.clock())
         assert len(site.hub.stopped) == stopped
-    await over.look(site.clock())
+    await over.run_due(site.clock())
     ((user, server, reason),) = site.hub.stopped
     assert (user, server, reason.code) == ("student01", "run-01234567", StopCode.BUDGET_USED)
     assert reason.words.startswith("The course has used its GPU-hours.")
@@ -834,24 +836,24 @@ async def test_one_piece_that_fails_or_hangs_holds_up_no_other(
     class Failing:
         looks = 0
 
-        async def look(self, now: float) -> None:
+        async def run_due(self, now: float) -> None:
             self.looks += 1
             raise (errors.StoreUnavailable("away") if self.looks < 3 else RuntimeError("broken"))
 
     class Hanging:
-        async def look(self, now: float) -> None:
+        async def run_due(self, now: float) -> None:
             await asyncio.Event().wait()
 
     class Fine:
         def __init__(self) -> None:
             self.looks, self.wake = 0, asyncio.Event()
 
-        async def look(self, now: float) -> None:
+        async def run_due(self, now: float) -> None:
             self.looks += 1
 
     failing, fine = Failing(), Fine()
     loop = CourseLoop(Courses(interval=0.1), LOG)
-    loop.add(failing, Hanging(), fine)
+    loop.add_pieces(failing, Hanging(), fine)
     task = asyncio.create_task(loop.run())
     try:
         async with asyncio.timeout(120):

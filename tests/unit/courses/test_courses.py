@@ -309,14 +309,14 @@ async def test_the_environment_stays_in_its_version(site: Site) -> None:
     await lab.load()
     first = lab.environments["lab"]
     add = {"author": "grace", "at": 1.0, "origin": "page", "state": "ready"}
-    await store.versions.add(first, **add, published_at=1.0)  # type: ignore[arg-type]
+    await store.versions.add_version(first, **add, published_at=1.0)  # type: ignore[arg-type]
     kept = await site.approved()
     assert kept["pinned"] == {
         "title": "Lab", "image": "/images/lab.sif", "digest": "", "version": 1,
     }  # fmt: skip
     # The catalog goes on, and then withdraws it.
     newer = first.model_copy(update={"image": "/images/newer.sif"})
-    await store.versions.add(newer, **add, published_at=2.0)  # type: ignore[arg-type]
+    await store.versions.add_version(newer, **add, published_at=2.0)  # type: ignore[arg-type]
     text = "name: lab\ntitle: Lab\nkind: container\nimage: /images/newer.sif\nmax_gpus: 2\n"
     (site.files / "lab.yaml").write_text(text + "state: withdrawn\n")
     await store.versions.change("lab", 1, state="withdrawn")
@@ -341,7 +341,7 @@ async def test_the_environment_stays_in_its_version(site: Site) -> None:
 
 async def test_a_version_that_was_not_tested_is_none(site: Site) -> None:
     draft = Environment(name="lab", title="Lab", kind="container", image="/draft.sif")
-    await site.parts.store.versions.add(draft, author="grace", at=1.0, origin="page")  # type: ignore[arg-type]
+    await site.parts.store.versions.add_version(draft, author="grace", at=1.0, origin="page")  # type: ignore[arg-type]
     error = await site.refused(400, "barbara", "POST", "courses", {"course": DEEP | {"version": 1}})
     assert error["problems"][0]["field"] == "version"
     assert "passed its test" in error["message"]
@@ -416,7 +416,7 @@ async def test_a_directory_that_does_not_know_everybody(site: Site) -> None:
     assert (done["added"], done["refused"]) == (["ian"], ["x9"])
     site.directory.groups["dl101"] = ("student02",)
     await site.approved("ian", name="other", roster_group="dl101")
-    await site.parts.course_service.enrolment.look(1000.0)
+    await site.parts.course_service.enrolment.run_due(1000.0)
     items = (await site.done("ian", "GET", "courses/other/roster"))["items"]
     assert {one["person"] for one in items} == {"ian", "student02"}
 
@@ -453,7 +453,7 @@ async def test_a_group_of_the_directory_is_copied(site: Site) -> None:
         items = (await site.done("barbara", "GET", "courses/deep/roster"))["items"]
         return {one["person"]: (one["role"], one["source"]) for one in items}
 
-    await enrolment.look(1000.0)
+    await enrolment.run_due(1000.0)
     assert await people() == {
         "barbara": ("instructor", "list"),
         "student01": ("student", "group"),
@@ -463,16 +463,16 @@ async def test_a_group_of_the_directory_is_copied(site: Site) -> None:
     # One is listed, too; then the group changes. Nothing is asked before its time.
     await site.done("barbara", "POST", "courses/deep/roster", {"text": "student02"})
     site.directory.groups["dl101"] = ("student03",)
-    await enrolment.look(1000.0 + site.parts.courses.roster_interval - 1)
+    await enrolment.run_due(1000.0 + site.parts.courses.roster_interval - 1)
     assert "student03" not in await people()
-    await enrolment.look(1000.0 + site.parts.courses.roster_interval)
+    await enrolment.run_due(1000.0 + site.parts.courses.roster_interval)
     assert set(await people()) == {"barbara", "student02", "student03", "student09"}
     # Whoever is in the group would come back.
     error = await site.refused(409, "barbara", "DELETE", "courses/deep/roster?person=student03")
     assert "Remove them from the group" in error["message"]
     # A directory that is away, or a group that is gone, takes nobody off; the page says why.
     del site.directory.groups["dl101"]
-    await enrolment.look(1e6)
+    await enrolment.run_due(1e6)
     assert set(await people()) == {"barbara", "student02", "student03", "student09"}
     roster = await site.done("barbara", "GET", "courses/deep/roster")
     assert roster["group_error"] == "The directory has no group 'dl101'."

@@ -79,7 +79,7 @@ def test_approved_and_changed(site: Site) -> None:
     kept = asyncio.run(site.store.courses.get("deep"))
     assert (kept.state, kept.number, kept.course.title) == (CourseState.APPROVED, 2, "Deeper")
     assert kept.pinned is not None and kept.pinned.image == "/images/lab.sif"
-    members = asyncio.run(site.store.members.of("deep"))
+    members = asyncio.run(site.store.members.of_course("deep"))
     assert {one.person: one.role for one in members} == {
         "barbara": Role.INSTRUCTOR,
         "student01": Role.STUDENT,

@@ -76,18 +76,18 @@ async def test_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(pwd, "getpwnam", getpwnam)
     finder = HomeFinder()
-    found = await finder.of(["ada", "barbara", "ian", "eve"])
+    found = await finder.find_homes(["ada", "barbara", "ian", "eve"])
     assert (found.no_account, found.no_home, found.error) == (("eve",), ("barbara", "ian"), "")
     # A machine that knows nobody, or sees no home, says so, and blames no one.
-    assert "knows none" in (await finder.of(["eve", "x"])).error
-    assert "sees none" in (await finder.of(["barbara"])).error
+    assert "knows none" in (await finder.find_homes(["eve", "x"])).error
+    assert "sees none" in (await finder.find_homes(["barbara"])).error
     # A file system that hangs holds one thread, and the answer comes all the same.
     gate = threading.Event()
     monkeypatch.setattr(pwd, "getpwnam", lambda name: gate.wait(30) or getpwnam(name))
     slow = HomeFinder(patience=0.05)
     try:
-        assert "took longer" in (await slow.of(["ada"])).error
-        assert "earlier check" in (await slow.of(["ada"])).error
+        assert "took longer" in (await slow.find_homes(["ada"])).error
+        assert "earlier check" in (await slow.find_homes(["ada"])).error
     finally:
         gate.set()
 
@@ -186,7 +186,7 @@ async def test_usage_by_student(site: Site) -> None:
             job_id=str(number), submitted_at=1, day="2026-11-21", user=user, course=course,
             session_id=f"s{number}", gpus=1, held=3600, used=900, measured=1800,
         )  # fmt: skip
-        await store.usage.add([job])
+        await store.usage.add_seconds([job])
     answer = await site.done("barbara", "GET", "courses/deep/usage")
     assert (answer["gpu_hours"], answer["budget"], answer["simulated"]) == (3.0, 100.0, False)
     found = {one["person"]: one for one in answer["items"]}

@@ -103,7 +103,7 @@ async def test_staff_opens_it_and_the_course_sees_where_it_is(site: Site) -> Non
     assert not hub_of(site).shared
     await site.done("ada", "POST", ROOM)
     assert hub_of(site).shared == {("ada", "room-deep")}
-    site.parts.rooms.tell(await room_record(site), ["student01", "ada"])
+    site.parts.rooms.record_people(await room_record(site), ["student01", "ada"])
     room = await site.done("student01", "GET", ROOM)
     assert room["by"] == "ada" and room["people"] == ["ada", "student01"]
     assert room["url"] == "http://room.localhost/user/ada/room-deep/" and room["since"]
@@ -142,7 +142,7 @@ async def test_a_service_that_starts_anew_finds_the_room(site: Site) -> None:
     site.parts.rooms._shared.clear()
     site.parts.rooms._shares_at = float("-inf")
     assert (await site.done("student01", "GET", ROOM))["url"] == ""
-    await site.parts.rooms.look(time.time())
+    await site.parts.rooms.run_due(time.time())
     assert (await site.done("student01", "GET", ROOM))["url"]
 
 
@@ -161,7 +161,7 @@ async def test_its_session_lets_in_members_and_nobody_when_it_closes(site: Site)
     # The share that could not be taken back then is taken back later.
     assert hub_of(site).shared
     hub_of(site).away = False
-    await rooms.look(time.time())
+    await rooms.run_due(time.time())
     assert not hub_of(site).shared
 
 
@@ -180,16 +180,16 @@ async def test_what_the_hub_refuses_for_one_room_is_not_in_the_way_of_others(
         await close(user, server)
 
     monkeypatch.setattr(hub, "close_room", close_room)
-    await site.parts.rooms.look(time.time())
+    await site.parts.rooms.run_due(time.time())
     assert ("ada", "room-deep") in hub.shared
 
 
 async def test_a_room_that_may_be_no_longer_is_closed(site: Site) -> None:
     await site.done("ada", "POST", ROOM)
-    await site.parts.rooms.look(time.time())
+    await site.parts.rooms.run_due(time.time())
     assert hub_of(site).shared == {("ada", "room-deep")}
     await site.parts.store.members.remove("deep", ["ada"])
-    await site.parts.rooms.look(time.time())
+    await site.parts.rooms.run_due(time.time())
     assert not hub_of(site).shared and not await site.parts.store.sessions.living()
     (reason,) = hub_of(site).reasons
     assert reason and reason.code is StopCode.COURSE_OVER

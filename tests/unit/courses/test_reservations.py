@@ -23,7 +23,7 @@ from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node
 from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.slurm import SlurmRunner, parse
 from portal.slurm.commands.run import Output
-from portal.slurm.control.reservations import Reserving, Wanted
+from portal.slurm.control.reservations import DesiredReservation, ReservationControl
 from portal.store import Store
 
 # scontrol --oneliner show reservation, word for word but for the numbers.
@@ -119,26 +119,26 @@ class Desk:
         self.slurm, self.store = slurm, store
         self.notes: list[str] = []
         self.now = time.time()
-        self.around = CourseContext(
+        self.context = CourseContext(
             store=store, hub=None, memberships=MembershipCache(store),  # type: ignore[arg-type]
             settings=Courses(), note=note,  # type: ignore[arg-type]
             cluster=SimpleNamespace(snapshot=snapshot, associations=associations),  # type: ignore[arg-type]
-            control=None, reserving=Reserving(slurm), view=lambda: None,  # type: ignore[arg-type]
+            control=None, reserving=ReservationControl(slurm), view=lambda: None,  # type: ignore[arg-type]
             log=logging.getLogger("test"), wall=lambda: self.now,
         )  # fmt: skip
 
-    async def look(self, **reservation: Any) -> str:
+    async def reserve(self, **reservation: Any) -> str:
         """The page's message after a look at a course that reserves this."""
         course = kept(reservation=reservation)
         there = await self.store.courses.all()
         if there:
             await self.store.courses.save(course.model_copy(update={"number": there[0].number}))
         else:
-            await self.store.courses.add(course)
+            await self.store.courses.add_course(course)
             person = CourseMember(course="deep", person="root", role=Role.STUDENT)
             await self.store.members.put([person])
         self.now += 120
-        await Reservations(self.around).look(self.now)
+        await Reservations(self.context).run_due(self.now)
         (row,) = await self.store.reservations.all()
         return f"{row.state}: {row.message}"
 
@@ -198,28 +198,28 @@ def test_what_a_reservation_holds_is_read() -> None:
 @pytest.mark.parametrize("kind", ["v100,node=3", "v100=9", "a b", "-x", "x" * 65, "v:1", "\n"])
 def test_a_type_that_scontrol_would_misread_is_refused(kind: str) -> None:
     name = "course-deep-20261123T0800"
-    wanted = Wanted(name=name, begins=1, ends=2, users=("ada",), gpus=1, gpu_type=kind)
+    wanted = DesiredReservation(name=name, begins=1, ends=2, users=("ada",), gpus=1, gpu_type=kind)
     with pytest.raises(InvalidRequest):
         wanted.words()
 
 
 async def test_gpus_are_reserved_by_their_type(desk: Desk) -> None:
-    assert await desk.look(gpus=3) == "made: "
+    assert await desk.reserve(gpus=3) == "made: "
     assert desk.tres == "gres/gpu:v100=3"
 
 
 async def test_nodes_of_a_mixed_partition_are_those_with_the_type(desk: Desk) -> None:
-    assert await desk.look(nodes=1, partition="gpu") == "made: "
+    assert await desk.reserve(nodes=1, partition="gpu") == "made: "
     (held,) = desk.slurm.held.values()
     assert (held["NodeCnt"], held["TRES"]) == ("1", "gres/gpu:v100=4")
 
 
 async def test_a_changed_number_is_made_anew_since_an_update_loses_it(desk: Desk) -> None:
-    await desk.look(gpus=3)
-    assert await desk.look(gpus=5) == "made: "
+    await desk.reserve(gpus=3)
+    assert await desk.reserve(gpus=5) == "made: "
     assert desk.tres == "gres/gpu:v100=5"
     calls = len(desk.slurm.calls)
-    assert await desk.look(gpus=5) == "made: "
+    assert await desk.reserve(gpus=5) == "made: "
     assert len(desk.slurm.calls) == calls  # and then it is left alone
 
 
@@ -229,15 +229,15 @@ async def test_a_machine_that_knows_no_accounts_takes_nobody_out_of_a_reservatio
     def nobody_by(_: Any) -> Any:
         raise KeyError
 
-    await desk.look(gpus=3)
+    await desk.reserve(gpus=3)
     calls = len(desk.slurm.calls)
     with monkeypatch.context() as lost:
         lost.setattr(pwd, "getpwnam", nobody_by)
         lost.setattr(pwd, "getpwuid", nobody_by)
         with pytest.raises(Unavailable, match="cannot be looked up"):
-            await desk.look(gpus=3)
+            await desk.reserve(gpus=3)
     assert len(desk.slurm.calls) == calls
-    assert await desk.look(gpus=3) == "made: "
+    assert await desk.reserve(gpus=3) == "made: "
     (held,) = desk.slurm.held.values()
     assert held["Users"] == "root"
 
@@ -245,43 +245,43 @@ async def test_a_machine_that_knows_no_accounts_takes_nobody_out_of_a_reservatio
 async def test_where_the_new_number_is_refused_the_old_one_stays_and_the_page_says_so(
     desk: Desk,
 ) -> None:
-    await desk.look(gpus=3)
-    said = await desk.look(gpus=9)
+    await desk.reserve(gpus=3)
+    said = await desk.reserve(gpus=9)
     assert said.startswith("made: The reservation could not be changed: Not enough nodes are free")
     assert desk.tres == "gres/gpu:v100=3"
     desk.now += 1000
     desk.slurm.most = 16
-    assert await desk.look(gpus=9) == "made: "
+    assert await desk.reserve(gpus=9) == "made: "
     assert desk.tres == "gres/gpu:v100=9"
 
 
 async def test_with_sessions_in_it_the_old_number_stays_and_the_page_says_so(desk: Desk) -> None:
-    await desk.look(gpus=3)
+    await desk.reserve(gpus=3)
     desk.slurm.busy = True
-    assert "could not be changed: Jobs use the reservation" in await desk.look(gpus=5)
+    assert "could not be changed: Jobs use the reservation" in await desk.reserve(gpus=5)
     desk.slurm.busy = False
     desk.now += 1000
-    assert await desk.look(gpus=5) == "made: "
+    assert await desk.reserve(gpus=5) == "made: "
     assert desk.tres == "gres/gpu:v100=5"
 
 
 async def test_gpus_that_slurm_does_not_count_are_refused_in_words(desk: Desk) -> None:
     desk.slurm.tres = "gres/gpu"
-    said = await desk.look(gpus=3)
+    said = await desk.reserve(gpus=3)
     assert said.startswith("refused: Slurm does not track 'gres/gpu:v100'")
     assert "AccountingStorageTRES" in said
-    assert (await desk.look(nodes=2, gpus=3)).startswith("made: Only nodes are reserved.")
+    assert (await desk.reserve(nodes=2, gpus=3)).startswith("made: Only nodes are reserved.")
 
 
 async def test_nodes_without_the_type_are_named_where_slurm_cannot_choose(desk: Desk) -> None:
     desk.slurm.version, desk.slurm.tres = "22.05.8", "gres/gpu"
-    said = await desk.look(nodes=2, partition="gpu")
+    said = await desk.reserve(nodes=2, partition="gpu")
     assert said.startswith("made: Nodes without v100 GPUs, which the sessions need: gpu03.")
 
 
 async def test_what_cannot_be_reserved_is_known_before() -> None:
     async def untracked(version: str, tres: str, kind: str) -> str:
-        return await Reserving(Slurm(version, tres)).untracked(kind)
+        return await ReservationControl(Slurm(version, tres)).untracked(kind)
 
     assert await untracked("24.11.5", "gres/gpu,gres/gpu:v100", "v100") == ""
     assert await untracked("26.05.5", "gres/gpu,gres/gpu:V100", "v100") == ""

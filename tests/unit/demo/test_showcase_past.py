@@ -8,7 +8,7 @@ import time
 import pytest
 
 from portal.demo.course import NAME
-from portal.demo.showcase.__main__ import add, remove
+from portal.demo.showcase.__main__ import remove, write_past
 from portal.demo.showcase.past import BY, EXAMPLES, HOURS, PREFIX, past
 from portal.errors import NotFound
 from portal.models.cluster.history import ClusterSample
@@ -49,7 +49,7 @@ async def site(store: Store, *, begins_ago: int = 8) -> None:
         )
         for name in STUDENTS
     ]
-    await store.courses.add(kept, members)
+    await store.courses.add_course(kept, members)
 
 
 def test_every_session_has_ended_and_says_that_it_is_an_example() -> None:
@@ -100,11 +100,11 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     await site(store)
     real = SessionRecord(id="real", user="ada", submitted_at=NOW, state=SessionState.ENDED)
     await store.sessions.save(real)
-    await store.usage.add(
+    await store.usage.add_seconds(
         [JobUsage(job_id="7", submitted_at=int(NOW), day="2026-11-21", user="ada", held=60)]
     )
-    await add(store, NOW)
-    await store.history.add(ClusterSample(at=NOW + 60, gpus_total=20))
+    await write_past(store, NOW)
+    await store.history.add_samples(ClusterSample(at=NOW + 60, gpus_total=20))
     _, total = await store.sessions.find(limit=100)
     assert total == len(MADE.sessions) + 1
     (start,) = await store.starts.of_course(NAME)
@@ -130,5 +130,5 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
 async def test_without_a_meeting_in_the_past_nothing_is_written(store: Store) -> None:
     await site(store, begins_ago=-1)
     with pytest.raises(NotFound, match="no meeting"):
-        await add(store, NOW)
+        await write_past(store, NOW)
     assert (await store.sessions.find())[1] == 0

@@ -15,7 +15,7 @@ from portal.dashboard.view import Placed
 from portal.errors import InvalidRequest
 from portal.handlers.admin.openapi import document, document_bytes
 from portal.handlers.base.csv import cell, lines
-from portal.handlers.base.endpoint import Endpoint, Nothing
+from portal.handlers.base.endpoint import Endpoint, NoContent
 from portal.handlers.base.listing import natural, ordered
 from portal.handlers.base.paging import PageQuery, offset_of, page
 from portal.handlers.cluster.history import HistoryQuery
@@ -304,7 +304,7 @@ def test_no_parameter_of_a_query_may_be_null() -> None:
 def test_every_error_is_the_same_object() -> None:
     for endpoint, method, operation in operations():
         answers = DOCUMENT["paths"][f"/{endpoint.path}"][method]["responses"]
-        wanted = "204" if operation.answer is Nothing else str(operation.status)
+        wanted = "204" if operation.answer is NoContent else str(operation.status)
         assert (wanted if operation.media == "application/json" else "200") in answers
         for status, answer in answers.items():
             if status >= "400":

@@ -138,7 +138,7 @@ async def test_declined_without_a_word_and_a_request_that_is_not_there(site: Sit
 
 
 async def test_favourites_are_ones_own_and_of_what_one_may_see(site: Site) -> None:
-    liked = site.parts.store.favourites.of
+    liked = site.parts.store.favourites.of_user
     for _ in range(2):  # once more changes nothing
         answer = await site.ask("ada", "PUT", "environments/torch/favourite")
         assert answer.status_code == 204, answer.text

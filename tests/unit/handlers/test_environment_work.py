@@ -39,12 +39,12 @@ def container(**more: Any) -> Environment:
 
 async def version(store: Store, **more: Any) -> int:
     found = container(**more)
-    made = await store.versions.add(found, author="grace", at=1.0, origin=Origin.PAGE)
+    made = await store.versions.add_version(found, author="grace", at=1.0, origin=Origin.PAGE)
     return made.number
 
 
 async def build(store: Store, *packages: str) -> int:
-    made = await store.builds.add(
+    made = await store.builds.add_build(
         key="k", source="docker://a.io/b:1", digest=DIGEST, asker="grace", nonce="", log="", at=1.0
     )  # fmt: skip
     result = {"facts": Facts(packages=packages).model_dump(mode="json")}
@@ -113,7 +113,7 @@ async def test_a_version_has_the_tests_of_its_software(store: Store) -> None:
     await version(store, title="Another title")
     await version(store, image="/b.sif")
     for gpu_type in ("v100", "", "v100"):
-        await store.tests.add(
+        await store.tests.add_test(
             fingerprint=container().fingerprint, name="torch", number=1, gpu_type=gpu_type,
             asker="grace", nonce="n", log="l", at=1.0,
         )  # fmt: skip
@@ -128,7 +128,7 @@ async def test_nobody_sees_the_tests_of_what_another_registered(store: Store) ->
     own = container(name="ada.mine", private=True, owner="ada")
     names = ("torch", "ada.mine")
     for name in names:
-        await store.tests.add(
+        await store.tests.add_test(
             fingerprint="f", name=name, number=None, gpu_type="", asker="ada", nonce="n", log="l",
             at=1.0,
         )  # fmt: skip

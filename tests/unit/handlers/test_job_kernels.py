@@ -193,7 +193,7 @@ async def teach(site: Site, **changes: Any) -> None:
     course = DEEP.model_copy(update={"job_kernels": True, **changes})
     state, pinned = CourseState.APPROVED, TEACHING
     about = {"created_by": "barbara", "created_at": 0, "changed_at": 0}
-    await site.parts.store.courses.add(
+    await site.parts.store.courses.add_course(
         KeptCourse(course=course, state=state, pinned=pinned, **about)
     )
 
@@ -270,7 +270,7 @@ async def test_kernels_that_only_a_test_has_found(site: Site) -> None:
     }
     tests = site.parts.store.tests
     about = {"number": 1, "gpu_type": "t4", "asker": "grace", "nonce": "n", "log": ""}
-    test = await tests.add(fingerprint=RLANG.fingerprint, name="r", at=1.0, **about)
+    test = await tests.add_test(fingerprint=RLANG.fingerprint, name="r", at=1.0, **about)
     await tests.change(test.id, state=WorkState.PASSED, result=result)
     found = {item["environment"]: item for item in (await site.ask("GET")).json()["items"]}
     assert set(found) == {"torch", "r"}

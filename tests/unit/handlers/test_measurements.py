@@ -63,7 +63,7 @@ class Site:
         self.client = client
         self.store, self.view, self.telemetry = store, view, telemetry
 
-    async def tell(self, token: str = "session", **changed: Any) -> httpx.Response:
+    async def report(self, token: str = "session", **changed: Any) -> httpx.Response:
         headers = {"Authorization": f"token {token}"}
         return await self.client.post(
             "session/measurements", json={**REPORT, **changed}, headers=headers
@@ -98,7 +98,7 @@ async def site(store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[S
 
 
 async def test_type_and_number_of_gpus_are_slurms(site: Site) -> None:
-    assert (await site.tell()).status_code == 204
+    assert (await site.report()).status_code == 204
     answer = await site.shown()
     assert answer.status_code == 200, answer.text
     (row,) = answer.json()["items"]
@@ -107,19 +107,19 @@ async def test_type_and_number_of_gpus_are_slurms(site: Site) -> None:
         "benchmark": "resnet50", "gpu_type": "v100", "gpus": 2, "precision": "fp16",
         "simulated": False, "images_per_second": 812.5, "best": 812.5, "runs": 1,
     }  # fmt: skip
-    (kept,) = await site.store.measurements.of("torch")
+    (kept,) = await site.store.measurements.of_environment("torch")
     assert (kept.person, kept.session_id, kept.version) == ("ada", "S10", None)
 
 
 async def test_more_gpus_than_slurm_gave_are_refused(site: Site) -> None:
-    answer = await site.tell(gpus=4)
+    answer = await site.report(gpus=4)
     assert answer.status_code == 400 and "This session has 2 GPUs" in answer.text
     assert (await site.shown()).json()["items"] == []
 
 
 async def test_a_person_is_no_session(site: Site) -> None:
-    assert (await site.tell("ada")).status_code == 403
-    assert (await site.tell("nobody")).status_code == 403
+    assert (await site.report("ada")).status_code == 403
+    assert (await site.report("nobody")).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -137,16 +137,16 @@ async def test_a_person_is_no_session(site: Site) -> None:
     ],
 )
 async def test_what_cannot_be_is_refused_by_name(site: Site, changed: dict[str, Any]) -> None:
-    answer = await site.tell(**changed)
+    answer = await site.report(**changed)
     assert answer.status_code == 400, answer.text
     assert next(iter(changed)) in answer.json()["error"]["message"]
-    assert await site.store.measurements.of("torch") == []
+    assert await site.store.measurements.of_environment("torch") == []
 
 
 async def test_a_loop_is_told_to_wait(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("portal.handlers.catalog.measurements._pace._least", 60.0)
-    assert (await site.tell()).status_code in (204, 429)  # of another test, a moment ago
-    assert (await site.tell()).status_code == 429
+    assert (await site.report()).status_code in (204, 429)  # of another test, a moment ago
+    assert (await site.report()).status_code == 429
 
 
 async def test_of_an_environment_of_others_nothing_is_told(site: Site) -> None:
@@ -156,16 +156,16 @@ async def test_of_an_environment_of_others_nothing_is_told(site: Site) -> None:
 
 async def test_a_session_that_is_over_tells_nothing(site: Site) -> None:
     site.job(state=JobState.COMPLETED)
-    assert (await site.tell()).status_code == 409
+    assert (await site.report()).status_code == 409
 
 
 async def test_the_version_is_the_one_that_was_published_before(site: Site) -> None:
     for at, number in ((time.time() - 60, 1), (time.time() + 60, None)):
-        await site.store.versions.add(
+        await site.store.versions.add_version(
             TORCH, author="grace", at=at, origin=Origin.PAGE, published_at=at
         )
-        assert (await site.tell()).status_code == 204
-        assert (await site.store.measurements.of("torch"))[0].version == number
+        assert (await site.report()).status_code == 204
+        assert (await site.store.measurements.of_environment("torch"))[0].version == number
 
 
 def report(gpus: int) -> MeasurementReport:
@@ -183,13 +183,13 @@ def test_simulated_gpus_stand_for_the_jobs() -> None:
 
 async def test_on_simulated_gpus_it_says_so(site: Site) -> None:
     site.telemetry.simulated = True
-    assert (await site.tell(gpus=0)).status_code == 204
+    assert (await site.report(gpus=0)).status_code == 204
     (row,) = (await site.shown()).json()["items"]
     assert (row["gpu_type"], row["gpus"], row["simulated"]) == ("v100", 2, True)
 
 
 async def test_on_cpus_there_is_no_type(site: Site) -> None:
-    assert (await site.tell(gpus=0)).status_code == 204
+    assert (await site.report(gpus=0)).status_code == 204
     (row,) = (await site.shown()).json()["items"]
     assert (row["gpu_type"], row["gpus"], row["simulated"]) == ("", 0, False)
 
@@ -212,10 +212,10 @@ def test_a_row_is_the_median_of_its_runs() -> None:
 
 async def test_who_measures_without_end_pushes_out_only_their_own(site: Site) -> None:
     table = site.store.measurements
-    await table.add(one(1, person="barbara"))
+    await table.add_measurement(one(1, person="barbara"))
     for number in range(1, 131):
-        await table.add(one(number))
-    kept = await table.of("torch")
+        await table.add_measurement(one(number))
+    kept = await table.of_environment("torch")
     assert [found.images_per_second for found in kept if found.person == "ada"] == [
         float(number) for number in range(130, 30, -1)
     ]

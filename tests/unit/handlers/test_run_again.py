@@ -75,7 +75,7 @@ class Catalog:
     def offers(self) -> dict[str, Offer]:
         return {name: Offer(environment) for name, environment in self.environments.items()}
 
-    async def of(self, environment: Environment) -> Offer:
+    async def offer_for(self, environment: Environment) -> Offer:
         return Offer(environment)
 
     def sees(self, person: Any, environment: Environment) -> bool:
@@ -101,7 +101,7 @@ class Site:
 
     async def version(self, environment: Environment, published_at: float) -> EnvironmentVersion:
         """Add a published version."""
-        return await self.parts.store.versions.add(
+        return await self.parts.store.versions.add_version(
             environment,
             author="grace",
             at=published_at,
@@ -154,7 +154,7 @@ async def ended(site: Site) -> Site:
         created_at=5.0,
     )
     store = site.parts.store
-    await store.runs.add(run)
+    await store.runs.add_run(run)
     states = ("succeeded", "failed", "succeeded", "failed")
     points = [RunPoint(number=n, state=PointState(s), attempt=1) for n, s in enumerate(states)]
     await store.run_points.save([(KEY, point) for point in points])
@@ -353,12 +353,12 @@ async def taught(ended: Site) -> Site:
     about = {"state": CourseState.APPROVED, "created_by": "barbara", "created_at": 0}
     pinned = OLD.model_copy(update={"digest": f"sha256:{'2' * 64}"})
     store = ended.parts.store
-    await store.courses.add(KeptCourse(course=course, pinned=pinned, changed_at=0, **about))
+    await store.courses.add_course(KeptCourse(course=course, pinned=pinned, changed_at=0, **about))
     run = await store.runs.get(*KEY)
     assert run is not None
     await store.runs.remove(*KEY)
     old = {"course": "deep", "digest": f"sha256:{'1' * 64}", "resources": {"gpus": 1}}
-    await store.runs.add(run.model_copy(update=old))
+    await store.runs.add_run(run.model_copy(update=old))
     return ended
 
 

@@ -158,13 +158,13 @@ async def test_a_course_s_session_has_the_course_s_environment_and_fields(site: 
     lab = Environment(name="lab", title="Lab", kind="container", image="/i/lab.sif")
     about = {"state": CourseState.APPROVED, "created_by": "barbara", "created_at": 0}
     kept = KeptCourse(course=course, pinned=lab, changed_at=0, **about)
-    await site.parts.store.courses.add(kept)
+    await site.parts.store.courses.add_course(kept)
 
     async def offered(environment: Environment) -> Offer:
         return Offer(environment)
 
     catalog: Any = site.parts.catalog
-    catalog.offering.of = offered
+    catalog.offering.offer_for = offered
     answer = await site.ask("GET", "choices", token="course")
     assert answer.status_code == 200, answer.text
     (item,) = answer.json()["items"]

@@ -53,7 +53,7 @@ class Dashboard:
         self.sessions: dict[str, SessionRecord] = {}
         self.view = SimpleNamespace(sessions=self.sessions, jobs={})
 
-    def add(self, server: str = "", **more: Any) -> None:
+    def write_sample(self, server: str = "", **more: Any) -> None:
         values = {"state": SessionState.RUNNING, "submitted_at": 5.0, **more}
         record = SessionRecord(id=f"of-{server}", user="ada", server=server, **values)
         self.sessions[record.id] = record
@@ -116,7 +116,7 @@ class Site:
 
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
-    await store.runs.add(RUN)
+    await store.runs.add_run(RUN)
     parts = parts_on(store, dashboard=Dashboard(), hub=Hub(), catalog=Catalog())
     kinds = (*reports.ENDPOINTS, *outputs.ENDPOINTS, *tensorboard.ENDPOINTS)
     async with served(kinds, parts, TOKENS.get, logins=True) as client:
@@ -261,23 +261,27 @@ async def test_hostile_code_is_refused(site: Site, code: Any) -> None:
 
 
 async def test_files_are_opened_in_a_session_that_runs(site: Site) -> None:
-    site.dashboard.add("new", state=SessionState.PENDING, submitted_at=9.0)
-    site.dashboard.add("tensorboard", options={"tensorboard": ["~"]}, submitted_at=9.0)
-    site.dashboard.add("course-deep", course="deep", options={"course": "deep"}, submitted_at=9.0)
+    site.dashboard.write_sample("new", state=SessionState.PENDING, submitted_at=9.0)
+    site.dashboard.write_sample("tensorboard", options={"tensorboard": ["~"]}, submitted_at=9.0)
+    site.dashboard.write_sample(
+        "course-deep", course="deep", options={"course": "deep"}, submitted_at=9.0
+    )
     assert (await site.shown())["opener"] == "/user/ada/portal/runs/open"
-    site.dashboard.add("old", submitted_at=1.0)
-    site.dashboard.add("second", submitted_at=2.0)
+    site.dashboard.write_sample("old", submitted_at=1.0)
+    site.dashboard.write_sample("second", submitted_at=2.0)
     assert (await site.shown())["opener"] == "/user/ada/second/portal/runs/open"
 
 
 async def test_files_of_a_course_s_run_are_seen_in_the_course_s_session_alone(site: Site) -> None:
     await site.store.runs.remove("ada", ID)
-    await site.store.runs.add(RUN.model_copy(update={"course": "deep"}))
-    site.dashboard.add(submitted_at=9.0)
-    site.dashboard.add("room-deep", course="deep", options={"course": "deep"}, submitted_at=9.0)
+    await site.store.runs.add_run(RUN.model_copy(update={"course": "deep"}))
+    site.dashboard.write_sample(submitted_at=9.0)
+    site.dashboard.write_sample(
+        "room-deep", course="deep", options={"course": "deep"}, submitted_at=9.0
+    )
     address = "/user/ada/course-deep/portal/runs/open"
     assert (await site.shown())["opener"] == address
-    site.dashboard.add("course-deep", course="deep", options={"course": "deep"})
+    site.dashboard.write_sample("course-deep", course="deep", options={"course": "deep"})
     assert (await site.shown())["opener"] == address
     answer = await site.ask("POST", f"runs/{ID}/tensorboard", "ada", {})
     words = (
@@ -294,10 +298,12 @@ async def test_tensorboard_shows_the_folder_of_a_run(site: Site) -> None:
     assert answer.json() == {"url": "/hub/spawn-pending/ada/tensorboard"}
     options = {"environment": "torch", "tensorboard": [RUN.folder]}
     assert site.hub.started == [("ada", "tensorboard", options)]
-    site.dashboard.add("tensorboard", options=options)
+    site.dashboard.write_sample("tensorboard", options=options)
     answer = await site.ask("POST", path, "ada", {})
     assert answer.json() == {"url": "/user/ada/tensorboard/"}, "it runs already"
-    site.dashboard.add("tensorboard", options={**options, "tensorboard": ["/home/ada/logs"]})
+    site.dashboard.write_sample(
+        "tensorboard", options={**options, "tensorboard": ["/home/ada/logs"]}
+    )
     assert (await site.ask("POST", path, "ada", {})).status_code == 409, "for other logs"
     assert (await site.ask("POST", path, "barbara", {})).status_code == 404
     site.catalog.gone = True

@@ -63,10 +63,10 @@ class Site:
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
     for run in (a_run(FIRST, "first"), a_run(SECOND, "second", FIRST)):
-        await store.runs.add(run)
-    await store.runs.add(a_run(THIRD, "third", "44444444"))
+        await store.runs.add_run(run)
+    await store.runs.add_run(a_run(THIRD, "third", "44444444"))
     waiting = a_run(FOURTH, "fourth").model_copy(update={"folder": "~/runs/fourth"})
-    await store.runs.add(waiting)
+    await store.runs.add_run(waiting)
     dashboard = SimpleNamespace(view=None, refreshed=_refreshed)
     parts = parts_on(store, dashboard=dashboard)
     kinds = (*schedules.ENDPOINTS, *runs.ENDPOINTS)
@@ -78,7 +78,7 @@ async def test_a_course_s_session_schedules_the_runs_of_the_course_alone(site: S
     own = a_run("6" * 8, "own").model_copy(update={"course": "deep"})
     mixed = a_run("7" * 8, "mixed", FIRST).model_copy(update={"course": "deep"})
     for run in (own, mixed):
-        await site.parts.store.runs.add(run)
+        await site.parts.store.runs.add_run(run)
     assert (await site.make("course")).status_code == 404
     assert (await site.make("course", run=mixed.id)).status_code == 409
     personal = (await site.make()).json()["id"]

@@ -71,9 +71,9 @@ class Site:
 
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
-    await store.runs.add(a_run(ID))
-    await store.runs.add(a_run(OTHER, environment="jax", resources={"gpus": 2}, ended_at=9.0))
-    await store.runs.add(a_run(THIRD, user="barbara"))
+    await store.runs.add_run(a_run(ID))
+    await store.runs.add_run(a_run(OTHER, environment="jax", resources={"gpus": 2}, ended_at=9.0))
+    await store.runs.add_run(a_run(THIRD, user="barbara"))
     key = ("ada", ID)
     await store.run_points.save(
         [

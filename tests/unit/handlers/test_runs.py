@@ -217,7 +217,7 @@ async def teach(site: Site, *, runs: bool) -> None:
     )  # fmt: skip
     about = {"created_by": "barbara", "created_at": 0, "changed_at": 0}
     state = CourseState.APPROVED
-    await site.parts.store.courses.add(
+    await site.parts.store.courses.add_course(
         KeptCourse(course=course, state=state, pinned=pinned, **about)
     )
 

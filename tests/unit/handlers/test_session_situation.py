@@ -26,7 +26,7 @@ from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import SessionReports
 from portal.services.services import Services
-from portal.sessions.situation import Known, situation_of
+from portal.sessions.situation import SessionData, situation_of
 from portal.store import Store
 
 NOW = 1_800_000_000.0
@@ -72,7 +72,7 @@ def gpu(index: int, **more: Any) -> GpuItem:
     return GpuItem(node="gpu01", index=index, job_id="10", user="ada", **values)
 
 
-def known(**more: Any) -> Known:
+def known(**more: Any) -> SessionData:
     values = {
         "now": NOW,
         "taken_at": NOW - 3,
@@ -82,7 +82,7 @@ def known(**more: Any) -> Known:
         "environment": TORCH,
         **more,
     }
-    return Known(**values)
+    return SessionData(**values)
 
 
 # -- without I/O ----------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ async def test_an_announcement_is_there_at_once_after_it_was_written(site: Site)
     assert (await site.get("ada")).json()["announcements"] == []
     now = time.time()
     draft = AnnouncementDraft(text="Down at six", starts_at=now - 1, ends_at=now + 60)
-    await site.parts.store.announcements.add(draft, "grace", now)
+    await site.parts.store.announcements.add_announcement(draft, "grace", now)
     site.parts.situations.announcements.invalidate()
     (told,) = (await site.get("ada")).json()["announcements"]
     assert (told["text"], told["level"]) == ("Down at six", "info")

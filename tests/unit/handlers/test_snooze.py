@@ -33,10 +33,10 @@ class Warned:
         telemetry: Any = SimpleNamespace(
             report_gap=90.0, readings=lambda _: {("gpu01", 0): reading}, busy=lambda _: False
         )
-        around = dataclasses.replace(
-            self.idle.around, telemetry=telemetry, interval=lambda: 5.0, view=self.view
+        context = dataclasses.replace(
+            self.idle.context, telemetry=telemetry, interval=lambda: 5.0, view=self.view
         )
-        self.idle.around = around
+        self.idle.context = context
 
     def view(self) -> Any:
         jobs = {"10": self.site.slurm.job}
@@ -51,7 +51,7 @@ class Warned:
         while self.now < end:
             self.now += 30
             self.idle.heard("S10", SessionActivity(kernel=1e8, terminal=1e8, processes=1e8))
-            await self.idle.look()
+            await self.idle.check_sessions()
 
 
 @pytest.fixture

@@ -27,8 +27,10 @@ def catalog(*, show: bool = True, offered: tuple[str, ...] = ()) -> Any:
 async def building(store: Store, step: str = "", share: float | None = None, **more: Any) -> None:
     values = {"name": "torch", "title": "Torch", "kind": "container", "source": "/a.sif"}
     environment = Environment.model_validate(values | more)
-    version = await store.versions.add(environment, author="grace", at=1.0, origin=Origin.PAGE)
-    build = await store.builds.add(
+    version = await store.versions.add_version(
+        environment, author="grace", at=1.0, origin=Origin.PAGE
+    )
+    build = await store.builds.add_build(
         key=environment.name, source="/a.sif", digest="", asker="grace", nonce="", log="", at=1.0
     )
     await store.builds.change(build.id, step=step, share=share, state=WorkState.RUNNING)

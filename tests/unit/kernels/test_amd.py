@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from portal_session.measurements.gpus import amd, gpu_reader, inventory, vendor_of
 from portal_session.measurements.gpus.amd import AmdReader, of_this_job
-from portal_session.measurements.gpus.amd_output import Found, amd_smi, amd_smi_static, rocm_smi
+from portal_session.measurements.gpus.amd_output import FoundGpu, amd_smi, amd_smi_static, rocm_smi
 
 from portal.models.session.telemetry import TelemetryReport
 
@@ -145,8 +145,8 @@ def test_memory_that_cannot_be_is_unknown(used: Any, total: Any, memory: tuple[A
 
 
 def test_sections_that_are_not_supported_are_a_word() -> None:
-    assert amd_smi(a_gpu(usage="N/A", mem_usage="N/A"), "") == [Found()]
-    assert amd_smi(a_gpu(), "") == [Found()]
+    assert amd_smi(a_gpu(usage="N/A", mem_usage="N/A"), "") == [FoundGpu()]
+    assert amd_smi(a_gpu(), "") == [FoundGpu()]
 
 
 # -- rocm-smi ---------------------------------------------------------------------------------
@@ -229,14 +229,14 @@ def test_words_that_are_no_names_stay_out() -> None:
     found = amd_smi(json.dumps([{"gpu": n} for n in range(3)]), json.dumps(odd))
     assert [gpu.uuid for gpu in found] == ["", "", ""]
     named = json.dumps({"card0": {"Card Series": "x\x1b[31m", "Unique ID": "0x" + "f" * 99}})
-    assert rocm_smi(named)[0] == [Found()]
+    assert rocm_smi(named)[0] == [FoundGpu()]
     driver = json.dumps({"card0": {}, "system": {"Driver version": "$(reboot)"}})
     assert rocm_smi(driver)[1] == ""
 
 
 # -- whose GPUs -------------------------------------------------------------------------------
 
-FOUR = [Found(uuid=f"GPU-{n}", utilization=n) for n in range(4)]
+FOUR = [FoundGpu(uuid=f"GPU-{n}", utilization=n) for n in range(4)]
 
 
 @pytest.mark.parametrize(

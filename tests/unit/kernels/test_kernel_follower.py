@@ -40,7 +40,7 @@ class Kernel:
     def print(self, parent: str, text: str) -> None:
         self.say("stream", parent, name="stdout", text=text)
 
-    def tell(self, *past: Execution, lost_at: float | None = None) -> None:
+    def tell_past(self, *past: Execution, lost_at: float | None = None) -> None:
         """Tell the past: the server was lost a second ago."""
         for execution in past:
             self.say(PAST, **execution.state(lost_at or time.time() - 1))
@@ -71,7 +71,9 @@ def _execution(id: str, cell: str, text: str = "", ended: float | None = None) -
 
 def test_what_is_said_from_now_on_is_added(kernel: Kernel) -> None:
     kernel.print("2", "of a former relay\n")  # before: it is in what is told
-    kernel.tell(_execution("1", "a", "1\n", ended=5), _execution("2", "b", "of a former relay\n"))
+    kernel.tell_past(
+        _execution("1", "a", "1\n", ended=5), _execution("2", "b", "of a former relay\n")
+    )
     kernel.print("2", "2\n")
     kernel.print("1", "after its end\n")
     assert kernel.texts() == [("a", "1\n"), ("b", "of a former relay\n2\n")]
@@ -84,7 +86,7 @@ def test_what_is_said_from_now_on_is_added(kernel: Kernel) -> None:
 def test_a_cell_that_is_run_meanwhile_comes_after_it(kernel: Kernel) -> None:
     kernel.follower.executions.begin(Execution("9", "new", "new cell", "code", time.time()))
     kernel.follower.executions.begin(Execution("8", "new", "a", "code", time.time()))
-    kernel.tell(_execution("1", "a", "again", ended=5), _execution("2", "b", "runs"))
+    kernel.tell_past(_execution("1", "a", "again", ended=5), _execution("2", "b", "runs"))
     kernel.say("status", "2", execution_state="busy")
     executions = kernel.follower.executions
     assert list(executions) == ["2", "9", "8"], "the output of a cell that was run again is not"
@@ -93,7 +95,7 @@ def test_a_cell_that_is_run_meanwhile_comes_after_it(kernel: Kernel) -> None:
 
 def test_the_page_that_is_back_gets_what_it_missed_and_once(kernel: Kernel) -> None:
     kernel.follower.came("old")
-    kernel.tell(
+    kernel.tell_past(
         _execution("1", "a", "long ago", ended=500),
         _execution("2", "b", "just before", ended=5),
         _execution("3", "c", "runs"),
@@ -110,7 +112,7 @@ def test_the_page_that_is_back_gets_what_it_missed_and_once(kernel: Kernel) -> N
 def test_another_page_gets_all_that_is_not_in_the_file(kernel: Kernel) -> None:
     """It may have read the notebook before the kernel told its past."""
     kernel.follower.came("new")
-    kernel.tell(
+    kernel.tell_past(
         _execution("1", "a", "saved", ended=500),
         _execution("2", "b", "not saved", ended=200),
         _execution("3", "c", "runs"),
@@ -123,7 +125,7 @@ def test_another_page_gets_all_that_is_not_in_the_file(kernel: Kernel) -> None:
 
 def test_what_a_page_has_it_can_save(kernel: Kernel) -> None:
     kernel.follower.came("old")
-    kernel.tell(_execution("1", "a", "text", ended=5), lost_at=time.time() - 10)
+    kernel.tell_past(_execution("1", "a", "text", ended=5), lost_at=time.time() - 10)
     execution = kernel.follower.executions["1"]
     assert not execution.saved_by_page(time.time()), "a page without a connection"
     kernel.follower.hand_over("old")
@@ -133,7 +135,9 @@ def test_what_a_page_has_it_can_save(kernel: Kernel) -> None:
 
 def test_only_the_last_run_of_a_cell_is_handed_over(kernel: Kernel) -> None:
     kernel.follower.came("old")
-    kernel.tell(_execution("1", "a", "first", ended=5), _execution("2", "a", "second", ended=4))
+    kernel.tell_past(
+        _execution("1", "a", "first", ended=5), _execution("2", "a", "second", ended=4)
+    )
     assert [execution.id for execution in kernel.follower.hand_over("old")] == ["2"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hub_client import wait_until
 from portal_session import _jupyter_server_extension_points
-from portal_session.measurements.measurements import MIME, MOST, Telling
+from portal_session.measurements.measurements import MIME, MOST, MeasurementSender
 from portal_session.notebooks.kernel_follower import KernelFollower
 from portal_session.service import ServiceError
 
@@ -33,8 +33,8 @@ class Service:
         return {}
 
 
-def telling(service: Service) -> Telling:
-    return Telling(service, logging.getLogger("server"), pause=0.0)
+def telling(service: Service) -> MeasurementSender:
+    return MeasurementSender(service, logging.getLogger("server"), pause=0.0)
 
 
 def sent(service: Service, count: int) -> list[Any]:

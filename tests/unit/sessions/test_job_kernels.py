@@ -12,7 +12,7 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord, SessionState
-from portal.sessions.item import Surroundings, session_item
+from portal.sessions.item import SessionContext, session_item
 from portal.sessions.job_kernels import JobKernelPhase, state_of, submitting, unrecorded
 from portal.sessions.links import SessionLinks
 
@@ -117,7 +117,7 @@ def test_an_end_that_was_wanted_has_no_log() -> None:
 
 @pytest.mark.parametrize("state", SessionState)
 def test_its_item_has_a_name_and_no_page(state: SessionState) -> None:
-    around = Surroundings(viewer="ada", base="/", now=NOON, environment=LAB)
+    around = SessionContext(viewer="ada", base="/", now=NOON, environment=LAB)
     item = session_item(kernel(state), around)
     assert item.environment_title == "Kernel of Lab"
     assert item.links == SessionLinks() and not item.has_page

@@ -71,7 +71,7 @@ class Site:
         self.again = RunsAgain(store, self.reports, self.hub)
 
     async def prepare(self) -> None:
-        await self.store.runs.add(a_run())
+        await self.store.runs.add_run(a_run())
         states = ((0, "succeeded", 1), (1, "failed", 1), (2, "lost", 0), (3, "succeeded", 2))
         points = [
             RunPoint(number=n, state=PointState(state), attempt=attempt, message=f"Was {state}.")
@@ -223,10 +223,10 @@ async def test_the_session_before_does_not_end_it(site: Site) -> None:
     await site.store.run_points.save([(KEY, point) for point in done])
     again = await site.again.start(await site.run(), {})
     assert again.only == "1"
-    await follower.look()
+    await follower.follow_runs()
     assert (await site.run()).ended_at is None, "that was the launch before"
     await session("13", attempt=again.attempt, only="1")
-    await follower.look()
+    await follower.follow_runs()
     run = await site.run()
     assert (run.ended_at, run.job_id) == (130.0, "13")
     point = (await site.points())[1]
@@ -235,7 +235,7 @@ async def test_the_session_before_does_not_end_it(site: Site) -> None:
 
 async def test_the_hub_knows_the_home(site: Site) -> None:
     new = repeat("barbara", await site.run(), "rates-2")
-    await site.store.runs.add(new)
+    await site.store.runs.add_run(new)
     record = SessionRecord(
         id="S", user="barbara", server=new.server, job_id="14", submitted_at=5.0,
         state=SessionState.RUNNING,
@@ -243,7 +243,7 @@ async def test_the_hub_knows_the_home(site: Site) -> None:
     )  # fmt: skip
     await site.store.sessions.save(record)
     slurm: Any = SimpleNamespace()
-    await RunFollower(site.store, slurm, site.reports, lambda: None, LOG).look()
+    await RunFollower(site.store, slurm, site.reports, lambda: None, LOG).follow_runs()
     found = await site.store.runs.get("barbara", new.id)
     assert found is not None and found.folder == "/home/barbara/runs/rates-2"
 

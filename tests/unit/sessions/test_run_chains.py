@@ -146,11 +146,11 @@ async def test_it_says_which_points_of_the_other_failed(site: Site) -> None:
     await site.end_points(FIRST, "failed", "succeeded", "failed")
     await site.end_session(THIRD)
     await site.end_session(SECOND)
-    await site.follower.look()
+    await site.follower.follow_runs()
     assert (await site.run(SECOND)).ended_at is None, "how the first one ended is not known yet"
     await site.end_session(FIRST)
     for _ in range(3):
-        await site.follower.look()
+        await site.follower.follow_runs()
     because = "The run did not start, because 2 points of 'first' failed."
     assert (await site.run(SECOND)).reason == because
     points = await site.store.run_points.of_run("ada", SECOND, range(3))
@@ -167,9 +167,9 @@ async def test_a_run_that_never_says_how_it_ended_holds_up_no_other(
     monkeypatch.setattr(follower, "_LOOKS", 2)
     await site.starts.begin(a_run(SECOND, FIRST))
     await site.end_session(SECOND)
-    await site.follower.look()
+    await site.follower.follow_runs()
     assert (await site.run(SECOND)).ended_at is None
-    await site.follower.look()
+    await site.follower.follow_runs()
     run = await site.run(SECOND)
     assert run.ended_at == 99.0 and run.reason == ""
 
@@ -181,7 +181,7 @@ async def test_other_ends_are_not_the_other_run_s(site: Site, session: Any) -> N
     await site.starts.begin(a_run(SECOND, FIRST))
     await site.end_points(FIRST, "failed")
     await site.end_session(SECOND, **session)
-    await site.follower.look()
+    await site.follower.follow_runs()
     run = await site.run(SECOND)
     assert run.ended_at is not None and run.reason == ""
     points = await site.store.run_points.of_run("ada", SECOND, range(3))
@@ -198,7 +198,7 @@ async def test_a_run_that_did_not_start_is_run_again_once_the_other_has_succeede
     await site.end_session(FIRST)
     await site.end_session(SECOND)
     for _ in range(2):
-        await site.follower.look()
+        await site.follower.follow_runs()
     second = await site.run(SECOND)
     assert second.reason
     with pytest.raises(Conflict, match="1 point of it did not succeed"):

@@ -97,7 +97,7 @@ class Site:
     async def note(self, entry: AuditEntry) -> None:
         self.noted.append(entry)
 
-    async def add(self, *runs: Run, **more: Any) -> None:
+    async def add_runs(self, *runs: Run, **more: Any) -> None:
         values = {
             "user": "ada",
             "id": ID,
@@ -109,7 +109,7 @@ class Site:
             "created_at": FIRST - DAY,
             "next_at": FIRST,
         }
-        await self.store.run_schedules.add(RunSchedule(**{**values, **more}), 5)
+        await self.store.run_schedules.add_schedule(RunSchedule(**{**values, **more}), 5)
 
     @property
     def names(self) -> list[str]:
@@ -129,11 +129,11 @@ def site(store: Store) -> Site:
 
 
 async def test_each_time_is_served_once(site: Site) -> None:
-    await site.add()
-    await site.scheduler.look(FIRST - 1)
+    await site.add_runs()
+    await site.scheduler.start_due(FIRST - 1)
     assert site.names == []
     for seconds in (0, 15, 30):
-        await site.scheduler.look(FIRST + seconds)
+        await site.scheduler.start_due(FIRST + seconds)
         site.restart()
     assert site.names == ["train-2026-11-23"]
     (_, options), schedule = site.hub.begun[0], await site.schedule()
@@ -144,7 +144,7 @@ async def test_each_time_is_served_once(site: Site) -> None:
     (run_id,) = schedule.last_runs
     assert set(await site.store.run_notices.of_run("ada", run_id)) == {"end", "failure"}
     await site.end_runs()
-    await site.scheduler.look(FIRST + DAY)
+    await site.scheduler.start_due(FIRST + DAY)
     assert site.names == ["train-2026-11-23", "train-2026-11-24"]
     assert [(e.actor, e.action, e.owner) for e in site.noted] == [
         ("portal", "start-run", "ada")
@@ -156,24 +156,24 @@ async def test_the_environment_is_that_of_the_original(
     site: Site, version: int, digest: str
 ) -> None:
     """Without a version nothing but its name is known, and it is as it is now."""
-    await site.add(original().model_copy(update={"version": version, "digest": OLD}))
-    await site.scheduler.look(FIRST)
+    await site.add_runs(original().model_copy(update={"version": version, "digest": OLD}))
+    await site.scheduler.start_due(FIRST)
     ((_, options),) = site.hub.begun
     assert options["run"].get("version", 0) == version and options["run"]["digest"] == digest
 
 
 async def test_a_run_of_a_course_stays_one(site: Site) -> None:
     """Then the Hub refuses it once the course is over."""
-    await site.add(original().model_copy(update={"course": "deep"}))
-    await site.scheduler.look(FIRST)
+    await site.add_runs(original().model_copy(update={"course": "deep"}))
+    await site.scheduler.start_due(FIRST)
     ((_, options),) = site.hub.begun
     assert options["run"]["course"] == "deep"
 
 
 async def test_the_previous_one_still_runs(site: Site) -> None:
-    await site.add()
-    await site.scheduler.look(FIRST)
-    await site.scheduler.look(FIRST + DAY)
+    await site.add_runs()
+    await site.scheduler.start_due(FIRST)
+    await site.scheduler.start_due(FIRST + DAY)
     schedule = await site.schedule()
     assert len(site.hub.begun) == 1 and schedule.next_at == FIRST + 2 * DAY
     assert schedule.message == (
@@ -182,26 +182,26 @@ async def test_the_previous_one_still_runs(site: Site) -> None:
     )
     assert schedule.untold == "" and schedule.refusals == 0
     await site.end_runs()
-    await site.scheduler.look(FIRST + 2 * DAY)
+    await site.scheduler.start_due(FIRST + 2 * DAY)
     assert len(site.hub.begun) == 2 and (await site.schedule()).message == ""
 
 
 @pytest.mark.parametrize("seconds", [3500, 2 * DAY + 3500])
 async def test_the_service_was_away_for_a_while(site: Site, seconds: float) -> None:
-    await site.add()
-    await site.scheduler.look(FIRST + seconds)
+    await site.add_runs()
+    await site.scheduler.start_due(FIRST + seconds)
     assert len(site.names) == 1
     assert (await site.schedule()).next_at == FIRST + (1 + seconds // DAY) * DAY
 
 
 async def test_a_time_was_missed(site: Site) -> None:
-    await site.add()
-    await site.scheduler.look(FIRST + 3700)
+    await site.add_runs()
+    await site.scheduler.start_due(FIRST + 3700)
     schedule = await site.schedule()
     missed = "The start at 02:00 on Monday, 23 November was missed. The portal was not running."
     assert site.names == [] and schedule.message == schedule.untold == missed
     assert (schedule.next_at, schedule.last_at) == (FIRST + DAY, FIRST)
-    await site.scheduler.look(FIRST + DAY)
+    await site.scheduler.start_due(FIRST + DAY)
     assert site.names == ["train-2026-11-24"]
 
 
@@ -209,21 +209,21 @@ async def test_a_time_was_missed(site: Site) -> None:
     "error", [HubUnavailable("The Hub is away."), TooManyRequests("Not so many.")]
 )
 async def test_a_start_is_tried_until_it_is_too_late(site: Site, error: PortalError) -> None:
-    await site.add()
+    await site.add_runs()
     site.hub.refusal = error
     for seconds in (0, 15, 3590):
-        await site.scheduler.look(FIRST + seconds)
+        await site.scheduler.start_due(FIRST + seconds)
         site.restart()
     schedule = await site.schedule()
     assert schedule.message == error.message and schedule.starting_at == FIRST
     assert await site.store.runs.living() == []
     site.hub.refusal = None
-    await site.scheduler.look(FIRST + 3599)
+    await site.scheduler.start_due(FIRST + 3599)
     assert site.names == ["train-2026-11-23"] and (await site.schedule()).message == ""
     await site.end_runs()
     site.hub.refusal = error
-    await site.scheduler.look(FIRST + DAY)
-    await site.scheduler.look(FIRST + DAY + 3601)
+    await site.scheduler.start_due(FIRST + DAY)
+    await site.scheduler.start_due(FIRST + DAY + 3601)
     schedule = await site.schedule()
     assert schedule.untold.endswith(f"24 November was missed. {error.message}")
     assert len(site.hub.begun) == 1 and schedule.starting_at is None
@@ -233,30 +233,30 @@ async def test_a_kill_at_any_moment_starts_nothing_twice(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after the intention, before and after a launch, and before the end is noted."""
-    await site.add(original("prepare", "6e2f3c1a"), original())
+    await site.add_runs(original("prepare", "6e2f3c1a"), original())
     with monkeypatch.context() as patch:
         patch.setattr(site.store.runs, "names", _killed)
         with pytest.raises(KeyboardInterrupt):
-            await site.scheduler.look(FIRST)
+            await site.scheduler.start_due(FIRST)
     assert site.names == [] and (await site.schedule()).starting_at == FIRST
     site.restart()
     site.hub.refusal = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        await site.scheduler.look(FIRST + 10)
+        await site.scheduler.start_due(FIRST + 10)
     assert len(await site.store.runs.living()) == 1 and site.names == []
     site.restart()
     site.hub.refusal, site.hub.lost = None, KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        await site.scheduler.look(FIRST + 15)
+        await site.scheduler.start_due(FIRST + 15)
     assert site.names == ["prepare-2026-11-23"]
     site.restart()
     with monkeypatch.context() as patch:
         patch.setattr(site.scheduler, "_finish", _killed)
         with pytest.raises(KeyboardInterrupt):
-            await site.scheduler.look(FIRST + 30)
+            await site.scheduler.start_due(FIRST + 30)
     site.restart()
     for seconds in (45, 60):
-        await site.scheduler.look(FIRST + seconds)
+        await site.scheduler.start_due(FIRST + seconds)
     assert site.names == ["prepare-2026-11-23", "train-2026-11-23"]
     schedule = await site.schedule()
     assert schedule.starting_at is None and len(schedule.last_runs) == 2
@@ -267,11 +267,11 @@ async def _killed(*_: Any, **__: Any) -> None:
 
 
 async def test_an_answer_of_the_hub_that_was_lost(site: Site) -> None:
-    await site.add()
+    await site.add_runs()
     site.hub.lost = HubUnavailable("The Hub does not answer.")
-    await site.scheduler.look(FIRST)
+    await site.scheduler.start_due(FIRST)
     assert len(site.hub.begun) == 1 and len(await site.store.runs.living()) == 1
-    await site.scheduler.look(FIRST + 15)
+    await site.scheduler.start_due(FIRST + 15)
     assert len(site.hub.begun) == 1
     (run,) = await site.store.runs.living()
     assert (await site.schedule()).last_runs == (run.id,)
@@ -279,8 +279,8 @@ async def test_an_answer_of_the_hub_that_was_lost(site: Site) -> None:
 
 async def test_a_chain_is_repeated_in_its_order(site: Site) -> None:
     runs = (original("prepare", "6e2f3c1a"), original(), original("report", "7e2f3c1a"))
-    await site.add(*runs)
-    await site.scheduler.look(FIRST)
+    await site.add_runs(*runs)
+    await site.scheduler.start_due(FIRST)
     schedule = await site.schedule()
     ids = [start_id(schedule, FIRST, position) for position in range(3)]
     assert schedule.last_runs == tuple(ids)
@@ -290,15 +290,15 @@ async def test_a_chain_is_repeated_in_its_order(site: Site) -> None:
     wanted = [set(await site.store.run_notices.of_run("ada", id_)) for id_ in ids]
     assert wanted == [{"failure"}, {"failure"}, {"end", "failure"}]
     await site.store.runs.end("ada", ids[0], FIRST)
-    await site.scheduler.look(FIRST + DAY)
+    await site.scheduler.start_due(FIRST + DAY)
     assert len(site.hub.begun) == 3, "the rest of the chain still waits"
 
 
 async def test_refusals_are_kept_and_pause_the_schedule(site: Site) -> None:
-    await site.add(original("prepare", "6e2f3c1a"), original())
+    await site.add_runs(original("prepare", "6e2f3c1a"), original())
     site.hub.refusal, site.hub.refused_name = NotAllowed("You are not in the group 'ai'."), "train"
     for day in range(5):
-        await site.scheduler.look(FIRST + day * DAY)
+        await site.scheduler.start_due(FIRST + day * DAY)
         schedule = await site.schedule()
         assert schedule.refusals == day + 1
         assert schedule.message == schedule.untold and "'train' was not started at 02:00 on" in (
@@ -310,30 +310,30 @@ async def test_refusals_are_kept_and_pause_the_schedule(site: Site) -> None:
     assert schedule.paused and schedule.next_at is None
     assert "refused 5 times in a row, and is paused" in schedule.message
     assert {str(entry.outcome) for entry in site.noted} == {"refused"}
-    await site.scheduler.look(FIRST + 9 * DAY)
+    await site.scheduler.start_due(FIRST + 9 * DAY)
     assert len(site.hub.begun) == 5
 
 
 async def test_a_success_counts_refusals_anew_and_none_is_mailed_unasked(site: Site) -> None:
-    await site.add(notify=(), refusals=4)
+    await site.add_runs(notify=(), refusals=4)
     site.hub.refusal = NotAllowed("No.")
-    await site.scheduler.look(FIRST)
+    await site.scheduler.start_due(FIRST)
     assert (await site.schedule()).paused and (await site.schedule()).untold == ""
     schedule = await site.schedule()
     await site.store.run_schedules.change(schedule, paused=False, next_at=FIRST + DAY, refusals=4)
     site.hub.refusal = None
-    await site.scheduler.look(FIRST + DAY)
+    await site.scheduler.start_due(FIRST + DAY)
     assert (await site.schedule()).refusals == 0
 
 
 async def test_one_that_was_deleted_or_paused_meanwhile(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await site.add()
+    await site.add_runs()
     (due,) = await site.store.run_schedules.due(FIRST)
     assert await site.store.run_schedules.change(due, paused=True, next_at=None)
     assert not await site.store.run_schedules.change(due, starting_at=FIRST)
-    await site.scheduler.look(FIRST)
+    await site.scheduler.start_due(FIRST)
     await site.store.run_schedules.remove("ada", ID)
     with pytest.raises(NotFound):
         await site.store.run_schedules.remove("ada", ID)
@@ -341,19 +341,19 @@ async def test_one_that_was_deleted_or_paused_meanwhile(
 
 
 async def test_a_site_without_schedules_starts_none(site: Site) -> None:
-    await site.add()
+    await site.add_runs()
     site.limits.schedules = 0
-    await site.scheduler.look(FIRST)
+    await site.scheduler.start_due(FIRST)
     assert site.names == []
 
 
 async def test_the_limit_of_a_user(site: Site) -> None:
-    await site.add()
+    await site.add_runs()
     for number in range(4):
-        await site.add(id=str(uuid.UUID(int=number)))
+        await site.add_runs(id=str(uuid.UUID(int=number)))
     with pytest.raises(NotAllowed, match="You have 5 schedules; the limit is 5"):
-        await site.add(id=str(uuid.UUID(int=9)))
-    await site.add(id=ID, user="barbara")
+        await site.add_runs(id=str(uuid.UUID(int=9)))
+    await site.add_runs(id=ID, user="barbara")
     assert len(await site.store.run_schedules.of_user("ada")) == 5
 
 
@@ -361,9 +361,9 @@ async def test_the_database_is_away(site: Site, monkeypatch: pytest.MonkeyPatch)
     async def away(*_: Any) -> None:
         raise StoreUnavailable("The database does not answer.")
 
-    await site.add()
+    await site.add_runs()
     with monkeypatch.context() as patch:
-        patch.setattr(site.store.runs, "add", away)
-        await site.scheduler.look(FIRST)
-    await site.scheduler.look(FIRST + 15)
+        patch.setattr(site.store.runs, "add_run", away)
+        await site.scheduler.start_due(FIRST)
+    await site.scheduler.start_due(FIRST + 15)
     assert site.names == ["train-2026-11-23"]

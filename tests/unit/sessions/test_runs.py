@@ -252,7 +252,7 @@ class Site:
 
 @pytest.fixture
 async def site(store: Store) -> Site:
-    await store.runs.add(a_run())
+    await store.runs.add_run(a_run())
     return Site(store)
 
 
@@ -261,10 +261,10 @@ def done(number: int, state: str = "COMPLETED") -> Job:
 
 
 async def test_a_living_run_gets_its_job(site: Site) -> None:
-    await site.follower.look()
+    await site.follower.follow_runs()
     assert (await site.run()).job_id == ""
     site.sessions["12_1"] = await site.session()
-    await site.follower.look()
+    await site.follower.follow_runs()
     run = await site.run()
     assert (run.job_id, run.ended_at, site.slurm.asked) == ("12", None, 0)
 
@@ -275,12 +275,12 @@ async def test_points_that_said_nothing_get_an_end(site: Site) -> None:
         await site.reports.take(a_run(), point)
     await site.session(state=SessionState.ENDED, ended_at=99.0)
     site.slurm.tasks = {1: done(1, "TIMEOUT"), 2: done(2), 3: done(3, "CANCELLED")}
-    await site.follower.look()
+    await site.follower.follow_runs()
     assert await site.states() == {0: "succeeded", 1: "failed", 2: "succeeded", 3: "failed"}
     points = await site.store.run_points.of_run(*KEY, [1])
     assert points[1].message == "The point reached its time limit." and points[1].cell == 5
     assert (await site.run()).ended_at == 99.0
-    await site.follower.look()
+    await site.follower.follow_runs()
     assert site.slurm.asked == 1
 
 
@@ -288,11 +288,11 @@ async def test_accounting_is_given_time(site: Site, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(follower, "_LOOKS", 3)
     await site.session(state=SessionState.ENDED, ended_at=99.0)
     site.slurm.tasks = None
-    await site.follower.look()
+    await site.follower.follow_runs()
     site.slurm.tasks = {0: done(0)}
-    await site.follower.look()
+    await site.follower.follow_runs()
     assert (await site.run()).ended_at is None and await site.states() == {}
-    await site.follower.look()
+    await site.follower.follow_runs()
     assert (await site.run()).ended_at == 99.0
     assert await site.states() == {0: "succeeded", 1: "lost", 2: "lost", 3: "lost"}
 
@@ -302,7 +302,7 @@ async def test_one_whose_points_all_said_it_needs_no_query(site: Site) -> None:
         point = RunPoint(number=number, state=PointState.SUCCEEDED, attempt=1)
         await site.reports.take(a_run(), point)
     await site.session(state=SessionState.ENDED, ended_at=99.0)
-    await site.follower.look()
+    await site.follower.follow_runs()
     assert (await site.run()).ended_at == 99.0 and site.slurm.asked == 0
 
 
@@ -311,14 +311,14 @@ async def test_a_session_of_another_run_is_not_its_own(site: Site) -> None:
     site.sessions["9_1"] = await site.session(
         state=SessionState.ENDED, ended_at=9.0, options=other, job_id="9"
     )
-    await site.follower.look()
+    await site.follower.follow_runs()
     run = await site.run()
     assert (run.job_id, run.ended_at) == ("", None)
 
 
 async def test_one_that_never_started_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    await site.follower.look()
+    await site.follower.follow_runs()
     assert (await site.run()).ended_at is None
     monkeypatch.setattr(follower, "_UNSTARTED", -1.0)
-    await site.follower.look()
+    await site.follower.follow_runs()
     assert (await site.run()).ended_at is not None

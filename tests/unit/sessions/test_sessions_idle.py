@@ -19,25 +19,36 @@ from portal.models.session.activity import SessionActivity
 from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord
 from portal.models.session.stop_reason import StopReason
-from portal.sessions.idle import IdleClock, Rules, Seen, due, look, snoozed, state, stops_at
+from portal.sessions.idle import (
+    IdleClock,
+    IdleFindings,
+    Rules,
+    due,
+    next_clock,
+    snoozed,
+    state,
+    stops_at,
+)
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.idle_settings import IdleSettings
 from portal.store.sessions.snoozes import Snooze
 from portal.telemetry import Telemetry
 
 RULES = Rules(mode=IdleMode.ON, limit=3600, warn=900, snooze=1800, snoozes=2, silence=90)
-IDLE = Seen(used=False, age=1e8)
-BUSY = Seen(used=True, age=0)
-UNKNOWN = Seen(unknown="Nobody knows.")
+IDLE = IdleFindings(used=False, age=1e8)
+BUSY = IdleFindings(used=True, age=0)
+UNKNOWN = IdleFindings(unknown="Nobody knows.")
 
 
-def walked(*steps: tuple[float, Seen], rules: Rules = RULES, every: float = 30) -> IdleClock:
+def walked(
+    *steps: tuple[float, IdleFindings], rules: Rules = RULES, every: float = 30
+) -> IdleClock:
     """The clock after looks every ``every`` seconds: each step is (seconds until its end, seen)."""
     clock, now = IdleClock(), 0.0
     for seconds, seen in steps:
         end = now + seconds
         while now <= end:
-            clock = look(clock, seen, rules, now)
+            clock = next_clock(clock, seen, rules, now)
             now += every
     return clock
 
@@ -60,19 +71,19 @@ def test_a_warning_comes_first_and_then_the_stop() -> None:
     assert due(clock, RULES, 3600)
 
 
-@pytest.mark.parametrize("seen", [BUSY, Seen(used=True), Seen(used=False, age=0)])
-def test_use_of_a_gpu_or_a_cell_starts_it_anew(seen: Seen) -> None:
+@pytest.mark.parametrize("seen", [BUSY, IdleFindings(used=True), IdleFindings(used=False, age=0)])
+def test_use_of_a_gpu_or_a_cell_starts_it_anew(seen: IdleFindings) -> None:
     clock = walked((3000, IDLE), (0, seen), (1800, IDLE))
     assert clock.since is not None and clock.since >= 3000
     assert clock.warned_at is None
 
 
 def test_a_gpu_without_a_word_of_the_session_is_used_all_the_same() -> None:
-    assert walked((3000, IDLE), (0, Seen(used=True, unknown="silent"))).since is None
+    assert walked((3000, IDLE), (0, IdleFindings(used=True, unknown="silent"))).since is None
 
 
 def test_a_short_cell_between_two_looks_counts_when_it_was_run() -> None:
-    clock = look(walked((3000, IDLE)), Seen(used=False, age=12), RULES, 3030)
+    clock = next_clock(walked((3000, IDLE)), IdleFindings(used=False, age=12), RULES, 3030)
     assert clock.since == 3018
     assert clock.warned_at is None
 
@@ -82,20 +93,22 @@ def test_what_is_not_known_is_never_idle() -> None:
     assert (clock.since, clock.unknown) == (None, "Nobody knows.")
     assert not due(clock, RULES, 10_000_000)
     assert stops_at(clock, RULES) is None
-    again = look(clock, IDLE, RULES, 3700)
+    again = next_clock(clock, IDLE, RULES, 3700)
     assert again.since == 3700, "it begins anew"
     assert again.unknown == ""
 
 
-@pytest.mark.parametrize("seen", [Seen(used=None, age=1e8), Seen(used=False, age=None)])
-def test_half_of_it_is_not_enough(seen: Seen) -> None:
+@pytest.mark.parametrize(
+    "seen", [IdleFindings(used=None, age=1e8), IdleFindings(used=False, age=None)]
+)
+def test_half_of_it_is_not_enough(seen: IdleFindings) -> None:
     assert walked((10_000, seen)).since is None
 
 
 @pytest.mark.parametrize("now", [3570 + 91, 3570 + 10_000, -5])
 def test_a_pause_in_which_nobody_looked_starts_it_anew(now: float) -> None:
     """The service hung, or was away: five minutes without a look are no idleness."""
-    clock = look(walked((3570, IDLE)), IDLE, RULES, now)
+    clock = next_clock(walked((3570, IDLE)), IDLE, RULES, now)
     assert clock.since == now
     assert clock.warned_at is None
     assert not due(clock, RULES, now)
@@ -104,10 +117,10 @@ def test_a_pause_in_which_nobody_looked_starts_it_anew(now: float) -> None:
 def test_rules_that_became_stricter_still_warn_first() -> None:
     clock = walked((2400, IDLE))
     strict = Rules(mode=IdleMode.ON, limit=600, warn=120, snooze=60, snoozes=1, silence=90)
-    clock = look(clock, IDLE, strict, 2430)
+    clock = next_clock(clock, IDLE, strict, 2430)
     assert not due(clock, strict, 2430)
     assert not due(clock, strict, 2430 + 119)
-    assert due(look(clock, IDLE, strict, 2460), strict, 2430 + 120)
+    assert due(next_clock(clock, IDLE, strict, 2460), strict, 2430 + 120)
 
 
 def test_warn_only_never_stops() -> None:
@@ -142,7 +155,7 @@ def test_a_snooze_puts_it_off_and_warns_again() -> None:
     assert stops_at(clock, RULES) == 4800
     assert not due(clock, RULES, 4000)
     for now in range(3030, 4801, 30):
-        clock = look(clock, IDLE, RULES, now)
+        clock = next_clock(clock, IDLE, RULES, now)
     assert clock.warned_at == 4800 - 900
     assert due(clock, RULES, 4800)
 
@@ -152,16 +165,16 @@ def test_snoozes_are_counted_until_something_is_done() -> None:
     for now in (3000, 4200):
         clock = snoozed(clock, RULES, now)
         for at in range(int(now), int(now) + 1201, 30):
-            clock = look(clock, IDLE, RULES, at)
+            clock = next_clock(clock, IDLE, RULES, at)
         assert clock.warned_at is not None
     with pytest.raises(Conflict, match="2 snoozes in a row"):
         snoozed(clock, RULES, 5400)
     assert state(clock, RULES, 5400, 0).snooze == 0
-    used = look(clock, BUSY, RULES, 5430)
+    used = next_clock(clock, BUSY, RULES, 5430)
     assert (used.snoozes, used.snoozed_until) == (0, None)
-    cell = look(clock, Seen(used=False, age=5), RULES, 5430)
+    cell = next_clock(clock, IdleFindings(used=False, age=5), RULES, 5430)
     assert (cell.snoozes, cell.snoozed_until) == (0, None)
-    unknown = look(clock, UNKNOWN, RULES, 5430)
+    unknown = next_clock(clock, UNKNOWN, RULES, 5430)
     assert unknown.snoozes == 2, "not knowing is no use"
 
 
@@ -278,7 +291,7 @@ class World:
         self.taken_at = self.wall
         values: dict[str, Any] = {"mode": "on", "idle_time": 3600, **settings}
         parts: Any = self
-        around = IdleContext(
+        context = IdleContext(
             view=self.view,
             interval=lambda: 5.0,
             telemetry=parts.telemetry,
@@ -288,7 +301,7 @@ class World:
             note=self.note,
             moving=lambda session_id: self.moving and session_id == "s1",
         )
-        self.idle = IdleGpus(around, uptime=lambda: self.now, wall=lambda: self.wall, **values)
+        self.idle = IdleGpus(context, uptime=lambda: self.now, wall=lambda: self.wall, **values)
 
     async def idle_times(self) -> Mapping[str, float]:
         return self.times
@@ -318,7 +331,7 @@ class World:
                     self.taken_at = self.wall
                 if self.reports:
                     self.idle.heard("s1", self.activity)
-                await self.idle.look()
+                await self.idle.check_sessions()
 
         asyncio.run(walk())
         return self.state

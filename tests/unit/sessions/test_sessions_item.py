@@ -14,7 +14,7 @@ from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import JobUsage
 from portal.sessions.efficiency import Source
-from portal.sessions.item import SessionItem, Surroundings, session_item
+from portal.sessions.item import SessionContext, SessionItem, session_item
 from portal.sessions.links import SessionLinks
 
 T = 1_795_262_400.0
@@ -50,7 +50,7 @@ ENDED = {
 
 def an_item(record: SessionRecord, **words: Any) -> SessionItem:
     values: dict[str, Any] = {"viewer": "ada", "base": "/", "now": T + 100, "environment": LAB}
-    return session_item(record, Surroundings(**{**values, **words}))
+    return session_item(record, SessionContext(**{**values, **words}))
 
 
 def options_of(link: str | None) -> dict[str, str]:

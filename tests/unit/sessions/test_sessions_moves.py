@@ -75,19 +75,19 @@ async def test_one_question_at_the_start_and_none_while_nothing_moves(
     hub: Hub, known: Moves
 ) -> None:
     for _ in range(100):
-        assert known.of("s1") is None
+        assert known.move_of("s1") is None
     await until(lambda: hub.asked == 1)
     await asyncio.sleep(0.1)
     for _ in range(100):
-        known.of("s1")
+        known.move_of("s1")
     await asyncio.sleep(0.05)
     assert hub.asked == 1
 
 
 async def test_what_a_new_service_did_not_ask_for_itself_is_found(hub: Hub, known: Moves) -> None:
     hub.now = [{"session": "s1", "move": move()}]
-    assert known.of("s1") is None
-    await until(lambda: known.of("s1"))
+    assert known.move_of("s1") is None
+    await until(lambda: known.move_of("s1"))
     assert known.expects("8")
     assert not known.expects("9")
 
@@ -98,18 +98,18 @@ async def test_a_move_is_followed_to_its_end(hub: Hub, known: Moves) -> None:
     assert hub.begun == [("ada", "", {"gpus": 2}, "ada")]
     assert known.expects("8")
     hub.now = [{"session": "s2", "move": move("done")}]  # a session that has moved is another one
-    await until(lambda: known.of("s2"))
-    assert known.of("s1") is None
+    await until(lambda: known.move_of("s2"))
+    assert known.move_of("s1") is None
     assert not known.expects("8")
 
 
 async def test_while_the_hub_is_away_the_last_word_stays(hub: Hub, known: Moves) -> None:
     await known.begin(ADA, {"gpus": 2}, "ada")
     hub.now = HubUnavailable("The Hub does not answer.")
-    await until(lambda: known.of("s1") and hub.asked > 2)
+    await until(lambda: known.move_of("s1") and hub.asked > 2)
     assert known.expects("8")
     hub.now = []
-    await until(lambda: known.of("s1") is None)
+    await until(lambda: known.move_of("s1") is None)
 
 
 @pytest.mark.parametrize("said", [[{}], ["x"], [{"session": "s1", "move": {"state": "?"}}]])
@@ -118,7 +118,7 @@ async def test_an_answer_that_cannot_be_read_changes_nothing(
 ) -> None:
     await known.begin(ADA, {"gpus": 2}, "ada")
     hub.now = said
-    await until(lambda: known.of("s1") and hub.asked)
+    await until(lambda: known.move_of("s1") and hub.asked)
     await asyncio.sleep(0.05)
     assert known.expects("8")
 

@@ -41,7 +41,7 @@ class Watch:
     def see(self, at: float, *jobs: Job, **more: Any) -> set[Any]:
         readings = more.get("readings", {})
         sessions = more.get("sessions", {})
-        return self.time.look({job.id: job for job in jobs}, at, readings, busy, sessions)
+        return self.time.count_until({job.id: job for job in jobs}, at, readings, busy, sessions)
 
     def rows(self) -> dict[str, JobUsage]:
         batch = self.time.take()

@@ -216,13 +216,13 @@ class Broken:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
 
-    async def add(self, *args: Any, **more: Any) -> None:
+    async def add_seconds(self, *args: Any, **more: Any) -> None:
         self.calls += 1
         if self.when == "after":
-            await self.real.add(*args, **more)
+            await self.real.add_seconds(*args, **more)
         if self.when:
             raise StoreUnavailable("The portal's database does not answer.")
-        await self.real.add(*args, **more)
+        await self.real.add_seconds(*args, **more)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -286,7 +286,7 @@ async def test_a_clock_that_is_set(store: Store, leap: float) -> None:
 
 
 async def test_marks_of_a_clock_that_was_ahead(store: Store) -> None:
-    await store.usage.add(
+    await store.usage.add_seconds(
         [JobUsage(job_id="7", submitted_at=int(T - 10), day="2026-11-21", user="ada", held=20)],
         until={("7", int(T - 10)): T + 10**8, ("", 0): T + 10**8},
     )

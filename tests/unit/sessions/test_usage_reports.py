@@ -65,7 +65,7 @@ class Minute:
             await meter.see(snapshot, readings, telemetry.busy, {"7": self.record}, at)
             await meter.settle()
             told = sums(REPORT, 10.0, telemetry.busy)
-            await store.reports.add("s1", at=at, memory_used=900, **told)
+            await store.reports.add_report("s1", at=at, memory_used=900, **told)
         await meter.close(self.now)
         rows = await store.usage.mine("ada", "month", self.now - 86_400, self.now + 1)
         return sum(row.held_hours for row in rows) * 3600, rows[-1].used_hours

@@ -59,7 +59,7 @@ def accounts(slurm: Any, ttl: float = 60) -> Accounts:
 async def test_an_empty_answer_to_who_may_not_see_others_says_nothing_of_them() -> None:
     slurm = Sacctmgr()
     with pytest.raises(SlurmUnavailable, match=r"PrivateData=users in slurmdbd\.conf"):
-        await accounts(slurm).of("ada")
+        await accounts(slurm).of_user("ada")
 
 
 @pytest.mark.parametrize(
@@ -74,19 +74,19 @@ async def test_an_empty_answer_to_who_may_not_see_others_says_nothing_of_them() 
     ],
 )
 async def test_an_empty_answer_to_who_sees_all_is_nobody(config: str, level: str) -> None:
-    assert await accounts(Sacctmgr(config=config, level=level)).of("nobody") == ()
+    assert await accounts(Sacctmgr(config=config, level=level)).of_user("nobody") == ()
 
 
 async def test_a_slurmdbd_that_does_not_know_the_portal_hides_everyone() -> None:
     with pytest.raises(SlurmUnavailable, match="PrivateData"):
-        await accounts(Sacctmgr(level="")).of("ada")
+        await accounts(Sacctmgr(level="")).of_user("ada")
 
 
 async def test_whoever_has_rows_costs_no_more_questions_and_a_class_without_costs_two() -> None:
     slurm = Sacctmgr(ADA)
-    assert await accounts(slurm).of("ada") and slurm.asked == ["users"]
+    assert await accounts(slurm).of_user("ada") and slurm.asked == ["users"]
     slurm = Sacctmgr(level="portal|Operator")
-    of = accounts(slurm).of
+    of = accounts(slurm).of_user
     assert await asyncio.gather(*(of(f"student{n}") for n in range(300))) == [()] * 300
     assert slurm.asked == ["users", "config", "level"]
 
@@ -97,14 +97,14 @@ async def test_whoever_has_rows_costs_no_more_questions_and_a_class_without_cost
 async def test_a_refusal_is_no_answer_and_the_last_answer_stays(complaint: str, words: str) -> None:
     slurm = Sacctmgr(ADA)
     kept = accounts(slurm, ttl=0)
-    known = await kept.of("ada")
+    known = await kept.of_user("ada")
     assert isinstance(known, tuple) and isinstance(known[0], Association)
     slurm.complaint = complaint
-    assert await kept.of("ada") == known
+    assert await kept.of_user("ada") == known
     with pytest.raises(SlurmUnavailable, match=words):
-        await kept.of("barbara")
+        await kept.of_user("barbara")
     slurm.complaint, slurm.users = "", ""
-    assert await kept.of("ada") == known, "hidden from one moment on"
+    assert await kept.of_user("ada") == known, "hidden from one moment on"
 
 
 async def test_a_refusal_to_tell_of_an_account_is_no_answer() -> None:

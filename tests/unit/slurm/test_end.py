@@ -34,30 +34,30 @@ async def test_an_end_is_remembered() -> None:
     ends = Ends()
     ends.may.set()
     ends.told = [OLD]
-    assert [await ends.of("12"), await ends.of("12")] == [OLD, OLD]
+    assert [await ends.ended_job("12"), await ends.ended_job("12")] == [OLD, OLD]
 
 
 async def test_the_next_job_of_that_id_has_not_ended() -> None:
     ends = Ends()
     ends.may.set()
     ends.told = [OLD, None]
-    assert await ends.of("12") == OLD
+    assert await ends.ended_job("12") == OLD
     ends.forget("12")
-    assert await ends.of("12") is None
+    assert await ends.ended_job("12") is None
 
 
 async def test_a_question_about_the_job_before_is_no_answer_about_the_next() -> None:
     ends = Ends()
     ends.told = [OLD, None]
-    before = asyncio.ensure_future(ends.of("12"))
+    before = asyncio.ensure_future(ends.ended_job("12"))
     await asyncio.sleep(0)
     ends.forget("12")
-    after = asyncio.ensure_future(ends.of("12"))
+    after = asyncio.ensure_future(ends.ended_job("12"))
     await asyncio.sleep(0)
     ends.may.set()
     assert (await before, await after) == (OLD, None)
     ends.told = [None]
-    assert await ends.of("12") is None, "the late answer was not remembered"
+    assert await ends.ended_job("12") is None, "the late answer was not remembered"
 
 
 async def test_a_question_that_failed_is_asked_again() -> None:
@@ -68,11 +68,11 @@ async def test_a_question_that_failed_is_asked_again() -> None:
 
     asked, ends._ask = ends._ask, failing  # type: ignore[method-assign]
     with pytest.raises(SlurmUnavailable):
-        await ends.of("12")
+        await ends.ended_job("12")
     ends._ask = asked  # type: ignore[method-assign]
     ends.may.set()
     ends.told = [OLD]
-    assert await ends.of("12") == OLD
+    assert await ends.ended_job("12") == OLD
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ async def test_an_array_waits_until_accounting_has_all_tasks() -> None:
     live, whole = an_array("COMPLETED", "FAILED"), an_array("COMPLETED", "COMPLETED", "FAILED")
     alone = Job(id="12", state=JobState.FAILED, exit_code=3)
     early = (alone, an_array("COMPLETED", "RUNNING"), an_array("COMPLETED"))
-    assert await Array(live, *early, whole).of("12") == whole
+    assert await Array(live, *early, whole).ended_job("12") == whole
 
 
 async def test_without_accounting_an_array_is_what_slurmctld_has() -> None:
     live = an_array("COMPLETED", "FAILED")
-    assert await Array(live, None).of("12") is live
+    assert await Array(live, None).ended_job("12") is live

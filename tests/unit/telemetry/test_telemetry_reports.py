@@ -124,7 +124,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         sessions=records,
         snapshot=ClusterSnapshot(taken_at=time.time(), jobs=jobs, nodes=hosts),
     )
-    around: Any = None  # it only hears
+    context: Any = None  # it only hears
     parts = SimpleNamespace(
         prefix=PREFIX,
         log=logging.getLogger("service"),
@@ -132,7 +132,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         telemetry=Telemetry(report_interval=0.0),
         dashboard=SimpleNamespace(view=view),
         allowance=AuditRateLimit(),
-        idle=IdleGpus(around),
+        idle=IdleGpus(context),
         moves=SimpleNamespace(expects=lambda job_id: False),
     )
     parts.note = lambda entry: Services.note(parts, entry)
@@ -210,7 +210,7 @@ async def test_without_the_database_a_report_is_shown_all_the_same(
     async def away(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("The database does not answer.")
 
-    monkeypatch.setattr(site.parts.store.reports, "add", away)
+    monkeypatch.setattr(site.parts.store.reports, "add_report", away)
     assert (await site.report("ada", 30, 31)).status_code == 204
     assert site.shown()["gpu10", 0] == 30
 

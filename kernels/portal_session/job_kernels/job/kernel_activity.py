@@ -41,7 +41,7 @@ class KernelActivity:
         """Return the portal's SessionActivity, ages in seconds. Call it in a thread, always the
         same: it reads all processes of the account."""
         running, now = self._running, self._clock()
-        used = self._processes.look({self.pid} - {0}, now)
+        used = self._processes.used_cpu({self.pid} - {0}, now)
         if used is not False:
             self._computed_at = now
         unknown, self._looked = used is None and self._looked, True

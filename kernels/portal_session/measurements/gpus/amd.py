@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from .amd_output import Found, amd_smi, amd_smi_static, rocm_smi
+from .amd_output import FoundGpu, amd_smi, amd_smi_static, rocm_smi
 from .programs import program_output
 
 Output = Callable[[list[str]], str]
@@ -87,7 +87,7 @@ class AmdReader:
     def close(self) -> None:
         self._until = self._clock()
 
-    def _found(self) -> list[Found]:
+    def _found(self) -> list[FoundGpu]:
         metric = self._output(METRIC)
         if metric:
             # The list of GPUs does not change.
@@ -96,7 +96,7 @@ class AmdReader:
         return gpus or rocm_smi(self._output(ROCM))[0]
 
 
-def of_this_job(gpus: list[Found], environ: Mapping[str, str]) -> list[Found]:
+def of_this_job(gpus: list[FoundGpu], environ: Mapping[str, str]) -> list[FoundGpu]:
     """Return those of ``gpus`` that are the job's, in their order; [] if that is not certain.
 
     The programs show all GPUs of the node, also those that a device cgroup keeps from the job.
@@ -123,7 +123,7 @@ def _has_gpus(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("SLURM_JOB_GPUS")) or environ.get("SLURM_GPUS_ON_NODE", "0") != "0"
 
 
-def _report(index: int, gpu: Found) -> dict[str, Any]:
+def _report(index: int, gpu: FoundGpu) -> dict[str, Any]:
     return {
         "index": index,
         "minor": None,

@@ -19,7 +19,7 @@ _UUID = re.compile(r"[A-Za-z0-9/_-]{0,96}")
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.~+-]{0,39}")
 
 
-class Found(NamedTuple):
+class FoundGpu(NamedTuple):
     """A single GPU that a program shows, of any job. Memory in MiB; None is unknown."""
 
     uuid: str = ""
@@ -30,7 +30,7 @@ class Found(NamedTuple):
     partition: bool = False  # partition of a GPU; it has no utilisation of its own
 
 
-def amd_smi(metric: str, listing: str) -> list[Found]:
+def amd_smi(metric: str, listing: str) -> list[FoundGpu]:
     """Return the GPUs of ``amd-smi metric --json``, with the UUIDs of ``amd-smi list --json``."""
     uuids = {number: _text(gpu.get("uuid")) for number, gpu in _gpu_data(listing).items()}
     # The partitions of a GPU share one UUID.
@@ -51,18 +51,18 @@ def amd_smi(metric: str, listing: str) -> list[Found]:
     return gpus
 
 
-def amd_smi_static(text: str) -> tuple[list[Found], str]:
+def amd_smi_static(text: str) -> tuple[list[FoundGpu], str]:
     """Return the GPUs of ``amd-smi static --asic --driver --json`` (names alone), and the version
     of the driver."""
     gpus, driver = [], ""
     for _, gpu in sorted(_gpu_data(text).items()):
         asic, about = _section(gpu, "asic"), _section(gpu, "driver")
-        gpus.append(Found(name=_text(asic.get("market_name"))))
+        gpus.append(FoundGpu(name=_text(asic.get("market_name"))))
         driver = driver or _version(about.get("version") or about.get("driver_version"))
     return gpus, driver
 
 
-def rocm_smi(text: str) -> tuple[list[Found], str]:
+def rocm_smi(text: str) -> tuple[list[FoundGpu], str]:
     """Return the GPUs of ``rocm-smi … --json``, and the version of the driver."""
     document = _json(text)
     if not isinstance(document, dict):
@@ -98,12 +98,12 @@ def _gpu(
     total: int | None,
     name: str = "",
     partition: bool = False,
-) -> Found:
+) -> FoundGpu:
     """Return one GPU; impossible numbers become None."""
     percent = utilization if utilization is not None and 0 <= utilization <= 100 else None
     if used is not None and total is not None and used > total:
         used = None
-    return Found(
+    return FoundGpu(
         uuid=uuid if _UUID.fullmatch(uuid) else "",
         utilization=None if partition or percent is None else round(percent),
         memory_used=used,

@@ -22,7 +22,7 @@ class History:
         self._every, self._count = 1, 0
         self._last: tuple[float, float] | None = None
 
-    def add(self, step: float, value: float) -> None:
+    def add_value(self, step: float, value: float) -> None:
         """Add a pair."""
         self._last = (step, value)
         if self._count % self._every == 0:
@@ -50,7 +50,7 @@ class Histories:
         self._snapshot: dict[str, list[tuple[float, float]]] = {}
         self._taken_at = float("-inf")  # in time.monotonic()
 
-    def add(self, values: Mapping[str, float]) -> None:
+    def add_values(self, values: Mapping[str, float]) -> None:
         """Add the values of one call of ``log``; its step is its own, or its number from 0."""
         step = next((values[name] for name in STEPS if name in values), float(self._calls))
         self._calls += 1
@@ -61,7 +61,7 @@ class Histories:
                 if len(self._histories) == MOST:
                     continue
                 self._histories[name] = History()
-            self._histories[name].add(step, value)
+            self._histories[name].add_value(step, value)
 
     def curves(self, *, newest: bool) -> dict[str, list[tuple[float, float]]]:
         """Return the pairs by metric: the same ones for half a minute, or the ``newest``."""

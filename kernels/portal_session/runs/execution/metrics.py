@@ -58,7 +58,7 @@ class Metrics:
             return  # another program wrote it
         if isinstance(values, dict):
             taken = [name for name, value in values.items() if self._set(name, value)]
-            self._histories.add({name: self._values[name] for name in taken})
+            self._histories.add_values({name: self._values[name] for name in taken})
 
     def _set(self, name: str, value: Any) -> bool:
         """Set a value; return False if it is not a finite number."""

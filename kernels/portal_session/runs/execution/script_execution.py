@@ -70,7 +70,7 @@ class ScriptExecution:
         if self._stopped:
             return Outcome.failed(self._stopped, STOPPED)
         argv, variables = [python(self._variables), *self._argv], self._variables
-        container = Container.of(os.environ)
+        container = Container.from_environ(os.environ)
         if container is not None:
             argv = container.command(["python3", *self._argv], str(self._cwd))
             names = ("PYTHONUNBUFFERED", "PYTHONPATH")

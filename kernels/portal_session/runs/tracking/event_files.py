@@ -37,7 +37,7 @@ class EventFiles:
         self._name = re.compile(name)
         self._found: set[Path] = set()
 
-    def look(self) -> list[Path]:
+    def new_files(self) -> list[Path]:
         """Return the files that are new since the last look. Blocks as long as the file system."""
         self._processes.update(children())
         own = (path for path in self._walked(self._logs) if ".tfevents." in path.name)

@@ -59,7 +59,7 @@ class Scalars(threading.Thread):
 
     def _look(self) -> bool:
         """Pass new files to the reader; return True if it has any."""
-        lines = b"".join(os.fsencode(path) + b"\n" for path in self._files.look()
+        lines = b"".join(os.fsencode(path) + b"\n" for path in self._files.new_files()
                          if "\n" not in str(path))  # fmt: skip
         if lines and self._reader is None:
             with contextlib.suppress(OSError, ValueError):

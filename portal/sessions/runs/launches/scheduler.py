@@ -59,12 +59,12 @@ class RunScheduler:
         """Start the runs of schedules until cancelled."""
         while True:
             try:
-                await self.look(time.time())
+                await self.start_due(time.time())
             except PortalError as error:  # the next look finds what this one did not
                 self._log.debug("Schedules of runs are late: %s", error)
             await asyncio.sleep(_EVERY)
 
-    async def look(self, now: float) -> None:
+    async def start_due(self, now: float) -> None:
         """Start what is due at ``now`` (Unix seconds). Raises StoreUnavailable."""
         if not self._limits.schedules:
             return
@@ -165,7 +165,7 @@ class RunScheduler:
             if not await self._hub.server_state(run.user, run.server):
                 raise
             if await self._store.runs.get(run.user, run.id) is None:
-                await self._store.runs.add(run)
+                await self._store.runs.add_run(run)
                 await self._store.run_notices.ask(run.user, run.id, notify)
 
     def _notices(self, schedule: RunSchedule, position: int) -> Notify:

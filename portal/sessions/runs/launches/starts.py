@@ -43,7 +43,7 @@ class RunStarts:
         the Hub raises.
         """
         waits = await self._chains.waits(run)
-        await self._reports.add(run)
+        await self._reports.add_run(run)
         try:
             if run.origin is not None:
                 of = (run.origin.user, run.origin.id)

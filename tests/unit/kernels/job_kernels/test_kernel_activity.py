@@ -20,7 +20,7 @@ class Played:
         self.used: bool | None = None  # as at the first look
         self.roots: set[int] = set()
 
-    def look(self, roots: Collection[int], now: float) -> bool | None:
+    def used_cpu(self, roots: Collection[int], now: float) -> bool | None:
         self.roots = set(roots)
         return self.used
 

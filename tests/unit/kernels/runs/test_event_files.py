@@ -35,10 +35,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EventFiles:
 def test_files_in_usual_folders(files: EventFiles, tmp_path: Path, folder: str) -> None:
     path = event_file(tmp_path / folder)
     (tmp_path / folder / "notes.txt").touch()
-    assert files.look() == [path]
-    assert files.look() == [], "each is found once"
+    assert files.new_files() == [path]
+    assert files.new_files() == [], "each is found once"
     later = event_file(tmp_path / folder, 1_700_000_050)
-    assert files.look() == [later]
+    assert files.new_files() == [later]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_files_in_usual_folders(files: EventFiles, tmp_path: Path, folder: str) 
 )
 def test_files_of_others(files: EventFiles, tmp_path: Path, facts: dict[str, int]) -> None:
     event_file(tmp_path / "logs", **facts)  # type: ignore[arg-type]
-    assert files.look() == []
+    assert files.new_files() == []
 
 
 @pytest.mark.parametrize("folder", ["data", "logs/.hidden", "logs/a/b/c/d/e", "runs/train/logs"])
@@ -61,22 +61,22 @@ def test_folders_that_are_not_searched(files: EventFiles, tmp_path: Path, folder
     event_file(tmp_path / folder)
     if folder.startswith("runs"):
         (tmp_path / "runs/train/run.json").touch()
-    assert files.look() == []
+    assert files.new_files() == []
 
 
 def test_the_own_folder_has_files_of_any_name(files: EventFiles, tmp_path: Path) -> None:
     path = tmp_path / "0000/logs/a/events.out.tfevents.1.elsewhere"
     path.parent.mkdir(parents=True)
     path.touch()
-    assert files.look() == [path]
+    assert files.new_files() == [path]
 
 
 def test_a_process_that_is_no_child_has_the_mark(tmp_path: Path) -> None:
     own = Path("/proc/self/environ").read_bytes().split(b"\0")[0].decode()
     marked = EventFiles(tmp_path / "l", tmp_path, STARTED, own)
     path = event_file(tmp_path / "logs", process=os.getpid())
-    assert marked.look() == [path]
-    assert EventFiles(tmp_path / "l", tmp_path, STARTED, f"{own}x").look() == []
+    assert marked.new_files() == [path]
+    assert EventFiles(tmp_path / "l", tmp_path, STARTED, f"{own}x").new_files() == []
 
 
 def test_a_number_of_folders_is_searched_at_most(
@@ -87,7 +87,7 @@ def test_a_number_of_folders_is_searched_at_most(
         folder = tmp_path / f"logs/{number}"
         event_file(folder)
         os.utime(folder, (number, number))
-    assert sorted(path.parent.name for path in files.look()) == ["4", "5"], "the newest"
+    assert sorted(path.parent.name for path in files.new_files()) == ["4", "5"], "the newest"
 
 
 def test_steps_are_thinned_to_their_last(tmp_path: Path) -> None:

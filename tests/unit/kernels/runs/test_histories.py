@@ -16,7 +16,7 @@ from portal_session.runs.execution.metrics import Metrics
 def test_a_long_history_is_thinned_evenly(length: int) -> None:
     history = History()
     for step in range(length):
-        history.add(step, 1 / (1 + step))
+        history.add_value(step, 1 / (1 + step))
     steps = [step for step, _ in history.pairs()]
     assert len(steps) <= MOST_PAIRS and len(steps) >= min(length, MOST_PAIRS // 2)
     assert not length or (steps[0], steps[-1]) == (0, length - 1)
@@ -26,16 +26,16 @@ def test_a_long_history_is_thinned_evenly(length: int) -> None:
 
 def test_steps_are_logged_or_counted() -> None:
     made = Histories()
-    made.add({"loss": 3.0, "epoch": 7.0})
-    made.add({"loss": 2.0, "epoch": 8.0, "step": 800.0})
-    made.add({"loss": 1.0})
+    made.add_values({"loss": 3.0, "epoch": 7.0})
+    made.add_values({"loss": 2.0, "epoch": 8.0, "step": 800.0})
+    made.add_values({"loss": 1.0})
     assert made.curves(newest=True) == {"loss": [(7.0, 3.0), (800.0, 2.0), (2.0, 1.0)]}
 
 
 def test_at_most_twenty_metrics_have_one() -> None:
     made = Histories()
-    made.add({f"m{number}": 1.0 for number in range(30)})
-    made.add({"late": 1.0, "m0": 2.0})
+    made.add_values({f"m{number}": 1.0 for number in range(30)})
+    made.add_values({"late": 1.0, "m0": 2.0})
     curves = made.curves(newest=True)
     assert len(curves) == MOST == 20 and len(curves["m0"]) == 2 and "late" not in curves
 
@@ -43,13 +43,13 @@ def test_at_most_twenty_metrics_have_one() -> None:
 def test_a_snapshot_stays_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Histories()
     assert made.curves(newest=False) == {}
-    made.add({"loss": 1.0})
+    made.add_values({"loss": 1.0})
     first = made.curves(newest=False)
-    made.add({"loss": 0.5})
+    made.add_values({"loss": 0.5})
     assert made.curves(newest=False) is first
     assert len(made.curves(newest=True)["loss"]) == 2
     monkeypatch.setattr(histories, "_EVERY", 0.0)
-    made.add({"loss": 0.25})
+    made.add_values({"loss": 0.25})
     assert len(made.curves(newest=False)["loss"]) == 3
 
 
@@ -66,5 +66,5 @@ def test_the_curves_of_a_file(tmp_path: Path) -> None:
 def test_the_largest_report_is_small() -> None:
     made = Histories()
     for step in range(1000):
-        made.add({f"metric-{number:02}": step / 7e-5 for number in range(30)})
+        made.add_values({f"metric-{number:02}": step / 7e-5 for number in range(30)})
     assert len(json.dumps(made.curves(newest=True))) < 150_000

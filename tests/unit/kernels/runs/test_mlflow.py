@@ -164,7 +164,7 @@ def test_a_container_beside_the_point_s_process_has_them_too(tmp_path: Path) -> 
     }
     tracking = Tracking(tmp_path, tmp_path / "metrics.jsonl", tmp_path)
     variables = tracking.begin(environ)
-    container = Container.of(environ)
+    container = Container.from_environ(environ)
     assert container is not None
     inside = container.environment({**variables, "HF_HOME": "/h", "SECRET": "x"})
     for name in (*variables, "HF_HOME"):

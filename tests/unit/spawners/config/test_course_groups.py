@@ -111,20 +111,21 @@ async def test_a_page_has_the_courses_that_were_known(members: Members, how: str
 
 
 def test_the_courses_of_a_page_in_the_order_of_their_meetings() -> None:
-    def membership(name: str, day: int | None, **more: Any) -> Any:
+    def membership(name: str, day: int | None, role: Role = Role.STUDENT, **more: Any) -> Any:
         weekly = () if day is None else (WeeklyTime(day=day, begins="10:00", minutes=90),)
         course = COURSE.model_copy(update={"name": name, "weekly": weekly, **more})
-        return SimpleNamespace(kept=kept(course=course), role=Role.STUDENT)
+        return SimpleNamespace(kept=kept(course=course), role=role)
 
     later = COURSE.begins.replace(year=2026, month=12)
     mine = [
         membership("a-none", None),
-        membership("b-tuesday", 1),
+        membership("b-tuesday", 1, Role.ASSISTANT),
         membership("c-monday", 0),
         membership("d-later", 0, begins=later),
     ]
     shown = my_courses.my_courses(mine, at("2026-11-23T09:50"))
     assert [one.name for one in shown] == ["c-monday", "b-tuesday", "a-none", "d-later"]
+    assert [course.staff for course in shown] == [False, True, False, False]
     assert shown[0].meeting == "The course meets in 10 minutes, at 10:00."
     assert shown[1].meeting == "The course meets tomorrow at 10:00."
     assert shown[3].closed.endswith("begins on 1 December 2026.")

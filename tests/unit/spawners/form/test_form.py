@@ -155,14 +155,14 @@ class TestView:
 
     def test_what_is_liked_and_used_last_stands_first(self):
         several = [environment(name) for name in ("a", "b", "c", "d", "e")]
-        habits = Preferences(frozenset({"d", "gone"}), {"c": 20.0, "e": 10.0, "d": 5.0})
-        shown = view(environments=several, habits=habits)
+        preferences = Preferences(frozenset({"d", "gone"}), {"c": 20.0, "e": 10.0, "d": 5.0})
+        shown = view(environments=several, preferences=preferences)
         assert [c.name for c in shown.cards] == ["d", "c", "e", "a", "b"]
         assert [c.favourite for c in shown.cards] == [True, False, False, False, False]
         assert [bool(c.used) for c in shown.cards] == [True, True, True, False, False]
         assert [c.name for c in shown.cards if c.selected] == ["d"]
         last = {"environment": "a"}
-        shown = view(environments=several, habits=habits, last=last)
+        shown = view(environments=several, preferences=preferences, last=last)
         assert [c.name for c in shown.cards if c.selected] == ["a"]
 
     def test_few_environments_are_not_searched(self):
@@ -540,7 +540,7 @@ class TestStorage:
             ],
         )
         (tmp_path / "ada").mkdir()
-        home, scratch = await storage.look("ada", str(tmp_path / "no-home"))
+        home, scratch = await storage.query_areas("ada", str(tmp_path / "no-home"))
         assert home.missing and home.required
         assert scratch.path == str(tmp_path / "ada")
         assert 0 < scratch.free_bytes <= scratch.total_bytes
@@ -558,11 +558,11 @@ class TestStorage:
             stuck.wait(20)
             return StorageArea(title, path, free_bytes=1, total_bytes=2)
 
-        monkeypatch.setattr(module, "look", hang)
+        monkeypatch.setattr(module, "query_file_system", hang)
         storage = Storage(areas=[{"title": "Data", "path": "/data"}], timeout=0.05)
         try:
             for _ in range(3):
-                (area,) = await storage.look("ada", "/home/ada")
+                (area,) = await storage.query_areas("ada", "/home/ada")
                 assert not area.answers
             assert calls == ["/data"]  # one stuck thread, not one for each visit
             shown = view(storage=[area])

@@ -12,7 +12,7 @@ from jupyterhub.user import User
 
 from spawners import spawner as slurm
 from spawners.hub_patches import spawn_queue
-from spawners.hub_patches.spawn_queue import Turns, _in_turn
+from spawners.hub_patches.spawn_queue import CallerQueue, _in_turn
 from spawners.lifecycle.reports import token_scopes
 
 
@@ -45,7 +45,7 @@ def test_the_hub_s_launches_have_turns_and_stop_nowhere_before_their_first_commi
 
 
 async def test_the_loop_runs_between_two_turns() -> None:
-    turns, order = Turns(), []
+    turns, order = CallerQueue(), []
 
     async def launch(number: int) -> None:
         await turns.take()
@@ -58,7 +58,7 @@ async def test_the_loop_runs_between_two_turns() -> None:
 
 
 async def test_a_turn_is_not_lost_with_who_waits_for_it() -> None:
-    turns = Turns()
+    turns = CallerQueue()
     first = asyncio.ensure_future(turns.take())
     second = asyncio.ensure_future(turns.take())
     third = asyncio.ensure_future(turns.take())

@@ -76,7 +76,7 @@ class Site:
             created_at=0,
             changed_at=0,
         )
-        await self.store.courses.add(
+        await self.store.courses.add_course(
             kept, [CourseMember(course="deep", person="ada", role=Role.STUDENT)]
         )
 

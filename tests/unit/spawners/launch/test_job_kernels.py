@@ -235,7 +235,7 @@ class User:
     def orm_spawners(self) -> dict[str, Any]:
         return dict(self.orm_user.orm_spawners)
 
-    def add(self, name: str, server: orm.Server | None = None) -> None:
+    def add_spawner(self, name: str, server: orm.Server | None = None) -> None:
         self.db.add(orm.Spawner(name=name, user=self.orm_user, server=server))
         self.db.commit()
 
@@ -254,8 +254,8 @@ def test_kernels_that_are_over_leave_no_server(db: Session) -> None:
     )
     for name in ("", "second", "course-deep", SERVER, *user.spawners):
         if name not in user.orm_spawners:
-            user.add(name)
-    user.add("kernel-00000003", orm.Server(base_url="/user/ada/kernel-00000003/"))
+            user.add_spawner(name)
+    user.add_spawner("kernel-00000003", orm.Server(base_url="/user/ada/kernel-00000003/"))
     forget_ended(user)
     assert set(user.orm_spawners) == {
         "", "second", "course-deep", "kernel-00000001", "kernel-00000003", "kernel-00000004",

@@ -25,7 +25,7 @@ from portal.models.session.move import MoveState
 from portal.sessions.ending import Ending
 from spawners.lifecycle.commits import Commits
 from spawners.resize import jobs_to_end, queueing, resize
-from spawners.resize.resize import Moving
+from spawners.resize.resize import SessionResize
 
 NOW = {"environment": "base", "gpus": 0, "account": "physics", "partition": "cpu"}
 
@@ -97,7 +97,7 @@ class Spawner:
         self.history = SimpleNamespace(moved=lambda *what: self.done.append(("record", *what)))
         self.done: list[tuple[Any, ...]] = []
         self.stored: dict[str, Any] | None = None
-        self.moving = Moving(self, self.history, self.wait_for_server)  # type: ignore[arg-type]
+        self.moving = SessionResize(self, self.history, self.wait_for_server)  # type: ignore[arg-type]
 
     def new_token(self, **about: Any) -> str:
         assert about["scopes"] == ["a", "b"]
@@ -383,7 +383,7 @@ async def test_the_next_hub_goes_on(spawner: Spawner) -> None:
     await spawner.store_state()
     spawner.moving._unfollow()  # this Hub is gone
 
-    after = Moving(spawner, spawner.history, spawner.wait_for_server)  # type: ignore[arg-type]
+    after = SessionResize(spawner, spawner.history, spawner.wait_for_server)  # type: ignore[arg-type]
     spawner.moving = after
     spawner.pending = "check"  # type: ignore[assignment]
     after.load(spawner.stored)
@@ -402,7 +402,7 @@ async def test_a_session_that_ended_while_no_hub_was_there(spawner: Spawner) -> 
     await spawner.store_state()
     spawner.moving._unfollow()
 
-    after = Moving(spawner, spawner.history, spawner.wait_for_server)  # type: ignore[arg-type]
+    after = SessionResize(spawner, spawner.history, spawner.wait_for_server)  # type: ignore[arg-type]
     spawner.moving = after
     after.load(spawner.stored)
     assert after.session_over(Ending(code="walltime", message="It ended."))
@@ -410,14 +410,14 @@ async def test_a_session_that_ended_while_no_hub_was_there(spawner: Spawner) -> 
 
 
 async def test_the_next_hub_ends_the_old_job(spawner: Spawner) -> None:
-    after = Moving(spawner, spawner.history, spawner.wait_for_server)  # type: ignore[arg-type]
+    after = SessionResize(spawner, spawner.history, spawner.wait_for_server)  # type: ignore[arg-type]
     after.load({"successor": None, "leaves": ["6"]})
     await until(lambda: ("end", "6", False) in spawner.done)
 
 
 @pytest.mark.parametrize("state", [None, {}, {"successor": {"state": "?"}}, {"leaves": []}])
 async def test_a_state_without_a_move(spawner: Spawner, state: Any) -> None:
-    one = Moving(spawner, spawner.history, spawner.wait_for_server)  # type: ignore[arg-type]
+    one = SessionResize(spawner, spawner.history, spawner.wait_for_server)  # type: ignore[arg-type]
     one.load(state)
     assert one.shown() is None
     assert one.state() is None
@@ -444,7 +444,7 @@ async def test_a_move_goes_on_when_the_clock_is_set_and_is_told_for_its_minutes(
     assert not spawner.moving.told
     # The next Hub has the row alone.
     await until(lambda: not (spawner.stored or {}).get("leaves"))
-    after = Moving(spawner, spawner.history, spawner.wait_for_server)  # type: ignore[arg-type]
+    after = SessionResize(spawner, spawner.history, spawner.wait_for_server)  # type: ignore[arg-type]
     clock.step(-step)
     after.load(spawner.stored)
     assert after.told
