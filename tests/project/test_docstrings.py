@@ -1,4 +1,4 @@
-"""Docstrings and names of the product: they begin with a verb or a noun, and can be searched for."""
+"""Docstrings and names of the product: docstrings begin with a verb or a noun; names can be found."""
 
 from __future__ import annotations
 

@@ -38,19 +38,20 @@ from portal.store import Store
 
 async def main():
     for line in iter(sys.stdin.readline, ""):
-        print(json.dumps(await look(json.loads(line))), flush=True)
+        print(json.dumps(await answer(json.loads(line))), flush=True)
 
-async def look(words):
+async def answer(words):
     store, runner = Store(url=words["store"]), SlurmRunner()
     await store.upgrade()
     notes = []
     async def note(entry):
         notes.append([entry.action, str(entry.outcome), entry.detail])
     cluster = Cluster(runner=runner)
-    around = CourseContext(
+    context = CourseContext(
         store=store, hub=None, memberships=MembershipCache(store),
         settings=Courses(**words["settings"]),
-        cluster=cluster, control=ClusterControl(runner=runner), reserving=ReservationControl(runner),
+        cluster=cluster, control=ClusterControl(runner=runner),
+        reserving=ReservationControl(runner),
         view=lambda: SimpleNamespace(snapshot=snapshot, sessions={}), note=note,
         log=logging.getLogger("test"), wall=time.time,
     )
@@ -68,7 +69,7 @@ async def look(words):
         there = await store.members.of_course(kept.name)
         await store.members.remove(kept.name, [m.person for m in there])
         await store.members.put(members)
-    work = Reservations(around)
+    work = Reservations(context)
     now = words.get("now") or time.time()
     await work.run_due(now)
     snapshot = await cluster.snapshot(time.time(), fresh_reservations=True)

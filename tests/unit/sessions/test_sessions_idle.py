@@ -179,7 +179,7 @@ def test_snoozes_are_counted_until_something_is_done() -> None:
 
 
 def test_a_snooze_outlives_a_pause() -> None:
-    clock = look(snoozed(walked((3000, IDLE)), RULES, 3000), IDLE, RULES, 3600)
+    clock = next_clock(snoozed(walked((3000, IDLE)), RULES, 3000), IDLE, RULES, 3600)
     assert (clock.since, clock.snoozed_until) == (3600, 4800)
 
 
