@@ -1,4 +1,4 @@
-"""Docstrings and names of the product: docstrings open with a verb or a noun; names can be found."""
+"""Docstrings and names of the product: they open with a verb or a noun; names can be found."""
 
 from __future__ import annotations
 
