@@ -30,7 +30,7 @@ async def in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
 
-    def tell(result: Any, error: BaseException | None) -> None:
+    def set_outcome(result: Any, error: BaseException | None) -> None:
         if future.cancelled():
             return
         if error is None:
@@ -46,7 +46,7 @@ async def in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
         except Exception as error:  # any error is the waiting caller's
             problem = error
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell, result, problem)
+            loop.call_soon_threadsafe(set_outcome, result, problem)
 
     threading.Thread(target=work, name="portal-situation", daemon=True).start()
     return await future

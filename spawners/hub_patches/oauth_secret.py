@@ -21,7 +21,7 @@ _SESSIONS = "jupyterhub-user-"  # Spawner.oauth_client_id; others' secrets may b
 
 def _hashed_once(add_client: Any) -> Any:
     @wraps(add_client)
-    def add(
+    def add_client_hashed_once(
         self: JupyterHubOAuthServer, client_id: str, client_secret: str, *args: Any, **more: Any
     ) -> Any:
         if not client_id.startswith(_SESSIONS) or not client_secret:
@@ -31,7 +31,7 @@ def _hashed_once(add_client: Any) -> Any:
         self.db.commit()
         return client
 
-    return add
+    return add_client_hashed_once
 
 
 PATCH = method_patch(

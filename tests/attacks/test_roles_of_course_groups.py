@@ -133,7 +133,9 @@ def site(config: Config, db: Session, monkeypatch: pytest.MonkeyPatch, *, away: 
     shared = SimpleNamespace(memberships=SimpleNamespace(mine=mine))
     for module in (course_groups, roles):
         monkeypatch.setattr(module, "JupyterHub", SimpleNamespace(instance=lambda: running))
-    monkeypatch.setattr(course_groups, "HubContext", SimpleNamespace(of=lambda config: shared))
+    monkeypatch.setattr(
+        course_groups, "HubContext", SimpleNamespace(instance=lambda config: shared)
+    )
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["", "the database is away"])

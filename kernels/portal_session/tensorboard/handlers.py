@@ -138,11 +138,11 @@ class Folders(Api):
         """List the folders in ``?path=``, or in the first root if it is empty."""
         path = self.get_argument("path", "") or self.boards.roots[0]
 
-        def look() -> dict[str, Any]:
+        def list_folders() -> dict[str, Any]:
             return browse(resolve(path, self.boards.roots, self.boards.base), self.boards.roots)
 
         try:
-            listing = await asyncio.to_thread(look)
+            listing = await asyncio.to_thread(list_folders)
         except FolderRefused as error:
             return self.refuse(400, str(error))
         self.finish(json.dumps(listing))

@@ -54,7 +54,7 @@ class Attendees:
         old = time.monotonic() - _BELIEVED
         unknown = [name for name in names if self._accounts.get(name, (old - 1, False))[0] < old]
 
-        def look() -> dict[str, bool]:
+        def read_accounts() -> dict[str, bool]:
             accounts = {name: _is_account(name) for name in unknown}
             if not all(accounts.values()) and not own_account()[1]:
                 raise Unavailable(
@@ -64,7 +64,7 @@ class Attendees:
             return accounts
 
         if unknown:
-            accounts = await asyncio.to_thread(look)
+            accounts = await asyncio.to_thread(read_accounts)
             self._accounts |= {name: (time.monotonic(), there) for name, there in accounts.items()}
         return [name for name in names if self._accounts[name][1]]
 

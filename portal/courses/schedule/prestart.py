@@ -119,7 +119,7 @@ async def image_problem(kept: KeptCourse) -> str:
     if not image or "://" in image:
         return ""
 
-    def look() -> str:
+    def check_image() -> str:
         path = Path(image)
         if not path.exists():
             return f"The image '{image}' does not exist. An admin must build or pull it again."
@@ -127,7 +127,7 @@ async def image_problem(kept: KeptCourse) -> str:
             return f"The image '{image}' cannot be read. An admin must change its permissions."
         return ""
 
-    return await asyncio.to_thread(look)
+    return await asyncio.to_thread(check_image)
 
 
 async def missing(context: CourseContext, kept: KeptCourse, now: float) -> list[str]:

@@ -132,7 +132,7 @@ class PrivateSlurm(SlurmPlace):
         run, log = self.home.run, self.home.log
         env = self.daemon_env()
 
-        def add(
+        def add_daemon(
             name: str,
             argv: list[str | Path],
             account: Account,
@@ -144,7 +144,7 @@ class PrivateSlurm(SlurmPlace):
             )
 
         munge = self.place / "munge"
-        add(
+        add_daemon(
             "munged",
             [
                 "munged",
@@ -161,17 +161,17 @@ class PrivateSlurm(SlurmPlace):
             lambda: _answers(self.munge_socket),
         )
         database = ["mariadbd", f"--defaults-file={self.etc / 'mariadb.cnf'}"]
-        add(
+        add_daemon(
             "mariadbd",
             [*database, f"--user={self.mysql.name}"],
             self.mysql,
             lambda: _answers(self.mysql_socket),
         )
-        add("slurmdbd", ["slurmdbd", "-D"], self.slurm, partial(self._listens, "slurmdbd"))
-        add("slurmctld", ["slurmctld", "-D"], self.slurm, self._controller_answers)
+        add_daemon("slurmdbd", ["slurmdbd", "-D"], self.slurm, partial(self._listens, "slurmdbd"))
+        add_daemon("slurmctld", ["slurmctld", "-D"], self.slurm, self._controller_answers)
         for node in self.nodes:
             serves = partial(self._listens, node)
-            add(node, ["slurmd", "-D", "-N", node], myself(), serves, nice=0)
+            add_daemon(node, ["slurmd", "-D", "-N", node], myself(), serves, nice=0)
 
     def _listens(self, name: str) -> bool:
         """Return True if the port called ``name`` accepts connections."""

@@ -200,7 +200,7 @@ async def test_a_session_that_is_over_is_not_taken_for_the_next(
         return None
 
     with monkeypatch.context() as late:
-        late.setattr(site.hub, "tell", later)
+        late.setattr(site.hub, "record", later)
         await site.run_rounds(3)
     assert await site.states(start) == ["starting"]
     await site.hub.ready("student01")
@@ -246,7 +246,7 @@ async def test_of_whom_nothing_is_heard_the_hub_is_asked_after_seconds(
         return None
 
     with monkeypatch.context() as lost:
-        lost.setattr(site.hub, "tell", silent)
+        lost.setattr(site.hub, "record", silent)
         await site.run_rounds(2)
     site.hub.running.clear()
     clock.set(step)

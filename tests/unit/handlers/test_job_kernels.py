@@ -230,7 +230,7 @@ async def site(store: Store) -> AsyncIterator[Site]:
         tests = verdicts[known.fingerprint]
         return [name for name in sorted(there) if name in tests and tests[name].passed]
 
-    catalog.offering = SimpleNamespace(gpu_types=passed, of=passed_on_v100)
+    catalog.offering = SimpleNamespace(gpu_types=passed, offer_for=passed_on_v100)
     telemetry = SimpleNamespace(simulated=True)
     parts = parts_on(store, dashboard=Cluster(), hub=Hub(), catalog=catalog, telemetry=telemetry)
     async with served(job_kernels.ENDPOINTS, parts, TOKENS.get) as client:

@@ -54,7 +54,7 @@ def members(monkeypatch: pytest.MonkeyPatch) -> Members:
     monkeypatch.setattr(
         course_groups,
         "HubContext",
-        SimpleNamespace(of=lambda config: SimpleNamespace(memberships=memberships)),
+        SimpleNamespace(instance=lambda config: SimpleNamespace(memberships=memberships)),
     )
     monkeypatch.setattr(
         course_groups,

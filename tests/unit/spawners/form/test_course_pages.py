@@ -67,7 +67,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return (ALGEBRA,)
 
     monkeypatch.setattr(my_courses, "courses_of", courses_of)
-    shared = SimpleNamespace(of=lambda config: SimpleNamespace(memberships=None))
+    shared = SimpleNamespace(instance=lambda config: SimpleNamespace(memberships=None))
     monkeypatch.setattr(my_courses, "HubContext", shared)
     monkeypatch.setattr(
         my_courses, "JupyterHub", SimpleNamespace(instance=lambda: SimpleNamespace(config=None))

@@ -47,7 +47,9 @@ class Site:
         self.reservations: dict[str, Reservation] = {}
         self.shared = SimpleNamespace(
             memberships=MembershipCache(store, age=0.0),
-            catalog=SimpleNamespace(load=self._loaded, offering=SimpleNamespace(of=self._offer)),
+            catalog=SimpleNamespace(
+                load=self._loaded, offering=SimpleNamespace(offer_for=self._offer)
+            ),
             budgets=SimpleNamespace(spent=self._spent),
             courses=SimpleNamespace(data_roots=(), exchange_directory=""),
         )
