@@ -171,7 +171,7 @@ async def test_a_mail_that_was_sent_when_the_service_was_killed_counts_as_the_sa
 
     with mail_server(inbox) as port:
         with monkeypatch.context() as patch:
-            patch.setattr(store.run_notices, "tell", killed)
+            patch.setattr(store.run_notices, "save_outcome", killed)
             with pytest.raises(SystemExit):
                 await sending(store, port).send_due(NOW)
         await sending(store, port).send_due(NOW)
