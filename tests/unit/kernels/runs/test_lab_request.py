@@ -60,21 +60,21 @@ def test_a_list_is_beside_the_source(script: Path) -> None:
     ("body", "field", "sentence"),
     [
         ({"name": "../x"}, "name", "is not a valid name of a run"),
-        ({"name": 7}, "name", "must be a text"),
-        ({"name": "a\0b"}, "name", "must be a text"),
+        ({"name": 7}, "name", "must be a string"),
+        ({"name": "a\0b"}, "name", "must be a string"),
         ({"at_once": 0}, "at_once", "A whole number from 1 to 1000 is needed."),
-        ({"at_once": True}, "at_once", "must be a whole number or a text"),
-        ({"at_once": 1.5}, "at_once", "must be a whole number or a text"),
-        ({"after": 7}, "after", "must be a text"),
-        ({"after": "a\nb"}, "after", "must be a text"),
+        ({"at_once": True}, "at_once", "must be a whole number or a string"),
+        ({"at_once": 1.5}, "at_once", "must be a whole number or a string"),
+        ({"after": 7}, "after", "must be a string"),
+        ({"after": "a\nb"}, "after", "must be a string"),
         ({"sample": 3}, "sample", "There is no grid to sample"),
         ({"sample": 9, "values": {"a": "1,2"}}, "sample", "The grid has only 2 points"),
         ({"sample": -1}, "sample", "A whole number from 1 to 10000 is needed."),
         ({"file": "nowhere.csv"}, "file", "cannot be read"),
         ({"file": "~no-such-user-of-ours/x.csv"}, "file", "There is no file"),
-        ({"file": "train.py"}, "file", "must be a file .json or .csv"),
+        ({"file": "train.py"}, "file", "must be a .json or .csv file"),
         ({"values": {"lr": "[1"}}, "values:lr", "is not JSON"),
-        ({"values": {"lr": "[[1]]"}}, "values:lr", "is neither a number"),
+        ({"values": {"lr": "[[1]]"}}, "values:lr", "must be a number, a string"),
         ({"values": {"lr": 7}}, "values:lr", "longer than"),
         ({"values": {"a=b": "1"}}, "values:a=b", "is not a valid parameter name"),
         ({"values": {"a b": "1"}}, "values:a b", "is not a valid parameter name"),
@@ -84,7 +84,7 @@ def test_a_list_is_beside_the_source(script: Path) -> None:
         ({"resources": {"kernel": "x"}}, "resources", "must be an object with gpus"),
         ({"resources": {"set": "a=1"}}, "resources", "must be an object with gpus"),
         ({"resources": {"gpus": -1}}, "gpus", "A whole number from 0"),
-        ({"resources": {"memory": {}}}, "memory", "must be a whole number or a text"),
+        ({"resources": {"memory": {}}}, "memory", "must be a whole number or a string"),
         ({"resources": ["gpus"]}, "resources", "must be an object with gpus"),
     ],
     ids=lambda value: ascii(value)[:50],
@@ -145,7 +145,7 @@ def test_a_refused_run_leaves_no_script(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "folder").touch()
     with (
-        pytest.raises(RunError, match="Copy the notebook to a folder of yours"),
+        pytest.raises(RunError, match="Copy the notebook to one of your folders"),
         cell_script("x = 1", tmp_path / "folder/train.ipynb"),
     ):
         pytest.fail("it was written")
