@@ -47,7 +47,7 @@ def test_a_cell_runs_in_the_job(session: Session, notebook: Notebook) -> None:
         "print('careful', file=sys.stderr)\nx = 20\nx + 1"
     )
     assert (ran.printed, ran.warned) == ("7\n", "careful\n")
-    assert ran.shown[0]["text/plain"].startswith("Asking for 1 \N{MULTIPLICATION SIGN} T4")
+    assert ran.shown[0]["text/plain"].startswith("Requesting 1 \N{MULTIPLICATION SIGN} T4")
     assert ran.shown[-2]["text/plain"] == "1 \N{MULTIPLICATION SIGN} T4 on gpu01, job 12."
     assert ran.shown[-1] == {"kind": "execute_result", "text/plain": "21"}
     assert session.jobs.asked[-1]["kernel"] == "python3"
@@ -80,7 +80,7 @@ def test_variables_that_cannot_go(session: Session, notebook: Notebook) -> None:
         ("%%gpu --out g --limit 1\ng = bytes(2**20 + 1)", "GpuError: 'g' has more than 1 MiB"),
         ("%%gpu --out g\ng = (i for i in ())", "GpuError: 'g' cannot be sent: a generator"),
         ("%%gpu h100\n1", "GpuError: GPUs of type 'h100' are not offered. Available: t4, v100."),
-        ("%gpu", "GpuError: Write %gpu stop, %gpu status, or %%gpu"),
+        ("%gpu", "GpuError: Use %gpu stop, %gpu status, or %%gpu"),
     ):
         ran = notebook.bad(code)
         assert ran.error.startswith(sentence), ran

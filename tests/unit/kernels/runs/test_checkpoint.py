@@ -56,7 +56,7 @@ def until(library: ModuleType, attempt: Path, last: int, steps: Any, **objects: 
                 change(value)
             if len(seen) == last:
                 (attempt / "save-now").touch()
-    assert caught.value.code == outcome.RESUMES and "is saved" in str(caught.value)
+    assert caught.value.code == outcome.RESUMES and "was saved" in str(caught.value)
     again(library, attempt)
     return seen
 
