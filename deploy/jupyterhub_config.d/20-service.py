@@ -17,7 +17,7 @@ c = get_config()  # noqa: F821
 app = Application.instance() if Application.initialized() else None
 if isinstance(app, JupyterHub):
     config_file = Path(app.config_file).resolve()
-    # For this process and the service: each takes the other's answers of Slurm.
+    # For this process and the service: each uses the other's answers from Slurm.
     os.environ[exchange.VARIABLE] = exchange.new_folder()
 else:  # read by the service itself or by `portal doctor`
     config_file = Path(__file__).resolve().parents[1] / "jupyterhub_config.py"
@@ -43,7 +43,7 @@ c.JupyterHub.services.append(
         "timeout": 120,  # the Hub exits if its service starts later; busy machines are slow
         "oauth_no_confirm": True,  # part of the portal: no confirmation page
         "display": True,
-        # A login at the service has only those of these scopes that the person holds.
+        # A login at the service has only those of these scopes that the user holds.
         "oauth_client_allowed_scopes": sorted(set(scope.MEANINGS) - scope.OF_SESSIONS),
     }
 )
@@ -60,9 +60,9 @@ c.JupyterHub.custom_scopes.update(
 # extra_user_scopes there too.)
 c.JupyterHub.extra_user_scopes.update({"access:services!service=portal"})
 
-# The service calls the Hub with each person's own token. With its own token it stops sessions on
-# behalf of people whom it has checked, and names them (spawners/lifecycle/stop_reason.py), and
-# starts a TensorBoard for a person who requests it; the Hub checks that launch like any other.
+# The service calls the Hub with each user's own token. With its own token it stops sessions on
+# behalf of users whose rights it has checked, and names them (spawners/lifecycle/stop_reason.py),
+# and starts a TensorBoard for a user who requests it; the Hub checks that launch like any other.
 c.JupyterHub.load_roles.append(
     {
         "name": "portal-service",

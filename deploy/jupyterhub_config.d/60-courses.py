@@ -12,11 +12,11 @@ from spawners.form import my_courses
 
 c = get_config()  # noqa: F821  given by traitlets
 
-# Rosters are in the portal's database; at each login and refresh, a person's course groups are
-# added to those of the authenticator, whichever of the portal's it is.
+# Rosters are in the portal's database; at each login and refresh, a user's course groups are added
+# to those of the authenticator, which may be any of the portal's.
 c.PortalLogin.more_groups = course_groups
 
-# A person's courses on the home page and the launch page.
+# A user's courses on the home page and the launch page.
 c.JupyterHub.template_vars.update({"portal_courses": my_courses.FOR_PAGES})
 
 c.JupyterHub.load_roles.append(

@@ -203,7 +203,7 @@ def main() -> None:
     try:
         number = fill(environment_store(), folders)
     except OSError as error:
-        sys.exit(f"Static files cannot be compressed ahead: {error}")
+        sys.exit(f"Static files cannot be precompressed: {error}")
     print(f"{number} static files are compressed in {Path(sys.prefix) / _PLACE}.")
 
 

@@ -34,7 +34,7 @@ class CourseCommand(DatabaseCommand):
 
     def only_argument(self, what: str) -> str:
         """Return the only argument. Raises InvalidRequest."""
-        return self.argument(f"Give one {what}", what.upper())
+        return self.argument(f"Specify one {what}", what.upper())
 
 
 class CourseImportCommand(CourseCommand):
@@ -42,8 +42,8 @@ class CourseImportCommand(CourseCommand):
 
     name = "portal-courses-import"
     description = (
-        "Create a course from a YAML file, or update the course of that name. Its members become "
-        "those of the file."
+        "Create a course from a YAML file, or update the course with that name. The file's members "
+        "replace the existing ones."
     )
     examples = "portal courses import --approved deep-learning.yaml"
     flags = {"approved": flag("CourseImportCommand.approved", "Approve the course.")}

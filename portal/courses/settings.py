@@ -29,7 +29,7 @@ class Courses(LoggingConfigurable):
 
     data_roots = setting(
         List(Unicode()),
-        """Directories below which a course's shared data and its folder of handouts may be. Nodes
+        """Directories that may contain a course's shared data and its folder of handouts. Nodes
         see the shared data at the same path; the service reads the handouts.""",
         'c.Courses.data_roots = ["/data/courses"]',
     )
@@ -100,7 +100,7 @@ class Courses(LoggingConfigurable):
     handouts_megabytes = setting(
         Integer(500, min=1, max=100_000),
         """Maximum size of a course's handouts, in MB: of the fetched repository, and of all files
-        together. Large data belongs below `data_roots`.""",
+        together. Large data belongs in `data_roots`.""",
         "c.Courses.handouts_megabytes = 100",
     )
 
@@ -113,10 +113,10 @@ class Courses(LoggingConfigurable):
     internal_hosts = setting(
         List(Unicode()),
         """Git servers inside the site from which courses may fetch repositories: hosts, domains
-        (with a leading dot), networks. Addresses of this machine, of its links and of private
-        networks are refused without an entry, whatever their name is. Each entry also lets
-        instructors send requests to anything else that serves https there, so name a port if
-        possible. git 2.37 or newer connects to exactly the address that was checked.""",
+        (with a leading dot), networks. Loopback, link-local and private addresses are refused
+        without an entry, whatever name resolves to them. Each entry also lets instructors send
+        requests to any other https service there, so name a port if possible. git 2.37 or newer
+        connects to exactly the address that was checked.""",
         'c.Courses.internal_hosts = ["git.example.org:443", "10.1.2.0/28"]',
     )
 

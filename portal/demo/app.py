@@ -78,8 +78,8 @@ class DemoApp(Application):
         Example: portal demo --prepared""",
     ).tag(config=True)
     bare = Bool(
-        help="""Start without what is only there to be looked at: examples of ended sessions and of
-        usage, environments with frameworks that are made in the background, the README notebook.
+        help="""Start without demo content: examples of ended sessions and usage, environments with
+        frameworks that are built in the background, the README notebook.
         Default: True if PORTAL_DEMO is "bare".
         Example: portal demo --bare"""
     ).tag(config=True)

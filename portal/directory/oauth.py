@@ -58,7 +58,7 @@ class OAuthLogin(CourseLogin):
                 raise
             raise web.HTTPError(
                 503,
-                "The login service does not answer, so nobody can sign in at the moment. "
+                "The login service does not answer, so you cannot sign in at the moment. "
                 "Running sessions continue. Try again in a few minutes.",
             ) from error
         finally:

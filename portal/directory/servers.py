@@ -30,7 +30,7 @@ T = TypeVar("T")
 Protection = Literal["verified", "unverified", "none"]
 
 NO_ANSWER = (
-    "The directory does not answer, so nobody can sign in at the moment. Running sessions "
+    "The directory does not answer, so you cannot sign in at the moment. Running sessions "
     "continue. Try again in a few minutes."
 )
 

@@ -181,7 +181,7 @@ class DirectorySettings(PortalLogin):
 
     groups_base = setting(
         Unicode(),
-        """Base DN of groups. Only people who are allowed to make admins should have write access
+        """Base DN of groups. Only users who are allowed to appoint admins should have write access
         below it. Empty: no groups.""",
         'c.LDAPAuthenticator.groups_base = "ou=groups,dc=example,dc=org"',
     )
@@ -254,8 +254,8 @@ class DirectorySettings(PortalLogin):
             )
         if not self.verify_certificates and not self.insecure_allow_unverified_servers:
             raise ConfigurationError(
-                "LDAPAuthenticator.verify_certificates is off: anyone who can answer in the "
-                "LDAP server's place can read every password. Set LDAPAuthenticator.ca_file "
+                "LDAPAuthenticator.verify_certificates is off: anyone who can impersonate the "
+                "LDAP server can read every password. Set LDAPAuthenticator.ca_file "
                 "to the authority that signed the server's certificate, or, if you accept "
                 "this, also set LDAPAuthenticator.insecure_allow_unverified_servers = True."
             )

@@ -49,7 +49,7 @@ class DoctorApp(Application):
     json = setting(Bool(False), "Print JSON.", "portal doctor --json")
     person = setting(
         Unicode(""),
-        """Name of a user who will have sessions, whose rights and home are checked. Empty: a member
+        """Name of a portal user whose permissions and home directory are checked. Empty: a member
         of the group in the sudo rule.""",
         "portal doctor --person=ada",
     )

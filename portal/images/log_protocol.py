@@ -40,7 +40,7 @@ def say(line: str) -> None:
             return
         _Room.left -= len(text)
         if _Room.left <= 0:
-            text = f"(More than {MOST // 2**20} MiB: what follows is left out.)\n"
+            text = f"(More than {MOST // 2**20} MiB: the rest was omitted.)\n"
         sys.stdout.write(text)
         sys.stdout.flush()
 

@@ -18,8 +18,8 @@ class Images(LoggingConfigurable):
 
     directory = setting(
         Unicode("/srv/portal/images"),
-        """Directory of finished images, on a file system that all nodes share. The account of the
-        builds writes there and everyone can read. The download cache is in it as well.""",
+        """Directory of finished images, on a file system that all nodes share, writable by the
+        builds' account and readable by everyone. It also contains the download cache.""",
         'c.Images.directory = "/shared/portal/images"',
     )
 
@@ -133,8 +133,8 @@ class Images(LoggingConfigurable):
 
     simulated_gpus = setting(
         Bool(False),
-        """Declare the GPUs of this site as simulated, as in the demo. Tests then check for no
-        GPUs.""",
+        """Declare the GPUs of this site as simulated, as in the demo. Tests then do not check
+        for GPUs.""",
         "c.Images.simulated_gpus = True",
     )
 

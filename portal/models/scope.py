@@ -24,18 +24,18 @@ SESSION_OWN = "custom:portal:session:own"
 OF_SESSIONS = frozenset({TELEMETRY_REPORT, SESSION_OWN})
 # What each lets its holder do, in words for role pages and the reference.
 MEANINGS = {
-    JOBS_READ: "See whose jobs run on the cluster, with their names.",
+    JOBS_READ: "See the owners and names of all jobs on the cluster.",
     JOBS_MANAGE: "Stop sessions; cancel, hold and release jobs of other users.",
     NODES_MANAGE: "Drain and resume nodes.",
-    SESSIONS_READ: "See other users' sessions, with the ends of their logs.",
+    SESSIONS_READ: "See other users' sessions and the last lines of their logs.",
     SERVERS_OPEN: "Open other users' running sessions from the portal's pages.",
     USAGE_READ: "See everyone's usage.",
     AUDIT_READ: "Read the audit log.",
     ANNOUNCEMENTS_MANAGE: "Write and withdraw announcements.",
     ENVIRONMENTS_MANAGE: "Curate the catalog: build, test, publish and withdraw environments.",
     METRICS_READ: "Read the service's metrics for Prometheus.",
-    COURSES_CREATE: "Request a course, and teach it.",
+    COURSES_CREATE: "Request courses and teach them.",
     COURSES_MANAGE: "See, approve and archive everyone's courses.",
     TELEMETRY_REPORT: "Report the GPU usage of a session.",
-    SESSION_OWN: "See and change a session from inside it: its time, its resources.",
+    SESSION_OWN: "See a session and change its time and resources, from inside it.",
 }

@@ -96,8 +96,8 @@ def test_no_course_gets_the_name(way: str) -> None:
     rules = CourseRules(settings, None, None)  # type: ignore[arg-type]
     (problem,) = rules._names(course("ops"), None)
     assert (problem.field, problem.hint) == ("name", False)
-    assert "role to the group 'course-ops'" in problem.message
-    assert "choose another name" in problem.message
+    assert "The group 'course-ops' has a role" in problem.message
+    assert "Choose another name" in problem.message
     other = KeptCourse(course=course("dl"), created_by="t", created_at=0, changed_at=0)
     assert not rules._names(course("ops"), other)[0].hint, "a copy is a course of its own"
     there = KeptCourse(course=course("ops"), created_by="t", created_at=0, changed_at=0)

@@ -99,7 +99,7 @@ def test_from_a_notebook_to_a_colleagues_repetition(demo: Any, ada: Person, page
     page.get_by_label("State").select_option("failed")
     failed = page.locator("#list")
     expect(failed).to_contain_text("AssertionError: this rate diverges (cell 4 of 4)")
-    expect(failed).to_contain_text("The point was ended: the time limit of its job was reached")
+    expect(failed).to_contain_text("The point was stopped: the time limit of its job was reached")
     page.get_by_role("button", name="Point 2", exact=True).click()
     cells = page.get_by_role("region", name="Output", exact=True).get_by_role("listitem")
     expect(cells.filter(has_text="Cell 4 failed")).to_be_focused()

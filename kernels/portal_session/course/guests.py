@@ -35,7 +35,7 @@ _TICK = 0.5
 _LAST_WORDS = 0.3  # seconds that a socket has to close by itself
 _UPGRADED = 101  # HTTP became a websocket
 _POLICY = 1008  # RFC 6455, 7.4.1: the connection is against a policy
-_NO_ENTRY = "Only the owner of this course session, and people with access to it, can enter."
+_NO_ENTRY = "Only the owner of this course session and users with access to it can enter."
 _OF_PROGRAMS = (
     "You cannot sign in with the session's own token: programs in the session can read it."
 )

@@ -21,8 +21,8 @@ def main() -> None:
         "--owner",
         type=int,
         default=0,
-        help="the process that starts this one, if nothing takes the kernel up after its end; "
-        "the connection file is in a folder of its own then",
+        help="PID of the process that starts this one, if no later process adopts the kernel; the "
+        "connection file is then in a separate folder",
     )
     options = parser.parse_args()
     asyncio.run(

@@ -90,7 +90,7 @@ class Adoption:
                     kernel_id=record.id,
                 )
         except Exception as error:  # its kernelspec may be gone; the job ends by itself
-            self._app.log.warning("Kernel %s is not taken up: %s", record.id, error)
+            self._app.log.warning("Kernel %s was not adopted: %s", record.id, error)
 
     async def _follow(self) -> None:
         while True:

@@ -44,7 +44,7 @@ class Broker:
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send a request and return the JSON object of its answer. Raises BrokerError."""
         if not self._path:
-            raise BrokerError("Kernels in jobs of their own can be started in a session only.")
+            raise BrokerError("Kernels in jobs of their own can only be started in a session.")
         connection = _Connection(self._path)
         try:
             connection.request(

@@ -178,7 +178,7 @@ class Offer:
                 raise Refused.by_portal(error) from None
             return
         if answer.get("outlook") == "refused":
-            words = str(answer.get("words") or "The portal refuses this.")
+            words = str(answer.get("words") or "The portal refused the request.")
             raise Refused(403, words, str(answer.get("field") or ""))
 
     async def estimate(self, options: dict[str, Any]) -> dict[str, Any]:

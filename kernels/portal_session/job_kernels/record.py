@@ -72,7 +72,7 @@ def folder(home: Path | None = None) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            raise BadRecord(f"{path} is not a folder of yours.")
+            raise BadRecord(f"{path} is not your folder.")
         if status.st_mode & 0o077:
             path.chmod(0o700)
     except OSError as error:

@@ -210,7 +210,7 @@ class Relay:
     async def _over(self, status: dict[str, Any]) -> None:
         sentence = str(status.get("message") or "The kernel's job has ended.")
         log = str(status.get("log") or "").strip()
-        words = f"{sentence} Restart the kernel to ask for a new job."
+        words = f"{sentence} Restart the kernel to request a new job."
         await self._stand_in.over(f"{words}\n\nEnd of the job's log:\n{log}" if log else words)
         await self._write(submitted=False)
 
@@ -323,7 +323,9 @@ class Relay:
             self._control(interrupt=True)
         else:
             self._do(
-                self._stand_in.forget("KeyboardInterrupt", "Cancelled while the kernel waited.")
+                self._stand_in.forget(
+                    "KeyboardInterrupt", "Cancelled while the kernel was waiting."
+                )
             )
 
     def _shut_down(self, restart: bool) -> None:

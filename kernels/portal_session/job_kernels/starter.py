@@ -56,7 +56,7 @@ def _record(id: str) -> Record:
             record = records.read(id)
             if record.port:
                 return record
-            problem = BadRecord("The session did not say where it listens.")
+            problem = BadRecord("The session did not report its address.")
         except BadRecord as error:
             problem = error
         if time.monotonic() > deadline:

@@ -53,13 +53,13 @@ class MeasurementSender:
         except (TypeError, ValueError, RecursionError):
             text = ""
         if not isinstance(shown, dict) or not text or len(text) > LARGEST:
-            self._log.warning("A measurement that a notebook showed cannot be read.")
+            self._log.warning("A measurement displayed by a notebook cannot be read.")
             return
         with self._lock:
             try:
                 self._waiting.put_nowait(shown)
             except queue.Full:
-                self._log.warning("A notebook shows measurements faster than the portal takes them")
+                self._log.warning("A notebook displays measurements too fast for the portal")
                 return
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -85,9 +85,9 @@ class MeasurementSender:
                 if left and error.status in (429, 503):
                     time.sleep(max(self._pause, error.peace))
                     continue
-                self._log.warning("The portal did not take a measurement: %s", error)
+                self._log.warning("The portal did not accept a measurement: %s", error)
             except Exception as error:  # any error: the session goes on
                 self._log.warning("A measurement could not be sent: %r", error)
             else:
-                self._log.info("The portal has the measurement %s", shown)
+                self._log.info("The portal accepted the measurement %s", shown)
             return

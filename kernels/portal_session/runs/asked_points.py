@@ -42,7 +42,7 @@ def read_points(options: Namespace, source: Source | None = None) -> AskedPoints
         rows = read_list(Path(options.file).expanduser(), known) if options.file else []
     search = read_search(options, known)
     if options.seed is not None and not options.sample and not search:
-        raise RunError("'--seed' is for a sample or a search. Give '--sample' or '--search' too.")
+        raise RunError("'--seed' requires '--sample' or '--search'.")
     seed = options.seed
     if (options.sample or search) and seed is None:
         seed = random.SystemRandom().randrange(2**31)

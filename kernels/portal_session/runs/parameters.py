@@ -48,7 +48,7 @@ def declared(source: Source) -> dict[str, Parameter] | None:
         if is_tagged(cell, PARAMETERS):
             if language_of(source.notebook) != "python":
                 raise RunError(
-                    "Parameters can be set in notebooks with a Python kernel only; this one's "
+                    "Parameters can only be set in notebooks with a Python kernel; this one's "
                     f"language is '{language_of(source.notebook)}'."
                 )
             return {parameter.name: parameter for parameter in _read(text_of(cell))}
@@ -116,7 +116,7 @@ def check_name(name: str, known: Declared | None) -> None:
     elif not known:
         raise RunError(
             f"The notebook declares no parameters, so '{name[:100]}' cannot be set. Give a cell "
-            f"the tag '{PARAMETERS}', and assign their usual values in it."
+            f"the tag '{PARAMETERS}', and assign default values in it."
         )
     elif name not in known:
         raise RunError(
@@ -144,16 +144,13 @@ def check_value(name: str, value: Any, known: Declared | None) -> Scalar:
     scalar of the notebook's type."""
     if isinstance(value, float) and not math.isfinite(value):
         raise RunError(
-            f"'{name}' cannot be {value}: JSON has no such number. Give a text instead, and "
+            f"'{name}' cannot be {value}: JSON has no such number. Pass a string instead, and "
             "convert it in the source."
         )
     if isinstance(value, str):
         _check_text(name, value)
     elif value is not None and not isinstance(value, (int, float)):
-        raise RunError(
-            f"A value of '{name}' is neither a number, a text, true, false nor null. Each point "
-            "has one such value."
-        )
+        raise RunError(f"Each value of '{name}' must be a number, a string, true, false or null.")
     kind = known[name].type if known else ""
     if value is None or not kind or kind == "NoneType":
         return value
@@ -162,25 +159,25 @@ def check_value(name: str, value: Any, known: Declared | None) -> Scalar:
     if type(value).__name__ == kind:
         return value
     if kind in ("int", "float", "str", "bool"):
-        words = {"int": "a number", "float": "a number", "str": "a text", "bool": "true or false"}
+        words = {"int": "a number", "float": "a number", "str": "a string", "bool": "true or false"}
         raise RunError(
             f"'{name}' is {words[kind]} in the notebook, and cannot be {json.dumps(value)[:100]}."
         )
     raise RunError(
-        f"'{name}' is a {kind} in the notebook; a point can set numbers, texts, true and false. "
-        "Declare a parameter of such a type, and make the other from it."
+        f"'{name}' is a {kind} in the notebook, but points can only set numbers, strings, true and "
+        "false. Declare a parameter of such a type, and derive the other from it."
     )
 
 
 def _check_text(name: str, text: str) -> None:
     if len(text) > LONGEST:
-        raise RunError(f"A text of '{name}' is longer than {LONGEST:,} characters. Use a file.")
+        raise RunError(f"A string of '{name}' is longer than {LONGEST:,} characters. Use a file.")
     try:
         whole = "\0" not in text and bool(text.encode() or True)
     except UnicodeEncodeError:
         whole = False
     if not whole:
         raise RunError(
-            f"A text of '{name}' has a character that programs cannot be given (NUL, or half of "
-            "a pair)."
+            f"A string of '{name}' has a character that cannot be passed to programs (NUL, or half "
+            "of a surrogate pair)."
         )

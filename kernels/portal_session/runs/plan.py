@@ -151,8 +151,8 @@ def _claimed(place: Path, name: str) -> Path:
         raise RunError(f"'{place}' is a file; runs need a folder of this name.") from None
     except OSError as error:
         raise RunError(
-            f"The run cannot be written to {place}: {error.strerror}. Copy the source to a folder "
-            "of yours."
+            f"The run cannot be written to {place}: {error.strerror}. Copy the source to one of "
+            "your folders."
         ) from None
     raise RunError(f"There are {_TRIES:,} runs named '{name}'. Choose another name.")
 

@@ -285,7 +285,7 @@ class PointRun:
         await asyncio.wait({sending}, timeout=patience + 1)
         if not sending.done() or sending.result():
             problem = sending.result() if sending.done() else "The portal does not answer."
-            print(f"The end is not reported: {problem}", file=sys.stderr, flush=True)
+            print(f"The end of the point was not reported: {problem}", file=sys.stderr, flush=True)
 
     def _stop(self) -> None:
         """Stop the point: Slurm sends SIGTERM when it is cancelled, and when its time is over."""
@@ -294,7 +294,7 @@ class PointRun:
         late = end.isdecimal() and time.time() > int(end) - around
         late = late or (self._resumption is not None and self._resumption.asked)
         self._reason = self._reason or (
-            "The point was ended: the time limit of its job was reached"
+            "The point was stopped: the time limit of its job was reached"
             if late
             else "The point was stopped"
         )

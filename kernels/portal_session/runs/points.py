@@ -60,13 +60,13 @@ def read_list(path: Path, known: Declared | None) -> list[Point]:
     except OSError as error:
         raise RunError(f"'{path}' cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise RunError(f"'{path.name}' is not text in UTF-8.") from None
+        raise RunError(f"'{path.name}' is not UTF-8 text.") from None
     if path.suffix == ".csv":
         points = _of_csv(text, path.name, known)
     elif path.suffix == ".json":
         points = _of_json(text, path.name, known)
     else:
-        raise RunError(f"'{path.name}' must be a file .json or .csv.")
+        raise RunError(f"'{path.name}' must be a .json or .csv file.")
     if not points:
         raise RunError(f"'{path.name}' has no points.")
     return points
@@ -119,7 +119,7 @@ def make_points(rows: Sequence[Point], grid: Grid, sample: int = 0, seed: int = 
     total = math.prod(len(values) for values in grid.values())
     if sample:
         if rows:
-            raise RunError("A sample needs a grid. A list of points is used whole.")
+            raise RunError("A sample needs a grid. A list of points is always used as a whole.")
         if not grid:
             raise RunError("There is no grid to sample. Set values first.")
         if sample > total:
@@ -133,7 +133,7 @@ def make_points(rows: Sequence[Point], grid: Grid, sample: int = 0, seed: int = 
         chosen = list(range(total))
     both = {name for row in rows for name in row if name in grid}
     if both:
-        raise RunError(f"'{min(both)}' is set, and is in the list too. Choose one.")
+        raise RunError(f"'{min(both)}' is both set and in the list. Choose one.")
     points = [{**row, **_combination(grid, number)} for row in rows or [{}] for number in chosen]
     for number, point in enumerate(points):
         if len(json.dumps(point)) > LARGEST_POINT:
@@ -154,7 +154,7 @@ def _combination(grid: Grid, number: int) -> Point:
 
 def _check_number(number: int) -> None:
     if number > MOST:
-        raise RunError(f"A run has at most {MOST:,} points; these are {number:,}. Split them.")
+        raise RunError(f"A run can have at most {MOST:,} points, not {number:,}. Split the run.")
 
 
 def _json(text: str, what: str) -> Any:

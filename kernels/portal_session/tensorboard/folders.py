@@ -72,7 +72,7 @@ def resolve(name: Any, roots: list[str], base: str) -> str:
     if not os.path.isdir(real):  # noqa: PTH112
         raise FolderRefused(f"{path} is not a folder. Choose the folder that contains it.")
     if not os.access(real, os.R_OK | os.X_OK):
-        raise FolderRefused(f"You may not read {path}.")
+        raise FolderRefused(f"You do not have permission to read {path}.")
     return real
 
 

@@ -35,7 +35,7 @@ def main() -> None:
     named = os.environ.get("PORTAL_TENSORBOARD_PLACE")
     directory = os.environ.get("PORTAL_TENSORBOARD_DIRECTORY")
     if not directory or not Path(directory).is_dir():
-        sys.exit("ERROR: portal-tensorboard runs in a session of the portal.")
+        sys.exit("ERROR: portal-tensorboard only runs in a session of the portal.")
     runtime = Runtime(Path(directory))
     place = Place(Path(named)) if named else runtime.claim()
     watch = Watch(place, runtime, memory_limit(os.environ))

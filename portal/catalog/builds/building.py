@@ -69,7 +69,9 @@ class BuildQueue(WorkQueue[Build]):
         failed = await self._store.versions.in_state(EnvironmentState.FAILED)
         waiting = [version for version in failed if version.build_id == id]
         if not waiting:
-            raise Conflict(f"No version waits for build {id}. Start a new build of the version.")
+            raise Conflict(
+                f"No version is waiting for build {id}. Start a new build of the version."
+            )
         async with self._one:
             build = await self._store.builds.with_key(old.key, *LIVE)
             if build is None:
@@ -171,7 +173,7 @@ class BuildQueue(WorkQueue[Build]):
         )
         if environment is None:
             if self._ages.age_of(build.id, build.asked_at) > self._settings.interval + 5:
-                gone = "No version waits for this build."
+                gone = "No version is waiting for this build."
                 await self._over(build, End(WorkState.CANCELLED, gone))
             return
         images = self._jobs.images

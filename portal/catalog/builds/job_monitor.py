@@ -155,7 +155,7 @@ def log_text(path: Path, nonce: str, offset: int) -> tuple[str, int]:
     if len(data) == MOST and b"\n" not in data:  # the job's own lines may be long, and stay whole
         data, _ = read_log(path, offset, _LONGEST_LINE)
         if len(data) == _LONGEST_LINE and b"\n" not in data:
-            return "(A line of more than 1 MiB is left out here.)\n", offset + len(data)
+            return "(A line longer than 1 MiB was omitted.)\n", offset + len(data)
     whole, newline, _ = data.rpartition(b"\n")
     if not newline:
         return "", offset  # a line that is being written

@@ -75,8 +75,8 @@ class ImportCommand(CatalogCommand):
 
     name = "portal-environments-import"
     description = (
-        "Import a folder's files into the catalog, all or none. Files changed in the catalog "
-        "since the last export or import are conflicts, shown and not overwritten."
+        "Import a folder's files into the catalog, all or none. Files changed on both sides since "
+        "the last export or import are conflicts: they are shown, and nothing is imported."
     )
     aliases = {
         **CatalogCommand.aliases,
@@ -119,7 +119,7 @@ class ImportCommand(CatalogCommand):
                 print(f"{plan.name} {plan.step}")
         if conflicts:
             print(
-                "Nothing was imported. For each name use --ours=NAME (this folder's file) or "
+                "Nothing was imported. For each name, use --ours=NAME (this folder's file) or "
                 "--theirs=NAME (the catalog's), or export, merge and import again."
             )
             return False
@@ -150,9 +150,7 @@ class DiffCommand(CatalogCommand):
     """Command that shows how a folder's files differ from the catalog's."""
 
     name = "portal-environments-diff"
-    description = (
-        "Show how a folder's files differ from the catalog's. Exit status 1 where they do."
-    )
+    description = "Show how a folder's files differ from the catalog's. Exit status 1 if they do."
 
     def act(self, catalog: EnvironmentCatalog) -> bool:
         exchange = Exchange(catalog, self.path)
@@ -166,7 +164,7 @@ class EnvironmentsApp(CommandGroup):
     """``portal environments SUBCOMMAND``."""
 
     name = "portal-environments"
-    description = "The catalog of environments: in git, checked, tested."
+    description = "Export, import, validate, compare and test the catalog of environments."
     subcommands = subcommands_of(
         {
             "export": ExportCommand,

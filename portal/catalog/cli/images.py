@@ -40,7 +40,7 @@ class ListCommand(ImagesCommand):
     """Command that lists every image, its size, and who needs it."""
 
     name = "portal-images-list"
-    description = "List the images that the portal has built, and what needs each."
+    description = "List the images that the portal has built, and what uses each."
     flags = {"json": flag("ListCommand.json", "Print JSON.")}
 
     json = setting(Bool(False), "Print JSON.", "portal images list --json")
@@ -64,8 +64,8 @@ class PruneCommand(ImagesCommand):
 
     name = "portal-images-prune"
     description = (
-        "Remove the images that no session, no version that is or may be published, no file of "
-        "the catalog and no build needs. Run it as the account of the builds or of the service."
+        "Remove images that no session, build or catalog file needs, and no version that is or may "
+        "be published. Run it as the builds' or the service's account."
     )
     aliases = {**ImagesCommand.aliases, "older-than": "PruneCommand.older_than"}
     flags = {

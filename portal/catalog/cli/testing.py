@@ -39,7 +39,7 @@ class TestCommand(SiteCommand):
     }
     flags = {
         "all": flag("TestCommand.everything", "Test every environment of the catalog."),
-        "no-wait": flag("TestCommand.wait", "Do not wait for the end of the tests.", value=False),
+        "no-wait": flag("TestCommand.wait", "Do not wait for the tests to finish.", value=False),
     }
 
     url = setting(

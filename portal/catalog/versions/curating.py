@@ -111,7 +111,7 @@ class Curator(LoggingConfigurable):
                 raise EditConflict(
                     f"'{name}' was changed by {newest.author or 'another user'} in the "
                     f"meantime: you edited version {base}, the newest is {newest.number}. Your "
-                    "text is not lost. Compare both, and save again from the newest.",
+                    "text is kept. Compare both, then save again, based on the newest.",
                     newest,
                     environment,
                 )

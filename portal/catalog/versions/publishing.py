@@ -101,7 +101,7 @@ class Publisher:
             return
         raise EditConflict(
             f"Version {version.number} of '{version.name}' is not based on version "
-            f"{published.number}, which is published now (by "
+            f"{published.number}, which is currently published (by "
             f"{published.author or 'an unknown user'}). Edit the newest version, or roll back "
             "to this one.",
             published,

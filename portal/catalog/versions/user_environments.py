@@ -93,8 +93,8 @@ class UserEnvironments(RenamedSection):
         if self._catalog.rules.may_register(person):
             return ""
         return (
-            "You may not register your own environments at this site. You can request an "
-            "environment for the catalog instead."
+            "This site does not let you register your own environments. Request an environment for "
+            "the catalog instead."
         )
 
     async def register(self, draft: OwnDraft, person: Person) -> Environment:

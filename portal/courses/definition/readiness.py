@@ -199,8 +199,8 @@ def _joined(students: Sequence[CourseMember], kept: KeptCourse) -> Point | None:
     if not people:
         return Point(key="joined", sign=Sign.GOOD, message="Everyone has joined the course.")
     words = (
-        f"{_number(people)} not joined yet, so others cannot start their GPU sessions: they press "
-        "Join on the course's page, or an admin gives the course its own Slurm account."
+        f"{_number(people)} not joined yet, so others cannot start their GPU sessions. They can "
+        "press Join on the course's page, or an admin can give the course its own Slurm account."
     )
     return _named("joined", Sign.WARN, words, people)
 
@@ -315,7 +315,7 @@ def _reserves(kept: KeptCourse) -> bool:
 
 
 def _number(people: Sequence[str]) -> str:
-    return f"{people[0]} has" if len(people) == 1 else f"{len(people)} people have"
+    return f"{people[0]} has" if len(people) == 1 else f"{len(people)} members have"
 
 
 def _named(key: str, sign: Sign, words: str, people: Sequence[str]) -> Point:

@@ -117,7 +117,7 @@ class CourseRules:
                 reason = f": {environment.message}" if environment.message else ""
                 return CourseProblem(
                     field="environment",
-                    message=f"'{name}' is {environment.state.value} now{reason}.",
+                    message=f"'{name}' is currently {environment.state.value}{reason}.",
                 )
             published = (await self.store.versions.published()).get(name)
             if published is None or published.environment != environment:
@@ -156,8 +156,8 @@ class CourseRules:
             problems.append(
                 CourseProblem(
                     field="handouts.kind",
-                    message="There is a source: choose the kind 'git' or 'folder', or remove the "
-                    "source.",
+                    message="A source is set, but no kind. Choose the kind 'git' or 'folder', or "
+                    "remove the source.",
                 )
             )
         if course.grades and not self.settings.exchange_directory:
@@ -177,10 +177,10 @@ class CourseRules:
         if course.group not in groups_with_roles(self.settings.config):
             return []
         exists = before is not None and before.name == course.name
-        way = "ask an admin to rename that group" if exists else "choose another name"
+        way = "Ask an admin to rename that group." if exists else "Choose another name."
         message = (
-            f"The site gives a role to the group '{course.group}', which the course's members must "
-            f"not get: {way}."
+            f"The group '{course.group}' has a role at this site that the course's members must "
+            f"not get. {way}"
         )
         # An existing course keeps its name. Its people are not put into that group.
         return [CourseProblem(field="name", message=message, hint=exists)]
@@ -200,7 +200,7 @@ class CourseRules:
                 f"'{path}' is not allowed: this site has no folders for courses. An admin can set "
                 "c.Courses.data_roots."
             )
-        return f"'{path}' is not below the site's folders for courses: {roots}."
+        return f"'{path}' is not in one of the site's folders for courses: {roots}."
 
     async def _account(self, course: Course) -> list[CourseProblem]:
         if course.account is None or self.has_account is None:

@@ -39,7 +39,7 @@ def source_problem(handouts: Handouts, roots: Sequence[str], *, loopback: bool =
         return repository_problem(handouts.source)
     if handouts.kind == "folder" and not below(handouts.source, roots):
         return (
-            f"The folder '{handouts.source[:200]}' is not below a folder that this site allows "
+            f"The folder '{handouts.source[:200]}' is not in a folder that this site allows "
             "(c.Courses.data_roots)."
         )
     return ""

@@ -66,7 +66,7 @@ async def read(git: Git, revision: str) -> CheckedFiles:
     for place, entry in enumerate(links):
         problem = "is a link that leads out of the folder"
         if place >= _LINKS:
-            problem = f"is a link, and there are more than {_LINKS}"
+            problem = f"is one of more than {_LINKS} links"
         elif entry.size <= _LONGEST_LINK:
             target = await git.run("cat-file", "blob", entry.blob)
             problem = link_problem(entry.path, target.decode("utf-8", "surrogateescape"))

@@ -22,7 +22,7 @@ _FAILED = frozenset(
     {"out_of_memory", "node_failure", "preempted", "start_failed", "failed", "unknown"}
 )
 _HELPED = frozenset({HelpState.ASKED, HelpState.GRANTED})
-_TURN = "The portal starts the session soon."
+_TURN = "The portal will start the session soon."
 _AWAY = "Slurm does not respond. The start is waiting."
 _STARTING = {
     SessionState.PENDING: "The job is waiting in the queue.",
@@ -224,9 +224,9 @@ def _absent(
 def _last(record: SessionRecord) -> str:
     ended = {
         "completed": "The last session was shut down by the student.",
-        "idle": "The last session was idle and was stopped.",
+        "idle": "The last session was stopped because it was idle.",
         "walltime": "The last session reached its time limit.",
-        "moved": "The session moved to other resources.",
+        "moved": "The last session was replaced by one with other resources.",
         "cancelled": "The last session's job was cancelled in Slurm.",
         "stopped": f"{record.stopped_by or 'The portal'} stopped the last session.",
     }

@@ -205,7 +205,7 @@ class Helping:
         for entry in self._open.values():
             if self._left(entry) <= 0:
                 asked = entry.state is HelpState.ASKED
-                why = "the student did not answer" if asked else "the time is over"
+                why = "the student did not answer" if asked else "the time limit was reached"
             elif entry.session_id not in living:
                 why = "the session has ended"
             elif states[entry.course] is not CourseState.APPROVED:
@@ -286,7 +286,7 @@ class Helping:
         try:
             url = await self.hub.share(help.student, help.server, help.helper)
         except PortalError:
-            await self._end(granted, HelpState.ENDED, "the Hub refused", now)
+            await self._end(granted, HelpState.ENDED, "the Hub refused the share", now)
             raise
         self._take(granted, 60.0 * help.minutes)
         words = f"{help.helper} can see and use this session for {help.minutes} minutes."

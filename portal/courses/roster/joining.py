@@ -10,15 +10,15 @@ from portal.errors import Conflict
 from portal.models.course.course import Course, CourseMember
 
 _WAY = (
-    "they open the course's page and press Join, or an admin gives the course its own Slurm "
+    "They can press Join on the course's page, or an admin can give the course its own Slurm "
     "account."
 )
-NOT_JOINED = f"Has not joined yet: {_WAY}"
+NOT_JOINED = f"Has not joined yet. {_WAY}"
 
 
 def refusal(person: str) -> Conflict:
     """Return the error for an attempt to start a session as ``person``."""
-    return Conflict(f"{person} has not joined the course yet: {_WAY}")
+    return Conflict(f"{person} has not joined the course yet. {_WAY}")
 
 
 def takes_joining(course: Course) -> bool:

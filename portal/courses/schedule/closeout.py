@@ -22,8 +22,8 @@ _AGAIN = 60.0  # seconds between two tries to stop a session
 _ENDED = frozenset({CourseState.ARCHIVED, CourseState.REFUSED})
 _SPENT = StopReason(
     code=StopCode.BUDGET_USED,
-    words="The course has used its GPU-hours. When its instructor has more, run the points that "
-    "did not succeed again.",
+    words="The course has used up its GPU-hours. When its instructor gets more, rerun the points "
+    "that did not succeed.",
 )
 _NO_MEMBER = StopReason(
     code=StopCode.COURSE_OVER,

@@ -16,7 +16,7 @@ _SOON = 3600  # seconds before which minutes are counted
 def next_meeting(course: Course, now: float) -> str:
     """Return when the course meets next, in its own time zone; "" if nothing is near.
 
-    An example is "The meeting is on until 11:30.".
+    An example is "The meeting runs until 11:30.".
     """
     following = meetings(course, now, now + AHEAD)
     if not following:
@@ -25,7 +25,7 @@ def next_meeting(course: Course, now: float) -> str:
     begins = datetime.fromtimestamp(following[0].begins, zone)
     if following[0].begins <= now:
         ends = datetime.fromtimestamp(following[0].ends, zone)
-        return f"The meeting is on until {ends:%H:%M}."
+        return f"The meeting runs until {ends:%H:%M}."
     left = following[0].begins - now
     if left < _SOON:
         return (

@@ -68,7 +68,7 @@ class Prestart:
                 detail, outcome = error.message, Outcome.FAILED
             else:
                 number = len(await store.starts.seats(start.id))
-                detail, outcome = f"For {number} people, before a meeting.", Outcome.DONE
+                detail, outcome = f"For {number} members, before a meeting.", Outcome.DONE
             await context.noted("start-course", kept.name, detail, outcome=outcome)
         self._begun[name] = meeting.begins
 

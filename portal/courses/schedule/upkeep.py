@@ -43,7 +43,7 @@ class Upkeep:
         # A clock that was set back prolongs no wait.
         waits = row is not None and same and row.message != "" and 0 <= now - row.at < _AGAIN
         if held is not None and not ours:
-            words = f"There is a reservation {plan.wanted.name} that the portal did not create."
+            words = f"A reservation {plan.wanted.name} exists that the portal did not create."
             await self._refused(plan, row, words, now)
         elif held is not None and row is not None:
             again = not same or row.state is ReservationState.ASKED
@@ -159,7 +159,7 @@ class Upkeep:
         if not wrong:
             return ""
         return (
-            f"Nodes without {wanted.gpu_type} GPUs, which the sessions need: {some(wrong)}. "
+            f"Nodes without the {wanted.gpu_type} GPUs that the sessions need: {some(wrong)}. "
             "Use a partition where all nodes have these GPUs."
         )
 
@@ -174,7 +174,7 @@ class Upkeep:
     def _problem(self, plan: Plan) -> str:
         """Return what Slurm would not say, or not clearly; "" if there is no problem."""
         if not plan.wanted.users:
-            return "No member of the course can be in a reservation."
+            return "No member of the course can be added to the reservation."
         return ""
 
     async def remove(self, row: KeptReservation, held: Reservation | None, now: float) -> None:

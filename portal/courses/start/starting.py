@@ -193,7 +193,7 @@ class Starter:
         if all(seat.state in self._last(live.start) for seat in live.seats.values()):
             await self._end(live, now)
         elif self._context.uptime() - live.began > _FOLLOWED:
-            await self._end(live, now, "The portal stopped following the start after 12 hours.")
+            await self._end(live, now, "The portal stopped tracking the start after 12 hours.")
 
     @staticmethod
     def _last(start: CourseStart) -> Collection[SeatState]:

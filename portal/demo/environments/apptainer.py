@@ -163,7 +163,7 @@ def _point_at_libraries(new: Path, prefix: Path) -> None:
                 f"$ORIGIN/{libraries}",
                 program,
             ],
-            "adjust Apptainer to the libc beside it",
+            "adjust Apptainer to its own libc",
         )
 
 

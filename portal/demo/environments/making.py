@@ -79,7 +79,7 @@ def locked(cache: Path, name: str, progress: Progress) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                progress(f"Waiting for another start that is making {name}")
+                progress(f"Waiting for another start that is building {name}")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except PermissionError as error:

@@ -86,7 +86,7 @@ def make_venv(path: Path, wheel: Path, cache: Path, progress: Progress) -> None:
         uv = uv_program()
         run(
             [uv, "venv", "-q", "--no-config", "--no-project", "--python", SYSTEM_PYTHON, path],
-            f"make the virtual environment {path}",
+            f"create the virtual environment {path}",
             env=environment,
         )
         options: list[str | Path] = ["-q", "--no-config", "--python", path / "bin/python"]

@@ -21,7 +21,7 @@ from ..environments.making import Progress
 from ..service_api import ServiceApi
 from .frameworks import FRAMEWORKS, Framework, base_image
 
-_COMMENT = "Made by the demo."
+_COMMENT = "Created by the demo."
 _UNDER_WAY = ("building", "testing")
 _PATIENCE = 1800.0  # seconds for one environment's build and tests
 _PAUSE = 2.0
@@ -146,7 +146,7 @@ class FrameworkThread(threading.Thread):
                 raise PortalError(version["message"])
             if version["state"] not in _UNDER_WAY:
                 return version
-        raise PortalError("The build or its tests did not finish in time. Look at Curate.")
+        raise PortalError("The build or its tests did not finish in time. See the page Curate.")
 
 
 def _path(version: dict[str, Any]) -> str:

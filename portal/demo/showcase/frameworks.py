@@ -71,7 +71,7 @@ def base_image(framework: Framework, cache: Path, apptainer: Path, progress: Pro
         remove_old(images, f"{framework.name}-", made)
         with (
             tempfile.TemporaryDirectory(prefix=f".{framework.name}-", dir=images) as name,
-            timed(progress, f"Environment '{framework.name}': its packages"),
+            timed(progress, f"Environment '{framework.name}': installing its packages"),
         ):
             work = Path(name)
             root = work / "root"

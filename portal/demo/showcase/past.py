@@ -192,7 +192,9 @@ def _course_session(
     ended = meeting + (90 + number % 7) * _MINUTE if claimed else start.ended_at
     job = f"{PREFIX}{start.course}-{number + 1}"
     words = (
-        "The meeting is over." if claimed else "The session was stopped because it was not opened."
+        "The meeting has ended."
+        if claimed
+        else "The session was stopped because it was not opened."
     )
     return SessionRecord(
         id=job,

@@ -143,7 +143,7 @@ async def rights(site: Site) -> Result:
     return warning(f"'{site.account}' is not an Operator, so it cannot create reservations", mend)
 
 
-@check("slurm-gpus", "Slurm manages GPUs by type and accounts them")
+@check("slurm-gpus", "Slurm manages GPUs by type and tracks their use")
 async def gpus(site: Site) -> Result:
     snapshot = await site.cluster.snapshot()
     counts: dict[str, int] = {}
@@ -168,14 +168,15 @@ async def gpus(site: Site) -> Result:
     if "gres/gpu" not in tracked:
         results.append(
             warning(
-                "GPUs are not accounted, so limits on them have no effect and use is not recorded",
+                "Slurm accounting does not track GPUs, so limits on them have no effect and use is not "
+                "recorded",
                 mend,
             )
         )
     elif untracked:
         results.append(
             warning(
-                f"{', '.join(untracked)}: not accounted by type, so courses cannot reserve GPUs by "
+                f"{', '.join(untracked)}: not tracked by type, so courses cannot reserve GPUs by "
                 "type, and limits by type have no effect",
                 mend,
             )

@@ -34,7 +34,7 @@ def unpack(job: ImageJob, report: Callable[[Event], None]) -> str:
     folder = target.parent
     _check_folder(folder)
     if target.is_dir() and not target.is_symlink():
-        report(Event(at=time.time(), step="unpack", message="Already there.", share=1.0))
+        report(Event(at=time.time(), step="unpack", message="Already unpacked.", share=1.0))
         return str(target)
     if not image.is_file():
         raise WorkFailed(f"'{image}' is not a file on this node.")

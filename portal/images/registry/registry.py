@@ -222,7 +222,7 @@ class Registries(LoggingConfigurable):
         if source.digest and manifest.digest != source.digest:
             raise InvalidRequest(
                 f"The registry sent a different image than {source}. It may have been changed "
-                "on the way.",
+                "in transit.",
                 "source",
             )
         return manifest

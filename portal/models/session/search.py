@@ -114,7 +114,7 @@ class Search(Frozen):
     def _check(self) -> Self:
         names = [parameter.name for parameter in self.parameters]
         if len(set(names)) < len(names):
-            raise ValueError("has a parameter twice")
+            raise ValueError("names a parameter twice")
         return self
 
     def values(self, chosen: Mapping[str, float]) -> dict[str, ParameterValue]:
@@ -150,6 +150,6 @@ def _check_range(low: float, high: float, log: bool, stepped: bool) -> None:
     if low > high:
         raise ValueError("has a 'low' above its 'high'")
     if log and low <= 0:
-        raise ValueError("has a logarithm of a number that is not above 0")
+        raise ValueError("has a logarithmic range that does not begin above 0")
     if log and stepped:
         raise ValueError("has both 'log' and 'step'")

@@ -11,7 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from portal.errors import StoreUnavailable
 
 _LATER = "Try again in a moment."
-_ADMIN = "An admin finds the reason with `portal doctor --only=database`."
+_ADMIN = "An admin can find the reason with `portal doctor --only=database`."
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Fault:
 SILENT = Fault("does not answer", _LATER, away=True)
 NO_SCHEMA = Fault(
     "does not have the tables of this version of the portal",
-    "An admin creates them with `portal database upgrade`.",
+    "An admin can create them with `portal database upgrade`.",
     schema=True,
 )
 FULL = Fault(

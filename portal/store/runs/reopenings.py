@@ -17,7 +17,7 @@ from ..engine.rows import ModelTable
 from .points import run_points
 from .runs import runs
 
-_RUNS = "The points of this run have been started again already."
+_RUNS = "The points of this run have already been started again."
 
 
 class Reopened(NamedTuple):

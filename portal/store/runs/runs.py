@@ -50,7 +50,7 @@ class RunTable(ModelTable[Run]):
         statement = insert.on_conflict_do_nothing().returning(runs)
         if await self._first(statement, write=True) is None:
             raise Conflict(
-                f"You have a run with the id '{run.id}' already. Start this one with another id."
+                f"You already have a run with the id '{run.id}'. Start this one with another id."
             )
 
     async def remove(self, user: str, id_: str) -> None:

@@ -43,7 +43,7 @@ class RunSearchTable(StoreTable):
         new = await self._database.run(lambda to: to.execute(statement).first(), write=True)
         if new is None:
             raise Conflict(
-                f"You have a run with the id '{key[1]}' already. Start this one with another id."
+                f"You already have a run with the id '{key[1]}'. Start this one with another id."
             )
 
     async def copy(self, of: RunKey, key: RunKey) -> None:

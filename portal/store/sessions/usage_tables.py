@@ -177,7 +177,7 @@ def _week(day: str) -> str:
         if date.isoformat() != day:
             raise ValueError
     except ValueError:
-        raise InvalidRequest(f"'{day[:50]}' is not a day such as 2026-11-21.", "day") from None
+        raise InvalidRequest(f"'{day[:50]}' is not a date such as 2026-11-21.", "day") from None
     year, week, _ = date.isocalendar()
     return f"{year}-W{week:02}"
 

@@ -403,7 +403,7 @@ def test_where_nobody_may_register_the_page_says_so(visit: Callable[..., None], 
     expect(page.get_by_role("link", name="Your environments")).to_have_count(0)
     visit("catalog/own")
     expect(page.locator("#refusal")).to_contain_text(
-        "may not register your own environments at this site"
+        "does not let you register your own environments"
     )
     expect(page.locator("form.card-form")).to_have_count(0)
     page.get_by_role("link", name="Request an environment").click()

@@ -199,5 +199,5 @@ def test_walltime(brief: NotebookKernel) -> None:
         return ran.status == "error" and ran.error
 
     error = wait_until("the time is over", told, every=2)
-    assert error.startswith(ended + "Restart the kernel to ask for a new job."), error
+    assert error.startswith(ended + "Restart the kernel to request a new job."), error
     assert "DUE TO TIME LIMIT" in error, "with the end of its log"

@@ -104,7 +104,7 @@ def test_a_kernel_that_dies_says_why_and_is_started_again(
     assert kernel.run("x = 1").status == "ok"
     job = _job(demo)
     ran = kernel.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    assert "The kernel was killed, as happens when the memory is used up." in ran.error
+    assert "The kernel was killed, probably because the job ran out of memory." in ran.error
     assert kernel.run("print('x' in globals())").printed == "False\n"
     assert _job(demo).id == job.id
 

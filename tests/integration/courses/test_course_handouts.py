@@ -468,7 +468,7 @@ async def test_git_is_not_asked_of_links_without_end(
     await handouts.refresh(kept, "barbara")
     got = await unpacked(handouts, tmp_path / "got")
     assert sorted(got) == ["good.txt", "link0", "link1", "link2"]
-    assert "'link4' is a link, and there are more than 3" in (await handouts.state(kept)).left_out
+    assert "'link4' is one of more than 3 links" in (await handouts.state(kept)).left_out
 
 
 async def test_an_upload_that_is_too_much_leaves_nothing(

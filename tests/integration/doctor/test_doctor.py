@@ -717,4 +717,4 @@ def test_slurm_that_is_not_there(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "FAILURE   Slurm answers\n          '/nowhere/scontrol' could not" in done.stdout
     assert "SlurmRunner.bin_dir" in done.stdout
-    assert "skipped   Slurm manages GPUs by type and accounts them" in done.stdout
+    assert "skipped   Slurm manages GPUs by type and tracks their use" in done.stdout

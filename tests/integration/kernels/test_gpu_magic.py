@@ -47,7 +47,7 @@ def test_a_cell_runs_in_the_job(session: Session, notebook: Notebook) -> None:
         "print('careful', file=sys.stderr)\nx = 20\nx + 1"
     )
     assert (ran.printed, ran.warned) == ("7\n", "careful\n")
-    assert ran.shown[0]["text/plain"].startswith("Asking for 1 \N{MULTIPLICATION SIGN} T4")
+    assert ran.shown[0]["text/plain"].startswith("Requesting 1 \N{MULTIPLICATION SIGN} T4")
     assert ran.shown[-2]["text/plain"] == "1 \N{MULTIPLICATION SIGN} T4 on gpu01, job 12."
     assert ran.shown[-1] == {"kind": "execute_result", "text/plain": "21"}
     assert session.jobs.asked[-1]["kernel"] == "python3"
@@ -79,8 +79,8 @@ def test_variables_that_cannot_go(session: Session, notebook: Notebook) -> None:
         ("%%gpu --in net\n1", "GpuError: 'net' cannot be received in the kernel with the GPU"),
         ("%%gpu --out g --limit 1\ng = bytes(2**20 + 1)", "GpuError: 'g' has more than 1 MiB"),
         ("%%gpu --out g\ng = (i for i in ())", "GpuError: 'g' cannot be sent: a generator"),
-        ("%%gpu h100\n1", "GpuError: GPUs of type 'h100' are not offered. There are: t4, v100."),
-        ("%gpu", "GpuError: Write %gpu stop, %gpu status, or %%gpu"),
+        ("%%gpu h100\n1", "GpuError: GPUs of type 'h100' are not offered. Available: t4, v100."),
+        ("%gpu", "GpuError: Use %gpu stop, %gpu status, or %%gpu"),
     ):
         ran = notebook.bad(code)
         assert ran.error.startswith(sentence), ran
@@ -116,7 +116,7 @@ def test_input_is_asked_for_in_the_notebook(notebook: Notebook) -> None:
     id = notebook.send("%%gpu\nprint('Hello', input('Name? '))")
     assert notebook.wait(id, answer="Ada").printed == "Hello Ada\n"
     id = str(notebook.client.execute("%%gpu\ninput('Name? ')", allow_stdin=False))
-    assert "GpuError: The cell asks for input, which cannot be given now" in notebook.wait(id).error
+    assert "The cell asks for input, which is not possible here" in notebook.wait(id).error
     assert notebook.good("%%gpu\nprint(1)").printed == "1\n"
 
 
@@ -140,7 +140,7 @@ def test_other_resources_are_another_kernel(session: Session, notebook: Notebook
     notebook.good("%%gpu\nx = 1")
     ran = notebook.good("%%gpu v100 --gpus 2 --time 5\nprint('x' in globals())")
     assert ran.printed == "False\n"
-    assert "A new kernel without the variables of the one before" in ran.shown[-1]["text/plain"]
+    assert "a new kernel without the previous one's variables" in ran.shown[-1]["text/plain"]
     body = session.jobs.asked[-1]
     assert (body["gpu_type"], body["gpus"], body["time"]) == ("v100", 2, "0:05:00")
     _until("one job is left", lambda: session.jobs.living == 1)

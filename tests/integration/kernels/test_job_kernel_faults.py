@@ -114,7 +114,7 @@ def test_a_second_job_of_a_kernel_ends_at_once(session: Session, kernel: Noteboo
         text=True,
         timeout=30,
     )
-    assert "The kernel has another starter: this job ends." in done.stdout, done
+    assert "Another job runs this kernel: this job ends." in done.stdout, done
     assert kernel.good("print(x + 1)").printed == "42\n"
 
 
@@ -244,7 +244,7 @@ def test_a_starter_that_never_comes_is_waited_for_and_can_be_cancelled(
     ran = kernel.wait(running)
     assert (ran.status, ran.error) == (
         "error",
-        "KeyboardInterrupt: Cancelled while the kernel waited.",
+        "KeyboardInterrupt: Cancelled while the kernel was waiting.",
     )
     kernel.client.stop_channels()
     kernel.manager.shutdown_kernel()

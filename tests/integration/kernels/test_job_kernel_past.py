@@ -167,4 +167,4 @@ async def test_a_job_that_ends_afterwards_says_so_in_the_cell_that_runs(
         session.jobs.end()
         first, error = (await _ended(follower, id)).outputs.as_json()
         assert first["text"] == "first\n"
-        assert "Restart the kernel to ask for a new job." in error["evalue"]
+        assert "Restart the kernel to request a new job." in error["evalue"]

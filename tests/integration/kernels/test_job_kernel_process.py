@@ -125,7 +125,7 @@ def test_the_kernelspec_says_how_it_is_interrupted(job: Path, mode: str) -> None
 def test_what_cannot_be_started_says_why(job: Path) -> None:
     install(job, "elsewhere", metadata={"kernel_provisioner": {"provisioner_name": "k8s"}})
     install(job, "gone", argv=["/no/such/program"])
-    with pytest.raises(OSError, match="wants the provisioner 'k8s'"):
+    with pytest.raises(OSError, match="requires the provisioner 'k8s'"):
         process_of(job, "elsewhere").start()
     process = process_of(job, "gone")
     with pytest.raises(OSError, match="/no/such/program"):

@@ -201,7 +201,7 @@ def test_an_environment_that_cannot_be_written_to_says_so(python: Path, tmp_path
     )
     done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
-    assert done.stderr.startswith("Static files cannot be compressed ahead: ")
+    assert done.stderr.startswith("Static files cannot be precompressed: ")
 
 
 # -- the page -------------------------------------------------------------------------------------

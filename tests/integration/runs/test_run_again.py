@@ -112,7 +112,7 @@ def test_what_drifted_is_named(site: RunSite, service: PlayedService) -> None:
         "The node is gpu02 instead of gpu01.",
         f"{name} is {version} instead of 0.0.1.",
         "oldest 0.1 is missing.",
-        f"{gone.partition('==')[0]} {gone.partition('==')[2]} was not there.",
+        f"{gone.partition('==')[0]} {gone.partition('==')[2]} was not installed.",
     }
     assert expected <= set(drift), drift
     assert any(text.startswith("Python is 3.") for text in drift)

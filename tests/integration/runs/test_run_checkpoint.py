@@ -113,7 +113,7 @@ def test_a_notebook_goes_on(site: RunSite, service: PlayedService) -> None:
     plan = site.plan(site.notebook(loop, "print('seen', seen)"))
     first = plan.folder / "0000"
     interrupted(site, plan, 1, 1)
-    assert "is saved, and goes on" in (first / "output.ipynb").read_text()
+    assert "was saved and continues" in (first / "output.ipynb").read_text()
     process = resuming(site, plan, 2)
     said, _ = process.communicate(timeout=90)
     assert process.returncode == 0, said
@@ -136,8 +136,8 @@ def test_without_a_checkpoint_it_is_not_resumed(site: RunSite, service: PlayedSe
     assert process.returncode == 143
     last = service.last(0)
     assert last["state"] == "failed"
-    assert last["message"].startswith("The point was ended: the time limit of its job was reached")
-    assert "It was not resumed, since it had saved no checkpoint" in last["message"]
+    assert last["message"].startswith("The point was stopped: the time limit of its job")
+    assert "It was not resumed because it had saved no checkpoint" in last["message"]
 
 
 def test_a_step_that_is_too_long_loses_only_itself(site: RunSite, service: PlayedService) -> None:

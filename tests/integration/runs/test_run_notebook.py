@@ -130,7 +130,7 @@ def test_the_end_of_the_jobs_time_is_told(
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
     assert process.returncode == 143
-    sentence = "The point was ended: the time limit of its job was reached (cell 1 of 1)"
+    sentence = "The point was stopped: the time limit of its job was reached (cell 1 of 1)"
     assert service.last(0)["message"] == sentence
 
 
@@ -138,7 +138,7 @@ def test_input_fails_with_a_sentence(site: RunSite, service: PlayedService) -> N
     plan = site.plan(site.notebook("1", "name = input('Your name? ')"))
     assert site.execute(plan)[0] == 1
     assert service.last(0)["message"] == (
-        "input() cannot be answered in a run: give the value as a parameter (cell 2 of 2)"
+        "input() cannot be answered in a run: pass the value as a parameter (cell 2 of 2)"
     )
 
 
@@ -164,7 +164,7 @@ def test_a_kernel_that_is_killed(site: RunSite, service: PlayedService) -> None:
     plan = site.plan(site.notebook("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"))
     assert site.execute(plan)[0] == 1
     message = service.last(0)["message"]
-    assert message.startswith("The kernel was killed, as happens when the memory is used up.")
+    assert message.startswith("The kernel was killed, probably because the job ran out of memory.")
     assert message.endswith("(cell 1 of 1)")
     assert "The kernel was killed" in printed(plan.folder / "0000")
 

@@ -180,7 +180,7 @@ async def test_a_point_that_saves_nothing_ends_at_its_limit(
     assert not run.log(2).exists(), "it was not executed again"
     wait_until(lambda: of_run(service, run)[-1]["state"] == "failed")
     message = of_run(service, run)[-1]["message"]
-    assert message.startswith("The point was ended: the time limit of its job was reached. It was")
+    assert message.startswith("The point was stopped: the time limit of its job was reached. It ")
     assert "it had saved no checkpoint" in message
 
 

@@ -84,7 +84,7 @@ def test_a_notebook_has_them_too_and_must_log_the_metric(
     plan = site.plan(source, search=SEARCH)
     code, said = site.execute(plan)
     assert code == 1 and printed(plan.folder / "0000") == "0.25 far\n"
-    assert "The point has no value of 'distance', by which the search goes" in said
+    assert "The point has no value of 'distance', the metric of the search" in said
     assert service.last(0)["state"] == "failed"
 
 

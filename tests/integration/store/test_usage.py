@@ -153,7 +153,7 @@ async def test_the_mark_of_what_is_accounted(store: Store) -> None:
 
 
 async def test_rows_and_marks_are_written_together_or_not_at_all(store: Store) -> None:
-    with pytest.raises(InvalidRequest, match="is not a day"):
+    with pytest.raises(InvalidRequest, match="is not a date"):
         await store.usage.add_seconds(
             [usage(), usage("2", day="yesterday")], until={("1", 1000): 5.0}
         )

@@ -242,7 +242,7 @@ def test_one_that_lives_counts_whatever_the_clock_showed_when_others_began(step:
 @pytest.mark.parametrize(
     ("seat", "state", "words"),
     [
-        (SeatState.WAITING, TileState.WAITING, "The portal starts the session soon."),
+        (SeatState.WAITING, TileState.WAITING, "The portal will start the session soon."),
         (SeatState.STARTING, TileState.WAITING, "The Hub is starting the session."),
         (SeatState.FAILED, TileState.FAILED, "You have no account in Slurm."),
         (SeatState.RELEASED, TileState.NONE, ""),

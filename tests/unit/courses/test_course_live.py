@@ -424,7 +424,7 @@ async def test_a_helper_is_in_for_the_minutes_whatever_the_clock_says(
     assert await site.guests() == {"ada"}
     await look(site.passes(21))
     assert await site.guests() == set() and not site.shares.now
-    assert (await site.help(number))["ended_by"] == "the time is over"
+    assert (await site.help(number))["ended_by"] == "the time limit was reached"
 
 
 @STEPS

@@ -823,7 +823,7 @@ async def test_a_used_budget_ends_the_points_with_gpus(site: Site) -> None:
     await over.run_due(site.clock())
     ((user, server, reason),) = site.hub.stopped
     assert (user, server, reason.code) == ("student01", "run-01234567", StopCode.BUDGET_USED)
-    assert reason.words.startswith("The course has used its GPU-hours.")
+    assert reason.words.startswith("The course has used up its GPU-hours.")
     assert site.notes[-1].action == "stop-course-session"
 
 

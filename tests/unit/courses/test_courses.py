@@ -204,13 +204,13 @@ VALUES: dict[str, dict[Any, str]] = {
     "version": {7: "no version 7"},
     "timezone": {"Mars/Olympus": "not a time zone"},
     "ends": {"2030-01-01": "last day is before"},
-    "data": dict.fromkeys(("/etc", "/data/courses/../../etc", "/data/courses2"), "not below"),
+    "data": dict.fromkeys(("/etc", "/data/courses/../../etc", "/data/courses2"), "is not in"),
     "account": {"nobodys": "no account 'nobodys'"},
 }
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     *(({name: value}, name, told) for name in VALUES for value, told in VALUES[name].items()),
     ({"begins": "1999-01-01"}, "", "years"),
-    ({"handouts": {"kind": "folder", "source": "/root"}}, "handouts.source", "not below"),
+    ({"handouts": {"kind": "folder", "source": "/root"}}, "handouts.source", "is not in"),
     ({"handouts": {"kind": "folder"}}, "handouts.source", "path of the folder"),
     (
         {"handouts": {"kind": "git", "source": "file:///etc"}},

@@ -108,5 +108,5 @@ def test_what_is_wrong_is_named(site: Site, wrong: str, right: str, words: str) 
 
 def test_files_and_courses_that_are_not_there(site: Site) -> None:
     assert "cannot be read" in site.run("import", "nowhere.yaml", status=1)
-    assert "Give one file" in site.run("import", status=1)
+    assert "Specify one file" in site.run("import", status=1)
     assert "There is no course 'deep'" in site.run("export", "deep", status=1)

@@ -276,7 +276,7 @@ async def test_gpus_that_slurm_does_not_count_are_refused_in_words(desk: Desk) -
 async def test_nodes_without_the_type_are_named_where_slurm_cannot_choose(desk: Desk) -> None:
     desk.slurm.version, desk.slurm.tres = "22.05.8", "gres/gpu"
     said = await desk.reserve(nodes=2, partition="gpu")
-    assert said.startswith("made: Nodes without v100 GPUs, which the sessions need: gpu03.")
+    assert said.startswith("made: Nodes without the v100 GPUs that the sessions need: gpu03.")
 
 
 async def test_what_cannot_be_reserved_is_known_before() -> None:

@@ -55,10 +55,10 @@ async def test_gpus_are_counted_by_type(types: str) -> None:
 @pytest.mark.parametrize(
     ("tres", "words"),
     [
-        ("gres/gpu", "gres/gpu:t4, gres/gpu:v100: not accounted by type"),
-        ("gres/gpu,gres/gpu:v100", "gres/gpu:t4: not accounted by type"),
-        ("gres/gpu:v100,gres/gpu:t4", "GPUs are not accounted"),
-        ("license/matlab", "GPUs are not accounted"),
+        ("gres/gpu", "gres/gpu:t4, gres/gpu:v100: not tracked by type"),
+        ("gres/gpu,gres/gpu:v100", "gres/gpu:t4: not tracked by type"),
+        ("gres/gpu:v100,gres/gpu:t4", "does not track GPUs"),
+        ("license/matlab", "does not track GPUs"),
     ],
 )
 async def test_gpus_that_are_not_counted_by_type_are_named(tres: str, words: str) -> None:

@@ -383,7 +383,7 @@ async def test_points_report(site: Site) -> None:
 async def test_a_saved_point_waits_and_goes_on(site: Site) -> None:
     await site.start()
     await site.report(cell=3, cells=9, metrics={"loss": 0.5})
-    saved = "Saved after 7 steps; it waits for its next job (1 of 5)."
+    saved = "Saved after 7 steps; waiting for the next job (1 of 5)."
     assert (await site.report(state="waiting", message=saved)).status_code == 200
     point = (await site.get(f"runs/{ID}/points?state=waiting"))["items"][0]
     assert (point["number"], point["message"], point["ended_at"]) == (0, saved, None)

@@ -73,7 +73,7 @@ def test_a_refusal_is_written_down_and_the_next_one_sent(caplog: pytest.LogCaptu
     sent(service, 2)
     wait_until("the thread is over", lambda: told._thread is None)
     assert len(service.asked) == 2
-    assert "did not take a measurement: Not now." in caplog.text
+    assert "did not accept a measurement: Not now." in caplog.text
 
 
 @pytest.mark.parametrize(

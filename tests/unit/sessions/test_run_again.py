@@ -126,7 +126,7 @@ async def test_of_two_at_the_same_moment_one_is_refused(site: Site) -> None:
     with pytest.raises(Conflict, match="has not ended"):
         await site.again.start(await site.run(), {})
     await site.store.runs.end(*KEY, 120.0)
-    with pytest.raises(Conflict, match="started again already"):  # an old page
+    with pytest.raises(Conflict, match="already been started again"):  # an old page
         await site.again.start(run, {})
     assert len(site.hub.begun) == 1
 

@@ -87,7 +87,7 @@ class ConnectedKernel:
         while time.monotonic() - away < self._patience:
             try:
                 if not await self._connect():
-                    print("The kernel has another starter: this job ends.", flush=True)
+                    print("Another job runs this kernel: this job ends.", flush=True)
                     return
                 away, tries, problem = time.monotonic(), 0, "the connection ended"
             except (
@@ -106,7 +106,7 @@ class ConnectedKernel:
                 told = problem
             await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
             tries += 1
-        print(f"The session was away for {self._patience:.0f} s: the job ends.", flush=True)
+        print(f"No connection to the session for {self._patience:.0f} s: the job ends.", flush=True)
 
     async def _connect(self) -> bool:
         """Carry messages over one connection; return False if it was refused."""

@@ -47,7 +47,7 @@ class KernelProcess:
         spec = _kernelspec(self._name)
         provisioner = spec.metadata.get("kernel_provisioner", {}).get("provisioner_name")
         if provisioner not in (None, "local-provisioner"):
-            raise OSError(f"its kernelspec wants the provisioner '{provisioner}'")
+            raise OSError(f"its kernelspec requires the provisioner '{provisioner}'")
         command = command_of(spec, self._name, self._argv(spec), _variables(spec), self._cwd)
         self._in_container = command.in_container
         self.interrupted_by_message = spec.interrupt_mode == "message"

@@ -67,7 +67,7 @@ class RunningKernel:
         iopub.connect(address(info, "iopub"))
         await self._answers(info, iopub)
         print(
-            f"The kernel answers after {time.monotonic() - self._process.began:.1f} s.", flush=True
+            f"The kernel answered after {time.monotonic() - self._process.began:.1f} s.", flush=True
         )
         self.activity.forget()
         self.activity.pid = self._process.pid
@@ -99,7 +99,7 @@ class RunningKernel:
                         return
                     await shell.send_multipart(signed.question("kernel_info_request"))
                 if self._process.poll() is not None:
-                    raise RuntimeError("its program ended; the job's log says more")
+                    raise RuntimeError("its process ended; see the job's log")
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"it did not answer within {_STARTS:.0f} seconds")
         finally:
@@ -178,7 +178,7 @@ class RunningKernel:
         over = len(self._deaths) >= _TIMES
         self.ready = False
         await asyncio.sleep(0.1)  # the last it said is on its way
-        self._told(cause_of_end(code) + (" It is not started again." if over else ""), over)
+        self._told(cause_of_end(code) + (" It is not restarted." if over else ""), over)
 
 
 class Clients:
@@ -246,8 +246,8 @@ def cause_of_end(code: int | None) -> str:
     if code == -signal.SIGKILL:
         _, limit = job_memory(os.environ.get("SLURM_JOB_ID", ""))
         words = f" The job has {limit / 1024:.1f} GiB of memory." if limit else ""
-        return f"The kernel was killed, as happens when the memory is used up.{words}"
+        return f"The kernel was killed, probably because the job ran out of memory.{words}"
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
-            return f"The kernel ended by the signal {signal.Signals(-code).name}."
-    return f"The kernel ended by itself{'' if code is None else f' with exit code {code}'}."
+            return f"The kernel was terminated by signal {signal.Signals(-code).name}."
+    return f"The kernel exited{'' if code is None else f' with code {code}'}."

@@ -76,7 +76,7 @@ class Magic:
         elif word == "status":
             print(self._state())
         else:
-            raise GpuError("Write %gpu stop, %gpu status, or %%gpu at the beginning of a cell.")
+            raise GpuError("Use %gpu stop, %gpu status, or %%gpu at the beginning of a cell.")
 
     def _packed(self, options: Options) -> tuple[list[dict[str, Any]], list[Any]]:
         try:
@@ -141,7 +141,7 @@ class Magic:
         """Return a kernel that is ready for a cell: the warm one, or a new one."""
         warm = self._warm
         if warm is not None and warm.kernel.request != kernel.request:
-            self._end("other resources were asked for")
+            self._end("other resources were requested")
         elif warm is not None:
             with contextlib.suppress(Ended):  # its time was over, for example
                 reply = warm.execute(_setup())
@@ -151,7 +151,7 @@ class Magic:
                     raise KeyboardInterrupt
             self._end("its job had ended")
         line = StatusLine(self._shell)
-        line.show(f"Asking for {kernel.title} …")
+        line.show(f"Requesting {kernel.title} …")
         try:
             self._warm = warm = WarmKernel(kernel)
             warm.connect()
@@ -190,7 +190,7 @@ class Magic:
     def _new(self) -> str:
         """Return a sentence on the kernel before, whose variables are gone."""
         why, self._given_back = self._given_back, ""
-        return f" A new kernel without the variables of the one before: {why}." if why else ""
+        return f" This is a new kernel without the previous one's variables: {why}." if why else ""
 
     def _end(self, why: str, *, wait: bool = False) -> bool:
         """End the warm kernel, if there is one. ``why``: for the next one's first cell."""
@@ -258,4 +258,4 @@ def _input(content: dict[str, Any]) -> str:
 
 def _without(error: BaseException) -> str:
     """Return the sentence of an error, without the advice for notebooks whose kernel it is."""
-    return str(error).replace(" Restart the kernel to ask for a new job.", "")
+    return str(error).replace(" Restart the kernel to request a new job.", "")

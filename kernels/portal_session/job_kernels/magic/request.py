@@ -56,14 +56,14 @@ def _names(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
         if not name.isidentifier():
-            raise argparse.ArgumentTypeError(f"'{name}' is not the name of a variable")
+            raise argparse.ArgumentTypeError(f"'{name}' is not a variable name")
     return names
 
 
 def _whole(least: int, most: int) -> Any:
     def read(text: str) -> int:
         if not text.isdecimal() or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"a whole number from {least} to {most} is needed")
+            raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}")
         return int(text)
 
     return read
@@ -111,7 +111,7 @@ def choose(options: Options, environ: Mapping[str, str], patience: float = _PATI
     """Return the kernel of this environment that fits the options. Raises GpuError with a sentence
     if there is none here."""
     if environ.get(IN_JOB):
-        raise GpuError("This kernel has a job of its own. Run the cell without %%gpu.")
+        raise GpuError("This kernel already runs in its own Slurm job. Run the cell without %%gpu.")
     if not environ.get(BROKER) or not environ.get(SPECS):
         raise GpuError("GPUs for single cells are not offered in this session.")
     folder, deadline = Path(environ[SPECS]), time.monotonic() + patience
@@ -119,7 +119,7 @@ def choose(options: Options, environ: Mapping[str, str], patience: float = _PATI
         if reason := _refusal(folder):
             raise GpuError(reason)
         if time.monotonic() > deadline:
-            raise GpuError("The portal offers this session no kernels with GPUs.")
+            raise GpuError("The portal offers no kernels with GPUs to this session.")
         time.sleep(0.5)
     environment = environ.get("PORTAL_ENVIRONMENT", "")
     of_environment = [spec for spec in offered if spec["request"]["environment"] == environment]
@@ -132,8 +132,8 @@ def choose(options: Options, environ: Mapping[str, str], patience: float = _PATI
     wanted = options.gpu_type.lower()
     types = [str(spec["request"].get("gpu_type", "")) for spec in specs]
     if wanted and wanted not in types:
-        there = ", ".join(name for name in types if name) or "none by name"
-        raise GpuError(f"GPUs of type '{options.gpu_type}' are not offered. There are: {there}.")
+        there = ", ".join(name for name in types if name) or "none with a type"
+        raise GpuError(f"GPUs of type '{options.gpu_type}' are not offered. Available: {there}.")
     spec = specs[types.index(wanted)] if wanted else specs[0]
     request = {**spec["request"], "gpus": options.gpus}
     if options.minutes:

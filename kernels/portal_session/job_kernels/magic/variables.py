@@ -78,12 +78,12 @@ def _check(name: str, size: int, left: int, limit: int, way: str = "") -> None:
 
 
 def _too_large(name: str, size: str, left: int, limit: int, way: str = "") -> Refused:
-    others = "" if left == limit else f", of which others have taken {_mib(limit - left)}"
+    others = "" if left == limit else f", of which other variables take {_mib(limit - left)}"
     example = f", for example with {way}" if way else ""
     return Refused(
         f"'{name}' has {size}, and at most {_mib(limit)} are sent with a cell{others}. Save it to "
-        f"a file in your home, which both kernels see{example}; or raise the limit with --limit "
-        "MIB."
+        f"a file in your home directory, which both kernels see{example}, or raise the limit with "
+        "--limit MIB."
     )
 
 
@@ -256,7 +256,7 @@ def _pack_pickle(name: str, value: Any, left: int, limit: int) -> tuple[dict[str
     except Exception as error:
         kind = f"{type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
         raise Refused(
-            f"'{name}' cannot be sent: a {kind} cannot be pickled ({error}). Make it in the cell "
+            f"'{name}' cannot be sent: a {kind} cannot be pickled ({error}). Create it in the cell "
             "that runs on the GPU."
         ) from None
     return {"kind": "pickle"}, file.getbuffer()

@@ -148,7 +148,7 @@ class WarmKernel:
             lines = self._log.read_text(errors="replace").strip().splitlines()
         except OSError:
             lines = []
-        return f"The relay to the kernel has ended: {lines[-1] if lines else 'it said nothing'}"
+        return f"The relay to the kernel has ended: {lines[-1] if lines else 'no output'}"
 
     # -- what it runs -------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class WarmKernel:
             self.interrupt()
         except Exception as error:  # no page that could ask
             self.interrupt()
-            return f"The cell asks for input, which cannot be given now: {error}"
+            return f"The cell asks for input, which is not possible here: {error}"
         else:
             self._session.send(self._stdin, "input_reply", {"value": value})
         return ""

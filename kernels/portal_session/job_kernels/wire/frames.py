@@ -98,7 +98,7 @@ class Frames(asyncio.BufferedProtocol):
                 return len(part)
             self._missing, kind, _ = HEAD.unpack(self._head)
             if self._missing > LARGEST or kind not in (DATA, RECEIVED, _PING):
-                raise BadFrame("a frame that is none of ours")
+                raise BadFrame("an unknown frame")
         else:
             part = data[: self._missing]
             self._message += part

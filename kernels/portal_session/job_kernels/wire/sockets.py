@@ -20,7 +20,7 @@ def connection_info(path: Path) -> dict[str, Any]:
     """Return the content of a connection file. Raises OSError, ValueError."""
     info = json.loads(path.read_text())
     if not isinstance(info, dict):
-        raise ValueError(f"{path} is no connection file")
+        raise ValueError(f"{path} is not a connection file")
     return info
 
 

@@ -26,7 +26,7 @@ def drift_of(task: Task, facts: Mapping[str, Any]) -> list[str]:
     # An attempt that failed may have failed for what differs now.
     manifests.sort(key=lambda manifest: manifest.get("state") != "succeeded")
     if not manifests or not manifests[0]:
-        of_point = ["The original point has no manifest that can be read, to compare with."]
+        of_point = ["The original point has no readable manifest to compare with."]
     else:
         of_point = differences(facts, manifests[0])
     sentences = [*of_run, *of_point]
@@ -57,9 +57,9 @@ def of_git(now: Mapping[str, Any] | None, before: Any) -> list[str]:
         return [f"The commit of the git repository is not known; it was {commit}."]
     sentences = _changed("The git commit", str(now.get("commit") or "")[:12], commit)
     if before.get("dirty"):
-        sentences.append("The original ran with files that were changed since its commit.")
+        sentences.append("The original ran with uncommitted changes.")
     if now.get("dirty"):
-        sentences.append("Files of the git repository are changed since its commit.")
+        sentences.append("The git repository has uncommitted changes.")
     return sentences
 
 
@@ -84,12 +84,12 @@ def _of_python(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     mine, theirs = _packages(now), _packages(before)
     if not mine or not theirs:
         if theirs or mine:
-            sentences.append("The packages cannot be compared: they are known of one run only.")
+            sentences.append("The packages cannot be compared: they are known for only one run.")
         return sentences
     changes = []
     for name in sorted({*mine, *theirs}, key=str.lower):
         if name not in theirs:
-            changes.append(f"{name} {mine[name]} was not there.")
+            changes.append(f"{name} {mine[name]} was not installed.")
         elif name not in mine:
             changes.append(f"{name} {theirs[name]} is missing.")
         elif mine[name] != theirs[name]:

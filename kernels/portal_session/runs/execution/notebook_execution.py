@@ -209,7 +209,7 @@ def _runs(cell: Mapping[str, Any]) -> bool:
 def _sentence(ename: str, evalue: str) -> str:
     """Return an error as one line. ``input()`` has one of its own."""
     if ename in _NO_INPUT:
-        return "input() cannot be answered in a run: give the value as a parameter"
+        return "input() cannot be answered in a run: pass the value as a parameter"
     return " ".join(_COLOUR.sub("", f"{ename}: {evalue}").split())[:1500]
 
 

@@ -62,7 +62,7 @@ def make_repetition(task: Task) -> None:
         finally:
             shutil.rmtree(whole, ignore_errors=True)
     except OSError as error:
-        raise RunError(f"{task.folder} cannot be made: {error.strerror}.") from None
+        raise RunError(f"{task.folder} cannot be created: {error.strerror}.") from None
     _wait_for(task.folder / FILE)
 
 

@@ -64,7 +64,7 @@ class Resumption:
     def _late(self, stop: Callable[[str], None]) -> None:
         if self._may_resume and self._note():
             self._ends = True
-            stop(f"The point was ended: {_LIMIT}")
+            stop(f"The point was stopped: {_LIMIT}")
 
     @property
     def _may_resume(self) -> bool:
@@ -91,20 +91,20 @@ class Resumption:
         where = f"Its checkpoint, after {note.get('done')} steps, is {self._place / FILE}."
         if not self._may_resume:
             return Outcome.failed(
-                f"The point was ended: {_LIMIT}, and {self._spent()}. {where} Start a run with more"
-                " time or a larger --resume."
+                f"The point was stopped: {_LIMIT}, and {self._spent()}. {where} Start a run with "
+                "more time or a larger --resume."
             )
         try:
             (self._place / _COUNT).write_text(str(self._count + 1))
         except OSError as error:
             return Outcome.failed(f"The point cannot be resumed: {error.strerror}. {where}")
         number = f"{self._count + 1} of {self._task.resumes}"
-        words = f"Saved after {note.get('done')} steps; it waits for its next job ({number})."
+        words = f"Saved after {note.get('done')} steps; waiting for the next job ({number})."
         return Outcome(WAITING, words, RESUMES)
 
     def _spent(self) -> str:
         if not self._task.resumes:
-            return "'--resume' was not asked for"
+            return "'--resume' was not set"
         return f"it has been resumed {self._times}, as often as '--resume' allows"
 
     def _told(self, outcome: Outcome, *, stopped: bool) -> Outcome:
@@ -113,9 +113,9 @@ class Resumption:
             return outcome._replace(message=outcome.message or self.words)
         if stopped and self.asked and outcome.state == FAILED and not self._note():
             return outcome._replace(
-                message=f"{outcome.message}. It was not resumed, since it had saved no checkpoint: "
-                "its loop must be one of 'portal_checkpoint', with steps shorter than the time "
-                "that is left after Slurm's signal."
+                message=f"{outcome.message}. It was not resumed because it had saved no "
+                "checkpoint: its loop must use 'portal_checkpoint', with steps shorter than the "
+                "time that is left after Slurm's signal."
             )
         return outcome
 

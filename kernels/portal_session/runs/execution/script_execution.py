@@ -147,10 +147,11 @@ class ScriptExecution:
         lines = self._tail.decode("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         if last.startswith("EOFError"):
-            last = "input() cannot be answered in a run: give the value as a parameter"
+            last = "input() cannot be answered in a run: pass the value as a parameter"
         if code < 0:
             with contextlib.suppress(ValueError):
-                return f"The script ended by the signal {signal.Signals(-code).name}. {last}"[:1500]
+                name = signal.Signals(-code).name
+                return f"The script was terminated by signal {name}. {last}"[:1500]
         return f"{last or 'The script failed'} (exit code {code})"[-1500:]
 
     def _signal(self, number: int) -> None:

@@ -194,5 +194,5 @@ def claim_folder(task: Task) -> Path:
                 folder.mkdir()
                 return folder
         except OSError as error:
-            raise RunError(f"{folder} cannot be made: {reason(error)}") from None
+            raise RunError(f"{folder} cannot be created: {reason(error)}") from None
     raise RunError(f"Point {task.number} was tried {_TRIES:,} times.")

@@ -73,7 +73,7 @@ def _written(content: bytes, notebook: Path) -> Path:
             continue
         except OSError as error:
             raise RunError(
-                f"The cell cannot be written to {path}: {error.strerror}. Copy the notebook to a "
-                "folder of yours."
+                f"The cell cannot be written to {path}: {error.strerror}. Copy the notebook to "
+                "one of your folders."
             ) from None
-    raise RunError(f"There are {_TRIES:,} scripts of cells beside the notebook. Delete some.")
+    raise RunError(f"There are {_TRIES:,} scripts of cells next to the notebook. Delete some.")

@@ -99,14 +99,16 @@ def _list_path(asked: Any, source: Path) -> Path:
 def _text(value: Any, field: str, what: str) -> str:
     """Return a text that can be a path or an argument. Raises RunError."""
     if not isinstance(value, str) or not value.isprintable() or len(value) > _LONGEST:
-        raise _wrong(field, f"{what} must be a text of at most {_LONGEST:,} printable characters.")
+        raise _wrong(
+            field, f"{what} must be a string of at most {_LONGEST:,} printable characters."
+        )
     return value
 
 
 def _scalar(value: Any, field: str) -> str:
     """Return a number or a text as an argument. Raises RunError."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise _wrong(field, f"'{field[:100]}' must be a whole number or a text.")
+        raise _wrong(field, f"'{field[:100]}' must be a whole number or a string.")
     return _text(str(value)[:_LONGEST], field, f"'{field[:100]}'")
 
 

@@ -33,7 +33,7 @@ class Saved(SystemExit):
     """End of a program that was saved because its time is over."""
 
     def __str__(self):  # type: ignore[no-untyped-def]
-        return "The time of the job is nearly over. The loop is saved, and goes on in the next job."
+        return "The job's time limit is near. The loop was saved and continues in the next job."
 
 
 def resumed(steps, minutes=10, **objects):  # type: ignore[no-untyped-def]
@@ -56,7 +56,9 @@ def resumed(steps, minutes=10, **objects):  # type: ignore[no-untyped-def]
     if not place or not attempt:
         return iter(steps)
     if _begun:
-        raise RuntimeError("resumed() is for one loop of a program: the one that takes longest.")
+        raise RuntimeError(
+            "resumed() can be used for only one loop of a program: the one that takes longest."
+        )
     _begun.append(True)
     return _Loop(objects, Path(place), Path(attempt)).run(steps, 60.0 * minutes)
 
@@ -102,7 +104,7 @@ class _Loop:
             _write(self._attempt / NOTE, lambda file: file.write(note))
         except Exception as error:  # of the disk, of pickle, of the object itself
             words = f"{type(error).__name__}: {error}"
-            print(f"The checkpoint is not saved, the loop goes on: {words}", file=sys.stderr)
+            print(f"The checkpoint was not saved; the loop continues: {words}", file=sys.stderr)
             return False
         return True
 
@@ -125,9 +127,9 @@ class _Loop:
         there, named = sorted(state["objects"]), sorted(self._objects)
         if there != named:
             raise RuntimeError(
-                f"The checkpoint has {', '.join(there) or 'nothing'}, and the loop names "
-                f"{', '.join(named) or 'nothing'}. Name the same, or delete {self._place / FILE} "
-                "to start over."
+                f"The checkpoint has {', '.join(there) or 'nothing'}, but the loop names "
+                f"{', '.join(named) or 'nothing'}. Name the same objects, or delete "
+                f"{self._place / FILE} to start over."
             )
         for name, value in self._objects.items():
             try:
@@ -135,8 +137,8 @@ class _Loop:
             except Exception as error:
                 words = f"{type(error).__name__}: {error}"
                 raise RuntimeError(
-                    f"'{name}' does not fit the checkpoint: {words}. Make it as before, or delete "
-                    f"{self._place / FILE} to start over."
+                    f"'{name}' does not fit the checkpoint: {words}. Create it as before, or "
+                    f"delete {self._place / FILE} to start over."
                 ) from error
         return set_random(state["random"])
 

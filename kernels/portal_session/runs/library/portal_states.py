@@ -23,7 +23,7 @@ def set_state(value, state):  # type: ignore[no-untyped-def]
     if hasattr(value, "trainable_variables"):
         variables = _variables(value)
         if len(variables) != len(state):
-            raise ValueError(f"it has {len(variables)} variables, and not {len(state)}")
+            raise ValueError(f"it has {len(variables)} variables, not {len(state)}")
         for variable, content in zip(variables, state):
             variable.assign(content)
     elif hasattr(value, "state_dict"):
@@ -108,8 +108,8 @@ def _set_on_gpus(cuda, states):  # type: ignore[no-untyped-def]
     if len(states) == gpus:
         return ""
     return (
-        f"The checkpoint is of a job with {_gpus(len(states))}, and this one has {_gpus(gpus)}. "
-        "The loop goes on, but random numbers on GPUs are not those of an uninterrupted job."
+        f"The checkpoint is from a job with {_gpus(len(states))}, but this one has {_gpus(gpus)}. "
+        "The loop continues, but random numbers on GPUs differ from those of an uninterrupted job."
     )
 
 

@@ -20,7 +20,7 @@ _LONGEST_SOURCE = 8_000  # characters of a cell
 _LONGEST_OUTPUT = 16_000
 _LONGEST_HERE = 32_000  # of the cell that runs or failed
 _SHORTEST = 200
-_CUT = "[The beginning is left out here.]\n"
+_CUT = "[The beginning is omitted.]\n"
 
 
 def log_rendering(path: Path, largest: int) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def notebook_rendering(
 
 def _rendered(shown: Mapping[str, Any], cell: Mapping[str, Any], longest: int) -> dict[str, Any]:
     source, most = text_of(cell), min(longest, _LONGEST_SOURCE)
-    text = plain_text(source[:most]) + ("\n[The rest is left out here.]" * (len(source) > most))
+    text = plain_text(source[:most]) + ("\n[The rest is omitted.]" * (len(source) > most))
     output = ""
     if shown["kind"] == "code":
         parts = [output_text(item, longest) for item in cell.get("outputs") or ()]

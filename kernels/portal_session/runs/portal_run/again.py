@@ -19,7 +19,7 @@ def run(argv: Sequence[str], broker: Broker) -> str:
     options = argparse.ArgumentParser(prog=f"portal-run {command}", allow_abbrev=False)
     options.add_argument("name", help="name of the run, or its id")
     if command == "again":
-        options.description = "Resources that you do not give stay as they were."
+        options.description = "Resources that you do not set stay as they were."
         resources.add_options(options, resources.offered_fields(broker))
     chosen = options.parse_args(rest)
     found = named_run(runs_of(broker), chosen.name)
@@ -30,7 +30,7 @@ def _again(found: dict[str, Any], chosen: argparse.Namespace, broker: Broker) ->
     broker.ask("POST", f"/runs/{found['id']}/again", chosen.resources)
     name = found["name"]
     return (
-        f"The points of '{name}' that had not succeeded run again.\nStates:  portal-run show {name}"
+        f"The points of '{name}' that did not succeed run again.\nStates:  portal-run show {name}"
     )
 
 

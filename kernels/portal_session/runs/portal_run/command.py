@@ -37,7 +37,7 @@ portal-run schedule NAME --at 02:00   repeat a run at a time of day
 portal-run schedules                  your schedules
 portal-run unschedule NAME            delete a schedule
 
-Results are in runs/NAME/ beside the notebook or script.
+Results are in runs/NAME/ next to the notebook or script.
 """
 
 
@@ -54,7 +54,7 @@ class Started(NamedTuple):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
-        raise RunError(f"{message[:1].upper()}{message[1:]}. 'portal-run --help' has the options.")
+        raise RunError(f"{message[:1].upper()}{message[1:]}. See 'portal-run --help'.")
 
 
 def parser(
@@ -92,12 +92,15 @@ def parser(
     options.add_argument("--seed", type=whole(0, 2**63 - 1), help="seed of the sample or search")
     add_options(options, whole)
     options.add_argument(
-        "--at-once", type=whole(1, _AT_ONCE), default=10, help="points that run at once (10)"
+        "--at-once",
+        type=whole(1, _AT_ONCE),
+        default=10,
+        help="maximum number of points that run at once (10)",
     )
     options.add_argument(
         "--keep-failed",
         action="store_true",
-        help="keep the kernel of a failed cell for ten minutes, to look at its variables",
+        help="keep the kernel of a failed cell for ten minutes, to inspect its variables",
     )
     options.add_argument(
         "--after", metavar="RUN", help="start once all points of this other run have succeeded"
@@ -115,7 +118,7 @@ def parser(
         metavar="N",
         type=whole(0, _RESUMES),
         default=0,
-        help="how many times a point that saves checkpoints goes on after its time limit (0)",
+        help="how many times a point that saves checkpoints continues after its time limit (0)",
     )
     options.add_argument("--environment", help="environment; by default the session's")
     options.add_argument("--kernel", help="kernelspec; by default the notebook's")
@@ -221,8 +224,8 @@ def _was_accepted(plan: Plan, broker: Broker, error: BrokerError) -> bool:
         if second.status == 404:
             return False
     raise RunError(
-        f"{error} It is not known whether the run '{plan.name}' was accepted: see 'portal-run "
-        f"list' later. If it is not there, delete {plan.folder}."
+        f"{error} It is not known whether the run '{plan.name}' was accepted. Check 'portal-run "
+        f"list' later. If the run is not listed, delete {plan.folder}."
     )
 
 
@@ -234,11 +237,11 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
         raise RunError("A point of a run cannot start runs. Start them in a session.")
     if environ.get(IN_JOB_KERNEL):
         raise RunError(
-            "This notebook's kernel has a job of its own, without the session's server. Use "
+            "This notebook's kernel runs in its own Slurm job, without the session's server. Use "
             "portal-run in a terminal of the session."
         )
     if not environ.get(BROKER):
-        raise RunError("portal-run works in a session of the portal with JupyterLab only.")
+        raise RunError("portal-run only works in a session of the portal with JupyterLab.")
     broker = Broker(environ[BROKER])
     for module in (listing, again, schedules):
         if argv[0] in module.COMMANDS:

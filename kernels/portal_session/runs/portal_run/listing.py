@@ -34,7 +34,7 @@ def run(argv: Sequence[str], broker: Broker) -> str:
         return f"The run '{found['name']}' is being stopped."
     options = argparse.ArgumentParser(prog="portal-run show", allow_abbrev=False)
     options.add_argument("name", help="name of the run, or its id")
-    options.add_argument("--state", choices=STATES, help="only the points of this state")
+    options.add_argument("--state", choices=STATES, help="only the points in this state")
     chosen = options.parse_args(names)
     return _shown(named_run(runs_of(broker), chosen.name), chosen.state or "", broker)
 

@@ -48,7 +48,7 @@ def whole(least: int, most: int) -> Any:
 
     def read(text: str) -> int:
         if not text.isdecimal() or len(text) > 20 or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"a whole number from {least} to {most} is needed")
+            raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}")
         return int(text)
 
     return read

@@ -31,12 +31,10 @@ def run(argv: Sequence[str], broker: Broker) -> str:
     schedules = _schedules(broker)
     found = [each for each in schedules if words[0] in (each.get("name"), each.get("id"))]
     if not found:
-        raise RunError(
-            f"You have no schedule of '{words[0][:100]}'. 'portal-run schedules' has yours."
-        )
+        raise RunError(f"You have no schedule of '{words[0][:100]}'. See 'portal-run schedules'.")
     if len(found) > 1:
         ids = ", ".join(printable(schedule, "id") for schedule in found)
-        raise RunError(f"You have {len(found)} schedules of '{words[0]}'. Give the id: {ids}.")
+        raise RunError(f"You have {len(found)} schedules of '{words[0]}'. Specify the id: {ids}.")
     broker.ask("DELETE", f"{_PATH}/{found[0]['id']}")
     return f"The schedule of '{printable(found[0], 'name')}' was deleted."
 
@@ -69,7 +67,7 @@ def _schedule(words: Sequence[str], broker: Broker) -> str:
     chain = [printable(each, "name") for each in made.get("runs") or () if isinstance(each, dict)]
     return "\n".join(
         [
-            f"'{printable(made, 'name')}' is repeated at {_when(made)}.",
+            f"'{printable(made, 'name')}' will be repeated at {_when(made)}.",
             *([f"Chain: {' → '.join(chain)}"] if len(chain) > 1 else ()),
             f"Next:  {_clock(made.get('next_at'))}",
         ]

@@ -24,7 +24,7 @@ def add_options(options: argparse.ArgumentParser, whole: Callable[[int, int], An
         metavar="NAME=RANGE",
         action="append",
         default=[],
-        help="range of a parameter whose values are chosen by the results so far: log(LOW,HIGH), "
+        help="range of a parameter whose values are chosen from the results so far: log(LOW,HIGH), "
         "uniform(LOW,HIGH), int(LOW,HIGH), logint(LOW,HIGH) or [VALUE,VALUE]",
     )
     options.add_argument(
@@ -41,14 +41,12 @@ def read_search(options: argparse.Namespace, known: Declared | None) -> dict[str
     given = {direction: name for direction, name in metrics.items() if name is not None}
     if not options.ranges:
         if given or options.trials is not None:
-            raise RunError(
-                "'--trials', '--maximize' and '--minimize' are for a search. Give '--search' too."
-            )
+            raise RunError("'--trials', '--maximize' and '--minimize' require '--search'.")
         return None
     if len(given) != 1:
-        raise RunError("A search needs '--maximize METRIC' or '--minimize METRIC', one of them.")
+        raise RunError("A search needs either '--maximize METRIC' or '--minimize METRIC'.")
     if options.file or options.sample:
-        raise RunError("A search chooses its points itself: leave '--list' and '--sample' out.")
+        raise RunError("A search chooses its points itself. Remove '--list' and '--sample'.")
     ((direction, metric),) = given.items()
     if not 0 < len(metric) <= _LONGEST_NAME or not metric.isprintable():
         raise RunError(f"The name of a metric has 1 to {_LONGEST_NAME} characters.")
@@ -64,10 +62,10 @@ def points_of(search: Mapping[str, Any], grid: Grid, trials: int) -> list[Point]
     searched = {each["name"] for each in search["parameters"]}
     for name, values in grid.items():
         if name in searched:
-            raise RunError(f"'{name}' is set, and is searched too. Choose one.")
+            raise RunError(f"'{name}' is both set and searched. Choose one.")
         if len(values) != 1:
             raise RunError(
-                f"'{name}' has {len(values)} values. In a search, set one, or search it: "
+                f"'{name}' has {len(values)} values. In a search, set one value, or search it: "
                 f"--search '{name}=[…]'."
             )
     return [{name: values[0] for name, values in grid.items()} for _ in range(trials)]

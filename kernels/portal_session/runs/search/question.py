@@ -69,6 +69,6 @@ def objective_missing(search: Mapping[str, Any], metrics: Mapping[str, float]) -
     if name in metrics:
         return ""
     return (
-        f"The point has no value of '{name}', by which the search goes: log it, with "
+        f"The point has no value of '{name}', the metric of the search. Log it with "
         f"portal_metrics, TensorBoard or MLflow; its last value must be a finite number."
     )

@@ -41,8 +41,8 @@ def _range(name: str, text: str, known: Declared | None) -> dict[str, Any]:
     kind, numbers = parts[1], [part.strip() for part in parts[2].split(",")]
     stepped = kind in ("uniform", "int")
     if len(numbers) != 2 and not (stepped and len(numbers) == 3):
-        more = " and, if you want, a step" if stepped else ""
-        raise RunError(f"The range of '{name}' needs the least and the largest value{more}.")
+        more = " and, optionally, a step" if stepped else ""
+        raise RunError(f"The range of '{name}' needs a minimum and a maximum{more}.")
     whole = kind in ("int", "logint")
     low, high, *step = (_number(name, number, whole) for number in numbers)
     if low > high:
@@ -50,7 +50,7 @@ def _range(name: str, text: str, known: Declared | None) -> dict[str, Any]:
             f"The range of '{name}' has {low} before {high}. Give the smaller one first."
         )
     if kind in ("log", "logint") and low <= 0:
-        raise RunError(f"The range of '{name}' is one of logarithms, so it must begin above 0.")
+        raise RunError(f"The range of '{name}' is logarithmic, so it must begin above 0.")
     if step and step[0] <= 0:
         raise RunError(f"The step of '{name}' must be above 0.")
     if not whole and known and known[name].type == "int":
@@ -69,7 +69,7 @@ def _number(name: str, text: str, whole: bool) -> float:
         number = math.nan
     if not math.isfinite(number) or abs(number) > (_WHOLE if whole else 1e300):
         kind = "whole number" if whole else "number"
-        raise RunError(f"'{text[:50]}' in the range of '{name}' is no {kind}, or too large.")
+        raise RunError(f"'{text[:50]}' in the range of '{name}' is not a {kind}, or is too large.")
     return number
 
 
@@ -84,5 +84,5 @@ def _choice(name: str, text: str, known: Declared | None) -> dict[str, Any]:
         words = [word.strip() for word in text[1:-1].split(",")]
         choices = [read_value(name, word, known) for word in words if word]
     if not 1 <= len(choices) <= MOST_CHOICES:
-        raise RunError(f"'{name}' needs 1 to {MOST_CHOICES} values to choose of.")
+        raise RunError(f"'{name}' needs 1 to {MOST_CHOICES} values to choose from.")
     return {"kind": "choice", "choices": choices}

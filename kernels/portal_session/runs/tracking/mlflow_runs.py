@@ -75,7 +75,7 @@ class MlflowRuns:
                 return self._models.answer(path, body)
         if call is None:
             raise MlflowError(
-                f"The portal takes the metrics, parameters, tags and artifacts of runs; it has no "
+                "The portal accepts the metrics, parameters, tags and artifacts of runs; it has no "
                 f"'{path[:100]}'. Set MLFLOW_TRACKING_URI to a server of MLflow for that.",
                 "ENDPOINT_NOT_FOUND",
                 404,
@@ -88,7 +88,7 @@ class MlflowRuns:
     def _create_experiment(self, body: Mapping[str, Any]) -> dict[str, Any]:
         name = text(body, "name")
         if name in self._experiments.values():
-            raise MlflowError(f"There is an experiment '{name}'.", "RESOURCE_ALREADY_EXISTS")
+            raise MlflowError(f"The experiment '{name}' already exists.", "RESOURCE_ALREADY_EXISTS")
         check_number(len(self._experiments), "experiments")
         id_ = str(len(self._experiments))
         self._experiments[id_] = name
@@ -172,7 +172,7 @@ class MlflowRuns:
         tags = dict(named(item, text) for item in items(body, "tags"))
         for name, value in params.items():
             if run["params"].get(name, value) != value:
-                raise MlflowError(f"The parameter '{name}' of the run has another value already.")
+                raise MlflowError(f"The parameter '{name}' of the run already has another value.")
         self._take(run, "params", params)
         self._take(run, "tags", tags)
         for metric in metrics:
@@ -189,7 +189,7 @@ class MlflowRuns:
     def _search(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the runs of the experiments; filters are not known, and refused."""
         if body.get("filter"):
-            raise MlflowError("The portal does not filter runs. Leave 'filter_string' out.")
+            raise MlflowError("The portal does not filter runs. Remove 'filter_string'.")
         asked = body.get("experiment_ids")
         ids = {str(id_) for id_ in asked} if isinstance(asked, list) else set(self._experiments)
         runs = [_shown(run) for run in self._runs.values() if run["experiment_id"] in ids]

@@ -62,7 +62,7 @@ def text(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
     """Return a text; without a ``default``, it must be there. Raises MlflowError."""
     value = body.get(name, default)
     if not isinstance(value, str) or len(value) > _LONGEST:
-        raise MlflowError(f"'{name}' must be a text of at most {_LONGEST:,} characters.")
+        raise MlflowError(f"'{name}' must be a string of at most {_LONGEST:,} characters.")
     return value
 
 

@@ -52,12 +52,12 @@ def test_all_options() -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--gpus 0", "a whole number from 1 to 1024 is needed"),
-        ("--gpus x", "a whole number from 1 to 1024 is needed"),
-        ("--time -5", "Argument --time: a whole number from 1 to 59940 is needed"),
+        ("--gpus 0", "must be a whole number from 1 to 1024"),
+        ("--gpus x", "must be a whole number from 1 to 1024"),
+        ("--time -5", "Argument --time: must be a whole number from 1 to 59940"),
         ("--time", "Argument --time: expected one argument"),
-        ("--in a.b", "'a.b' is not the name of a variable"),
-        ("--limit 5000", "a whole number from 1 to 900 is needed"),
+        ("--in a.b", "'a.b' is not a variable name"),
+        ("--limit 5000", "must be a whole number from 1 to 900"),
         ("--gpu 1", "Unrecognized arguments: --gpu"),
         ("v100 t4", "Unrecognized arguments: t4"),
         ("'", "The line cannot be read: No closing quotation"),
@@ -108,10 +108,10 @@ def test_without_types(environ: dict[str, str]) -> None:
     ("changes", "line", "sentence"),
     [
         ({"PORTAL_KERNEL_BROKER": ""}, "", "GPUs for single cells are not offered in this session"),
-        ({"PORTAL_KERNEL": "{}"}, "", "This kernel has a job of its own. Run the cell without"),
+        ({"PORTAL_KERNEL": "{}"}, "", "This kernel already runs in its own Slurm job. Run"),
         ({"PORTAL_ENVIRONMENT": "other"}, "", "The environment 'other' has no Python kernel"),
-        ({"PORTAL_KERNEL_SPECS": "/nowhere"}, "", "The portal offers this session no kernels"),
-        ({}, "h100", "GPUs of type 'h100' are not offered. There are: t4, v100."),
+        ({"PORTAL_KERNEL_SPECS": "/nowhere"}, "", "The portal offers no kernels with GPUs"),
+        ({}, "h100", "GPUs of type 'h100' are not offered. Available: t4, v100."),
     ],
 )
 def test_refusals(
@@ -129,7 +129,7 @@ def test_the_portal_s_own_reason(environ: dict[str, str], tmp_path: Path) -> Non
     with pytest.raises(GpuError, match="The course 'X' does not allow kernels"):
         choose(parse(""), environ, patience=600)
     note_refusal(folder, "")
-    with pytest.raises(GpuError, match="The portal offers this session no kernels"):
+    with pytest.raises(GpuError, match="The portal offers no kernels with GPUs"):
         choose(parse(""), environ, patience=0)
 
 

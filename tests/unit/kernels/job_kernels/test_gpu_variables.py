@@ -116,7 +116,7 @@ def test_what_is_too_large_is_named(value: Any, size: str, way: str) -> None:
 def test_the_limit_is_for_all_variables_together() -> None:
     values = {"a": np.zeros(MIB // 2, "uint8"), "b": np.zeros(MIB // 2 + 1, "uint8")}
     assert len(pack(values, ["a"], MIB, "here")[0]) == len(pack(values, ["b"], MIB, "here")[0]) == 1
-    with pytest.raises(Refused, match=r"'b' has 0\.5 MiB.* of which others have taken 0\.5 MiB"):
+    with pytest.raises(Refused, match=r"'b' has 0\.5 MiB.* of which other variables take 0\.5 MiB"):
         pack(values, ["a", "b"], MIB, "here")
 
 

@@ -56,7 +56,7 @@ def until(library: ModuleType, attempt: Path, last: int, steps: Any, **objects: 
                 change(value)
             if len(seen) == last:
                 (attempt / "save-now").touch()
-    assert caught.value.code == outcome.RESUMES and "is saved" in str(caught.value)
+    assert caught.value.code == outcome.RESUMES and "was saved" in str(caught.value)
     again(library, attempt)
     return seen
 
@@ -206,9 +206,9 @@ def drawn(library: ModuleType, attempt: Path, torch: Torch, steps: int, last: in
     ("gpus", "words"),
     [
         (2, ""),
-        (1, "of a job with 2 GPUs, and this one has 1 GPU."),
-        (3, "of a job with 2 GPUs, and this one has 3 GPUs."),
-        (0, "of a job with 2 GPUs, and this one has 0 GPUs."),
+        (1, "from a job with 2 GPUs, but this one has 1 GPU."),
+        (3, "from a job with 2 GPUs, but this one has 3 GPUs."),
+        (0, "from a job with 2 GPUs, but this one has 0 GPUs."),
     ],
 )
 def test_random_numbers_of_gpus_go_on(
@@ -272,7 +272,7 @@ def test_a_second_loop_is_refused(library: ModuleType, attempt: Path) -> None:
 
 def test_a_checkpoint_that_does_not_fit_is_named(library: ModuleType, attempt: Path) -> None:
     until(library, attempt, 1, range(3), state={}, array=np.zeros(2))
-    with pytest.raises(RuntimeError, match="has array, state, and the loop names state"):
+    with pytest.raises(RuntimeError, match="has array, state, but the loop names state"):
         list(library.resumed(range(3), state={}))
     again(library, attempt)
     with pytest.raises(RuntimeError, match="'array' does not fit the checkpoint: ValueError"):
@@ -293,7 +293,7 @@ def test_what_cannot_be_saved_does_not_end_the_loop(
     for _ in library.resumed(range(5), state=state):
         state["cannot"] = lambda: None
         (attempt / "save-now").touch()
-    assert "The checkpoint is not saved, the loop goes on" in capsys.readouterr().err
+    assert "The checkpoint was not saved; the loop continues" in capsys.readouterr().err
     again(library, attempt)
     assert list(library.resumed(range(5), state={})) == [1, 2, 3, 4]
     assert [path.name for path in (attempt.parent / "0000.checkpoint").iterdir()] == ["checkpoint"]

@@ -167,14 +167,14 @@ def test_an_interrupt_while_the_portal_is_asked_keeps_the_folder(script: Path) -
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["--gpus", "x"], "a whole number from 0 to 65536 is needed"),
+        (["--gpus", "x"], "must be a whole number from 0 to 65536"),
         (["--gpus", "-1"], "portal-run --help"),
-        (["--nodes", "0"], "a whole number from 1 to 65536 is needed"),
-        (["--at-once", "0"], "a whole number from 1 to 1000 is needed"),
-        (["--at-once", "9" * 50], "a whole number from 1 to 1000 is needed"),
-        (["--resume", "1001"], "a whole number from 0 to 1000 is needed"),
+        (["--nodes", "0"], "must be a whole number from 1 to 65536"),
+        (["--at-once", "0"], "must be a whole number from 1 to 1000"),
+        (["--at-once", "9" * 50], "must be a whole number from 1 to 1000"),
+        (["--resume", "1001"], "must be a whole number from 0 to 1000"),
         (["--sample", "3"], "There is no grid to sample"),
-        (["--seed", "3"], "'--seed' is for a sample"),
+        (["--seed", "3"], "'--seed' requires"),
         (["--name", "../x"], "is not a valid name of a run"),
         (["--name", ""], "is not a valid name of a run"),
         (["--set", "lr"], "'lr' sets nothing"),
@@ -203,8 +203,8 @@ def test_the_seed_of_a_sample_is_kept(script: Path) -> None:
 @pytest.mark.parametrize(
     ("environ", "sentence"),
     [
-        ({}, "works in a session of the portal with JupyterLab only"),
-        ({"PORTAL_KERNEL": "{}"}, "This notebook's kernel has a job of its own"),
+        ({}, "only works in a session of the portal with JupyterLab"),
+        ({"PORTAL_KERNEL": "{}"}, "This notebook's kernel runs in its own Slurm job"),
         ({**ENVIRON, "PORTAL_RUN": "{}"}, "A point of a run cannot start runs"),
     ],
 )

@@ -53,7 +53,7 @@ def test_a_refused_batch_keeps_nothing(runs: MlflowRuns, tmp_path: Path) -> None
     before = (tmp_path / FILE).read_text()
     assert before.count("lr") == 1
     metric = {"key": "loss", "value": 1}
-    with pytest.raises(MlflowError, match="'lr' of the run has another value"):
+    with pytest.raises(MlflowError, match="'lr' of the run already has another value"):
         batch = {"run_id": run, "metrics": [metric], "params": [{"key": "lr", "value": "1"}]}
         runs.answer("runs/log-batch", batch)
     assert (tmp_path / FILE).read_text() == before and not (tmp_path / "metrics.jsonl").exists()

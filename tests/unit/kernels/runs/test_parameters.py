@@ -80,7 +80,7 @@ def test_a_cell_that_is_not_python(text: str) -> None:
 
 def test_a_notebook_of_another_language() -> None:
     source = notebook(("lr <- 1", ["parameters"]), kernelspec={"name": "ir", "language": "R"})
-    with pytest.raises(RunError, match="with a Python kernel only; this one's language is 'r'"):
+    with pytest.raises(RunError, match="with a Python kernel; this one's language is 'r'"):
         declared(source)
 
 

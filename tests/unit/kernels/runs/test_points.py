@@ -49,7 +49,7 @@ def test_values_with_commas_are_a_json_list() -> None:
         (["lr=[1"], "The list of 'lr' is not JSON."),
         (["lr=[NaN]"], "'lr' cannot be nan"),
         (["lr=[Infinity]"], "'lr' cannot be inf"),
-        (["lr=[[1]]"], "neither a number, a text, true, false nor null"),
+        (["lr=[[1]]"], "must be a number, a string, true, false or null"),
     ],
 )
 def test_grids_that_are_refused(assignments: list[str], sentence: str) -> None:
@@ -62,7 +62,7 @@ def test_ten_thousand_points_and_one_more() -> None:
     grid: dict[str, Any] = {"a": list(range(100)), "b": list(range(100))}
     points = make_points([], grid)
     assert len(points) == MOST and points[1] == {"a": 0, "b": 1}
-    with pytest.raises(RunError, match="at most 10,000 points; these are 10,100"):
+    with pytest.raises(RunError, match="at most 10,000 points, not 10,100"):
         make_points([], {**grid, "a": list(range(101))})
 
 
@@ -84,7 +84,7 @@ def test_a_sample_has_distinct_points_of_the_grid_and_repeats_by_its_seed() -> N
         make_points([], {"a": [1, 2], "b": [1, 2]}, sample=5)
     with pytest.raises(RunError, match="no grid to sample"):
         make_points([], {}, sample=5)
-    with pytest.raises(RunError, match="A list of points is used whole"):
+    with pytest.raises(RunError, match="A list of points is always used as a whole"):
         make_points([{"a": 1}], {"b": [1]}, sample=1)
 
 
@@ -95,7 +95,7 @@ def test_a_list_in_json(tmp_path: Path) -> None:
     points = read_list(file, KNOWN)
     assert points == [{"lr": 1.0, "name": 'it\'s\n"so"'}, {}]
     assert len(make_points(points, {"n": [1, 2, 3]})) == 6
-    with pytest.raises(RunError, match="'lr' is set, and is in the list too"):
+    with pytest.raises(RunError, match="'lr' is both set and in the list"):
         make_points(points, {"lr": [1]})
 
 
@@ -127,7 +127,7 @@ def test_a_list_in_csv(tmp_path: Path) -> None:
         ("p.csv", "lr\nfast", "'lr' is a number in the notebook"),
         ("p.csv", 'name\n"a', "is not CSV"),
         ("p.csv", "n\n" + "1\n" * (MOST + 1), "at most 10,000 points"),
-        ("p.txt", "lr", "must be a file .json or .csv"),
+        ("p.txt", "lr", "must be a .json or .csv file"),
     ],
 )
 def test_lists_that_are_refused(tmp_path: Path, file: str, text: str, sentence: str) -> None:
@@ -141,7 +141,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot be read: No such file"):
         read_list(tmp_path / "p.json", KNOWN)
     (tmp_path / "p.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(RunError, match="is not text in UTF-8"):
+    with pytest.raises(RunError, match="is not UTF-8 text"):
         read_list(tmp_path / "p.json", KNOWN)
 
 

@@ -133,6 +133,6 @@ def test_a_large_notebook_is_cut_around_the_cell_that_counts() -> None:
 def test_long_texts_have_their_end_and_sources_their_beginning() -> None:
     made = rendered(code("s" * 9_000, printed("begin\n" + "line\n" * 50_000 + "end")))
     (cell,) = made["cells"]
-    assert cell["source"].endswith("\n[The rest is left out here.]")
+    assert cell["source"].endswith("\n[The rest is omitted.]")
     assert cell["output"].startswith(rendering._CUT) and cell["output"].endswith("end\n")
     assert "begin\n" not in cell["output"]

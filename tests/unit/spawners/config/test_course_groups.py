@@ -135,8 +135,8 @@ def test_the_courses_of_a_page_in_the_order_of_their_meetings() -> None:
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        ("2026-11-23T10:00", "The meeting is on until 11:30."),
-        ("2026-11-23T11:29", "The meeting is on until 11:30."),
+        ("2026-11-23T10:00", "The meeting runs until 11:30."),
+        ("2026-11-23T11:29", "The meeting runs until 11:30."),
         ("2026-11-23T09:59", "The course meets in 1 minute, at 10:00."),
         ("2026-11-23T08:00", "The course meets today at 10:00."),
         ("2026-11-20T08:00", "The course meets on Monday, 23 November at 10:00."),
