@@ -122,10 +122,10 @@ class _Loop:
 
     def _restore(self, state):  # type: ignore[no-untyped-def]
         """Return a sentence about what could not be restored, "" if that is nothing."""
-        there, named = sorted(state["objects"]), sorted(self._objects)
-        if there != named:
+        saved_names, named = sorted(state["objects"]), sorted(self._objects)
+        if saved_names != named:
             raise RuntimeError(
-                f"The checkpoint has {', '.join(there) or 'nothing'}, and the loop names "
+                f"The checkpoint has {', '.join(saved_names) or 'nothing'}, and the loop names "
                 f"{', '.join(named) or 'nothing'}. Name the same, or delete {self._place / FILE} "
                 "to start over."
             )
