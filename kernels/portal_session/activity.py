@@ -101,10 +101,10 @@ class Activity:
         now, roots, busy = self._clock(), set(), 0
         marks: dict[Any, Any] = {}
 
-        def changed(key: tuple[str, Any], thing: Any) -> bool:
-            """Return True if ``thing`` is new or its own ``last_activity`` has changed since the
+        def changed(key: tuple[str, Any], item: Any) -> bool:
+            """Return True if ``item`` is new or its own ``last_activity`` has changed since the
             last look."""
-            marks[key] = getattr(thing, "last_activity", None)
+            marks[key] = getattr(item, "last_activity", None)
             return key not in self._marks or self._marks[key] != marks[key]
 
         for kernel_id, kernel in _items(self._app.kernel_manager, "_kernels"):
@@ -179,7 +179,7 @@ def _items(manager: Any, name: str) -> list[tuple[Any, Any]]:
     return list((getattr(manager, name, None) or {}).items())
 
 
-def _number(thing: Any, name: str) -> int:
+def _number(process: Any, name: str) -> int:
     """Return a process id; 0 if there is none."""
-    value = getattr(thing, name, None)
+    value = getattr(process, name, None)
     return value if isinstance(value, int) else 0

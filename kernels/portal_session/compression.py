@@ -83,8 +83,8 @@ def compress(content: bytes, coding: str, levels: Mapping[str, int] = _AT_ONCE) 
     """Return ``content`` in a coding of HTTP. Both libraries let other threads run meanwhile."""
     if coding == "br":
         return bytes(brotli.compress(content, quality=levels["br"]))
-    made = zlib.compressobj(levels["gzip"], wbits=16 + zlib.MAX_WBITS)  # +16: gzip's header
-    return made.compress(content) + made.flush()
+    compressor = zlib.compressobj(levels["gzip"], wbits=16 + zlib.MAX_WBITS)  # +16: gzip's header
+    return compressor.compress(content) + compressor.flush()
 
 
 class Store:

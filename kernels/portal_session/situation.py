@@ -135,14 +135,14 @@ class Situations:
         the GPUs and the job's memory as read here, in MiB; None is unknown.
         """
         await asyncio.gather(self._told.fetch_if_due(PATIENCE), self._seen.fetch_if_due(PATIENCE))
-        now, told, seen = time.monotonic(), self._told, self._seen
-        nothing = told.value is None and not told.problem
+        now, situation, seen = time.monotonic(), self._told, self._seen
+        nothing = situation.value is None and not situation.problem
         return {
-            "situation": told.value,
-            "at": None if told.at is None else time.time() - (now - told.at),
-            "age": None if told.at is None else now - told.at,
-            "error": "The portal has not answered yet." if nothing else told.problem,
-            "failing": None if told.failing is None else now - told.failing,
+            "situation": situation.value,
+            "at": None if situation.at is None else time.time() - (now - situation.at),
+            "age": None if situation.at is None else now - situation.at,
+            "error": "The portal has not answered yet." if nothing else situation.problem,
+            "failing": None if situation.failing is None else now - situation.failing,
             "local": seen.value or {"gpus": [], "memory_used": None, "memory_limit": None},
         }
 

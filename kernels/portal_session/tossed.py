@@ -39,11 +39,11 @@ def protect(environ: Mapping[str, str]) -> None:
             token = value.strip('" ').encode("ascii", "replace")
             if name != "_xsrf" or not token:
                 continue
-            told = signed(handler, "_xsrf", token)
-            if told and told == handler._xsrf_token_id:
-                return token, told
-            if told and first[0] is None:
-                first = token, told
+            signed_value = signed(handler, "_xsrf", token)
+            if signed_value and signed_value == handler._xsrf_token_id:
+                return token, signed_value
+            if signed_value and first[0] is None:
+                first = token, signed_value
         return first
 
     _xsrf_utils._get_xsrf_token_cookie = own_xsrf

@@ -161,14 +161,14 @@ class OfferCache:
 
     def offers(self, environments: Mapping[str, Environment]) -> dict[str, Offer]:
         """Return the offers of all ``environments``, by name, without asking the database."""
-        made = (environments, self.verdicts, self.marks)
+        inputs = (environments, self.verdicts, self.marks)
         if not (
-            len(self._made) == 3 and all(a is b for a, b in zip(self._made, made, strict=True))
+            len(self._made) == 3 and all(a is b for a, b in zip(self._made, inputs, strict=True))
         ):
             self._offers = {
                 name: self._offer(environment) for name, environment in environments.items()
             }
-            self._made = made
+            self._made = inputs
         return self._offers
 
     async def offer_for(self, environment: Environment) -> Offer:
@@ -183,13 +183,13 @@ class OfferCache:
         """Return the known verdicts of its tests, by GPU type."""
         return (self.verdicts or {}).get(environment.fingerprint, {})
 
-    def gpu_types(self, environment: Environment, there: Collection[str]) -> list[str]:
-        """Return the GPU types among ``there``, a cluster's, on which its test passed, sorted; all
-        of them if everything is offered, whatever tests say."""
+    def gpu_types(self, environment: Environment, cluster_types: Collection[str]) -> list[str]:
+        """Return the GPU types among ``cluster_types`` on which its test passed, sorted; all of
+        them if everything is offered, whatever tests say."""
         tested = self.tested(environment)
         return [
             name
-            for name in sorted(there)
+            for name in sorted(cluster_types)
             if self._untested or (name in tested and tested[name].passed)
         ]
 

@@ -108,8 +108,10 @@ class CourseImportCommand(CourseCommand):
             await store.courses.add_course(kept, members)
         else:
             await store.courses.save(kept)
-            there = await store.members.of_course(kept.name)
-            gone = [o.person for o in there if o.source == "list" and o.person not in roles]
+            current_members = await store.members.of_course(kept.name)
+            gone = [
+                o.person for o in current_members if o.source == "list" and o.person not in roles
+            ]
             await store.members.remove(kept.name, gone)
             await store.members.put(members)
         return len(await store.members.of_course(kept.name))

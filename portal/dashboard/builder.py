@@ -186,10 +186,12 @@ class Builder:
         self._inputs = inputs
 
     def _renew(self, new: Items, given: _Inputs, patience: float) -> None:
-        shown, unnamed = self._last.gpus, self._last.unnamed_gpus
-        given.gpus = gpus.gpu_items(given.node, given.holders, given.readings, shown, patience)
+        current_items, unnamed = self._last.gpus, self._last.unnamed_gpus
+        given.gpus = gpus.gpu_items(
+            given.node, given.holders, given.readings, current_items, patience
+        )
         for key, gpu in given.gpus.items():
-            if shown.get(key) is gpu:
+            if current_items.get(key) is gpu:
                 given.unnamed[key] = unnamed[key]
             else:
                 new.changed_gpus.append(key)

@@ -23,20 +23,20 @@ def gpu_items(
     node: Node,
     holders: Mapping[int, JobItem],
     readings: Mapping[int, tuple[GpuReading, bool | None]],
-    shown: Mapping[str, GpuItem],
+    current_items: Mapping[str, GpuItem],
     patience: float = 1.0,
 ) -> dict[str, GpuItem]:
     """Build the items of a node's GPUs, by "NODE/INDEX".
 
     ``holders``: the job of each index, if known. ``readings``: each with whether the GPU is busy.
-    ``shown`` are the items shown now: unchanged ones are reused. ``patience``: number of steps by
-    which a GPU's use must have changed to be news.
+    ``current_items`` are the items shown now: unchanged ones are reused. ``patience``: number of
+    steps by which a GPU's use must have changed to be news.
     """
     items = {}
     without = unheld(node)
     for index, pool in enumerate(pools_by_index(node)):
         key = f"{node.name}/{index}"
-        holder, before = holders.get(index), shown.get(key)
+        holder, before = holders.get(index), current_items.get(key)
         job_id = holder.id if holder else None
         state = without
         # A node that is away shows as such; a job that holds the GPU is still named.

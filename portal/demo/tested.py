@@ -20,12 +20,12 @@ def await_tests(service: ServiceApi, say: Callable[[str], None]) -> bool:
     jobs of the demo's own Slurm; a restarted demo has their results and does not wait. Gives up
     after 300 s and returns False.
     """
-    began, told = time.monotonic(), False
+    began, announced = time.monotonic(), False
     while time.monotonic() - began < _PATIENCE:
         tests = _tests(service)
         live = [test for test in tests if test["state"] in _LIVE]
         if tests and not live:
-            if told:
+            if announced:
                 say(f"environments: tested after {time.monotonic() - began:.0f} s")
             for test in tests:
                 if test["state"] != "passed":
@@ -34,9 +34,9 @@ def await_tests(service: ServiceApi, say: Callable[[str], None]) -> bool:
                         f"environment {test['name']} on {where}: {test['state']}. {test['message']}"
                     )
             return all(test["state"] == "passed" for test in tests)
-        if not told:
+        if not announced:
             say("testing the environments: untested ones are not offered")
-            told = True
+            announced = True
         time.sleep(0.3)
     say("the tests of the environments continue; see their results in the catalog")
     return False

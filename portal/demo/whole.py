@@ -282,14 +282,14 @@ class _Images(threading.Thread):
         """Make the missing parts."""
         try:
             apptainer = ensure_apptainer(self.home.cache, self.say)
-            made = ensure_environments(self.home.root, self.home.cache, apptainer, self.say)
+            environments = ensure_environments(self.home.root, self.home.cache, apptainer, self.say)
             if self.root_sessions:
                 apptainer = _for_root(apptainer, self.home.demo / "bin")
             self.found = {
                 "apptainer": str(apptainer),
-                "environments": str(made.files),
-                "venv": str(made.venv),
-                "wheels": str(made.wheels),
+                "environments": str(environments.files),
+                "venv": str(environments.venv),
+                "wheels": str(environments.wheels),
             }
         except Exception as error:
             self.error = error

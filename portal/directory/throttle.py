@@ -130,13 +130,13 @@ class LoginThrottle:
         if record is None:
             return 0.0
         record.wrong = [(at, of) for at, of in record.wrong if now - at < self.window]
-        here = [at for at, of in record.wrong if of == place]
+        wrong_times = [at for at, of in record.wrong if of == place]
         if not self.most:
-            return _doubling(here, _FREE, now)
+            return _doubling(wrong_times, _FREE, now)
         record.sent = [at for at in record.sent if now - at < self.window]
         wait = _until(record.sent, self.most - record.under_way, self.window, now)
         if not place:
-            wait = max(wait, _until(here, self.strangers, self.window, now))
+            wait = max(wait, _until(wrong_times, self.strangers, self.window, now))
         return wait
 
     def _wait_for_address(self, address: _Address, now: float) -> float:

@@ -168,12 +168,12 @@ class StartEstimates(LoggingConfigurable):
     ) -> Estimate:
         """Return the estimate alone, without nearby choices."""
         resources = request.resources
-        told = self._told(resources, user, snapshot, associations, self.fresh_for)
-        if told is None and self.ask_slurm and not self._out_of_date(snapshot):
-            told = await self._ask(request, resources, user, associations, patience=self.patience)
+        answer = self._told(resources, user, snapshot, associations, self.fresh_for)
+        if answer is None and self.ask_slurm and not self._out_of_date(snapshot):
+            answer = await self._ask(request, resources, user, associations, patience=self.patience)
         else:
-            self.answers["cached"] += told is not None
-        return self._known(resources, user, snapshot, associations, told)
+            self.answers["cached"] += answer is not None
+        return self._known(resources, user, snapshot, associations, answer)
 
     def known(
         self,
@@ -193,7 +193,7 @@ class StartEstimates(LoggingConfigurable):
         user: str,
         snapshot: ClusterSnapshot,
         associations: Associations,
-        told: SlurmAnswer | None,
+        answer: SlurmAnswer | None,
     ) -> Estimate:
         now = time.time()
         self._waits.expect()  # answers do not wait for it
@@ -204,8 +204,8 @@ class StartEstimates(LoggingConfigurable):
                 reason=f"Start time unknown: Slurm does not answer. {away}",
                 made_at=now,
             )
-        told = told or self._told(resources, user, snapshot, associations, self.usable_for)
-        estimate = estimate_of(told)
+        answer = answer or self._told(resources, user, snapshot, associations, self.usable_for)
+        estimate = estimate_of(answer)
         late = estimate is not None and estimate.outlook in (Outlook.LATER, Outlook.UNKNOWN)
         too_many = late and counts_too_many(resources, snapshot)
         if estimate is None or (too_many and starts_now(resources, snapshot, now)):
@@ -238,16 +238,16 @@ class StartEstimates(LoggingConfigurable):
         """Return Slurm's answer of the last ``seconds``, unless newer data contradicts it."""
         now = time.time()
         since = time.monotonic() - seconds
-        told = self.questions.told(question_of(resources, associations), user, since)
-        if told is None or told.start is None:
-            return told
-        was_now = told.start - told.at <= AT_ONCE
+        answer = self.questions.told(question_of(resources, associations), user, since)
+        if answer is None or answer.start is None:
+            return answer
+        was_now = answer.start - answer.at <= AT_ONCE
         if not was_now:
-            return told if told.start > now else None
+            return answer if answer.start > now else None
         # A "now" that is not free any more.
-        newer = snapshot.age < time.monotonic() - told.asked_at
+        newer = snapshot.age < time.monotonic() - answer.asked_at
         over = newer and not room_now(resources, snapshot, now)
-        return None if over else told
+        return None if over else answer
 
     async def _ask(
         self,
@@ -276,10 +276,10 @@ class StartEstimates(LoggingConfigurable):
                 raise
 
         before = self.questions.away
-        told = await self.questions.ask(key, user, ask, patience=patience, leave=leave)
+        answer = await self.questions.ask(key, user, ask, patience=patience, leave=leave)
         if self.questions.away not in ("", before):
             self.log.warning("Slurm's estimate: %s", self.questions.away)
-        return told
+        return answer
 
     @staticmethod
     def _out_of_date(snapshot: ClusterSnapshot) -> str:
@@ -334,15 +334,15 @@ class StartEstimates(LoggingConfigurable):
         is left for the next person's own choice."""
         user, resources = person.name, candidate.resources
         now = time.time()
-        told = self._told(resources, user, snapshot, associations, self.fresh_for)
+        answer = self._told(resources, user, snapshot, associations, self.fresh_for)
         hopeful = starts_now(resources, snapshot, now) or (
             candidate.kind == "time" or behind_the_queue(resources, snapshot, now) is not None
         )
-        if told is None and self.ask_slurm and hopeful:
-            told = await self._ask(
+        if answer is None and self.ask_slurm and hopeful:
+            answer = await self._ask(
                 request, resources, user, associations, patience=self.patience / 3, leave=1
             )
-        return self._known(resources, user, snapshot, associations, told)
+        return self._known(resources, user, snapshot, associations, answer)
 
     # -- recorded waits -----------------------------------------------------------------------
 

@@ -27,25 +27,25 @@ def question_of(resources: Resources, associations: Associations) -> Resources:
     return resources.model_copy(update={"account": account, "qos": qos})
 
 
-def estimate_of(told: SlurmAnswer | None) -> Estimate | None:
+def estimate_of(answer: SlurmAnswer | None) -> Estimate | None:
     """Return the estimate from Slurm's answer; None if it says nothing."""
-    if told is None:
+    if answer is None:
         return None
-    if told.start is not None:
-        return from_slurm(told.start, told.at)
-    if isinstance(told.error, NoNodeNow):
+    if answer.start is not None:
+        return from_slurm(answer.start, answer.at)
+    if isinstance(answer.error, NoNodeNow):
         return Estimate(
             outlook=Outlook.UNKNOWN,
             basis=Basis.SLURM,
             reason="Start time unknown: no node that can run it is in service now.",
-            made_at=told.at,
+            made_at=answer.at,
         )
-    if told.error is not None:
+    if answer.error is not None:
         return Estimate(
             outlook=Outlook.REFUSED,
             basis=Basis.SLURM,
-            reason=told.error.message,
-            made_at=told.at,
+            reason=answer.error.message,
+            made_at=answer.at,
         )
     return None
 

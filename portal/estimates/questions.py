@@ -48,16 +48,16 @@ class Questions:
         """Return the answer to a question that was sent after ``since`` (time.monotonic()). A
         refusal is only for the person who was refused."""
         for cache_key in (key, (user, key)):
-            told = self._told.get(cache_key)
-            if told is not None and told.asked_at >= since:
-                return told
+            answer = self._told.get(cache_key)
+            if answer is not None and answer.asked_at >= since:
+                return answer
         return None
 
     def answers(self, since: float) -> Iterator[tuple[Hashable, float]]:
         """Yield each question sent after ``since`` and answered with a start, and that start."""
-        for key, told in self._told.items():
-            if told.start is not None and told.asked_at >= since:
-                yield key, told.start
+        for key, answer in self._told.items():
+            if answer.start is not None and answer.asked_at >= since:
+                yield key, answer.start
 
     async def ask(
         self,
@@ -81,10 +81,10 @@ class Questions:
         done, _ = await asyncio.wait({task}, timeout=patience)
         if not done or task.cancelled():
             return None
-        told = task.result()
-        if told.error is None:
-            return told if told.start is not None else None
-        return told if _refusal(told.error) and told.user == user else None
+        answer = task.result()
+        if answer.error is None:
+            return answer if answer.start is not None else None
+        return answer if _refusal(answer.error) and answer.user == user else None
 
     def _may(self, leave: int) -> bool:
         free = len(self._under_way) < _AT_ONCE and time.monotonic() >= self._not_before
@@ -107,16 +107,16 @@ class Questions:
             if self.away or odd:
                 self._not_before = time.monotonic() + (_LONG_PAUSE if odd else _PAUSE)
         self._time.owe(time.monotonic() - began)
-        told = SlurmAnswer(start, problem, at, user, began)
+        answer = SlurmAnswer(start, problem, at, user, began)
         if start is not None:
-            self._keep(key, told)
+            self._keep(key, answer)
         elif problem is not None and _refusal(problem):
-            self._keep((user, key), told)
-        return told
+            self._keep((user, key), answer)
+        return answer
 
-    def _keep(self, key: Hashable, told: SlurmAnswer) -> None:
+    def _keep(self, key: Hashable, answer: SlurmAnswer) -> None:
         self._told.pop(key, None)
-        self._told[key] = told
+        self._told[key] = answer
         while len(self._told) > _MOST:
             self._told.popitem(last=False)
 

@@ -118,10 +118,10 @@ def _partition_supply(
     nodes = [snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes]
     types: dict[str, int] = {}
     for node in nodes:
-        here: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for pool in node.gpus:
-            here[pool.type] = here.get(pool.type, 0) + pool.count
-        for gpu_type, count in here.items():
+            counts[pool.type] = counts.get(pool.type, 0) + pool.count
+        for gpu_type, count in counts.items():
             types[gpu_type] = max(types.get(gpu_type, 0), count)
     return PartitionSupply(
         name=partition.name,

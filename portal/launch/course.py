@@ -122,16 +122,16 @@ def unfit(environment: Environment) -> str:
     return ""
 
 
-def check_asked(said: Mapping[str, Any], environment: Environment) -> None:
-    """Check that ``said`` (Asked) has only what a member of a course may choose. Raises
+def check_asked(asked: Mapping[str, Any], environment: Environment) -> None:
+    """Check that ``asked`` (Asked) has only what a member of a course may choose. Raises
     InvalidRequest, NotAllowed for another environment than the course's."""
-    named = said.get("environment", environment.name)
+    named = asked.get("environment", environment.name)
     if named != environment.name:
         raise NotAllowed(
             f"This course uses '{environment.title}', not '{str(named)[:60]}'. Do not set the "
             "environment."
         )
-    for key in said:
+    for key in asked:
         if key != "environment" and key not in IN_COURSES:
             raise InvalidRequest(
                 f"The course sets '{key[:60]}'. You can choose: {', '.join(sorted(IN_COURSES))}.",

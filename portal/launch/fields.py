@@ -187,9 +187,9 @@ class Objection(str):
     field: str
 
     def __new__(cls, sentence: str, field: str) -> Objection:
-        made = super().__new__(cls, sentence)
-        made.field = field
-        return made
+        objection = super().__new__(cls, sentence)
+        objection.field = field
+        return objection
 
 
 def sbatch_pairs(resources: Resources) -> list[str]:

@@ -78,8 +78,8 @@ def _types(
 
 
 def _gpu_types(only: Sequence[str], snapshot: ClusterSnapshot) -> list[str]:
-    there = {pool.type for node in snapshot.nodes.values() for pool in node.gpus if pool.count}
-    return sorted(there & set(only) if only else there)
+    types = {pool.type for node in snapshot.nodes.values() for pool in node.gpus if pool.count}
+    return sorted(types & set(only) if only else types)
 
 
 def _partitions(

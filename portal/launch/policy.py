@@ -58,11 +58,11 @@ def decide(
         # which is better where each would do: the job gets what is free first.
         wanted = Resources(**{key: merged[key] for key in merged if key != "gpu_type"})
         nodes = [node for node in snapshot.nodes.values() if suits(wanted, node)]
-        there = {pool.type for node in nodes for pool in node.gpus}
+        types = {pool.type for node in nodes for pool in node.gpus}
         refused = refusals_of(environment)
-        own = [name for name in environment.gpu_types if name in there] or environment.gpu_types
-        fitting = own or sorted(there - set(refused))
-        if fitting and (there - set(fitting)):
+        own = [name for name in environment.gpu_types if name in types] or environment.gpu_types
+        fitting = own or sorted(types - set(refused))
+        if fitting and (types - set(fitting)):
             merged["gpu_type"] = _freest(fitting, nodes)
     if merged.get("partition") is None:
         merged["partition"] = choose_partition(Resources(**merged), person, snapshot, associations)
@@ -192,8 +192,8 @@ def _accounting(
     if resources.qos:
         qos = sorted({name for row in rows for name in row.qos})
         if resources.qos not in qos:
-            there = ", ".join(qos)
-            refused = f"The QOS '{resources.qos}' is not available to you. Available: {there}."
+            qos_names = ", ".join(qos)
+            refused = f"The QOS '{resources.qos}' is not available to you. Available: {qos_names}."
             return [Objection(refused, "qos")]
     return []
 

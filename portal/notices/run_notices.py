@@ -157,6 +157,6 @@ def letter_of(notice: OpenNotice, states: Counts, failure: str, pages: str) -> M
     else:
         subject = f"A point of your run '{name}' has failed"
         first = f"{of} has its first failed point. Of {count(run.points, 'point')}: {words}."
-    said = [one_line(" ".join(text.split()), 1000) for text in (run.reason, failure) if text]
+    reasons = [one_line(" ".join(text.split()), 1000) for text in (run.reason, failure) if text]
     link = f"The run, with all of its points:\n{pages}runs/{run.id}"
-    return Mail(key_of(notice), run.user, subject, [first, *said, link])
+    return Mail(key_of(notice), run.user, subject, [first, *reasons, link])

@@ -64,13 +64,13 @@ class CourseBoards:
             rows, error = last.rows, failed.message
         view = self._parts.dashboard.view
         seen = _seen(view) if view else ClusterState()
-        made = tiles(kept, rows, seen)
+        course_tiles = tiles(kept, rows, seen)
         error = error or (view.error if view else self._parts.dashboard.error)
-        without = self._board([bare(tile) for tile in made], view, error, rows)
-        return _Made(self._board(made, view, error, rows), without, rows)
+        without = self._board([bare(tile) for tile in course_tiles], view, error, rows)
+        return _Made(self._board(course_tiles, view, error, rows), without, rows)
 
     def _board(
-        self, made: Sequence[Tile], view: ClusterView | None, error: str, rows: Rows
+        self, course_tiles: Sequence[Tile], view: ClusterView | None, error: str, rows: Rows
     ) -> CourseBoard:
         board = CourseBoard(
             version="",
@@ -78,9 +78,9 @@ class CourseBoards:
             error=error,
             simulated=bool(view and view.simulated),
             handout=rows.handout,
-            counts=Counter(tile.state for tile in made),
-            hands=sum(tile.hand_at is not None for tile in made),
-            tiles=tuple(made),
+            counts=Counter(tile.state for tile in course_tiles),
+            hands=sum(tile.hand_at is not None for tile in course_tiles),
+            tiles=tuple(course_tiles),
         )
         mark = hashlib.blake2b(board.model_dump_json().encode(), digest_size=9).hexdigest()
         taken_at = view.taken_at if view else None

@@ -82,9 +82,9 @@ async def environment_now(
 
 
 async def _choice(
-    parts: CoreServices, environment: Environment, there: Collection[str]
+    parts: CoreServices, environment: Environment, cluster_types: Collection[str]
 ) -> KernelEnvironment | None:
-    types = parts.catalog.offering.gpu_types(environment, there)
+    types = parts.catalog.offering.gpu_types(environment, cluster_types)
     if environment.gpu_types:
         types = [name for name in types if name in environment.gpu_types]
     if not types or environment.max_gpus == 0:

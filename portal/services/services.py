@@ -29,8 +29,8 @@ class Services(CoreServices):
         self.open_collects = OpenCollects(self)
         self.boards = CourseBoards(self)
         self.course_work = CourseWork(self)
-        told = CourseSituations(self, self._handout_of, self.open_collects.of_session)
-        self.situations = Situations(self, told)
+        course_situations = CourseSituations(self, self._handout_of, self.open_collects.of_session)
+        self.situations = Situations(self, course_situations)
 
     async def _handout_of(self, record: SessionRecord) -> str:
         """Return the revision of its course's handouts that a session should have now; "" if that

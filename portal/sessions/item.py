@@ -111,14 +111,14 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
     suggestion = suggestion_for(
         record, efficiency, context.environment, _longest(record, context.snapshot)
     )
-    mine = record.user == context.viewer
-    shown = record.options.get(OPTION)  # by a session that is a TensorBoard
+    is_own = record.user == context.viewer
+    tensorboard_folders = record.options.get(OPTION)  # by a session that is a TensorBoard
     links = SessionLinks()
     folders = None
-    if mine:
-        over = record.state is SessionState.ENDED and (record.started_at or shown)
+    if is_own:
+        over = record.state is SessionState.ENDED and (record.started_at or tensorboard_folders)
         if context.environment and over:
-            folders = tuple(shown or ("~",))
+            folders = tuple(tensorboard_folders or ("~",))
         links = links_of(
             record,
             context.base,
@@ -127,15 +127,15 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
                 other.server == record.server and other.id != record.id for other in context.living
             ),
             again={**record.options, "environment": record.environment}
-            if context.environment and not shown
+            if context.environment and not tensorboard_folders
             else None,
-            suggested=suggestion.options if suggestion and not shown else None,
+            suggested=suggestion.options if suggestion and not tensorboard_folders else None,
         )
     job = context.job if record.state is not SessionState.ENDED else None
     end = _ends_at(record, job, efficiency)
     return SessionItem.like(
         record,
-        mine=mine,
+        mine=is_own,
         words=_words(record, job),
         options={key: value for key, value in record.options.items() if key != "environment"},
         nodes=record.nodes or (job.nodes if job else ()),

@@ -18,13 +18,13 @@ _TITLES: dict[str, str] = {
 }
 
 
-def startup_of(record: SessionRecord, told: Mapping[str, float]) -> Startup | None:
+def startup_of(record: SessionRecord, session_seconds: Mapping[str, float]) -> Startup | None:
     """Return the steps of its start in their order; None before any is known.
 
-    ``told``: the session's own seconds. Its clock and the Hub's are never compared: the part of
-    the time until it was ready that neither measured is one step, "rest".
+    ``session_seconds``: the session's own, by step. Its clock and the Hub's are never compared: the
+    part of the time until it was ready that neither measured is one step, "rest".
     """
-    seconds = {name: told[name] for name in Step if name in told}
+    seconds = {name: session_seconds[name] for name in Step if name in session_seconds}
     timings: dict[str, float] = {}
     if record.started_at is not None:
         timings["queue"] = max(0.0, record.started_at - record.submitted_at)

@@ -32,11 +32,11 @@ def own_xsrf(handler: Any) -> _Chosen:
         token = value.strip('" ').encode("ascii", "replace")
         if name != "_xsrf" or not token:
             continue
-        told = _xsrf_utils._get_signed_value_urlsafe(handler, "_xsrf", token)
-        if told and told == handler._xsrf_token_id:
-            return token, told
-        if told and first[0] is None:
-            first = token, told
+        signed_value = _xsrf_utils._get_signed_value_urlsafe(handler, "_xsrf", token)
+        if signed_value and signed_value == handler._xsrf_token_id:
+            return token, signed_value
+        if signed_value and first[0] is None:
+            first = token, signed_value
     return first
 
 

@@ -70,7 +70,7 @@ class PeopleHandler(MovesBase):
             self.refuse(error)
             return
         limit = asyncio.Semaphore(_AT_ONCE)
-        made: list[str] = []
+        created: list[str] = []
         refused: dict[str, str] = {}
 
         async def make(name: str) -> None:
@@ -82,10 +82,10 @@ class PeopleHandler(MovesBase):
                 except PortalError as error:
                     refused[name] = error.message
                 else:
-                    made.append(name)
+                    created.append(name)
 
         await asyncio.gather(*map(make, names))
-        self.answer({"made": sorted(made), "refused": refused})
+        self.answer({"made": sorted(created), "refused": refused})
 
     async def _make(self, name: str) -> None:
         """Add a person to the Hub. Raises PortalError with the reason if that fails."""

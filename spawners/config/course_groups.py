@@ -33,16 +33,16 @@ async def course_groups(name: str) -> tuple[str, ...]:
         hub.log.warning(
             "Courses of %s were not refreshed: the portal's database does not answer", name
         )
-        mine = held(hub.db, name)
+        groups = held(hub.db, name)
     else:
         approved = [
             name
             for name, membership in memberships.items()
             if membership.kept.state is CourseState.APPROVED
         ]
-        mine = tuple(group_of(course) for course in approved)
-    reserved = role_groups() if mine else ()
-    return tuple(group for group in mine if group not in reserved)
+        groups = tuple(group_of(course) for course in approved)
+    reserved = role_groups() if groups else ()
+    return tuple(group for group in groups if group not in reserved)
 
 
 def held(db: orm.Session, name: str) -> tuple[str, ...]:

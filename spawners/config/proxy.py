@@ -84,11 +84,11 @@ class SessionProxy(ConfigurableHTTPProxy):
 
         Raises StartFailed, which ends the start of the session that would share a host.
         """
-        host, mine = routespec.partition("/")[0], _owner(data or {})
-        if host and mine:
-            owners = set(self._owners.get(host, {}).values()) - {mine}
+        host, owner = routespec.partition("/")[0], _owner(data or {})
+        if host and owner:
+            owners = set(self._owners.get(host, {}).values()) - {owner}
             if owners:
-                self.log.error("%s belongs to %s: no route there for %s", host, owners, mine)
+                self.log.error("%s belongs to %s: no route there for %s", host, owners, owner)
                 raise StartFailed(
                     f"The address of this session, {host}, belongs to another session. Ask an "
                     "admin."

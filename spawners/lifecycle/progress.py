@@ -58,11 +58,11 @@ class Progress:
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """Yield JupyterHub's progress events, one for each change, until its stream has no reader:
         the Hub stops reading when the start is over (jupyterhub.spawner.Spawner.progress)."""
-        shown = None
+        last_state = None
         left = LEFT.get()
         while left is None or not left.is_set():
             now = (self.percent, self.message)
-            if now != shown:
-                shown = now
+            if now != last_state:
+                last_state = now
                 yield {"progress": self.percent, "message": self.message, "job_id": self.job_id}
             await asyncio.sleep(LOOK_EVERY)

@@ -93,8 +93,8 @@ def _token(spawner: Spawner) -> Iterator[str]:
     )
     # Looked up now: an expired token is not found by its text, and would be valid again if the
     # machine's clock were set back.
-    made = orm.APIToken.find(db, token)
-    token_id = 0 if made is None else made.id
+    api_token = orm.APIToken.find(db, token)
+    token_id = 0 if api_token is None else api_token.id
     try:
         yield token
     finally:

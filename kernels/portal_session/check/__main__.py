@@ -90,7 +90,7 @@ async def _kernels(server: Server, container: Container | None) -> list[str]:
     titles = named(os.environ)
     wanted = list(titles) or sorted(specs)
     wrong: list[str] = []
-    told = False
+    has_facts = False
     for name in wanted:
         spec = specs.get(name, {}).get("spec", {})
         title = str(spec.get("display_name") or titles.get(name) or name)
@@ -114,13 +114,13 @@ async def _kernels(server: Server, container: Container | None) -> list[str]:
             version=kernel.version,
             reason=reason,
         )
-        if not reason and language.lower() == "python" and not told and name != "python2":
-            told = True
+        if not reason and language.lower() == "python" and not has_facts and name != "python2":
+            has_facts = True
             say("facts", **await _facts(kernel, container))
         await kernel.stop()
     if not wanted:
         wrong.append("The environment has no kernel.")
-    if not told:
+    if not has_facts:
         say("facts", **_about(container), versions={}, packages=[], added=[], gpus=None)
     say("gpus", **inventory(os.environ, lambda argv: _output(container, argv)))
     return wrong

@@ -153,8 +153,8 @@ def collect(seconds):
         if match and key not in versions:
             versions[key] = match.group(0)
     packages = _said(_PACKAGES, 60).get("packages", [])
-    here = _with_added()
-    added = [package for package in here if package not in packages] if packages else []
+    all_packages = _with_added()
+    added = [package for package in all_packages if package not in packages] if packages else []
     return {"versions": versions, "packages": packages, "added": added, "gpus": gpus}
 
 

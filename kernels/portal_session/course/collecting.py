@@ -76,18 +76,18 @@ def pack(home: Path, folder: str, into: IO[bytes]) -> int:
     No link is followed at any level: each folder is opened relative to its parent.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    here = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    directory = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     left_out = files = size = 0
     try:
         for part in folder.split("/"):
             try:
-                below = os.open(part, flags, dir_fd=here)
+                below = os.open(part, flags, dir_fd=directory)
             except OSError:
                 raise NothingToGive(f"There is no folder '{folder}'.") from None
-            os.close(here)
-            here = below
+            os.close(directory)
+            directory = below
         with tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as tar:
-            for name, opened, status in _walk(here, ""):
+            for name, opened, status in _walk(directory, ""):
                 if opened is None or status is None:
                     left_out += 1
                     continue
@@ -104,7 +104,7 @@ def pack(home: Path, folder: str, into: IO[bytes]) -> int:
                 finally:
                     opened.close()
     finally:
-        os.close(here)
+        os.close(directory)
     return left_out
 
 

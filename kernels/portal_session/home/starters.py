@@ -80,14 +80,14 @@ class Starters:
         ``again``: also those that were given before. Raises ServiceError, OSError.
         """
         with self._lock:
-            told = self._service.ask("GET", "session/starters")
-            environment, names = told.get("environment"), told.get("starters")
+            answer = self._service.ask("GET", "session/starters")
+            environment, names = answer.get("environment"), answer.get("starters")
             if not isinstance(environment, str) or not _ENVIRONMENT.fullmatch(environment):
                 raise ServiceError("The portal's answer cannot be read.")
             offered = names if isinstance(names, list) else []
             names = [str(entry) for entry in offered if _NAME.fullmatch(str(entry))][:MOST]
             given = self._given()
-            copied, there = [], []
+            copied, existing = [], []
             for name in names:
                 if name in given and not again:
                     continue
@@ -95,10 +95,10 @@ class Starters:
                 if not isinstance(text, str) or len(text.encode()) > LARGEST:
                     raise ServiceError("The portal's answer cannot be read.")
                 new = write_new(self._home, (FOLDER, environment), name, text)
-                (copied if new else there).append(name)
+                (copied if new else existing).append(name)
                 given.add(name)
                 self._note(given)
-            return {"folder": f"{FOLDER}/{environment}", "copied": copied, "there": there}
+            return {"folder": f"{FOLDER}/{environment}", "copied": copied, "there": existing}
 
     def _given(self) -> set[str]:
         if self._given_file is None:

@@ -102,12 +102,12 @@ class Adoption:
 
     async def _look(self) -> None:
         """Write the notebooks into the records; end jobs whose relay is gone."""
-        found = await in_thread(records.ids)
-        if not found:
+        kernel_ids = await in_thread(records.ids)
+        if not kernel_ids:
             return
         sessions = await self._app.session_manager.list_sessions()
         paths = {item["kernel"]["id"]: item.get("path") or "" for item in sessions}
-        for id in found:
+        for id in kernel_ids:
             record = await in_thread(records.read, id)
             if record.session != self._session:
                 continue

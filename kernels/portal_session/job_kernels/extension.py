@@ -132,12 +132,12 @@ class Offer:
                 await in_thread(specs.keep_only, self.folder, set())
                 await in_thread(specs.note_refusal, self.folder, self._refusal)
             raise
-        made = list(specs.offered(self._answer))
+        kernel_specs = list(specs.offered(self._answer))
         for request in await in_thread(choices.read):
             with contextlib.suppress(Refused):  # it is no longer offered
-                made.append(self._spec(request))
-        await in_thread(specs.write, self.folder, made)
-        await in_thread(specs.keep_only, self.folder, {spec.name for spec in made})
+                kernel_specs.append(self._spec(request))
+        await in_thread(specs.write, self.folder, kernel_specs)
+        await in_thread(specs.keep_only, self.folder, {spec.name for spec in kernel_specs})
         return self._answer
 
     async def chosen(self, body: dict[str, Any]) -> str:

@@ -298,15 +298,15 @@ class Relay:
         if message[:1] != b"{":
             self._stand_in.deliver(message)
             return
-        told = json.loads(bytes(message))
-        if "ready" in told:
-            self._do(self._stand_in.runs(told.get("info")))
-        elif "past" in told:
-            self._stand_in.past(told["past"])
-        elif "past_end" in told and self._adopted:
+        report = json.loads(bytes(message))
+        if "ready" in report:
+            self._do(self._stand_in.runs(report.get("info")))
+        elif "past" in report:
+            self._stand_in.past(report["past"])
+        elif "past_end" in report and self._adopted:
             self._stand_in.past_end()
-        elif "died" in told:
-            self._do(self._stand_in.died(str(told["died"])))
+        elif "died" in report:
+            self._do(self._stand_in.died(str(report["died"])))
 
     def _control(self, **words: Any) -> None:
         self._link.send(json.dumps(words).encode())

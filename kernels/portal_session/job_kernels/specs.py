@@ -119,8 +119,8 @@ def _logos(kernel: str) -> list[Path]:
     """Return the images by which the session's own kernel of this name is known."""
     if not re.fullmatch(r"[A-Za-z0-9._-]+", kernel):
         return []
-    found = (sorted(Path(path, kernel).glob("logo-*")) for path in jupyter_path("kernels"))
-    return next((logos for logos in found if logos), [])
+    candidates = (sorted(Path(path, kernel).glob("logo-*")) for path in jupyter_path("kernels"))
+    return next((logos for logos in candidates if logos), [])
 
 
 def note_refusal(folder: Path, sentence: str) -> None:

@@ -121,8 +121,8 @@ class StandIn:
         content = messages.failure(name, sentence)
         if request.type == "execute_request":
             await self.publish("status", {"execution_state": "busy"}, request.header)
-            shown = {key: content[key] for key in ("ename", "evalue", "traceback")}
-            await self.publish("error", shown, request.header)
+            error = {key: content[key] for key in ("ename", "evalue", "traceback")}
+            await self.publish("error", error, request.header)
         await self._answer(channel, request, {**content, "execution_count": 0})
         await self.publish("status", {"execution_state": "idle"}, request.header)
 

@@ -65,8 +65,8 @@ class Container(NamedTuple):
     def command(self, argv: Sequence[str], directory: str = "") -> list[str]:
         """Return the command of ``argv`` in the container; its working directory is ``directory``
         if the container has that, else the home."""
-        there = ["--pwd", directory] if self.has(directory) else []
-        return [*self.exec, *there, self.image, *argv]
+        pwd_option = ["--pwd", directory] if self.has(directory) else []
+        return [*self.exec, *pwd_option, self.image, *argv]
 
     def shell(self) -> list[str]:
         """Return the command of a terminal."""

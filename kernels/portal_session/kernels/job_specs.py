@@ -24,8 +24,8 @@ def folder() -> Path | None:
 
 def in_folder(place: Path | None) -> dict[str, str]:
     """Return the folders of the kernelspecs in ``place``, by name."""
-    found = sorted(place.glob("*/kernel.json")) if place is not None else []
-    return {path.parent.name.lower(): str(path.parent) for path in found}
+    spec_files = sorted(place.glob("*/kernel.json")) if place is not None else []
+    return {path.parent.name.lower(): str(path.parent) for path in spec_files}
 
 
 async def begin(manager: Any, spec: Any, kernel_id: str) -> None:

@@ -71,7 +71,7 @@ class SessionKernelSpecs(KernelSpecManager):
         """Return a kernelspec. Raises NoSuchKernel, also for a kernel that this session does not
         show."""
         name = kernel_name.lower()
-        if name not in {shown.lower() for shown in self.find_kernel_specs()}:
+        if name not in {spec_name.lower() for spec_name in self.find_kernel_specs()}:
             raise NoSuchKernel(kernel_name)
         own = self._own(name)
         if self._is_job_kernel(name):
@@ -90,9 +90,11 @@ class SessionKernelSpecs(KernelSpecManager):
         if self._in_container is None:
             specs = {name: str(path) for name, path in super().find_kernel_specs().items()}
             return {**specs, **job_specs.in_folder(job_specs.folder())}
-        there = {name: str(spec.resource_dir) for name, spec in self._in_container.specs().items()}
-        mine = job_specs.in_folder(Path(self.user_kernel_dir))
-        return {**mine, **there, **job_specs.in_folder(job_specs.folder())}
+        container_specs = {
+            name: str(spec.resource_dir) for name, spec in self._in_container.specs().items()
+        }
+        user_specs = job_specs.in_folder(Path(self.user_kernel_dir))
+        return {**user_specs, **container_specs, **job_specs.in_folder(job_specs.folder())}
 
     def _shown(self, name: str, folder: str) -> bool:
         known = not self._titles or name in self._titles

@@ -39,8 +39,8 @@ def named(environ: Mapping[str, str]) -> dict[str, str]:
 def plain_spec(name: str) -> PlainSpec | None:
     """Return the kernelspec of a kernel that the environment names. None for any other, for those
     of a container beside this server, and for what is no usable file: see `SessionKernelSpecs`."""
-    shown = named(os.environ)
-    if os.environ.get(CONTAINER) or (shown and name not in shown):
+    titles = named(os.environ)
+    if os.environ.get(CONTAINER) or (titles and name not in titles):
         return None
     for parent in jupyter_path("kernels"):
         folder = Path(parent, name)

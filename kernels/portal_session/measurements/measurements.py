@@ -46,18 +46,18 @@ class MeasurementSender:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def take(self, shown: Any) -> None:
+    def take(self, measurement: Any) -> None:
         """Queue a measurement that a cell showed. Returns at once; raises nothing."""
         try:
-            text = json.dumps(shown, allow_nan=False)
+            text = json.dumps(measurement, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             text = ""
-        if not isinstance(shown, dict) or not text or len(text) > LARGEST:
+        if not isinstance(measurement, dict) or not text or len(text) > LARGEST:
             self._log.warning("A measurement displayed by a notebook cannot be read.")
             return
         with self._lock:
             try:
-                self._waiting.put_nowait(shown)
+                self._waiting.put_nowait(measurement)
             except queue.Full:
                 self._log.warning("A notebook displays measurements too fast for the portal")
                 return
@@ -73,14 +73,14 @@ class MeasurementSender:
                 if self._waiting.empty():
                     self._thread = None
                     return
-                shown = self._waiting.get_nowait()
-            self._send(shown)
+                measurement = self._waiting.get_nowait()
+            self._send(measurement)
             time.sleep(self._pause)
 
-    def _send(self, shown: dict[str, Any]) -> None:
+    def _send(self, measurement: dict[str, Any]) -> None:
         for left in reversed(range(TRIES)):
             try:
-                self._service.ask("POST", "session/measurements", shown)
+                self._service.ask("POST", "session/measurements", measurement)
             except ServiceError as error:
                 if left and error.status in (429, 503):
                     time.sleep(max(self._pause, error.peace))
@@ -89,5 +89,5 @@ class MeasurementSender:
             except Exception as error:  # any error: the session goes on
                 self._log.warning("A measurement could not be sent: %r", error)
             else:
-                self._log.info("The portal accepted the measurement %s", shown)
+                self._log.info("The portal accepted the measurement %s", measurement)
             return

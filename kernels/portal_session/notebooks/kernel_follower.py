@@ -21,23 +21,24 @@ PAST, PAST_END = "portal_past", "portal_past_end"
 
 
 class KernelFollower:
-    """Executions of one kernel, from its broadcast. ``changed`` is called when one ends, ``shown``
-    with what a cell shows, by MIME type, ``told`` when the kernel has told its past."""
+    """Executions of one kernel, from its broadcast. ``changed`` is called when one ends,
+    ``data_shown`` with what a cell shows, by MIME type, ``past_told`` when the kernel has told its
+    past."""
 
     def __init__(
         self,
         kernel: Any,
         changed: Callable[[], None],
-        shown: Callable[[dict[str, Any]], None] = lambda data: None,
-        told: Callable[[], None] = lambda: None,
+        data_shown: Callable[[dict[str, Any]], None] = lambda data: None,
+        past_told: Callable[[], None] = lambda: None,
     ) -> None:
         self.clients: set[str] = set()
         self.executions = Executions()
         self._past: dict[str, Execution] = {}  # told so far
         self._kernel = kernel
         self._changed = changed
-        self._shown = shown
-        self._told = told
+        self._shown = data_shown
+        self._told = past_told
         self._stream: Any = None
         self._session: Any = None
         self._ports: list[int] = []
@@ -148,12 +149,12 @@ class KernelFollower:
             if execution.client not in self.clients:
                 execution.left_at = float("-inf")  # no patience
         # What was run here meanwhile comes after it in the kernel.
-        here = dict(self.executions)
+        later_executions = dict(self.executions)
         self.executions.clear()
         self.executions.update(
             {id: execution for id, execution in past.items() if execution.cell not in newer}
         )
-        self.executions.update(here)
+        self.executions.update(later_executions)
         self._told()
 
     def _died(self) -> None:

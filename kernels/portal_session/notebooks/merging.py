@@ -143,27 +143,27 @@ class Repository:
         moved = []
         upstream = "diff", "--no-renames", "-z", "--name-only", "--diff-filter=A"
         for name in self.paths(*upstream, "HEAD", _UPSTREAM):
-            here = self.folder / name
-            for parent in reversed(here.relative_to(self.folder).parents[:-1]):
+            path = self.folder / name
+            for parent in reversed(path.relative_to(self.folder).parents[:-1]):
                 place = self.folder / parent
                 in_the_way = place.is_symlink() or (os.path.lexists(place) and not place.is_dir())
                 if in_the_way and not self.has("cat-file", "-e", f"HEAD:{parent}"):
                     moved.append(self._aside(place))
-            if here.is_symlink():
-                moved.append(self._aside(here))
-            elif here.is_file() and self._same(here, name):
-                here.unlink()
+            if path.is_symlink():
+                moved.append(self._aside(path))
+            elif path.is_file() and self._same(path, name):
+                path.unlink()
         return moved
 
     def _aside(self, place: Path) -> str:
-        there = _beside(place)
-        place.rename(there)
-        return str(there.relative_to(self.folder))
+        new_path = _beside(place)
+        place.rename(new_path)
+        return str(new_path.relative_to(self.folder))
 
-    def _same(self, here: Path, name: str) -> bool:
+    def _same(self, path: Path, name: str) -> bool:
         """Return True if a file is byte for byte the upstream one."""
         coming = self.git("rev-parse", f"{_UPSTREAM}:{name}").strip()
-        return self.git("hash-object", "--no-filters", "--", str(here)).strip() == coming
+        return self.git("hash-object", "--no-filters", "--", str(path)).strip() == coming
 
     # -- the result -----------------------------------------------------------------------------
 
@@ -173,18 +173,18 @@ class Repository:
         beside = []
         changed = "diff", "--no-renames", "-z", "--name-only", "--diff-filter=M"
         for name in self.paths(*changed, before, "HEAD", "--", "*.ipynb"):
-            here = self.folder / name
-            if _is_json(here.read_bytes()) or not _is_json(self._blob(before, name)):
+            path = self.folder / name
+            if _is_json(path.read_bytes()) or not _is_json(self._blob(before, name)):
                 continue
-            there = _beside(here)
-            there.write_bytes(self._blob(_UPSTREAM, name))
-            here.write_bytes(self._blob(before, name))
-            beside.append(str(there.relative_to(self.folder)))
+            upstream_path = _beside(path)
+            upstream_path.write_bytes(self._blob(_UPSTREAM, name))
+            path.write_bytes(self._blob(before, name))
+            beside.append(str(upstream_path.relative_to(self.folder)))
         return beside
 
     def _blob(self, revision: str, name: str) -> bytes:
-        shown = ["git", "cat-file", "blob", f"{revision}:{name}"]
-        return subprocess.run(shown, cwd=self.folder, capture_output=True, check=True).stdout
+        command = ["git", "cat-file", "blob", f"{revision}:{name}"]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, check=True).stdout
 
     @property
     def done(self) -> bool:
@@ -197,9 +197,9 @@ def bring(bundle: Path, folder: Path, base: str) -> dict[str, str]:
     """Bring the files of ``bundle`` into ``folder``. Raises CannotMerge."""
     sentences: list[str] = []
     if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
-        there = _beside(folder)
-        folder.rename(there)
-        sentences.append(f"'{folder.name}' was renamed to '{there.name}'.")
+        new_path = _beside(folder)
+        folder.rename(new_path)
+        sentences.append(f"'{folder.name}' was renamed to '{new_path.name}'.")
     if not folder.exists():
         _clone(bundle, folder)
     else:
@@ -230,11 +230,11 @@ def _update(bundle: Path, folder: Path, base: str) -> list[str]:
             raise CannotMerge(_BUSY) from None
         print(f"The merge failed: {error!r}", file=sys.stderr)
     # On any error: all files of the student's stay, under another name.
-    there = _beside(folder)
-    _clone(bundle, folder, instead=there)
+    new_path = _beside(folder)
+    _clone(bundle, folder, instead=new_path)
     return [
         f"The handouts could not be merged into your folder. They are in '{folder.name}'; "
-        f"your folder was renamed to '{there.name}'."
+        f"your folder was renamed to '{new_path.name}'."
     ]
 
 

@@ -35,12 +35,12 @@ _SECRETS = ("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN")
 def told_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the program to run; None for every other session."""
     try:
-        told = json.loads(environ.get("PORTAL_PROGRAM", ""))
+        definition = json.loads(environ.get("PORTAL_PROGRAM", ""))
     except ValueError:
         return None
-    argv = told.get("argv") if isinstance(told, dict) else None
+    argv = definition.get("argv") if isinstance(definition, dict) else None
     good = isinstance(argv, list) and argv and all(isinstance(word, str) for word in argv)
-    return told if good else None
+    return definition if good else None
 
 
 class Program:
@@ -49,17 +49,17 @@ class Program:
 
     def __init__(
         self,
-        told: Mapping[str, Any],
+        definition: Mapping[str, Any],
         directory: Path,
         base: str,
         folder: str,
         environ: Mapping[str, str],
     ) -> None:
-        self.title = str(told.get("title") or "The program")
+        self.title = str(definition.get("title") or "The program")
         self.base = base
         self.port = 0
         self.secret = secrets.token_urlsafe(32)
-        self._argv: list[str] = list(told["argv"])
+        self._argv: list[str] = list(definition["argv"])
         self._folder = str(Path(folder).expanduser())
         self._environ = {key: environ[key] for key in environ if key not in _SECRETS}
         self._file = directory / "secret"

@@ -34,10 +34,10 @@ class OpenFile(JupyterHandler):
     @web.authenticated
     async def get(self) -> None:
         try:
-            found = await in_thread(below, self._root, self.get_query_argument("path", ""))
+            relative_path = await in_thread(below, self._root, self.get_query_argument("path", ""))
         except RunError as error:  # the page of a 404 has no sentence
             raise web.HTTPError(400, "%s", str(error)) from None
-        self.redirect(url_path_join(self.base_url, "lab/tree", quote(found)))
+        self.redirect(url_path_join(self.base_url, "lab/tree", quote(relative_path)))
 
 
 def below(root: Path, path: str) -> str:
@@ -45,17 +45,17 @@ def below(root: Path, path: str) -> str:
     RunError if it is not there, or not below ``root``."""
     if not path.startswith("/") or len(path) > _LONGEST or "\0" in path:
         raise RunError("The address names no file.")
-    shown = path if path.isprintable() else ascii(path)
+    printable_path = path if path.isprintable() else ascii(path)
     try:
         relative = Path(path).resolve().relative_to(root.resolve())
     except (OSError, RuntimeError):
-        raise RunError(f"{shown} cannot be read.") from None
+        raise RunError(f"{printable_path} cannot be read.") from None
     except ValueError:
         raise RunError(
-            f"{shown} is not in {root}, the folder that JupyterLab shows in this session."
+            f"{printable_path} is not in {root}, the folder that JupyterLab shows in this session."
         ) from None
     if not (root / relative).exists():
         raise RunError(
-            f"{shown} does not exist: the point has not started, or the file was deleted."
+            f"{printable_path} does not exist: the point has not started, or the file was deleted."
         )
     return str(relative)

@@ -97,8 +97,8 @@ def _comments(text: str) -> dict[int, str]:
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
-                said = token.string.lstrip("# ").strip()
-                comments[token.start[0]] = _TYPE_COMMENT.sub("", said, count=1)
+                comment = token.string.lstrip("# ").strip()
+                comments[token.start[0]] = _TYPE_COMMENT.sub("", comment, count=1)
     except (tokenize.TokenError, SyntaxError):
         pass  # magics: the comments before them are known
     return comments

@@ -111,8 +111,8 @@ def remove_leftovers(environ: Mapping[str, str]) -> None:
                 status = path.lstat()
             except OSError:
                 continue
-            mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-            if mine and time.time() - status.st_mtime > _SETTLED and Runtime(path).is_abandoned():
+            is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+            if is_own and time.time() - status.st_mtime > _SETTLED and Runtime(path).is_abandoned():
                 shutil.rmtree(path, ignore_errors=True)
 
 

@@ -136,8 +136,8 @@ class BuildQueue(WorkQueue[Build]):
         build = await self._store.builds.with_key(wanted.key, *LIVE)
         if build is None:
             build = await self._store.builds.with_key(wanted.key, WorkState.PASSED)
-            there = build is not None and build.result is not None
-            if not there or not await asyncio.to_thread(wanted.image.is_file):
+            has_result = build is not None and build.result is not None
+            if not has_result or not await asyncio.to_thread(wanted.image.is_file):
                 return None
         assert build is not None
         return await self._joined(build, asker)
@@ -229,7 +229,7 @@ class BuildQueue(WorkQueue[Build]):
 def with_image(environment: Environment, build: Build) -> Environment:
     """Return ``environment`` with the results of its build. Raises pydantic's ValidationError."""
     result = BuildResult.model_validate(build.result)
-    made = {
+    fields = {
         "image": result.image,
         "digest": result.digest,
         "server": result.server,
@@ -237,7 +237,7 @@ def with_image(environment: Environment, build: Build) -> Environment:
         "kernels": result.kernels,
     }
     known = {name: getattr(environment, name) for name in environment.model_fields_set}
-    return Environment.model_validate({**known, **made})
+    return Environment.model_validate({**known, **fields})
 
 
 def _demand_idle(version: EnvironmentVersion) -> None:

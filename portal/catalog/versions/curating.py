@@ -195,13 +195,13 @@ class Curator(LoggingConfigurable):
                 update |= {"state": "ready", "message": ""}
             environment = self._altered(version.environment, **update)
             if version.published_at is None:
-                return await self._publisher.publish(version, environment, made=False)
+                return await self._publisher.publish(version, environment, is_new=False)
             if yaml_text(environment) == yaml_text(version.environment):
                 return version  # it is what people see already
-            made = await self._add_tested(
+            new_version = await self._add_tested(
                 environment, by, f"Version {number} with changed visibility.", number
             )
-            return await self._publisher.publish(made, environment, made=True)
+            return await self._publisher.publish(new_version, environment, is_new=True)
 
     async def rollback(self, name: str, number: int, by: str) -> EnvironmentVersion:
         """Publish the content of version ``number`` again, as a new version. Raises NotFound;
@@ -216,10 +216,10 @@ class Curator(LoggingConfigurable):
             await demand_image(old.environment)
             environment = self._altered(old.environment, state="ready", message="")
             base = published.number if published else None
-            made = await self._add_tested(
+            new_version = await self._add_tested(
                 environment, by, f"Rolled back to version {number}.", base
             )
-            return await self._publisher.publish(made, environment, made=True)
+            return await self._publisher.publish(new_version, environment, is_new=True)
 
     async def turn(
         self, name: str, state: EnvironmentState, message: str, by: str
@@ -238,8 +238,8 @@ class Curator(LoggingConfigurable):
                 await demand_image(before)
             environment = self._altered(before, state=state.value, message=message)
             comment = message or f"State set to {state.value}."
-            made = await self._add_tested(environment, by, comment, published.number)
-            return await self._publisher.publish(made, environment, made=True)
+            new_version = await self._add_tested(environment, by, comment, published.number)
+            return await self._publisher.publish(new_version, environment, is_new=True)
 
     async def preview(self, name: str, number: int) -> Environment:
         """Let admins launch a tested version before it is published; return what they launch.

@@ -82,8 +82,8 @@ class FileHistory:
             return not wrong
         if file in wrong:
             return False
-        there = await asyncio.to_thread((Path(self._catalog.directory) / file).exists)
-        return not there or any(source.file == file for source in sources.values())
+        file_exists = await asyncio.to_thread((Path(self._catalog.directory) / file).exists)
+        return not file_exists or any(source.file == file for source in sources.values())
 
     async def _removed(self, known: EnvironmentVersion) -> EnvironmentVersion:
         environment = known.environment.model_copy(

@@ -45,13 +45,13 @@ class Publisher:
         self._catalog, self._versions = catalog, store.versions
 
     async def publish(
-        self, version: EnvironmentVersion, environment: Environment, *, made: bool
+        self, version: EnvironmentVersion, environment: Environment, *, is_new: bool
     ) -> EnvironmentVersion:
         """Write ``environment``, which ``version`` is from then on, into the catalog.
 
         Its hash goes into the database first: if the service ends between the two, the next sync
-        of the files knows the version. If the file cannot be written, a version that was ``made``
-        for this is removed, and any other stays as it was. Raises CatalogNotWritable, Conflict,
+        of the files knows the version. If the file cannot be written, the version is removed if it
+        ``is_new``, made for this; any other stays as it was. Raises CatalogNotWritable, Conflict,
         Unavailable, StoreUnavailable.
         """
         name, number, text = version.name, version.number, yaml_text(environment)
@@ -66,7 +66,7 @@ class Publisher:
         try:
             await asyncio.to_thread(write_file, path, text, known.hash if known else "")
         except PortalError:
-            if made:
+            if is_new:
                 await self._versions.remove(name, number)
             else:
                 before = {"environment": version.environment, "file_hash": version.file_hash}

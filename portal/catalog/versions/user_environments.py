@@ -106,10 +106,10 @@ class UserEnvironments(RenamedSection):
         if refusal:
             raise NotAllowed(refusal)
         async with self._one:
-            mine = await self.of_user(person)
-            if len(mine) >= self.most:
+            own_environments = await self.of_user(person)
+            if len(own_environments) >= self.most:
                 raise Conflict(
-                    f"You have registered {len(mine)} environments; the maximum is "
+                    f"You have registered {len(own_environments)} environments; the maximum is "
                     f"{self.most}. Remove one first."
                 )
             environment = self._made(draft, person)

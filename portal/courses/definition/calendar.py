@@ -59,23 +59,25 @@ def moment(day: date, clock: str, zone: ZoneInfo) -> float:
 
 
 def overlaps(
-    mine: Sequence[Meeting], theirs: Sequence[Meeting] | None = None
+    own_meetings: Sequence[Meeting], other_meetings: Sequence[Meeting] | None = None
 ) -> list[tuple[Meeting, Meeting]]:
-    """Return the pairs of meetings that overlap: one of ``mine`` with one of ``theirs``, or two of
-    ``mine`` if ``theirs`` is None. Meetings that only touch do not overlap. Earliest pair
-    first."""
+    """Return the pairs of meetings that overlap: one of ``own_meetings`` with one of
+    ``other_meetings``, or two of ``own_meetings`` if ``other_meetings`` is None. Meetings that only
+    touch do not overlap. Earliest pair first."""
     pairs: list[tuple[Meeting, Meeting]] = []
-    marked = [(entry, True) for entry in mine] + [(entry, False) for entry in theirs or ()]
+    marked = [(entry, True) for entry in own_meetings] + [
+        (entry, False) for entry in other_meetings or ()
+    ]
     marked.sort(key=lambda entry: entry[0])
     on: list[tuple[Meeting, bool]] = []
-    for meeting, is_mine in marked:
+    for meeting, is_own in marked:
         on = [entry for entry in on if entry[0].ends > meeting.begins]
-        for other, other_is_mine in on:
-            if theirs is None:
+        for other, other_is_own in on:
+            if other_meetings is None:
                 pairs.append((other, meeting))
-            elif is_mine != other_is_mine:
-                pairs.append((meeting, other) if is_mine else (other, meeting))
-        on.append((meeting, is_mine))
+            elif is_own != other_is_own:
+                pairs.append((meeting, other) if is_own else (other, meeting))
+        on.append((meeting, is_own))
     return pairs
 
 

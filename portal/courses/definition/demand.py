@@ -40,7 +40,7 @@ def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Dem
     if each.nodes > 1:
         seats = min(seats, len([room for room in rooms if room])) // each.nodes
     pools = [pool for node in nodes for pool in node.gpus if not types or pool.type in types]
-    there = sum(pool.count for pool in pools)
+    total = sum(pool.count for pool in pools)
     free = sum(max(0, pool.count - pool.used) for pool in pools)
     wanted = students * each.gpus * each.nodes
     kind = f"{types[0]} GPUs" if len(types) == 1 else "GPUs"
@@ -48,9 +48,9 @@ def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Dem
     people = "1 student needs" if students == 1 else f"{students} students need"
     most = max(wanted, students * course.largest.gpus * course.largest.nodes)
     if each.gpus:
-        words = f"{people} {wanted} {kind}; {where} has {there}, {free} of them free now."
+        words = f"{people} {wanted} {kind}; {where} has {total}, {free} of them free now."
     else:
-        words = f"{people} no GPUs; {where} has {there}."
+        words = f"{people} no GPUs; {where} has {total}."
     if most > wanted:
         words += f" With the maximum resources they need {most}."
     if reserved:
@@ -61,7 +61,7 @@ def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Dem
         students=students,
         gpus=wanted,
         most_gpus=most,
-        gpus_there=there,
+        gpus_there=total,
         gpus_free=free,
         gpu_type=types[0] if len(types) == 1 else "",
         seats=seats,
@@ -89,8 +89,8 @@ def reserved_gpus(kept: KeptCourse, snapshot: ClusterSnapshot) -> tuple[int, str
         for candidate in snapshot.nodes.values()
         if named is None or named in candidate.partitions
     ]
-    types, there = gpu_types(kept), {pool.type for node in nodes for pool in node.gpus}
-    among = there & set(types) if types else there
+    types, node_types = gpu_types(kept), {pool.type for node in nodes for pool in node.gpus}
+    among = node_types & set(types) if types else node_types
     kind = next(iter(among)) if len(among) == 1 and UNNAMED not in among else ""
     if reserved.gpus:
         return reserved.gpus, kind

@@ -251,21 +251,21 @@ def _image(kept: KeptCourse) -> Point:
 def _clashes(
     kept: KeptCourse, courses: Sequence[KeptCourse], snapshot: ClusterSnapshot | None
 ) -> list[Point]:
-    mine = _ahead(kept)
-    if not mine:
+    own_meetings = _ahead(kept)
+    if not own_meetings:
         return []
     points = []
     for other in courses:
         if other.name == kept.name or not _reserves(other):
             continue
-        pairs = overlaps(mine, _ahead(other))
+        pairs = overlaps(own_meetings, _ahead(other))
         if pairs:
             points.append(_clash(kept, other, pairs, snapshot))
     for name, reservation in sorted((snapshot.reservations if snapshot else {}).items()):
         if name.startswith(_OURS):
             continue
         taken = Meeting(reservation.start_time, reservation.end_time)
-        pairs = overlaps(mine, [taken])
+        pairs = overlaps(own_meetings, [taken])
         if pairs:
             words = (
                 f"The reservation '{name}' holds {len(reservation.nodes)} nodes during "
@@ -283,25 +283,38 @@ def _clash(
 ) -> Point:
     """Judge two courses that meet at once: bad only if together they need more nodes than there
     are."""
-    mine, theirs = kept.course.reservation, other.course.reservation
-    held = f"{theirs.nodes} nodes" if theirs.nodes else f"{theirs.gpus} GPUs"
+    reservation, other_reservation = kept.course.reservation, other.course.reservation
+    held = (
+        f"{other_reservation.nodes} nodes"
+        if other_reservation.nodes
+        else f"{other_reservation.gpus} GPUs"
+    )
     words = f"The course '{other.course.title}' reserves {held} during "
     words += f"{_meetings_words(kept, pairs)}."
     sign = Sign.WARN
-    apart = mine.partition and theirs.partition and mine.partition != theirs.partition
+    apart = (
+        reservation.partition
+        and other_reservation.partition
+        and reservation.partition != other_reservation.partition
+    )
     if snapshot is not None and not apart:
-        partition = snapshot.partitions.get(mine.partition or theirs.partition or "")
-        there = len(partition.nodes) if partition else len(snapshot.nodes)
-        if mine.nodes and mine.nodes + theirs.nodes > there:
+        partition = snapshot.partitions.get(
+            reservation.partition or other_reservation.partition or ""
+        )
+        node_count = len(partition.nodes) if partition else len(snapshot.nodes)
+        if reservation.nodes and reservation.nodes + other_reservation.nodes > node_count:
             sign = Sign.BAD
-            words += f" Together that is {mine.nodes + theirs.nodes} nodes of {there}."
+            words += (
+                f" Together that is {reservation.nodes + other_reservation.nodes} nodes "
+                f"of {node_count}."
+            )
     return Point(key="meetings", sign=sign, message=words)
 
 
 def _meetings_words(kept: KeptCourse, pairs: Sequence[tuple[Meeting, Meeting]]) -> str:
     zone = ZoneInfo(kept.course.timezone)
     first = datetime.fromtimestamp(pairs[0][0].begins, zone).strftime("%d %B %Y, %H:%M")
-    times = len({mine for mine, _ in pairs})
+    times = len({meeting for meeting, _ in pairs})
     return f"the meeting of {first}" if times == 1 else f"{times} meetings, the first on {first}"
 
 

@@ -132,18 +132,18 @@ class CourseService:
             values["roster_group"] = ""
         course = Course.model_validate(values)
         checked = await self._valid(course, by, kept, copied=True)
-        made = self._new(checked, by)
+        draft = self._new(checked, by)
         members = {
             member.person: member.model_copy(
-                update={"course": name, "added_at": made.created_at, "joined_at": None}
+                update={"course": name, "added_at": draft.created_at, "joined_at": None}
             )
             for member in await self.store.members.of_course(kept.name)
             if member.role in STAFF or (students and member.source == "list")
         }
-        members[by.name] = self._member(made, by.name, by)
-        await self.store.courses.add_course(made, list(members.values()))
+        members[by.name] = self._member(draft, by.name, by)
+        await self.store.courses.add_course(draft, list(members.values()))
         self.memberships.forget()
-        return made
+        return draft
 
     # -- the pieces ------------------------------------------------------------------------------
 

@@ -239,8 +239,8 @@ class _Sink:
 
     def taken(self) -> bytes:
         """Return what was written since the last call."""
-        made, self._parts = b"".join(self._parts), []
-        return made
+        content, self._parts = b"".join(self._parts), []
+        return content
 
 
 def _files(place: Path) -> Iterator[Path]:
@@ -252,12 +252,12 @@ def _files(place: Path) -> Iterator[Path]:
         yield from (Path(folder) / name for name in sorted(files))
 
 
-def _put(new: Path, there: Path) -> None:
-    """Replace the folder ``there`` with ``new``, completely or not at all."""
+def _put(new: Path, target: Path) -> None:
+    """Replace the folder ``target`` with ``new``, completely or not at all."""
     old = new.with_name(f"{new.name}-old")
     with contextlib.suppress(FileNotFoundError):
-        there.rename(old)
-    new.rename(there)
+        target.rename(old)
+    new.rename(target)
     shutil.rmtree(old, ignore_errors=True)
 
 

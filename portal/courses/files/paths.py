@@ -72,12 +72,12 @@ def folder_problem(folder: str) -> str:
 
 def safe_name(name: str) -> str:
     """Return a folder name that is unique to ``name``: no slash, no leading dot, short."""
-    made = quote(name, safe="@+=,")
-    if made.startswith("."):
-        made = f"%2E{made[1:]}"
-    if len(made) > 120:
-        made = f"{made[:100]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-    return made
+    folder_name = quote(name, safe="@+=,")
+    if folder_name.startswith("."):
+        folder_name = f"%2E{folder_name[1:]}"
+    if len(folder_name) > 120:
+        folder_name = f"{folder_name[:100]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return folder_name
 
 
 def _is_git(step: str) -> bool:

@@ -176,5 +176,5 @@ def _walk(folder: int, before: str, left_out: list[str]) -> Iterator[tuple[str, 
         except OSError as error:
             problem = f"cannot be read ({error.strerror})"
         if problem:
-            shown = "".join(char if char.isprintable() else "?" for char in path)
-            left_out.append(f"'{shown[:100]}' {problem}")
+            printable_path = "".join(char if char.isprintable() else "?" for char in path)
+            left_out.append(f"'{printable_path[:100]}' {problem}")

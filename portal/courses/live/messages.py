@@ -16,10 +16,10 @@ async def post(
 
     Raises Conflict if the maximum number of messages is shown already; StoreUnavailable.
     """
-    shown = [
+    active_messages = [
         posted for posted in await store.course_messages.active(now) if posted.course == course
     ]
-    if len(shown) >= MOST:
+    if len(active_messages) >= MOST:
         raise Conflict(f"{MOST} messages are already shown. Withdraw one of them first.")
     message = CourseMessage(course=course, text=text, by=by, at=now, ends_at=now + 60 * minutes)
     return await store.course_messages.add_row(message)

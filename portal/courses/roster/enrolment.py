@@ -89,8 +89,8 @@ class Enrolment:
         before = {member.person: member for member in await self.store.members.of_course(kept.name)}
         if len(before.keys() | set(names)) > _MOST:
             raise InvalidRequest(f"A course can have at most {_MOST} members.", "text")
-        there = [name for name in names if name in before and before[name].role is role]
-        new = [name for name in names if name not in there]
+        existing = [name for name in names if name in before and before[name].role is role]
+        new = [name for name in names if name not in existing]
         # Staff do not become students by being in the list of their students.
         staff: list[str] = []
         if role is Role.STUDENT:
@@ -105,13 +105,13 @@ class Enrolment:
             ]
         self._demand_instructor(before, {*gone}, dict.fromkeys(new, role))
         # People from a group who are now in the list stay when they leave the group.
-        listed = [name for name in there if before[name].source == "group"]
+        listed = [name for name in existing if before[name].source == "group"]
         await self._put(kept.name, [*new, *listed], role, by)
         await self._remove(kept, gone)
         return Enrolled(
             added=tuple(new),
             removed=tuple(gone),
-            there=tuple([*there, *staff]),
+            there=tuple([*existing, *staff]),
             twice=read.twice,
             unknown=tuple(unknown),
             refused=tuple(refused),

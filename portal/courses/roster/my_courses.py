@@ -34,10 +34,10 @@ class MyCourse(Frozen):
     staff: bool = False
 
 
-def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
+def my_courses(memberships: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
     """Return the courses that have sessions now (Unix seconds) or later, the next meeting first."""
     rows = []
-    for membership in mine:
+    for membership in memberships:
         course = membership.kept.course
         reason = CourseSession.closed(membership.kept, membership.role, now)
         today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
@@ -45,7 +45,7 @@ def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
             continue
         following = meetings(course, now, now + AHEAD)
         begins = following[0].begins if following else float("inf")
-        shown = MyCourse(
+        my_course = MyCourse(
             name=course.name,
             title=course.title,
             server=course.server,
@@ -53,15 +53,17 @@ def my_courses(mine: Iterable[Membership], now: float) -> tuple[MyCourse, ...]:
             closed=reason,
             staff=membership.role in STAFF,
         )
-        rows.append((bool(reason), begins, course.name, shown))
-    return tuple(shown for *_, shown in sorted(rows, key=lambda row: row[:3]))
+        rows.append((bool(reason), begins, course.name, my_course))
+    return tuple(my_course for *_, my_course in sorted(rows, key=lambda row: row[:3]))
 
 
 async def courses_of(memberships: MembershipCache, name: str) -> tuple[MyCourse, ...]:
     """Return the courses for a page: those known before, if the database does not answer within
     a moment."""
     try:
-        mine: Iterable[Membership] = (await memberships.mine(name, patience=_PATIENCE)).values()
+        own_memberships: Iterable[Membership] = (
+            await memberships.mine(name, patience=_PATIENCE)
+        ).values()
     except (PortalError, TimeoutError):  # the store says so in the log
-        mine = memberships.known_to(name)
-    return my_courses(mine, time.time())
+        own_memberships = memberships.known_to(name)
+    return my_courses(own_memberships, time.time())

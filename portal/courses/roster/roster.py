@@ -59,8 +59,8 @@ def read(text: str, services: frozenset[str] = frozenset()) -> Roster:
     for line, cell in _cells(rows, problems):
         name = cell.lower()
         if not _NAME.fullmatch(name):
-            shown = cell if len(cell) <= _CELL else f"{cell[:_CELL]}…"
-            problems.append(RosterProblem(line=line, message=f"{shown!r} is not a user name."))
+            excerpt = cell if len(cell) <= _CELL else f"{cell[:_CELL]}…"
+            problems.append(RosterProblem(line=line, message=f"{excerpt!r} is not a user name."))
         elif is_service(name, services):
             problems.append(RosterProblem(line=line, message=refusal(name).message))
         elif name in names:
@@ -125,8 +125,8 @@ def _cells(rows: Sequence[_Row], problems: list[RosterProblem]) -> Iterable[tupl
     widths = {len(row.cells) for row in rows}
     if len(rows) > 1 and widths == {len(heads)} and len(heads) > 1:
         # A table without a header: later columns may be family names, which are others' logins.
-        told = "Only the first column was used. If another one is right, name it 'username'."
-        problems.append(RosterProblem(line=rows[0].line, message=told))
+        message = "Only the first column was used. If another one is right, name it 'username'."
+        problems.append(RosterProblem(line=rows[0].line, message=message))
         for row in rows:
             yield row.line, row.cells[0]
         return

@@ -37,9 +37,9 @@ class Attendees:
         )
         for name, answer in zip(known, answers, strict=True):
             account = kept.course.account
-            told = not isinstance(answer, BaseException) and answer is not None
-            rows = answer if told else ()
-            fits = not told or any(not account or row.account == account for row in rows)  # type: ignore[union-attr]
+            has_answer = not isinstance(answer, BaseException) and answer is not None
+            rows = answer if has_answer else ()
+            fits = not has_answer or any(not account or row.account == account for row in rows)  # type: ignore[union-attr]
             (users if fits else without).append(name)
         notes = []
         if left:
@@ -65,7 +65,9 @@ class Attendees:
 
         if unknown:
             accounts = await asyncio.to_thread(read_accounts)
-            self._accounts |= {name: (time.monotonic(), there) for name, there in accounts.items()}
+            self._accounts |= {
+                name: (time.monotonic(), exists) for name, exists in accounts.items()
+            }
         return [name for name in names if self._accounts[name][1]]
 
 

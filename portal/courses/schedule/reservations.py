@@ -87,7 +87,7 @@ class Reservations:
             message = f"Created {self._context.settings.days_ahead} days before the meeting."
         if twice:
             message = f"{message} Another meeting of the course is at the same time.".strip()
-        made = row is not None and row.state is ReservationState.MADE
+        is_made = row is not None and row.state is ReservationState.MADE
         return MeetingReservation(
             name=name,
             begins=meeting.begins,
@@ -95,7 +95,7 @@ class Reservations:
             reserved_from=begins,
             state=state,
             message=message,
-            nodes=held.nodes if held is not None and made else (),
+            nodes=held.nodes if held is not None and is_made else (),
         )
 
     # -- the loop -------------------------------------------------------------------------------

@@ -71,8 +71,8 @@ class Upkeep:
             await self._kept_as_it_was(plan, error.message, now)
             return
         await self._create(plan, None, now)
-        made = await self._context.store.reservations.all(plan.kept.name)
-        new = next((candidate for candidate in made if candidate.name == plan.wanted.name), None)
+        rows = await self._context.store.reservations.all(plan.kept.name)
+        new = next((candidate for candidate in rows if candidate.name == plan.wanted.name), None)
         if new is None or new.state is not ReservationState.REFUSED or not row.spec:
             return
         old = DesiredReservation(**(json.loads(row.spec) | {"users": plan.wanted.users}))

@@ -44,10 +44,10 @@ def session_of(
     asked = seat.asked_at
     if asked is None:
         return None
-    mine = [record for record in records if record.id not in before]
-    matches = [record for record in mine if record.state is not SessionState.ENDED]
-    matches += [record for record in mine if record.id == known]
-    matches += [record for record in mine if record.submitted_at >= asked // 1]
+    candidates = [record for record in records if record.id not in before]
+    matches = [record for record in candidates if record.state is not SessionState.ENDED]
+    matches += [record for record in candidates if record.id == known]
+    matches += [record for record in candidates if record.submitted_at >= asked // 1]
     return next(iter(matches), None)
 
 

@@ -96,9 +96,9 @@ class Starter:
             absent = {entry.person for entry in members if not_joined(kept.course, entry)}
             seats = [_first(person, person in under_way, person in absent) for person in chosen]
             start = await self._context.store.starts.add_start(start, seats)
-            mine = [entry.model_copy(update={"start_id": start.id}) for entry in seats]
+            stored_seats = [entry.model_copy(update={"start_id": start.id}) for entry in seats]
             waiting = {entry.person for entry in seats if entry.state is SeatState.WAITING}
-            own, began = {entry.person: entry for entry in mine}, self._context.uptime()
+            own, began = {entry.person: entry for entry in stored_seats}, self._context.uptime()
             live[start.id] = LiveStart(start, own, began, unsure=waiting)
         self.wake.set()
         return start
@@ -203,11 +203,12 @@ class Starter:
         await self._context.store.starts.end(live.start.id, now, message)
         if self._live is None or self._live.pop(live.start.id, None) is None:
             return
-        told = report(live.start, list(live.seats.values()))
+        summary = report(live.start, list(live.seats.values()))
         await self._context.noted(
             "course-start-ended",
             live.start.course,
-            f"{told.ready} of {told.total} sessions were ready, {told.failed} failed. {message}",
+            f"{summary.ready} of {summary.total} sessions were ready, {summary.failed} failed. "
+            f"{message}",
             outcome=Outcome.DONE,
         )
 

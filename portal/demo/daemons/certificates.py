@@ -38,11 +38,11 @@ def make_certificates(directory: Path, name: str = "server") -> Certificates:
     """
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o755)  # clients read ca.pem; the key has its own mode
-    made = Certificates(
+    certificates = Certificates(
         directory / "ca.pem", directory / f"{name}.pem", directory / f"{name}-key.pem"
     )
-    if _usable(made):
-        return made
+    if _usable(certificates):
+        return certificates
     start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
     ca_key = ec.generate_private_key(ec.SECP256R1())
     ca_name = _named("Data Scientist Portal demo CA")
@@ -75,11 +75,11 @@ def make_certificates(directory: Path, name: str = "server") -> Certificates:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    write_private(made.key, private.decode())
-    made.certificate.write_bytes(server.public_bytes(serialization.Encoding.PEM))
-    made.ca_file.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
-    made.ca_file.chmod(0o644)
-    return made
+    write_private(certificates.key, private.decode())
+    certificates.certificate.write_bytes(server.public_bytes(serialization.Encoding.PEM))
+    certificates.ca_file.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
+    certificates.ca_file.chmod(0o644)
+    return certificates
 
 
 def write_private(path: Path, text: str) -> None:
@@ -89,15 +89,15 @@ def write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _usable(made: Certificates) -> bool:
+def _usable(certificates: Certificates) -> bool:
     try:
-        certificate = x509.load_pem_x509_certificate(made.certificate.read_bytes())
-        ca = x509.load_pem_x509_certificate(made.ca_file.read_bytes())
+        certificate = x509.load_pem_x509_certificate(certificates.certificate.read_bytes())
+        ca = x509.load_pem_x509_certificate(certificates.ca_file.read_bytes())
         certificate.verify_directly_issued_by(ca)
     except (OSError, ValueError, TypeError, InvalidSignature):
         return False  # missing, truncated, or of another CA
     left = certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
-    return made.key.exists() and left > _TOO_OLD
+    return certificates.key.exists() and left > _TOO_OLD
 
 
 def _named(common_name: str) -> x509.Name:

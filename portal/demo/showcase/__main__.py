@@ -35,12 +35,12 @@ async def write_past(store: Store, now: float) -> None:
     ]
     if not ended:
         raise NotFound(f"The course {NAME} has had no meeting yet.")
-    made = past(now, NAME, kept.course.account or NAME, students, ended[-1].begins)
-    await store.sessions.save(*made.sessions)
-    closed = {(usage.job_id, usage.submitted_at) for usage in made.usage}
-    await store.usage.add_seconds(made.usage, closed=closed)
-    await store.history.add_samples(*made.history)
-    await store.starts.add_start(made.start, made.seats)
+    demo_past = past(now, NAME, kept.course.account or NAME, students, ended[-1].begins)
+    await store.sessions.save(*demo_past.sessions)
+    closed = {(usage.job_id, usage.submitted_at) for usage in demo_past.usage}
+    await store.usage.add_seconds(demo_past.usage, closed=closed)
+    await store.history.add_samples(*demo_past.history)
+    await store.starts.add_start(demo_past.start, demo_past.seats)
 
 
 async def remove(store: Store, before: float) -> None:

@@ -63,12 +63,12 @@ def base_image(framework: Framework, cache: Path, apptainer: Path, progress: Pro
     packages = [*base_packages(), *framework.packages]
     recipe = [Path(__file__).read_text(), Path(image.__file__).read_text()]
     key = digest(release.get("ID", ""), suite, *packages, *recipe)
-    made = images / f"{framework.name}-{key}.sif"
+    image_file = images / f"{framework.name}-{key}.sif"
     with locked(cache, framework.name, progress):
-        if made.exists():
-            return made
+        if image_file.exists():
+            return image_file
         make_readable_directory(images)
-        remove_old(images, f"{framework.name}-", made)
+        remove_old(images, f"{framework.name}-", image_file)
         with (
             tempfile.TemporaryDirectory(prefix=f".{framework.name}-", dir=images) as name,
             timed(progress, f"Environment '{framework.name}': installing its packages"),
@@ -94,8 +94,8 @@ def base_image(framework: Framework, cache: Path, apptainer: Path, progress: Pro
                 timeout=1200,
             )
             new.chmod(0o644)
-            new.rename(made)
-    return made
+            new.rename(image_file)
+    return image_file
 
 
 def _install(framework: Framework, root: Path, cache: Path, work: Path) -> None:

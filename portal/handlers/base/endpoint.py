@@ -72,11 +72,11 @@ class Operation:
     takes: str = ""
 
     def __call__(self, method: _Method) -> _Method:
-        made = self
+        operation = self
         if self.answer is NoContent and self.media == JSON:
             returned = inspect.get_annotations(method, eval_str=True).get("return")
-            made = replace(self, answer=returned or NoContent)
-        method.operation = made  # type: ignore[attr-defined]
+            operation = replace(self, answer=returned or NoContent)
+        method.operation = operation  # type: ignore[attr-defined]
         return method
 
 

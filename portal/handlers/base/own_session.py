@@ -113,10 +113,10 @@ class OwnSession(Action):
             return (await self.own())[0]
         except Unavailable:
             asker = self.request.headers.get(_JOB_HEADER, "")
-            mine = [record for record in await self._recorded() if asker in ("", record.job_id)]
-            if not mine:
+            records = [record for record in await self._recorded() if asker in ("", record.job_id)]
+            if not records:
                 raise
-            return max(mine, key=lambda record: record.submitted_at)
+            return max(records, key=lambda record: record.submitted_at)
 
     async def _recorded(self) -> list[SessionRecord]:
         """Return the live sessions of the asker's server that have a job, from the database.

@@ -66,10 +66,10 @@ class Upload(Action):
             await super().prepare()
             if length_of(self.request) > self.most:
                 raise self._too_large()
-            mine = sum(upload.person.name == self.person.name for upload in self._coming)
-            if mine >= _AT_ONCE:
+            own_uploads = sum(upload.person.name == self.person.name for upload in self._coming)
+            if own_uploads >= _AT_ONCE:
                 raise TooManyRequests(
-                    f"You are already uploading {mine} files. Wait until they are complete."
+                    f"You are already uploading {own_uploads} files. Wait until they are complete."
                 )
             self._coming.add(self)
             self._spool = await asyncio.to_thread(self._new_file)

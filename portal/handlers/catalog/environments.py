@@ -58,13 +58,13 @@ class EnvironmentsEndpoint(Action):
         await catalog.load()
         if not catalog.loaded:
             raise Unavailable("The directory of environments cannot be read now.")
-        shown = CatalogView(self.parts, self.person)
-        await shown.ask()
+        view = CatalogView(self.parts, self.person)
+        await view.ask()
         if self.query.all:
-            items = await _everything(shown)
+            items = await _everything(view)
         else:
-            items = [shown.item(environment) for environment in catalog.visible_to(shown.person)]
-        if shown.person.admin:
+            items = [view.item(environment) for environment in catalog.visible_to(view.person)]
+        if view.person.admin:
             return EnvironmentList(items=tuple(items), next=None, errors=tuple(catalog.errors))
         return EnvironmentList(items=tuple(items), next=None)
 
@@ -82,13 +82,13 @@ class EnvironmentsEndpoint(Action):
         return version
 
 
-async def _everything(shown: CatalogView) -> list[EnvironmentItem]:
+async def _everything(view: CatalogView) -> list[EnvironmentItem]:
     """Return all environments, including those that are not offered or were never published."""
-    catalog, versions = shown.parts.catalog, shown.parts.store.versions
+    catalog, versions = view.parts.catalog, view.parts.store.versions
     newest, published = await versions.newest(), await versions.published()
     items = []
     for name, environment in catalog.environments.items():
-        if not catalog.sees(shown.person, environment):
+        if not catalog.sees(view.person, environment):
             continue
         offer, more = catalog.offers[name], {}
         if name in newest and not (environment.private or name in catalog.previews):
@@ -96,7 +96,7 @@ async def _everything(shown: CatalogView) -> list[EnvironmentItem]:
             if now is None or newest[name].number > now.number:
                 more["draft"] = version_item(newest[name], now.number if now else None)
         offered = offer.environment is not None
-        items.append(shown.item(environment, offered=offered, reason=offer.reason, **more))
+        items.append(view.item(environment, offered=offered, reason=offer.reason, **more))
     for name, version in sorted(newest.items()):
         if name not in catalog.environments:
             draft = version.environment.model_copy(update={"state": version.state})
@@ -104,7 +104,7 @@ async def _everything(shown: CatalogView) -> list[EnvironmentItem]:
             if name in published:
                 reason = "Its file is missing from the catalog's folder, or invalid."
             items.append(
-                shown.item(draft, offered=False, reason=reason, draft=version_item(version, None))
+                view.item(draft, offered=False, reason=reason, draft=version_item(version, None))
             )
     return items
 

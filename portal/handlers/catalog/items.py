@@ -82,12 +82,12 @@ class CatalogView:
         await catalog.load()
         await self.ask()
         environment = catalog.environments.get(name)
-        mine = (
+        is_own = (
             environment is not None
             and environment.private
             and catalog.sees(self.person, environment)
         )
-        if not (manages or mine):
+        if not (manages or is_own):
             return await self.detail(catalog.get(name, self.person))
         if environment is not None and catalog.sees(self.person, environment):
             offer = catalog.offers[name]
@@ -131,13 +131,13 @@ class CatalogView:
     def _values(self, environment: Environment) -> dict[str, Any]:
         tested, name = self.parts.catalog.offering.tested(environment), environment.name
         mark = self.parts.catalog.offering.mark_of(environment)
-        shown = _PUBLIC | _MANAGED if self.person.admin else _PUBLIC
+        fields = _PUBLIC | _MANAGED if self.person.admin else _PUBLIC
         software = next((verdict.fingerprint for verdict in tested.values()), "")
         from_registry = environment.source is not None and environment.source.startswith(
             "docker://"
         )
         return {
-            **environment.model_dump(include=shown),
+            **environment.model_dump(include=fields),
             "state": environment.state,
             "source": environment.source if from_registry or self.person.admin else None,
             "size": mark[0] if mark else None,

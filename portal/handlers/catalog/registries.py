@@ -81,20 +81,20 @@ class OneRegistry(Action):
                 raise Conflict(f"There are already {MOST} registries. Remove one first.")
             await asyncio.to_thread(_check_files, draft, self.parts.registries.secrets)
             secret = await self._secret(draft, host, old)
-            made = Registry(
+            new_registry = Registry(
                 **draft.model_dump(exclude={"host", "password"}),
                 host=host,
                 has_password=bool(secret or draft.password_file),
                 author=self.person.name,
                 at=time.time(),
             )
-            if made.has_password and not made.username:
+            if new_registry.has_password and not new_registry.username:
                 raise InvalidRequest(
                     "A password needs a user name; for NGC it is $oauthtoken.", "username"
                 )
-            line.detail = _told(made, changed=draft.password is not None)
-            await self.parts.store.registries.set(made, secret)
-        return made
+            line.detail = _told(new_registry, changed=draft.password is not None)
+            await self.parts.store.registries.set(new_registry, secret)
+        return new_registry
 
     @CuratorOperation("Remove a registry.")
     async def on_delete(self, registry: str) -> None:

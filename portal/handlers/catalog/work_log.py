@@ -73,8 +73,8 @@ class WorkEvents(WorkEndpoint, EventStream):
         """
         await self.work(id)
         self.begin()
-        mine = sum(stream.person.name == self.person.name for stream in self._open)
-        if mine >= _EACH or len(self._open) >= _MOST:
+        own_streams = sum(stream.person.name == self.person.name for stream in self._open)
+        if own_streams >= _EACH or len(self._open) >= _MOST:
             raise TooManyRequests(
                 "Too many logs are being streamed. Request the log in parts instead."
             )

@@ -71,13 +71,13 @@ class SortCache(Generic[T]):
         milliseconds: call it in a thread. The result is shared: do not change it.
         """
         with self._lock:  # callers that want the same order wait for it
-            made = self._made.setdefault(view, {})
-            if (named, "") not in made:
-                made[named, ""] = self._sorted(named, items)
-            if (named, sort) not in made:
-                base = made[named, ""]
-                made[named, sort] = base[::-1] if sort == "-" else ordered(base, sort)
-            return made[named, sort]
+            orders = self._made.setdefault(view, {})
+            if (named, "") not in orders:
+                orders[named, ""] = self._sorted(named, items)
+            if (named, sort) not in orders:
+                base = orders[named, ""]
+                orders[named, sort] = base[::-1] if sort == "-" else ordered(base, sort)
+            return orders[named, sort]
 
     def _sorted(self, named: bool, items: Mapping[str, T]) -> Sequence[T]:
         # Most are where they were in the version before, which makes sorting fast.

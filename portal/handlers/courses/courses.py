@@ -140,10 +140,10 @@ class CourseList(Action):
 
         Holders of the scope for it get everyone's, with the requests.
         """
-        mine = await self.parts.memberships.mine(self.person.name)
+        own_memberships = await self.parts.memberships.mine(self.person.name)
         memberships = {
             name: entry
-            for name, entry in mine.items()
+            for name, entry in own_memberships.items()
             if entry.role in STAFF or entry.kept.state is CourseState.APPROVED
         }
         courses = {name: entry.kept for name, entry in memberships.items()}
@@ -151,7 +151,9 @@ class CourseList(Action):
             courses = {entry.name: entry for entry in await self.parts.store.courses.all()}
         state = self.query.state
         chosen = [entry for _, entry in sorted(courses.items()) if state in (None, entry.state)]
-        return page_of([course_item(entry, mine.get(entry.name)) for entry in chosen], self.query)
+        return page_of(
+            [course_item(entry, own_memberships.get(entry.name)) for entry in chosen], self.query
+        )
 
     @Operation("Create a course.", body=NewCourse, status=201, errors=(409,))
     async def on_post(self) -> CourseDetail:
@@ -161,8 +163,8 @@ class CourseList(Action):
             kept = await self.parts.course_service.create(
                 draft.course, self.person, draft.instructor or ""
             )
-        mine = draft.instructor in (None, self.person.name)
-        return await detail(self, kept, Role.INSTRUCTOR if mine else None)
+        is_instructor = draft.instructor in (None, self.person.name)
+        return await detail(self, kept, Role.INSTRUCTOR if is_instructor else None)
 
 
 class CourseValidate(Action):
@@ -239,7 +241,7 @@ async def demand_creation(handler: Action) -> None:
         await handler.deny("courses", error)
 
 
-def course_item(kept: KeptCourse, mine: Membership | None) -> CourseItem:
+def course_item(kept: KeptCourse, membership: Membership | None) -> CourseItem:
     """Return the course as lists show it."""
     course = kept.course
     return CourseItem(
@@ -247,7 +249,7 @@ def course_item(kept: KeptCourse, mine: Membership | None) -> CourseItem:
         title=course.title,
         state=kept.state,
         runs=runs(kept, time.time()),
-        role=mine.role if mine else None,
+        role=membership.role if membership else None,
         begins=course.begins,
         ends=course.ends,
         created_by=kept.created_by,

@@ -259,9 +259,10 @@ class OwnPresence(OwnCourseSession):
 
 async def _absent(handler: OwnCourseSession, record: SessionRecord) -> bool:
     """Return True if the owner is in the course and had not joined it before opening this."""
-    mine = await handler.parts.memberships.of_user(record.user)
+    memberships = await handler.parts.memberships.of_user(record.user)
     return any(
-        membership.course == record.course and membership.joined_at is None for membership in mine
+        membership.course == record.course and membership.joined_at is None
+        for membership in memberships
     )
 
 

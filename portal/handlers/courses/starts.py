@@ -138,8 +138,8 @@ class Reserved(CourseAction):
     @Operation("The next meetings of a course with their reservations.")
     async def on_get(self, course: str) -> CourseReservations:
         """Return those from now on."""
-        shown = await self.parts.course_work.reservations.shown(self.kept, time.time())
-        return CourseReservations(items=tuple(shown))
+        reservations = await self.parts.course_work.reservations.shown(self.kept, time.time())
+        return CourseReservations(items=tuple(reservations))
 
 
 async def start_of(handler: CourseAction, course: str, start: str) -> CourseStart:

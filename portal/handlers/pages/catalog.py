@@ -76,18 +76,18 @@ class CatalogPage(_CatalogPage):
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         parts, catalog = self.parts, self.parts.catalog
-        shown = CatalogView(parts, self.person)
+        view = CatalogView(parts, self.person)
         await catalog.load()
         if not catalog.loaded:
             raise Unavailable("The directory of environments cannot be read now.")
-        await asyncio.gather(shown.ask(), parts.tiles.refresh())
+        await asyncio.gather(view.ask(), parts.tiles.refresh())
         best: Mapping[str, Mapping[str, tuple[float, bool]]] = {}
         with contextlib.suppress(StoreUnavailable):
             best = await parts.store.measurements.best()
         coming: list[Upcoming] = []
         with contextlib.suppress(StoreUnavailable):
-            coming = await upcoming(catalog, parts.store, shown.person, curates=self.curates)
-        preferences = Preferences(shown.favourites, shown.last_used)
+            coming = await upcoming(catalog, parts.store, view.person, curates=self.curates)
+        preferences = Preferences(view.favourites, view.last_used)
         offered = [
             CatalogTile(
                 tile=parts.tiles.tile_for(entry),
@@ -96,15 +96,15 @@ class CatalogPage(_CatalogPage):
                 gpus=gpu_offers(entry, catalog.offering.tested(entry), best.get(entry.name, {})),
                 any_gpu=any_gpu(entry),
             )
-            for entry in ordered(catalog.visible_to(shown.person), preferences)
+            for entry in ordered(catalog.visible_to(view.person), preferences)
         ]
         return {
             "offered": offered,
-            "closed": self._closed(shown.person),
+            "closed": self._closed(view.person),
             "upcoming": coming,
             "tags": common_tags([entry.tile for entry in offered], few=2),
             "curates": self.curates,
-            "may_register": catalog.rules.may_register(shown.person),
+            "may_register": catalog.rules.may_register(view.person),
             "database": parts.store.error,
         }
 
@@ -127,8 +127,8 @@ class EnvironmentPage(_CatalogPage):
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         name, catalog = segments[0], self.parts.catalog
-        shown = CatalogView(self.parts, self.person)
-        environment = await shown.detail_by_name(name)
+        view = CatalogView(self.parts, self.person)
+        environment = await view.detail_by_name(name)
         await self.parts.tiles.refresh()
         offer = catalog.offers.get(name)
         known = (offer and offer.environment) or catalog.environments.get(name)

@@ -117,9 +117,9 @@ class CoursePageBase(Page):
     def own_session(self, kept: KeptCourse) -> SessionRecord | None:
         """Return this person's live session of the course, as the dashboard has it."""
         view = self.parts.dashboard.view
-        mine = view.sessions.values() if view else ()
+        sessions = view.sessions.values() if view else ()
         newest = newest_sessions(
-            kept, (session for session in mine if session.user == self.person.name)
+            kept, (session for session in sessions if session.user == self.person.name)
         )
         return newest.get(self.person.name)
 
@@ -154,18 +154,18 @@ class CoursesPage(CoursePageBase):
     template = "course_list.html"
 
     async def variables(self, *segments: str) -> dict[str, Any]:
-        mine: Mapping[str, Membership] = {}
+        memberships: Mapping[str, Membership] = {}
         courses: list[KeptCourse] = []
         error = ""
         try:
-            mine = await self.parts.memberships.mine(self.person.name)
+            memberships = await self.parts.memberships.mine(self.person.name)
             if self.manages:
                 courses = await self.parts.store.courses.all()
         except StoreUnavailable as failed:
             error = failed.message
         order = {Role.INSTRUCTOR: 0, Role.ASSISTANT: 1, Role.STUDENT: 2}
         rows = sorted(
-            mine.values(),
+            memberships.values(),
             key=lambda entry: (
                 entry.kept.state is CourseState.ARCHIVED,
                 order[entry.role],
@@ -185,7 +185,7 @@ class CoursesPage(CoursePageBase):
             "others": [
                 self.line(entry)
                 for entry in courses
-                if entry.state is not CourseState.REQUESTED and entry.name not in mine
+                if entry.state is not CourseState.REQUESTED and entry.name not in memberships
             ],
             "manages": self.manages,
             "creates": self.creates,

@@ -132,10 +132,10 @@ class Pages:
 
     def policy(self, nonce: str) -> str:
         """Return the Content-Security-Policy for this nonce: no script but the portal's."""
-        here = f"'self' {self.hub_host}".strip()
+        sources = f"'self' {self.hub_host}".strip()
         return (
-            f"{PAGE_POLICY}; script-src 'nonce-{nonce}'; style-src {here} 'nonce-{nonce}'; "
-            f"font-src {here}; img-src {here} data:; object-src 'none'"
+            f"{PAGE_POLICY}; script-src 'nonce-{nonce}'; style-src {sources} 'nonce-{nonce}'; "
+            f"font-src {sources}; img-src {sources} data:; object-src 'none'"
         )
 
 

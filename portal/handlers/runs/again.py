@@ -53,10 +53,12 @@ class AgainRun(RunAction):
         The run must have ended. Points that succeeded do not run again. The launch is checked like
         any other. The answer comes once Slurm has the job.
         """
-        found = await self.own(run)
+        own_run = await self.own(run)
         changes = self.body.model_dump(exclude_unset=True, exclude_none=True)
-        async with self.audited("run-again", f"run {found.id}", found.user, found.server) as line:
-            again = await self.parts.run_again.start(found, changes)
+        async with self.audited(
+            "run-again", f"run {own_run.id}", own_run.user, own_run.server
+        ) as line:
+            again = await self.parts.run_again.start(own_run, changes)
             line.detail = f"{again.tasks} of {again.points} points, {again.server}."
         self.done("")
         return StartedRun(id=again.id, server=again.server)
@@ -140,8 +142,10 @@ class RunRepetition(RunAction):
 def _image_drift(current: Pin, original: Run) -> tuple[str, ...]:
     if current.digest == original.digest:
         return ()
-    mine, theirs = (digest[:19] or "not known" for digest in (current.digest, original.digest))
-    return (f"The image is {mine}; it was {theirs}.",)
+    current_digest, original_digest = (
+        digest[:19] or "not known" for digest in (current.digest, original.digest)
+    )
+    return (f"The image is {current_digest}; it was {original_digest}.",)
 
 
 ENDPOINTS = (AgainRun, RunRepetition)

@@ -105,8 +105,8 @@ class SessionRunChoices(RunsOfSession):
         pinned = await usable_environment(self.parts.catalog.offering, kept)
         return [CourseRun.narrowed(pinned, kept.course, AskedFor(), gpus=True)]
 
-    def _item(self, environment: Environment, there: set[str]) -> RunEnvironment:
-        types = self.parts.catalog.offering.gpu_types(environment, there)
+    def _item(self, environment: Environment, cluster_types: set[str]) -> RunEnvironment:
+        types = self.parts.catalog.offering.gpu_types(environment, cluster_types)
         return RunEnvironment(
             environment=environment.name,
             title=environment.title,

@@ -34,11 +34,11 @@ class RunCurves(RunAction):
         """Return those of the first points in this order. ``total`` counts all points that have
         reported curves. Each has at most 200 steps; a task reports them every half minute, and at
         its end."""
-        found, query = await self.seen(run), self.query
-        store, key = self.parts.store, (found.user, found.id)
+        seen_run, query = await self.seen(run), self.query
+        store, key = self.parts.store, (seen_run.user, seen_run.id)
         keys = await store.run_points.keys(*key, values=query.by_value)
         having = await store.run_curves.numbers(*key)
-        order = point_numbers(found.points, keys, query.state, query.sort, query.name)
+        order = point_numbers(seen_run.points, keys, query.state, query.sort, query.name)
         numbers = [number for number in order if number in having]
         first = numbers[: query.limit]
         curves = await store.run_curves.of_metric(*key, query.curve, first)

@@ -71,12 +71,12 @@ class RunRecord(RunAction):
     @Operation("Delete one of your runs that has ended from the portal.", errors=(409,))
     async def on_delete(self, run: str) -> Confirmation:
         """Delete its record in the portal. Its files stay."""
-        found = await self.own(run)
-        async with self.audited("delete-run", f"run {found.id}", found.user, found.name):
-            if not await self.parts.store.run_points.remove(found.user, found.id):
+        own_run = await self.own(run)
+        async with self.audited("delete-run", f"run {own_run.id}", own_run.user, own_run.name):
+            if not await self.parts.store.run_points.remove(own_run.user, own_run.id):
                 raise Conflict("This run has not ended. Stop it first.")
-            self.parts.run_reports.forget(found)
-        return self.done(f"The run is deleted. Its files are still in {found.folder}.")
+            self.parts.run_reports.forget(own_run)
+        return self.done(f"The run is deleted. Its files are still in {own_run.folder}.")
 
 
 ENDPOINTS = (RunPointsCsv, RunRecord)

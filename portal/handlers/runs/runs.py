@@ -131,10 +131,10 @@ class RunAction(SessionAction):
             for user in {run.user for run in runs}
         }
         living = self.living()
-        shown = [run if run.user == self.person.name else for_others(run) for run in runs]
+        visible_runs = [run if run.user == self.person.name else for_others(run) for run in runs]
         return [
             run_item(run, counts[run.user].get(run.id, {}), living.get((run.user, run.server)))
-            for run in shown
+            for run in visible_runs
         ]
 
     def living(self) -> dict[tuple[str, str], SessionRecord]:
@@ -184,7 +184,7 @@ class OneRun(RunAction):
             record = None
         keys = await self.parts.store.run_points.keys(item.user, item.id)
         drift = await self.parts.store.run_points.drift(item.user, item.id) if item.origin else ()
-        message, mine = self._message(item, record), item.user == self.person.name
+        message, is_own = self._message(item, record), item.user == self.person.name
         before = await self.parts.store.runs.get(item.user, item.after) if item.after else None
         if before is not None and before.ended_at is None and item.state is RunState.WAITING:
             message = f"The run waits for '{before.name}'."
@@ -197,8 +197,8 @@ class OneRun(RunAction):
             lowest=best_point(keys, self.query.metric, min),
             highest=best_point(keys, self.query.metric, max),
             after_name=before.name if before else "",
-            notify=await self.parts.store.run_notices.of_run(item.user, item.id) if mine else (),
-            mine=mine,
+            notify=await self.parts.store.run_notices.of_run(item.user, item.id) if is_own else (),
+            mine=is_own,
             drift=tuple(drift),
         )
 
@@ -224,16 +224,16 @@ class OneRun(RunAction):
     @Operation("Stop one of your runs.", errors=(409,))
     async def on_delete(self, run: str) -> Confirmation:
         """Cancel the points that wait or run. What the others have written stays."""
-        found = await self.own(run)
-        async with self.audited("stop-run", f"run {found.id}", found.user, found.server):
-            record = await self.session_of(found)
-            if found.ended_at is not None or (record is not None and record.ended_at is not None):
+        own_run = await self.own(run)
+        async with self.audited("stop-run", f"run {own_run.id}", own_run.user, own_run.server):
+            record = await self.session_of(own_run)
+            if own_run.ended_at is not None or (record is not None and record.ended_at is not None):
                 raise Conflict("This run has already ended.")
             if record is not None:
                 await self.stop(record)
             else:  # the Hub knows a new one before the database does
                 await self.parts.hub.stop_server(
-                    found.user, found.server, on_behalf_of=self.person.name
+                    own_run.user, own_run.server, on_behalf_of=self.person.name
                 )
         return self.done("The run is being stopped.")
 
@@ -247,14 +247,14 @@ class RunPoints(RunAction):
     @Operation("List the points of one of your runs.", query=PointsQuery)
     async def on_get(self, run: str) -> PointsPage:
         """Return the page at ``offset``; points without a report wait."""
-        found, query = await self.seen(run), self.query
+        seen_run, query = await self.seen(run), self.query
         table = self.parts.store.run_points
-        keys = await table.keys(found.user, found.id, values=query.by_value)
-        numbers = point_numbers(found.points, keys, query.state, query.sort, query.name)
-        shown = numbers[query.offset : query.offset + query.limit]
-        points = await table.of_run(found.user, found.id, shown)
+        keys = await table.keys(seen_run.user, seen_run.id, values=query.by_value)
+        numbers = point_numbers(seen_run.points, keys, query.state, query.sort, query.name)
+        page_numbers = numbers[query.offset : query.offset + query.limit]
+        points = await table.of_run(seen_run.user, seen_run.id, page_numbers)
         return PointsPage(
-            items=tuple(points.get(number) or RunPoint(number=number) for number in shown),
+            items=tuple(points.get(number) or RunPoint(number=number) for number in page_numbers),
             total=len(numbers),
         )
 
@@ -268,10 +268,10 @@ class OneRunPoint(RunAction):
     @Operation("Get a point of one of your runs.")
     async def on_get(self, run: str, point: str) -> RunPoint:
         """Return it as it has reported last; a point that has not reported waits."""
-        found, number = await self.seen(run), int(point)
-        if number >= found.points:
-            raise NotFound(f"This run has the points 0 to {found.points - 1}.")
-        points = await self.parts.store.run_points.of_run(found.user, found.id, [number])
+        seen_run, number = await self.seen(run), int(point)
+        if number >= seen_run.points:
+            raise NotFound(f"This run has the points 0 to {seen_run.points - 1}.")
+        points = await self.parts.store.run_points.of_run(seen_run.user, seen_run.id, [number])
         return points.get(number) or RunPoint(number=number)
 
 

@@ -154,11 +154,15 @@ class OneSchedule(RunAction):
         table, user = self.parts.store.run_schedules, self.person.name
         action = "pause-schedule" if change.paused else "resume-schedule"
         async with self.audited(action, f"schedule {schedule}", user):
-            found = await self._own(schedule)
+            own_schedule = await self._own(schedule)
             values: dict[str, Any] = {"paused": change.paused, "starting_at": None, "next_at": None}
             if not change.paused:
-                values |= {"next_at": _next(found, time.time()), "refusals": 0, "message": ""}
-            if not await table.change(found, **values):
+                values |= {
+                    "next_at": _next(own_schedule, time.time()),
+                    "refusals": 0,
+                    "message": "",
+                }
+            if not await table.change(own_schedule, **values):
                 raise Conflict("The schedule has just changed. Try again.")
         return _item(await table.get(user, schedule))
 

@@ -65,8 +65,10 @@ class RunShares(_OwnRun):
     @Operation("List the users with whom one of your runs is shared.")
     async def on_get(self, run: str) -> Shares:
         """Return their login names."""
-        found = await self.own(run)
-        return Shares(users=tuple(await self.parts.store.run_shares.users(found.user, found.id)))
+        own_run = await self.own(run)
+        return Shares(
+            users=tuple(await self.parts.store.run_shares.users(own_run.user, own_run.id))
+        )
 
     @Operation("Share one of your runs with a user.", body=Share)
     async def on_post(self, run: str) -> Confirmation:
@@ -75,11 +77,11 @@ class RunShares(_OwnRun):
         The portal gives no access to files: to repeat the run, the user must be able to read its
         folder.
         """
-        found, user = await self.own(run), self.body.user
-        async with self.audited("share-run", f"run {found.id}", found.user, f"With {user}."):
-            if user == found.user:
+        own_run, user = await self.own(run), self.body.user
+        async with self.audited("share-run", f"run {own_run.id}", own_run.user, f"With {user}."):
+            if user == own_run.user:
                 raise InvalidRequest("This run is yours already. Name another user.", "user")
-            if len(await self.parts.store.run_shares.users(found.user, found.id)) >= _MOST:
+            if len(await self.parts.store.run_shares.users(own_run.user, own_run.id)) >= _MOST:
                 raise InvalidRequest(f"A run is shared with {_MOST} users at most.", "user")
             if user not in await self.parts.hub.people([user]):
                 raise InvalidRequest(
@@ -87,7 +89,7 @@ class RunShares(_OwnRun):
                     "logged in once.",
                     "user",
                 )
-            await self.parts.store.run_shares.share(found.user, found.id, user)
+            await self.parts.store.run_shares.share(own_run.user, own_run.id, user)
         return self.done(f"The run is shared with {user}.")
 
 
@@ -100,9 +102,9 @@ class RunShare(_OwnRun):
     @Operation("Stop sharing one of your runs with a user.")
     async def on_delete(self, run: str, user: str) -> Confirmation:
         """Hide the run from the user. Repetitions that they have started are theirs, and stay."""
-        found = await self.own(run)
-        async with self.audited("unshare-run", f"run {found.id}", found.user, f"With {user}."):
-            if not await self.parts.store.run_shares.unshare(found.user, found.id, user):
+        own_run = await self.own(run)
+        async with self.audited("unshare-run", f"run {own_run.id}", own_run.user, f"With {user}."):
+            if not await self.parts.store.run_shares.unshare(own_run.user, own_run.id, user):
                 raise NotFound(f"This run is not shared with {user}.")
         return self.done(f"The run is no longer shared with {user}.")
 

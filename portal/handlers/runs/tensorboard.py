@@ -27,21 +27,23 @@ class RunTensorBoard(RunAction):
         """Start it in a job of its own, which has no GPUs and ends by itself
         (``c.PortalSpawner.tensorboard_resources``); if it runs for this folder already, its address
         is returned. The folder is that of the run: write the logs there or below it."""
-        found = await self.own(run)
+        own_run = await self.own(run)
         base = self.parts.prefix.removesuffix("services/portal/")
-        if (running := self._running(found, base)) is not None:
+        if (running := self._running(own_run, base)) is not None:
             return ServerAddress(url=running)
-        async with self.audited("open-logs", f"run {found.id}", found.user, found.folder):
-            if found.course:
+        async with self.audited("open-logs", f"run {own_run.id}", own_run.user, own_run.folder):
+            if own_run.course:
                 raise NotAllowed(
-                    f"Only sessions of the course '{found.course}' see the files of this run. Open "
-                    "TensorBoard in yours."
+                    f"Only sessions of the course '{own_run.course}' see the files of this run. "
+                    "Open TensorBoard in yours."
                 )
-            await self._offered(found)
-            options = {"environment": found.environment, OPTION: [found.folder]}
-            await self.parts.hub.start_server(found.user, SERVER, options)
+            await self._offered(own_run)
+            options = {"environment": own_run.environment, OPTION: [own_run.folder]}
+            await self.parts.hub.start_server(own_run.user, SERVER, options)
         self.done("")
-        return ServerAddress(url=f"{base}hub/spawn-pending/{quote(found.user, safe='@~')}/{SERVER}")
+        return ServerAddress(
+            url=f"{base}hub/spawn-pending/{quote(own_run.user, safe='@~')}/{SERVER}"
+        )
 
     def _running(self, run: Run, base: str) -> str | None:
         """Return the address of a TensorBoard that shows the run; None without one."""

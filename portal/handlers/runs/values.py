@@ -34,9 +34,9 @@ class RunValuesOfPoints(RunAction):
     async def on_get(self, run: str) -> RunValues:
         """Return those of the first points in this order that have reported; ``total`` counts all
         that have."""
-        found, query = await self.seen(run), self.query
-        keys = await self.parts.store.run_points.keys(found.user, found.id)
-        order = point_numbers(found.points, keys, query.state, query.sort, query.name)
+        seen_run, query = await self.seen(run), self.query
+        keys = await self.parts.store.run_points.keys(seen_run.user, seen_run.id)
+        order = point_numbers(seen_run.points, keys, query.state, query.sort, query.name)
         return await asyncio.to_thread(run_values, keys, order, query.limit)
 
 

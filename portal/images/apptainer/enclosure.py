@@ -76,8 +76,8 @@ class Enclosure(NamedTuple):
             "stays": stays,
             "directory": self.seen(self.directory),
         }
-        here = str(Path(__file__).resolve())
-        return [sys.executable, "-I", here, json.dumps(settings), program, *argv[1:]]
+        script = str(Path(__file__).resolve())
+        return [sys.executable, "-I", script, json.dumps(settings), program, *argv[1:]]
 
 
 def main(argv: list[str]) -> NoReturn:

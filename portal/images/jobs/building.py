@@ -139,14 +139,14 @@ class _Build:
         container_paths.make_room(root, definition.PREFIX)
 
         self._say("probe", "Inspecting the image")
-        found = probe(apptainer, root)
-        for python in found.pythons:
+        contents = probe(apptainer, root)
+        for python in contents.pythons:
             log_protocol.say(f"Python {'.'.join(map(str, python.version))}: {python.executable}")
 
         self._say("install", "Assembling the session's server")
         folder = work / "added"
-        added = put_together(found, folder, wheel=wheel, cache=self.cache, log=log_protocol.say)
-        self._compile(apptainer, root, folder, found, added)
+        added = put_together(contents, folder, wheel=wheel, cache=self.cache, log=log_protocol.say)
+        self._compile(apptainer, root, folder, contents, added)
 
         self._say("write", "Writing the image file")
         new = place / "new.sif"
@@ -168,7 +168,7 @@ class _Build:
 
         self._enclosed(write, self._enclosure(work, place))
         self._say("verify", "Verifying the finished image")
-        self._verify(apptainer, new, found, added)
+        self._verify(apptainer, new, contents, added)
         if job.sign_key:
             self._say("sign", "Signing the image")
             signing.sign(apptainer, new, job.sign_key)
@@ -177,7 +177,7 @@ class _Build:
                 "This site requires signed images (c.Images.verify), but no signing key is "
                 "set (c.Images.sign_key)."
             )
-        return self._named(new, found, added)
+        return self._named(new, contents, added)
 
     def _fetch(self, apptainer: Apptainer, root: Path, work: Path) -> None:
         self._say("pull", f"Fetching {self.source}")
@@ -253,10 +253,10 @@ class _Build:
     def _enclosure(self, work: Path, *more: Path) -> Enclosure:
         """Return the enclosure of Apptainer: it writes to the build's own folders and nowhere
         else, and commands in the image see no temporary files of other jobs."""
-        shown = [work, self.downloads, *more]
+        folders = [work, self.downloads, *more]
         if handed_over := self.job.auth_file or self.job.registries_conf:
-            shown.append(Path(handed_over).parent)
-        return Enclosure(own_temporary(work), [os.path.realpath(folder) for folder in shown])
+            folders.append(Path(handed_over).parent)
+        return Enclosure(own_temporary(work), [os.path.realpath(folder) for folder in folders])
 
     def _enclosed(self, run: Callable[[Enclosure | None], None], enclosure: Enclosure) -> None:
         """Call ``run`` with the enclosure, or with None if the node has none. Only for steps in
@@ -278,7 +278,7 @@ class _Build:
             )
 
     def _compile(
-        self, apptainer: Apptainer, root: Path, folder: Path, found: ImageContents, added: Added
+        self, apptainer: Apptainer, root: Path, folder: Path, contents: ImageContents, added: Added
     ) -> None:
         """Compile bytecode with the image's own Pythons and compress JupyterLab's files: no session
         could keep either."""
@@ -294,8 +294,8 @@ class _Build:
         # Nobody imports the packages' own tests, which are a fifth of the files.
         args = ["-m", "compileall", "-q", "-j", workers, "-x", "/tests?/"]
         folders = {added.python: f"{definition.PREFIX}/lib"}
-        if found.python3 and added.packages:
-            folders[found.python3.executable] = f"{definition.PREFIX}/kernel-packages"
+        if contents.python3 and added.packages:
+            folders[contents.python3.executable] = f"{definition.PREFIX}/kernel-packages"
         for python, place in folders.items():
             if python:
                 apptainer.execute(root, [python, *args, place], binds=binds, limit=1800)
@@ -304,9 +304,9 @@ class _Build:
             apptainer.execute(root, [added.python, *args], binds=binds, limit=1800)
 
     def _verify(
-        self, apptainer: Apptainer, image: Path, found: ImageContents, added: Added
+        self, apptainer: Apptainer, image: Path, contents: ImageContents, added: Added
     ) -> None:
-        own = found.python3
+        own = contents.python3
         args = [added.python or "-", _SERVER, own.executable if own else "-", PYTHON]
         result = apptainer.execute(image, ["/bin/sh", "-c", _CHECK, "sh", *args], limit=600)
         if result.returncode:
@@ -314,7 +314,7 @@ class _Build:
         if own:
             _unchanged(own, read_python(result.text))
 
-    def _named(self, new: Path, found: ImageContents, added: Added) -> BuildResult:
+    def _named(self, new: Path, contents: ImageContents, added: Added) -> BuildResult:
         with new.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             os.fsync(file.fileno())
@@ -327,7 +327,7 @@ class _Build:
             server=added.server,
             python=added.python,
             kernels=added.kernels,
-            facts=found.facts(added.packages),
+            facts=contents.facts(added.packages),
             signed=bool(self.job.sign_key),
         )
         described = new.with_name("new.json")

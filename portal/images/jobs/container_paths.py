@@ -27,16 +27,16 @@ def inside(root: Path, path: str) -> Path | None:
         if part == "..":
             del at[-1:]
             continue
-        here = root.joinpath(*at, part)
-        if here.is_symlink():
+        place = root.joinpath(*at, part)
+        if place.is_symlink():
             links += 1
             if links > _LINKS:
                 return None
-            target = str(here.readlink())
+            target = str(place.readlink())
             if target.startswith("/"):
                 at = []
             parts += [step for step in reversed(target.split("/")) if step]
-        elif here.exists():
+        elif place.exists():
             at.append(part)
         else:
             return None
@@ -56,10 +56,10 @@ def architecture(root: Path) -> str:
     return _MACHINES.get(int.from_bytes(head[18:20], order), "")  # type: ignore[arg-type]
 
 
-def check_architecture(name: str, here: str) -> None:
-    """Raise WorkFailed if an image for ``name`` cannot run on a node of ``here``; both as OCI or
+def check_architecture(name: str, machine: str) -> None:
+    """Raise WorkFailed if an image for ``name`` cannot run on a node of ``machine``; both as OCI or
     ``uname -m`` writes them. "" is not checked."""
-    theirs, ours = OCI_NAMES.get(name, name), OCI_NAMES.get(here, here)
+    theirs, ours = OCI_NAMES.get(name, name), OCI_NAMES.get(machine, machine)
     if theirs and theirs != ours:
         raise WorkFailed(
             f"The image is built for {theirs}, but the nodes are {ours}. Use a tag or digest "
@@ -74,9 +74,9 @@ def make_room(root: Path, prefix: str) -> None:
     for part in prefix.strip("/").split("/"):
         at = at / part
         if at.is_symlink() or (at.exists() and not at.is_dir()):
-            shown = f"/{at.relative_to(root)}"
+            image_path = f"/{at.relative_to(root)}"
             raise WorkFailed(
-                f"'{shown}' is not a folder in this image, so the portal's files cannot be "
+                f"'{image_path}' is not a folder in this image, so the portal's files cannot be "
                 f"placed in '{prefix}'."
             )
     if at.exists():

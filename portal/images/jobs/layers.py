@@ -56,34 +56,34 @@ class Added(Frozen):
 
 
 def put_together(
-    found: ImageContents, folder: Path, *, wheel: Path, cache: Path, log: Callable[[str], None]
+    image: ImageContents, folder: Path, *, wheel: Path, cache: Path, log: Callable[[str], None]
 ) -> Added:
     """Fill ``folder``, which becomes PREFIX in the image. Raises WorkFailed."""
     folder.mkdir(parents=True)
-    python = found.server_python
+    python = image.server_python
     if python:
-        _environment(python, found, folder, wheel, cache, log)
+        _environment(python, image, folder, wheel, cache, log)
     else:
         log(
             "No Python in the image can run the session's server: it will run beside the container."
         )
     packages: tuple[str, ...] = ()
     kernels: list[Kernel] = []
-    if own := found.python3:
-        packages, works = _python_kernel(own, found, folder, cache, log)
+    if own := image.python3:
+        packages, works = _python_kernel(own, image, folder, cache, log)
         if works:
             kernels.append(Kernel(name="python3", title=f"Python {own.short}", language="python"))
-    if old := found.python2:
+    if old := image.python2:
         argv = [old.executable, "-m", "ipykernel", "-f", "{connection_file}"]
         title = f"Python {old.short}"
         kernels.append(
             _kernel(folder, argv, Kernel(name="python2", title=title, language="python"))
         )
-    if found.r and found.ir_kernel:
-        argv = [found.r, "--slave", "-e", "IRkernel::main()", "--args", "{connection_file}"]
-        title = f"R {found.versions.get('r', '')}".strip()
+    if image.r and image.ir_kernel:
+        argv = [image.r, "--slave", "-e", "IRkernel::main()", "--args", "{connection_file}"]
+        title = f"R {image.versions.get('r', '')}".strip()
         kernels.append(_kernel(folder, argv, Kernel(name="ir", title=title, language="R")))
-    if found.bash:
+    if image.bash:
         kernel = Kernel(name="bash", title="Bash", language="bash")
         argv = [f"{PREFIX}/bin/python3", "-I", "-m", "bash_kernel", "-f", "{connection_file}"]
         # Beside the image the kernel runs in the portal's environment, and its bash in the image.
@@ -104,7 +104,7 @@ def put_together(
 
 def _environment(
     python: FoundPython,
-    found: ImageContents,
+    image: ImageContents,
     folder: Path,
     wheel: Path,
     cache: Path,
@@ -117,7 +117,7 @@ def _environment(
     fits = tested is not None and python.version[:2] >= _TESTED
     try:
         pinned = ["--constraints", str(tested)] if fits else []
-        _install(python, found, [*prefix, *pinned, *wanted], cache, log)
+        _install(python, image, [*prefix, *pinned, *wanted], cache, log)
     except WorkFailed:
         # The tested versions do not support this Python: take the newest that do.
         log("The tested versions do not support this Python; trying other versions.")
@@ -126,17 +126,17 @@ def _environment(
             for requirement in wanted
         ]
         try:
-            _install(python, found, [*prefix, *loose], cache, log)
+            _install(python, image, [*prefix, *loose], cache, log)
         except WorkFailed:
             log(
                 "There is no jupyter-collaboration for this Python: course rooms are not available."
             )
             loose.remove(TOGETHER)
-            _install(python, found, [*prefix, *loose], cache, log)
+            _install(python, image, [*prefix, *loose], cache, log)
     # uv's layout is that of the Python which ran it.
-    for made in (folder / "lib").glob("python3.*"):
-        if made.name != f"python{python.short}":
-            made.rename(made.with_name(f"python{python.short}"))
+    for library in (folder / "lib").glob("python3.*"):
+        if library.name != f"python{python.short}":
+            library.rename(library.with_name(f"python{python.short}"))
     links = {"python3": python.base, "python": "python3", f"python{python.short}": "python3"}
     for name, target in links.items():
         (folder / "bin" / name).unlink(missing_ok=True)
@@ -156,7 +156,7 @@ def _environment(
 
 
 def _python_kernel(
-    python: FoundPython, found: ImageContents, folder: Path, cache: Path, log: Callable[[str], None]
+    python: FoundPython, image: ImageContents, folder: Path, cache: Path, log: Callable[[str], None]
 ) -> tuple[tuple[str, ...], bool]:
     """Make the image's own Python a kernel; return what was added for it, and if there is one."""
     kernel = Kernel(name="python3", title=f"Python {python.short}", language="python")
@@ -164,21 +164,21 @@ def _python_kernel(
         argv = [python.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         _kernel(folder, argv, kernel)
         return (), True
-    here = folder / _LAST
-    here.mkdir()
+    target = folder / _LAST
+    target.mkdir()
     try:
-        added = _lacking(python, found, here, cache, log)
+        added = _lacking(python, image, target, cache, log)
         _install(
-            python, found, ["--target", str(here / "packages"), "--no-deps", *added], cache, log
+            python, image, ["--target", str(target / "packages"), "--no-deps", *added], cache, log
         )
     except WorkFailed as error:
         log(f"Python {python.short} of the image cannot be a kernel: {error.message}")
-        shutil.rmtree(here)
+        shutil.rmtree(target)
         return (), False
-    (here / "packages/.lock").unlink(missing_ok=True)
-    shutil.rmtree(here / "packages/bin", ignore_errors=True)  # they name this machine's Python
-    shutil.rmtree(here / "packages/share/jupyter/kernels", ignore_errors=True)
-    (here / "launch.py").write_text(_LAUNCHER)
+    (target / "packages/.lock").unlink(missing_ok=True)
+    shutil.rmtree(target / "packages/bin", ignore_errors=True)  # they name this machine's Python
+    shutil.rmtree(target / "packages/share/jupyter/kernels", ignore_errors=True)
+    (target / "launch.py").write_text(_LAUNCHER)
     _kernel(
         folder,
         [python.executable, f"{PREFIX}/{_LAST}/launch.py", "-f", "{connection_file}"],
@@ -188,7 +188,7 @@ def _python_kernel(
 
 
 def _lacking(
-    python: FoundPython, found: ImageContents, place: Path, cache: Path, log: Callable[[str], None]
+    python: FoundPython, image: ImageContents, place: Path, cache: Path, log: Callable[[str], None]
 ) -> list[str]:
     """Return ipykernel and what it needs, less what the image has, as "name==version"."""
     has = {_normal(package.partition("==")[0]) for package in python.packages}
@@ -203,11 +203,11 @@ def _lacking(
     try:
         try:
             text = _uv(
-                [*args, "--constraints", str(theirs), *_for(python, found)], cache, log, quiet=True
+                [*args, "--constraints", str(theirs), *_for(python, image)], cache, log, quiet=True
             )
         except WorkFailed:
             # The index does not have the image's own versions: those win all the same.
-            text = _uv([*args, *_for(python, found)], cache, log)
+            text = _uv([*args, *_for(python, image)], cache, log)
     finally:
         theirs.unlink()
         wanted.unlink()
@@ -242,24 +242,24 @@ def _kernel(folder: Path, argv: list[str], kernel: Kernel) -> Kernel:
 
 def _install(
     python: FoundPython,
-    found: ImageContents,
+    image: ImageContents,
     args: Sequence[str],
     cache: Path,
     log: Callable[[str], None],
 ) -> None:
     options = ["--link-mode", "copy", "--no-config", "--break-system-packages"]
     # --python: uv wants one that it can run; what is installed is for the image's.
-    options += ["--python", sys.executable, *_for(python, found)]
+    options += ["--python", sys.executable, *_for(python, image)]
     _uv(["install", *options, *args], cache, log)
 
 
-def _for(python: FoundPython, found: ImageContents) -> list[str]:
+def _for(python: FoundPython, image: ImageContents) -> list[str]:
     """Return uv's options for packages that run in the image. Nothing is compiled here."""
     return [
         "--python-version",
         python.short,
         "--python-platform",
-        platform_of(found.architecture, found.libc),
+        platform_of(image.architecture, image.libc),
         "--only-binary",
         ":all:",
     ]

@@ -113,8 +113,8 @@ def _run(argv: list[str], env: dict[str, str], text: str, seconds: float, guard:
             "c.Registries.skopeo."
         )
     ours, theirs = socket.socketpair()
-    here = str(Path(__file__).with_name("fence.py"))
-    fence = [sys.executable, "-I", here, str(theirs.fileno()), json.dumps(guard.loopback())]
+    fence_script = str(Path(__file__).with_name("fence.py"))
+    fence = [sys.executable, "-I", fence_script, str(theirs.fileno()), json.dumps(guard.loopback())]
     try:
         process = subprocess.Popen(
             [*fence, *argv],

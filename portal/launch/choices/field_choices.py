@@ -64,7 +64,9 @@ class Facts(NamedTuple):
 def folded_fields(facts: Facts) -> tuple[FoldedField, ...]:
     """Return the fields to show, in the order of the table."""
     return tuple(
-        shown for field in FIELDS if field.folded and (shown := _shown(field, facts)) is not None
+        folded_field
+        for field in FIELDS
+        if field.folded and (folded_field := _shown(field, facts)) is not None
     )
 
 
@@ -185,12 +187,12 @@ def _qos(facts: Facts) -> tuple[Choice, ...]:
 
 def _reservations(facts: Facts) -> tuple[Choice, ...]:
     now = facts.now
-    mine = [
+    reservations = [
         reservation
         for reservation in facts.snapshot.reservations.values()
         if usable_reservation(reservation, facts.person, facts.associations)
     ]
-    if not mine:
+    if not reservations:
         return ()
 
     def label(reservation: Reservation) -> str:
@@ -202,7 +204,7 @@ def _reservations(facts: Facts) -> tuple[Choice, ...]:
         "None",
         [
             Choice(value=r.name, label=label(r), selected=r.name == facts.last.get("reservation"))
-            for r in sorted(mine, key=lambda r: (r.start_time, r.name))
+            for r in sorted(reservations, key=lambda r: (r.start_time, r.name))
         ],
     )
 

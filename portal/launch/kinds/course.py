@@ -140,8 +140,8 @@ class CourseSession(Kind):
 
     def options(self, environment: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
         # Account, partition and reservation are the course's, and others at the next meeting.
-        mine = {key: chosen[key] for key in chosen if key in IN_COURSES}
-        return {"environment": environment, **mine, **self.own()}
+        choices = {key: chosen[key] for key in chosen if key in IN_COURSES}
+        return {"environment": environment, **choices, **self.own()}
 
     def own(self) -> dict[str, Any]:
         return {OPTION: self.course}

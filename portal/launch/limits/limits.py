@@ -203,11 +203,11 @@ def partition_limits(
     if resources.constraint:
         having = [n for n in nodes if suits(Resources(constraint=resources.constraint), n)]
         if not having:
-            there = ", ".join(sorted({feature for node in nodes for feature in node.features}))
+            features = ", ".join(sorted({feature for node in nodes for feature in node.features}))
             reasons.append(
                 Objection(
                     f"{where} has no node with the features '{resources.constraint}'. "
-                    f"Its nodes have: {there or 'none'}.",
+                    f"Its nodes have: {features or 'none'}.",
                     "constraint",
                 )
             )

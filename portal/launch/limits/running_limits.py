@@ -89,9 +89,9 @@ def _tres_limits(
             def counts(job: Job, qos: str = qos, whose: str = whose) -> bool:
                 # A partition's own QOS counts every job in it, whatever the job's QOS is.
                 own = partition is not None and partition.qos == qos
-                there = job.partition == resources.partition if own else job.qos == qos
-                mine = {"user": job.user == user, "account": job.account == account}
-                return there and mine.get(whose, True)
+                under_qos = job.partition == resources.partition if own else job.qos == qos
+                owner_matches = {"user": job.user == user, "account": job.account == account}
+                return under_qos and owner_matches.get(whose, True)
 
             used = [(job, _amount(job, name)) for job in queue_of(snapshot).running if counts(job)]
             until = _fits_at(used, most - amount * resources.nodes)

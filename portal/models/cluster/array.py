@@ -64,16 +64,16 @@ def array_job(job_id: str, tasks: Sequence[Job]) -> ArrayJob:
     """Return an array as one job: it waits until a task runs, runs while any task waits or runs,
     and is over when none is left. Its resources are those of one task, its nodes those of all that
     run, or ran. ``tasks`` must not be empty."""
-    state, shown = _summary(tasks)
-    first = shown[0]
-    failed = next((task for task in shown if task.exit_code or task.exit_signal), first)
+    state, shown_tasks = _summary(tasks)
+    first = shown_tasks[0]
+    failed = next((task for task in shown_tasks if task.exit_code or task.exit_signal), first)
     starts = [task.start_time for task in tasks if task.start_time and not task.state.pending]
     ends = [task.end_time for task in tasks if task.end_time and task.state.ended]
     peaks = [task.peak_memory for task in tasks if task.peak_memory is not None]
     own: dict[str, Any] = {
         "id": job_id,
         "state": state,
-        "nodes": tuple(dict.fromkeys(node for task in shown for node in task.nodes)),
+        "nodes": tuple(dict.fromkeys(node for task in shown_tasks for node in task.nodes)),
         "gpu_indexes": {},
         "start_time": first.start_time if state.pending else min(starts, default=None),
         "end_time": max(ends, default=None) if state.ended else first.end_time,

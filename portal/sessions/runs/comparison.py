@@ -89,8 +89,8 @@ def _parameters(keys: Sequence[Sequence[PointKeys]]) -> list[ComparedParameter]:
             for points in keys
         ]
         if any(row != values[0] for row in values):
-            shown = tuple(tuple(value[-1] for value in row[:_MOST_VALUES]) for row in values)
-            rows.append(ComparedParameter(name=name, values=shown))
+            first_values = tuple(tuple(value[-1] for value in row[:_MOST_VALUES]) for row in values)
+            rows.append(ComparedParameter(name=name, values=first_values))
     return rows[:_MOST_NAMES]
 
 

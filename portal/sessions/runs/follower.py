@@ -92,8 +92,8 @@ class RunFollower:
         accounting does not know them yet."""
         key = (run.user, run.id)
         keys = await self._store.run_points.keys(*key, values=False)
-        said = {point.number for point in keys if point.state in FINAL}
-        missing = [number for number in range(run.points) if number not in said]
+        reported_numbers = {point.number for point in keys if point.state in FINAL}
+        missing = [number for number in range(run.points) if number not in reported_numbers]
         reason = ""
         if missing:
             looks = self._looks[key] = self._looks.get(key, 0) + 1

@@ -35,7 +35,7 @@ def point_numbers(
     valued = [(value(key), key) for key in points]
     with_value = [pair for pair in valued if pair[0] is not None]
     with_value.sort(key=lambda pair: pair[0], reverse=sort.startswith("-"))
-    without = [key.number for found, key in valued if found is None]
+    without = [key.number for sort_value, key in valued if sort_value is None]
     return [key.number for _, key in with_value] + without
 
 

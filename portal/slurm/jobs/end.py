@@ -90,7 +90,7 @@ class JobEnds:
         self._separator = separator
         self._log: logging.Logger = log
         self._ends = SharedAnswers[str, tuple[Job | None, float]](
-            self._told, most=_REMEMBERED, ttl=lambda told: told[1], keep=False
+            self._told, most=_REMEMBERED, ttl=lambda answer: answer[1], keep=False
         )
 
     def forget(self, job_id: str) -> None:

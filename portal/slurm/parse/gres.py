@@ -90,10 +90,10 @@ def pools(gres: str, used: str) -> tuple[GpuPool, ...]:
         kind = only.type if have[0].type == UNNAMED else have[0].type
         have = (have[0]._replace(type=kind),)
         using = {kind: only}
-    found = []
+    node_pools = []
     for pool in have:
         use = using.get(pool.type)
-        found.append(
+        node_pools.append(
             GpuPool.trusted(
                 type=pool.type,
                 count=pool.number,
@@ -101,7 +101,7 @@ def pools(gres: str, used: str) -> tuple[GpuPool, ...]:
                 used_indexes=use.indexes if use else None,
             )
         )
-    return tuple(found)
+    return tuple(node_pools)
 
 
 def amount(text: str) -> int:

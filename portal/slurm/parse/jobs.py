@@ -155,7 +155,7 @@ def gpu_indexes(text: str, jobs: Mapping[str, Job]) -> dict[str, dict[str, tuple
     is the only one for its job, names that job's own nodes and adds up to its GPUs (all three as
     squeue reported them); the indexes of any other job stay unknown.
     """
-    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    indexes_by_job: dict[str, dict[str, tuple[int, ...]]] = {}
     doubtful: set[str] = set()
     starts = list(_RECORD.finditer(text))
     for place, start in enumerate(starts):
@@ -164,7 +164,7 @@ def gpu_indexes(text: str, jobs: Mapping[str, Job]) -> dict[str, dict[str, tuple
             id_ = f"{start[2]}_{start[3]}"
         elif start[4]:
             id_ = f"{start[4]}+{start[5]}"
-        if id_ in found or id_ in doubtful:
+        if id_ in indexes_by_job or id_ in doubtful:
             doubtful.add(id_)
             continue
         job = jobs.get(id_)
@@ -185,5 +185,5 @@ def gpu_indexes(text: str, jobs: Mapping[str, Job]) -> dict[str, dict[str, tuple
         if repeated or set(held) - set(job.nodes) or total != job.gpus:
             doubtful.add(id_)
         else:
-            found[id_] = {node: indexes for node, indexes in held.items() if indexes}
-    return {id_: held for id_, held in found.items() if id_ not in doubtful}
+            indexes_by_job[id_] = {node: indexes for node, indexes in held.items() if indexes}
+    return {id_: held for id_, held in indexes_by_job.items() if id_ not in doubtful}

@@ -44,7 +44,7 @@ class Accounts:
             self._of, most=_MOST, ttl=lambda _: ttl(), retry=0.0
         )
         self._names = SharedAnswers[str, bool | None](
-            self._exists, ttl=lambda there: 0.0 if there is None else ttl(), keep=False
+            self._exists, ttl=lambda exists: 0.0 if exists is None else ttl(), keep=False
         )
         self._everyone = SharedAnswer(
             self._ask_for_everyone, ttl=lambda few: ttl() if few else math.inf, first=True

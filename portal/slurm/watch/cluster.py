@@ -208,17 +208,17 @@ class Cluster(LoggingConfigurable):
                 self._placed_before = placed
         elif self._strangers():
             await self._nodes.newer_than(now - self.nodes_ttl)
-        made = self._snapshot()
-        if late and made.error:
+        snapshot = self._snapshot()
+        if late and snapshot.error:
             nouns = (self._jobs, self._nodes, self._partitions, self._reservations)
             await asyncio.gather(*(noun.late_answer(late) for noun in nouns))
-            made = self._snapshot()
+            snapshot = self._snapshot()
         if qos and self._qos.value:
-            made = made.model_copy(update={"qos": self._qos.value})
+            snapshot = snapshot.model_copy(update={"qos": self._qos.value})
         if gpu_indexes:
             in_order = self._nodes.asked_at >= self._jobs_known_at
-            made = await self._holders.fill(made, in_order)
-        return made
+            snapshot = await self._holders.fill(snapshot, in_order)
+        return snapshot
 
     async def reservations(self, newer_than: float) -> Mapping[str, Reservation]:
         """Return the reservations by name as of ``newer_than`` (time.monotonic()) or later; the

@@ -43,11 +43,11 @@ class EnvironmentRequestTable(NumberedTable[EnvironmentRequest]):
             "environment": "",
         }
         statement = requests.insert().values(values).returning(requests)
-        mine = (requests.c.person == person) & (requests.c.state == RequestState.OPEN)
+        condition = (requests.c.person == person) & (requests.c.state == RequestState.OPEN)
 
         def keep(to: Connection) -> EnvironmentRequest | None:
             if most is not None:
-                if to.execute(select(func.count()).where(mine)).scalar_one() >= most:
+                if to.execute(select(func.count()).where(condition)).scalar_one() >= most:
                     return None
             return self._made(to.execute(statement).one())
 

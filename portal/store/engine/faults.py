@@ -84,8 +84,8 @@ def fault_of(error: Exception) -> Fault | None:
         return None
     state = str(getattr(error.orig, "sqlstate", None) or "")
     for length in (5, 3, 2):
-        if found := _STATES.get(state[:length]):
-            return found
+        if fault := _STATES.get(state[:length]):
+            return fault
     if state:
         return None
     message = str(error.orig)

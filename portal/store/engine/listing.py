@@ -90,11 +90,11 @@ def one_page(
     order: list[Any],
     offset: int,
     limit: int,
-    made: Callable[[Row[Any]], T],
+    convert: Callable[[Row[Any]], T],
 ) -> tuple[list[T], int]:
-    """Return one page, ``made`` of each row from ``offset`` on, at most ``limit``; and the total
+    """Return one page, ``convert`` of each row from ``offset`` on, at most ``limit``; and the total
     number of rows."""
     total = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     offset, limit = min(max(offset, 0), _MOST), min(max(limit, 0), _MOST)
     rows = connection.execute(query.order_by(*order).offset(offset).limit(limit))
-    return [made(row) for row in rows], total
+    return [convert(row) for row in rows], total

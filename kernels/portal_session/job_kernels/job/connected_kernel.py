@@ -83,7 +83,7 @@ class ConnectedKernel:
 
     async def _stay_connected(self) -> None:
         """Connect repeatedly, until the session was away for too long."""
-        away, tries, told = time.monotonic(), 0, ""
+        away, tries, last_problem = time.monotonic(), 0, ""
         while time.monotonic() - away < self._patience:
             try:
                 if not await self._connect():
@@ -101,9 +101,9 @@ class ConnectedKernel:
                 asyncio.TimeoutError,
             ) as error:
                 problem = str(error) or type(error).__name__
-            if problem != told:
+            if problem != last_problem:
                 print(f"Not connected to the session: {problem}.", flush=True)
-                told = problem
+                last_problem = problem
             await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
             tries += 1
         print(f"No connection to the session for {self._patience:.0f} s: the job ends.", flush=True)

@@ -34,14 +34,18 @@ _SPARED = (b"stream", b"display_data", b"update_display_data")
 
 
 class RunningKernel:
-    """Kernel of ``process``, whose messages are signed with ``key``. ``told`` is called with a
-    sentence when its process ends by itself, and True if it is not to be started again."""
+    """Kernel of ``process``, whose messages are signed with ``key``. ``process_ended`` is called
+    with a sentence when its process ends by itself, and True if it is not to be started again."""
 
     def __init__(
-        self, process: KernelProcess, key: str, link: Link, told: Callable[[str, bool], None]
+        self,
+        process: KernelProcess,
+        key: str,
+        link: Link,
+        process_ended: Callable[[str, bool], None],
     ) -> None:
         self._process, self._signed, self._link = process, Signed(key), link
-        self._told = told
+        self._told = process_ended
         self._clients: Clients | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._early: list[Message] = []  # came before the kernel was ready

@@ -132,8 +132,10 @@ def choose(options: Options, environ: Mapping[str, str], patience: float = _PATI
     wanted = options.gpu_type.lower()
     types = [str(spec["request"].get("gpu_type", "")) for spec in specs]
     if wanted and wanted not in types:
-        there = ", ".join(name for name in types if name) or "none with a type"
-        raise GpuError(f"GPUs of type '{options.gpu_type}' are not offered. Available: {there}.")
+        named_types = ", ".join(name for name in types if name) or "none with a type"
+        raise GpuError(
+            f"GPUs of type '{options.gpu_type}' are not offered. Available: {named_types}."
+        )
     spec = specs[types.index(wanted)] if wanted else specs[0]
     request = {**spec["request"], "gpus": options.gpus}
     if options.minutes:

@@ -52,17 +52,17 @@ def context(certificate: str, private_key: str, *, server: bool) -> ssl.SSLConte
 
     Raises ssl.SSLError, ValueError for keys that are damaged.
     """
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    made.check_hostname = False  # the one certificate is the identity, wherever it listens
-    made.verify_mode = ssl.CERT_REQUIRED
-    made.load_verify_locations(cadata=certificate)
+    tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    tls_context.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls_context.check_hostname = False  # the one certificate is the identity, wherever it listens
+    tls_context.verify_mode = ssl.CERT_REQUIRED
+    tls_context.load_verify_locations(cadata=certificate)
     # load_cert_chain reads files only (CPython issue 60691).
     descriptor, name = tempfile.mkstemp(prefix="portal-kernel-")  # mode 600
     try:
         with os.fdopen(descriptor, "w") as file:
             file.write(certificate + private_key)
-        made.load_cert_chain(name)
+        tls_context.load_cert_chain(name)
     finally:
         Path(name).unlink()
-    return made
+    return tls_context

@@ -93,8 +93,8 @@ def visible(nvml: Any, environ: Mapping[str, str]) -> list[tuple[Any, bool]]:
     whole = [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
     named = environ.get("CUDA_VISIBLE_DEVICES")
     if named is None:
-        mine = environ.get("SLURM_GPUS_ON_NODE") == str(len(whole))
-        return [(device, False) for device in whole] if mine else []
+        job_has_all = environ.get("SLURM_GPUS_ON_NODE") == str(len(whole))
+        return [(device, False) for device in whole] if job_has_all else []
     chosen: dict[int, tuple[Any, bool]] = {}
     for position, word in enumerate(word.strip() for word in named.split(",")):
         if re.fullmatch("[0-9]{1,4}", word):

@@ -19,7 +19,7 @@ def drift_of(task: Task, facts: Mapping[str, Any]) -> list[str]:
     if task.origin is None:
         return []
     try:
-        of_run = [str(said) for said in read_plan(task.folder, task.id).get("drift") or ()]
+        of_run = [str(sentence) for sentence in read_plan(task.folder, task.id).get("drift") or ()]
     except Exception as error:  # the comparison must not end the point
         of_run = [f"{FILE} cannot be read: {error}"]
     manifests = [manifest_of(folder) for folder in point_folders(task.origin.folder, task.number)]
@@ -75,25 +75,25 @@ def _of_version(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
 
 
 def _of_image(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    mine, theirs = (str(facts.get("image_digest") or "")[:19] for facts in (now, before))
-    return _changed("The image", mine, theirs)
+    digest, former_digest = (str(facts.get("image_digest") or "")[:19] for facts in (now, before))
+    return _changed("The image", digest, former_digest)
 
 
 def _of_python(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     sentences = _changed("Python", now.get("version"), before.get("version"))
-    mine, theirs = _packages(now), _packages(before)
-    if not mine or not theirs:
-        if theirs or mine:
+    packages, former_packages = _packages(now), _packages(before)
+    if not packages or not former_packages:
+        if former_packages or packages:
             sentences.append("The packages cannot be compared: they are known for only one run.")
         return sentences
     changes = []
-    for name in sorted({*mine, *theirs}, key=str.lower):
-        if name not in theirs:
-            changes.append(f"{name} {mine[name]} was not installed.")
-        elif name not in mine:
-            changes.append(f"{name} {theirs[name]} is missing.")
-        elif mine[name] != theirs[name]:
-            changes.append(f"{name} is {mine[name]} instead of {theirs[name]}.")
+    for name in sorted({*packages, *former_packages}, key=str.lower):
+        if name not in former_packages:
+            changes.append(f"{name} {packages[name]} was not installed.")
+        elif name not in packages:
+            changes.append(f"{name} {former_packages[name]} is missing.")
+        elif packages[name] != former_packages[name]:
+            changes.append(f"{name} is {packages[name]} instead of {former_packages[name]}.")
     more = len(changes) - _MOST_PACKAGES
     if more > 0:
         changes[_MOST_PACKAGES:] = [f"{more} more packages differ: see the manifests."]

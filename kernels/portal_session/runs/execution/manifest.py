@@ -125,9 +125,9 @@ def python_facts(argv: Sequence[str], variables: Mapping[str, str]) -> dict[str,
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return {"problem": f"{type(error).__name__}: {error}"[-500:]}
-    said = done.stdout.decode("utf-8", "replace").rpartition("\nPORTAL ")[2]
+    text = done.stdout.decode("utf-8", "replace").rpartition("\nPORTAL ")[2]
     try:
-        about = json.loads(said)
+        about = json.loads(text)
     except ValueError:
         about = None
     if not isinstance(about, dict):

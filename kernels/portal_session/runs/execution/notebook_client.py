@@ -65,12 +65,12 @@ class PointClient(NotebookClient):  # type: ignore[misc]
         """Return the notebook as it is now, which does not change afterwards."""
         cells = []
         for index, cell in enumerate(self.nb["cells"]):
-            shown = dict(cell)
-            shown["metadata"] = copy.deepcopy(dict(cell.get("metadata", {})))
+            cell_copy = dict(cell)
+            cell_copy["metadata"] = copy.deepcopy(dict(cell.get("metadata", {})))
             if index in self._of_cells:
                 # Those of widgets are nbclient's.
-                shown["outputs"] = [*self._of_cells[index].as_json(), *cell.get("outputs", ())]
-            cells.append(shown)
+                cell_copy["outputs"] = [*self._of_cells[index].as_json(), *cell.get("outputs", ())]
+            cells.append(cell_copy)
         metadata = copy.deepcopy(dict(self.nb["metadata"]))
         return {**self.nb, "metadata": metadata, "cells": cells}
 

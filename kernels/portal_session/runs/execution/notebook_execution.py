@@ -150,12 +150,12 @@ class NotebookExecution:
             try:
                 await client.async_execute_cell(cell, index)
             except CellExecutionError as error:
-                said = {"ename": error.ename, "evalue": error.evalue}
+                error_fields = {"ename": error.ename, "evalue": error.evalue}
                 if not any(output["output_type"] == "error" for output in outputs.as_json()):
                     lines = str(error.traceback).split("\n")
-                    outputs.take("error", shortened({**said, "traceback": lines}))
+                    outputs.take("error", shortened({**error_fields, "traceback": lines}))
                 self._failed = True
-                return Outcome.failed(self._where(_sentence(**said)))
+                return Outcome.failed(self._where(_sentence(**error_fields)))
             except (DeadKernelError, RuntimeError) as error:
                 self._is_over = True
                 await asyncio.sleep(0.5)  # Slurm may end all processes of a job at once

@@ -41,20 +41,20 @@ class Reports(threading.Thread):
 
     def run(self) -> None:
         """Report what has changed, until `finish`."""
-        told: dict[str, Any] = {}
-        told_at, wait = 0.0, random.uniform(0, 1)  # noqa: S311 - the tasks of an array start at once
+        last_report: dict[str, Any] = {}
+        sent_at, wait = 0.0, random.uniform(0, 1)  # noqa: S311 - the tasks of an array start at once
         while not self._end.wait(wait):
             jitter = random.uniform(1, 1.4)  # noqa: S311 - not a secret
             report = self._state()
-            if report == told and time.monotonic() - told_at < _UNCHANGED:
+            if report == last_report and time.monotonic() - sent_at < _UNCHANGED:
                 wait = SHORTEST * jitter
                 continue
             with self._sending:
                 if self._end.is_set():
                     return
-                error = self._send(_without_known(report, told))
+                error = self._send(_without_known(report, last_report))
             if error is None:
-                told, told_at, wait = report, time.monotonic(), SHORTEST * jitter
+                last_report, sent_at, wait = report, time.monotonic(), SHORTEST * jitter
             elif error.status in _GIVES_UP:
                 return
             else:
@@ -91,7 +91,7 @@ class Reports(threading.Thread):
         return None
 
 
-def _without_known(report: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+def _without_known(report: dict[str, Any], last_report: dict[str, Any]) -> dict[str, Any]:
     """Return a report without the curves that the portal has: they are the largest part."""
-    known = "curves" in report and report["curves"] == told.get("curves", {})
+    known = "curves" in report and report["curves"] == last_report.get("curves", {})
     return {name: value for name, value in report.items() if not (known and name == "curves")}

@@ -124,10 +124,10 @@ class _Loop:
 
     def _restore(self, state):  # type: ignore[no-untyped-def]
         """Return a sentence about what could not be restored, "" if that is nothing."""
-        there, named = sorted(state["objects"]), sorted(self._objects)
-        if there != named:
+        saved_names, named = sorted(state["objects"]), sorted(self._objects)
+        if saved_names != named:
             raise RuntimeError(
-                f"The checkpoint has {', '.join(there) or 'nothing'}, but the loop names "
+                f"The checkpoint has {', '.join(saved_names) or 'nothing'}, but the loop names "
                 f"{', '.join(named) or 'nothing'}. Name the same objects, or delete "
                 f"{self._place / FILE} to start over."
             )

@@ -20,8 +20,8 @@ def log(**metrics):  # type: ignore[no-untyped-def]
     if not path or not numbers:
         return
     # JSON has no NaN and no infinity: they are kept as text.
-    said = {name: n if math.isfinite(n) else str(n) for name, n in numbers.items()}
-    line = json.dumps(said).encode() + b"\n"
+    record = {name: n if math.isfinite(n) else str(n) for name, n in numbers.items()}
+    line = json.dumps(record).encode() + b"\n"
     # One write to a file that is opened for appending: lines of several processes do not mix.
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:

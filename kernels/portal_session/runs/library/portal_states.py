@@ -62,9 +62,9 @@ def _variables(model):  # type: ignore[no-untyped-def]
     if optimizer is not None and hasattr(optimizer, "build"):
         optimizer.build(model.trainable_variables)  # a new one has its variables only then
     metrics = {id(variable) for variable in getattr(model, "metrics_variables", ())}
-    found = [variable for variable in model.variables if id(variable) not in metrics]
+    variables = [variable for variable in model.variables if id(variable) not in metrics]
     more = getattr(optimizer, "variables", ())
-    return found + list(more() if callable(more) else more)
+    return variables + list(more() if callable(more) else more)
 
 
 def random_states():  # type: ignore[no-untyped-def]

@@ -91,8 +91,8 @@ class LiveChannel:
         while not kernel.is_over:
             output = await self._changed("failed") if self._is_watched else None
             try:
-                told = {"kept_until": kernel.until, "answers": answers}
-                answer = await self._send("failed", output, **told)
+                fields = {"kept_until": kernel.until, "answers": answers}
+                answer = await self._send("failed", output, **fields)
             except ServiceError:
                 await kernel.wait(_LOOKS)
                 continue

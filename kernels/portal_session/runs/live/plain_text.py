@@ -18,8 +18,8 @@ def plain_text(text: str) -> str:
     the last state. Other control characters become U+FFFD."""
     lines = _ESCAPES.sub("", text).split("\n")
     # Not by an expression: its time would grow with the square of a line's length.
-    shown = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
-    return _CONTROLS.sub(REPLACEMENT, shown)
+    visible_text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    return _CONTROLS.sub(REPLACEMENT, visible_text)
 
 
 def newest_part(text: str, longest: int) -> str:

@@ -36,11 +36,11 @@ def log_rendering(path: Path, largest: int) -> dict[str, Any]:
     text, longest = content.decode("utf-8", "replace"), _LONGEST_LOG
     if size > len(content):
         text = text[text.find("\n") + 1 :]
-    shown = plain_text(text)
-    while _size(shown) > largest:
+    log = plain_text(text)
+    while _size(log) > largest:
         longest //= 2
-        shown = newest_part(text, longest)
-    return {"log": shown, "cut": size > len(content) or longest < _LONGEST_LOG}
+        log = newest_part(text, longest)
+    return {"log": log, "cut": size > len(content) or longest < _LONGEST_LOG}
 
 
 def notebook_rendering(
@@ -56,26 +56,26 @@ def notebook_rendering(
     if state in ("running", "failed"):
         states[at] = state
     cells: list[tuple[dict[str, Any], Mapping[str, Any]]] = []
-    number = here = 0
+    number = current_index = 0
     for cell in notebook["cells"]:
         source = text_of(cell)
         if not source.strip() or cell.get("cell_type") not in ("code", "markdown"):
             continue
-        shown: dict[str, Any] = {"kind": "text", "cell": None, "state": "done"}
+        entry: dict[str, Any] = {"kind": "text", "cell": None, "state": "done"}
         if cell["cell_type"] == "code":
             number += 1
-            shown = {"kind": "code", "cell": number, "state": states.get(number, "waiting")}
-            here = len(cells) if number == max(1, at) else here
-        cells.append((shown, cell))
+            entry = {"kind": "code", "cell": number, "state": states.get(number, "waiting")}
+            current_index = len(cells) if number == max(1, at) else current_index
+        cells.append((entry, cell))
     chosen: dict[int, dict[str, Any]] = {}
     left = largest - 100  # for what is around the cells
-    for index in sorted(range(len(cells)), key=lambda index: abs(index - here)):
-        shown, cell = cells[index]
-        longest = _LONGEST_HERE if index == here else _LONGEST_OUTPUT
-        rendered = _rendered(shown, cell, longest)
-        while index == here and _size(rendered) > left and longest > _SHORTEST:
+    for index in sorted(range(len(cells)), key=lambda index: abs(index - current_index)):
+        entry, cell = cells[index]
+        longest = _LONGEST_HERE if index == current_index else _LONGEST_OUTPUT
+        rendered = _rendered(entry, cell, longest)
+        while index == current_index and _size(rendered) > left and longest > _SHORTEST:
             longest //= 2
-            rendered = _rendered(shown, cell, longest)
+            rendered = _rendered(entry, cell, longest)
         left -= _size(rendered) + 2
         if left < 0:
             break
@@ -84,16 +84,16 @@ def notebook_rendering(
             "left_out": len(cells) - len(chosen)}  # fmt: skip
 
 
-def _rendered(shown: Mapping[str, Any], cell: Mapping[str, Any], longest: int) -> dict[str, Any]:
+def _rendered(entry: Mapping[str, Any], cell: Mapping[str, Any], longest: int) -> dict[str, Any]:
     source, most = text_of(cell), min(longest, _LONGEST_SOURCE)
     text = plain_text(source[:most]) + ("\n[The rest is omitted.]" * (len(source) > most))
     output = ""
-    if shown["kind"] == "code":
+    if entry["kind"] == "code":
         parts = [output_text(item, longest) for item in cell.get("outputs") or ()]
         output = "".join(part if part.endswith("\n") else f"{part}\n" for part in parts if part)
         if len(output) > longest:
             output = _CUT + newest_part(output, longest)
-    return {**shown, "source": text, "output": output}
+    return {**entry, "source": text, "output": output}
 
 
 def output_text(item: Mapping[str, Any], longest: int) -> str:

@@ -22,21 +22,21 @@ def run(argv: Sequence[str], broker: Broker) -> str:
         options.description = "Resources that you do not set stay as they were."
         resources.add_options(options, resources.offered_fields(broker))
     chosen = options.parse_args(rest)
-    found = named_run(runs_of(broker), chosen.name)
-    return _repeat(found, broker) if command == "repeat" else _again(found, chosen, broker)
+    run_item = named_run(runs_of(broker), chosen.name)
+    return _repeat(run_item, broker) if command == "repeat" else _again(run_item, chosen, broker)
 
 
-def _again(found: dict[str, Any], chosen: argparse.Namespace, broker: Broker) -> str:
-    broker.ask("POST", f"/runs/{found['id']}/again", chosen.resources)
-    name = found["name"]
+def _again(run_item: dict[str, Any], chosen: argparse.Namespace, broker: Broker) -> str:
+    broker.ask("POST", f"/runs/{run_item['id']}/again", chosen.resources)
+    name = run_item["name"]
     return (
         f"The points of '{name}' that did not succeed run again.\nStates:  portal-run show {name}"
     )
 
 
-def _repeat(found: dict[str, Any], broker: Broker) -> str:
-    answer = broker.ask("POST", f"/runs/{found['id']}/repetitions", {})
+def _repeat(run_item: dict[str, Any], broker: Broker) -> str:
+    answer = broker.ask("POST", f"/runs/{run_item['id']}/repetitions", {})
     name, drift = answer.get("name"), answer.get("drift")
-    lines = [f"Run '{name}' repeats '{found['name']}'."]
+    lines = [f"Run '{name}' repeats '{run_item['name']}'."]
     lines += [str(text) for text in drift] if isinstance(drift, list) else []
     return "\n".join([*lines, f"States:  portal-run show {name}"])

@@ -29,9 +29,9 @@ def run(argv: Sequence[str], broker: Broker) -> str:
     if command == "stop":
         if len(names) != 1:
             raise RunError("Name one run: portal-run stop NAME.")
-        found = named_run(runs_of(broker), names[0])
-        broker.ask("DELETE", f"/runs/{found['id']}")
-        return f"The run '{found['name']}' is being stopped."
+        run_item = named_run(runs_of(broker), names[0])
+        broker.ask("DELETE", f"/runs/{run_item['id']}")
+        return f"The run '{run_item['name']}' is being stopped."
     options = argparse.ArgumentParser(prog="portal-run show", allow_abbrev=False)
     options.add_argument("name", help="name of the run, or its id")
     options.add_argument("--state", choices=STATES, help="only the points in this state")
@@ -53,11 +53,11 @@ def runs_of(broker: Broker) -> list[dict[str, Any]]:
 def named_run(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     """Return the run with this name or id: of several, one that has not ended, else the newest.
     Raises RunError."""
-    found = [run for run in runs if name in (run.get("name"), run.get("id"))]
-    found.sort(key=lambda run: run.get("ended_at") is not None)  # stable: the newest stays first
-    if not found:
+    matches = [run for run in runs if name in (run.get("name"), run.get("id"))]
+    matches.sort(key=lambda run: run.get("ended_at") is not None)  # stable: the newest stays first
+    if not matches:
         raise RunError(f"You have no run '{name[:100]}'. See the page Runs, or 'portal-run list'.")
-    return found[0]
+    return matches[0]
 
 
 def unfinished(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -77,43 +77,45 @@ def _table(runs: Sequence[Mapping[str, Any]]) -> str:
     if not runs:
         return "You have no runs."
     rows = [("NAME", "STATE", "POINTS", *(state.upper() for state in STATES), "SOURCE")]
-    for found in runs:
-        counts = _counts(found)
+    for run_item in runs:
+        counts = _counts(run_item)
         numbers = (str(counts[state]) for state in STATES)
-        name, state, points = (_text(found, key) for key in ("name", "state", "points"))
-        rows.append((name, state, points, *numbers, _text(found, "source")))
+        name, state, points = (_text(run_item, key) for key in ("name", "state", "points"))
+        rows.append((name, state, points, *numbers, _text(run_item, "source")))
     return _aligned(rows)
 
 
-def _shown(found: Mapping[str, Any], state: str, broker: Broker) -> str:
+def _shown(run_item: Mapping[str, Any], state: str, broker: Broker) -> str:
     query = f"?limit={_POINTS}" + (f"&state={state}" if state else "")
-    answer = broker.ask("GET", f"/runs/{found['id']}/points{query}")
+    answer = broker.ask("GET", f"/runs/{run_item['id']}/points{query}")
     items = [item for item in answer.get("items") or () if isinstance(item, dict)]
-    details = broker.ask("GET", f"/runs/{found['id']}")
+    details = broker.ask("GET", f"/runs/{run_item['id']}")
     message = _text(details, "message")
-    counts = _counts(found)
+    counts = _counts(run_item)
     lines = [
-        f"Run '{_text(found, 'name')}' of {_text(found, 'source')}",
-        f"Folder: {_text(found, 'folder')}",
+        f"Run '{_text(run_item, 'name')}' of {_text(run_item, 'source')}",
+        f"Folder: {_text(run_item, 'folder')}",
         ", ".join(f"{counts[name]} {name}" for name in STATES if counts[name]) or "no points",
         *([message] if message else ()),
         *_search_lines(details.get("search")),
         "",
     ]
-    folder = Path(str(found.get("folder") or ""))
+    folder = Path(str(run_item.get("folder") or ""))
     values, search = frozen_points(folder), frozen_search(folder)
     rows = [("POINT", "STATE", "CELL", "PARAMETERS", "METRICS", "MESSAGE")]
     for item in items:
         cell = f"{item['cell']} of {item.get('cells')}" if item.get("cell") else ""
         metrics = item.get("metrics")
         numbers = metrics.items() if isinstance(metrics, dict) else ()
-        said = " ".join(f"{name}={value:.6g}" for name, value in numbers if _is_number(value))
+        metrics_text = " ".join(
+            f"{name}={value:.6g}" for name, value in numbers if _is_number(value)
+        )
         number, now, message = (_text(item, key) for key in ("number", "state", "message"))
         point = values[int(number)] if number.isdecimal() and int(number) < len(values) else {}
         if search and number.isdecimal():
             point = {**point, **(parameters_before(folder, int(number), search) or {})}
         set_to = " ".join(f"{name}={json.dumps(value)}"[:40] for name, value in point.items())
-        rows.append((number, now, cell, set_to, said, message))
+        rows.append((number, now, cell, set_to, metrics_text, message))
     lines.append(_aligned(rows))
     total = answer.get("total")
     if isinstance(total, int) and total > len(items):
@@ -135,8 +137,8 @@ def _search_lines(search: Any) -> list[str]:
     return [line, f"Best:   point {_text(best, 'point')}, {metric}={best['value']:.6g}, {chosen}"]
 
 
-def _counts(found: Mapping[str, Any]) -> dict[str, int]:
-    counts = found.get("counts")
+def _counts(run_item: Mapping[str, Any]) -> dict[str, int]:
+    counts = run_item.get("counts")
     counts = counts if isinstance(counts, dict) else {}
     return {state: int(counts.get(state) or 0) for state in STATES}
 

@@ -29,14 +29,14 @@ def run(argv: Sequence[str], broker: Broker) -> str:
     if len(words) != 1:
         raise RunError("Name one schedule: portal-run unschedule NAME.")
     schedules = _schedules(broker)
-    found = [each for each in schedules if words[0] in (each.get("name"), each.get("id"))]
-    if not found:
+    matches = [each for each in schedules if words[0] in (each.get("name"), each.get("id"))]
+    if not matches:
         raise RunError(f"You have no schedule of '{words[0][:100]}'. See 'portal-run schedules'.")
-    if len(found) > 1:
-        ids = ", ".join(printable(schedule, "id") for schedule in found)
-        raise RunError(f"You have {len(found)} schedules of '{words[0]}'. Specify the id: {ids}.")
-    broker.ask("DELETE", f"{_PATH}/{found[0]['id']}")
-    return f"The schedule of '{printable(found[0], 'name')}' was deleted."
+    if len(matches) > 1:
+        ids = ", ".join(printable(schedule, "id") for schedule in matches)
+        raise RunError(f"You have {len(matches)} schedules of '{words[0]}'. Specify the id: {ids}.")
+    broker.ask("DELETE", f"{_PATH}/{matches[0]['id']}")
+    return f"The schedule of '{printable(matches[0], 'name')}' was deleted."
 
 
 def _schedule(words: Sequence[str], broker: Broker) -> str:
@@ -63,13 +63,15 @@ def _schedule(words: Sequence[str], broker: Broker) -> str:
     }
     if chosen.timezone is not None:
         body["timezone"] = chosen.timezone
-    made = broker.ask("POST", _PATH, body)
-    chain = [printable(each, "name") for each in made.get("runs") or () if isinstance(each, dict)]
+    schedule = broker.ask("POST", _PATH, body)
+    chain = [
+        printable(each, "name") for each in schedule.get("runs") or () if isinstance(each, dict)
+    ]
     return "\n".join(
         [
-            f"'{printable(made, 'name')}' will be repeated at {_when(made)}.",
+            f"'{printable(schedule, 'name')}' will be repeated at {_when(schedule)}.",
             *([f"Chain: {' → '.join(chain)}"] if len(chain) > 1 else ()),
-            f"Next:  {_clock(made.get('next_at'))}",
+            f"Next:  {_clock(schedule.get('next_at'))}",
         ]
     )
 

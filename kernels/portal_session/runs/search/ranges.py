@@ -56,10 +56,10 @@ def _range(name: str, text: str, known: Declared | None) -> dict[str, Any]:
     if not whole and known and known[name].type == "int":
         raise RunError(f"'{name}' is a whole number in the notebook. Search it with int(LOW,HIGH).")
     check_value(name, low, known)
-    found: dict[str, Any] = {"kind": "int" if whole else "float", "low": low, "high": high}
+    search_range: dict[str, Any] = {"kind": "int" if whole else "float", "low": low, "high": high}
     if kind in ("log", "logint"):
-        found["log"] = True
-    return {**found, "step": step[0]} if step else found
+        search_range["log"] = True
+    return {**search_range, "step": step[0]} if step else search_range
 
 
 def _number(name: str, text: str, whole: bool) -> float:

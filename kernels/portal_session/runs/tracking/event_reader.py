@@ -48,8 +48,8 @@ def steps_of(loader, path, read):
         for value in event.summary.value:
             number = scalar(value, read)
             if number is not None:
-                said = number if math.isfinite(number) else str(number)
-                steps.setdefault(event.step, {})[named(value.tag, path)] = said
+                json_number = number if math.isfinite(number) else str(number)
+                steps.setdefault(event.step, {})[named(value.tag, path)] = json_number
     return steps
 
 

@@ -217,8 +217,8 @@ class MlflowRuns:
         lines: dict[int, dict[str, Any]] = {}
         for metric in metrics:
             value = float(metric["value"])
-            said = value if math.isfinite(value) else str(value)  # as portal_metrics has it
-            lines.setdefault(int(metric["step"]), {})[metric["key"]] = said
+            json_number = value if math.isfinite(value) else str(value)  # as portal_metrics has it
+            lines.setdefault(int(metric["step"]), {})[metric["key"]] = json_number
         if lines:
             _append(self._metrics, [{**line, "step": step} for step, line in lines.items()])
 

@@ -47,12 +47,12 @@ def metric_of(item: Mapping[str, Any]) -> dict[str, Any]:
         number = None
     if number is None:
         raise MlflowError(f"The value of the metric '{name[:100]}' must be a number.")
-    shown = value if math.isfinite(number) else {"inf": "Infinity", "-inf": "-Infinity"}.get(
+    json_number = value if math.isfinite(number) else {"inf": "Infinity", "-inf": "-Infinity"}.get(
         str(number), "NaN"
     )  # fmt: skip
     return {
         "key": name,
-        "value": shown,
+        "value": json_number,
         "timestamp": whole(item, "timestamp", now()),
         "step": whole(item, "step", 0),
     }
