@@ -109,7 +109,7 @@ class HubApi(LoggingConfigurable):
         """
         # The Hub also accepts to stop a server that does not run.
         if not await self.runs(user, server):
-            raise NotFound("The Hub runs no such server.")
+            raise NotFound("No such server is running.")
         headers = {FOR_HEADER: header_of(on_behalf_of)} if on_behalf_of else {}
         if reason is not None:
             headers[REASON_HEADER] = reason.header()
@@ -124,7 +124,7 @@ class HubApi(LoggingConfigurable):
         """
         with contextlib.suppress(NotFound):
             if await self.runs(user, server):
-                raise Conflict("It runs already. Open it, or stop it first, under Sessions.")
+                raise Conflict("It is already running. Open it or stop it on the Sessions page.")
         body = json.dumps({"user_options": options})
         await self._ask("POST", _path(user, server), "start:servers", body=body)
 
@@ -161,7 +161,9 @@ class HubApi(LoggingConfigurable):
         ``stop_server``.
         """
         if await self.runs(user, server):
-            raise Conflict("This session runs or starts. Stop it before you remove its name.")
+            raise Conflict(
+                "This session is running or starting. Stop it before you remove its name."
+            )
         headers = {FOR_HEADER: header_of(on_behalf_of)}
         body = json.dumps({"remove": True})
         await self._ask("DELETE", _path(user, server), "delete:servers", headers, body)
@@ -338,19 +340,19 @@ def _guest_path(user: str, server: str, person: str) -> str:
 
 def _error(status: int, message: str, scope: str) -> PortalError:
     if status == 404:
-        return NotFound("The Hub knows no such server.")
+        return NotFound("The Hub has no such server.")
     if status in (401, 403):
         return ConfigurationError(
             f"The Hub does not let the portal's service do this: its role lacks the scope "
-            f"'{scope}'. An admin adds it in jupyterhub_config.d/30-roles.py."
+            f"'{scope}'. An admin must add it in jupyterhub_config.d/30-roles.py."
         )
     if status == 429:
-        return TooManyRequests(f"The Hub starts many sessions already: {message}")
+        return TooManyRequests(f"The Hub is already starting many sessions: {message}")
     if status < 500:
         return Conflict(f"The Hub cannot do this now: {message}")
     if status in (502, 504):
         return HubUnavailable("The Hub does not answer. Try again in a moment.")
-    return Unavailable(f"The Hub could not do it: {message}")
+    return Unavailable(f"The Hub could not do this: {message}")
 
 
 def _seconds(text: str) -> float | None:

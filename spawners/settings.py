@@ -170,7 +170,8 @@ class SessionSettings(SlurmSpawner):
         has no account, no home or no association. A plain function runs in its own thread, so it
         may block, but it must use only `spawner.user.name` of the Hub; an async function runs in
         the Hub's event loop. An exception refuses the launch: the message of a
-        `portal.errors.NotAllowed` is shown to the user, others only appear in the Hub's log.""",
+        `portal.errors.NotAllowed` is shown to the user, those of others appear only in the Hub's
+        log.""",
         "c.PortalSpawner.preparation_hook = create_home",
     )
     preparation_timeout = setting(

@@ -189,8 +189,8 @@ class PortalSpawner(UserOptions):
             return False
 
     async def _submit_again(self, request: LaunchRequest, why: str) -> None:
-        self.log.warning("%s: %s. It is submitted again.", self._log_name, why)
-        self.progress_state.say(f"{why}. It is submitted again")
+        self.log.warning("%s: %s. Submitting it again.", self._log_name, why)
+        self.progress_state.say(f"{why}. Submitting it again")
         self.posted_port = 0
         self._port_posted.clear()
         try:

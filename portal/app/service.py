@@ -103,8 +103,8 @@ class PortalService(Application):
 
     token_age = setting(
         Integer(30, min=1),  # HubAuth reads 0 as "for ever"
-        """Seconds for which the Hub's answer about a token is cached, and so the time for which a
-        revoked token or former group still works here.""",
+        """Seconds for which the Hub's answer about a token is cached: a revoked token or group
+        membership keeps working for this long.""",
         "c.PortalService.token_age = 10",
     )
 
@@ -116,7 +116,7 @@ class PortalService(Application):
 
     bind_patience = setting(
         Float(10.0),
-        "Seconds to wait for the port while the service of a killed Hub ends.",
+        "Seconds to wait for the port if the service of a killed Hub still uses it.",
         "c.PortalService.bind_patience = 30",
     )
 

@@ -68,19 +68,20 @@ class StartEstimates(LoggingConfigurable):
     )
     queries_per_second = setting(
         Float(2.0, min=0.01),
-        """Average queries per second that all users together cause. The Hub (the launch page) gets
-        two thirds of them, the service one third.""",
+        """Average number of queries per second for all users together. The Hub (the launch page)
+        gets two thirds of them, the service one third.""",
         "c.StartEstimates.queries_per_second = 1",
     )
     busy_share = setting(
         Float(0.5, min=0.001, max=1.0),
-        """Maximum share of the time in which a query of each process may be running: if Slurm
-        answers slowly because many jobs wait, it is queried less often.""",
+        """Maximum share of the time, from 0.001 to 1, in which each process may have a query
+        running: if Slurm answers slowly because many jobs are pending, it is queried less
+        often.""",
         "c.StartEstimates.busy_share = 0.1",
     )
     fresh_for = setting(
         Float(20.0),
-        "Seconds for which Slurm's answer is reused for equal requests.",
+        "Seconds for which Slurm's answer is reused for identical requests.",
         "c.StartEstimates.fresh_for = 60",
     )
     usable_for = setting(

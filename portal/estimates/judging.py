@@ -37,7 +37,7 @@ def estimate_of(answer: SlurmAnswer | None) -> Estimate | None:
         return Estimate(
             outlook=Outlook.UNKNOWN,
             basis=Basis.SLURM,
-            reason="Start time unknown: no node that can run it is in service now.",
+            reason="Start time unknown: no suitable node is in service now.",
             made_at=answer.at,
         )
     if answer.error is not None:

@@ -20,7 +20,7 @@ NEVER = 300 * 86_400
 AT_ONCE = 5.0
 _FEWEST = 3  # recorded waits from which a median is made
 
-NO_END = "Start time unknown: jobs ahead of it have no end time."
+NO_END = "Start time unknown: jobs ahead in the queue have no end time."
 
 
 class Wait(NamedTuple):

@@ -41,15 +41,15 @@ class Extending(Configurable):
 
     minutes = setting(
         Tuple((30, 60, 120)),
-        """Minutes by which a session can be extended at once, in ascending order. The largest is
-        the maximum.""",
+        """Minutes by which a session can be extended in one step, in ascending order. The largest
+        is the maximum.""",
         "c.Extending.minutes = (60, 240)",
     )
 
     most_minutes = setting(
         Integer(0, min=0),
-        """Maximum total extension beyond the time of the launch, in minutes; 0: only the limits of
-        the environment, partition, QOS and account apply.""",
+        """Maximum total extension beyond the time limit of the launch, in minutes; 0: only the
+        limits of the environment, partition, QOS and account apply.""",
         "c.Extending.most_minutes = 480",
     )
 
@@ -163,7 +163,7 @@ def _end_and_bound(
         raise Conflict("This session has no time limit: there is nothing to extend.")
     if running.environment is None:
         raise NotAllowed(
-            "This session's environment is no longer offered, so it cannot be extended."
+            "This session cannot be extended, because its environment is no longer offered."
         )
     bounds = [
         *_bounds_of_time(running, running.environment, settings, job.time_limit),
@@ -179,19 +179,20 @@ def _bounds_of_time(
     job, snapshot = running.job, running.snapshot
     bounds = []
     if environment.max_time is not None:
-        why = f"'{environment.title}' allows at most {environment.max_time} of time"
+        why = f"'{environment.title}' allows a time limit of at most {environment.max_time}"
         bounds.append(_Bound(environment.max_time - limit, why))
     flags = snapshot.qos[job.qos].flags if job.qos in snapshot.qos else ()
     partition = snapshot.partitions.get(job.partition)
     if partition is not None and partition.max_time is not None and ANY_TIME not in flags:
         most = time_text(partition.max_time)
-        why = f"the partition '{partition.name}' allows at most {most} of time"
+        why = f"the partition '{partition.name}' allows a time limit of at most {most}"
         bounds.append(_Bound(partition.max_time - limit, why))
     if running.associations is not None:
         rows = charged(job.account or None, job.partition, running.associations)
         who, longest = longest_wall(rows, limiting(snapshot, job.qos, job.partition))
         if longest is not None:
-            why = f"{who[0].lower()}{who[1:]} allows at most {time_text(longest)} of time"
+            most = time_text(longest)
+            why = f"{who[0].lower()}{who[1:]} allows a time limit of at most {most}"
             bounds.append(_Bound(longest - limit, why))
     if settings.most_minutes and running.asked is not None:
         most = time_text(settings.most_minutes * 60)
@@ -213,6 +214,6 @@ def _bounds_of_reservations(
                 bounds.append(_Bound(reservation.end_time - end, why))
         elif reservation.end_time > now and not set(job.nodes).isdisjoint(reservation.nodes):
             # An overlap that exists already is Slurm's or an admin's doing: no extension.
-            why = f"the reservation '{reservation.name}' needs its node then"
+            why = f"the reservation '{reservation.name}' needs the session's node then"
             bounds.append(_Bound(max(0.0, reservation.start_time - end), why))
     return bounds

@@ -119,11 +119,11 @@ FIELDS = (
     ),
     Field(
         "time",
-        "Time",
+        "Time limit",
         "a time such as '2:00:00'",
         sbatch=("time", lambda of: of.time),
         moved=True,
-        moved_label="Time limit, counted from its start",
+        moved_label="Time limit, from the start of the job",
         in_courses=True,
         size=True,
     ),

@@ -19,16 +19,16 @@ class JobKernels(Configurable):
 
     per_user = setting(
         Integer(8, min=0),
-        """Maximum number of kernels in jobs of their own that a user has at once, waiting and
-        running; 0: none are offered.""",
+        """Maximum number of kernels in jobs of their own, waiting and running, that a user can
+        have at once; 0: none are offered.""",
         "c.JobKernels.per_user = 4",
     )
 
     ports = setting(
         Unicode(""),
-        """Range of TCP ports of the sessions' nodes to which the jobs of kernels connect, from 1024
-        to 65535, one for each kernel on a node; "": any that is free. Other nodes must be able to
-        reach them.""",
+        """Range of TCP ports, from 1024 to 65535, on the sessions' nodes to which the jobs of
+        kernels connect, one port for each kernel on a node; "": any free port. Other nodes must be
+        able to reach these ports.""",
         'c.JobKernels.ports = "40000-40999"',
     )
 

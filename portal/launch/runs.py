@@ -17,7 +17,7 @@ class Runs(Configurable):
 
     per_user = setting(
         Integer(20, min=0),
-        """Maximum number of runs that a user has at once, waiting and running; 0: none are
+        """Maximum number of runs, waiting and running, that a user can have at once; 0: none are
         offered.""",
         "c.Runs.per_user = 5",
     )
@@ -31,9 +31,9 @@ class Runs(Configurable):
 
     notice = setting(
         Integer(60, min=10, max=3600),
-        """Seconds before the time limit, from 10 to 3600, at which Slurm signals a point that can
-        be resumed to save itself; at most a quarter of the time limit. The signal may come half a
-        minute earlier.""",
+        """Seconds before the time limit, from 10 to 3600, at which Slurm signals a resumable point
+        to save its state; at most a quarter of the time limit. The signal may come half a minute
+        earlier.""",
         "c.Runs.notice = 300",
     )
 
@@ -46,20 +46,22 @@ class Runs(Configurable):
 
     schedules = setting(
         Integer(20, min=0),
-        "Maximum number of schedules that a user has, paused ones too; 0: none are offered.",
+        """Maximum number of schedules that a user can have, paused ones included; 0: none are
+        offered.""",
         "c.Runs.schedules = 5",
     )
 
     schedule_late = setting(
         Integer(3600, min=60),
-        """Delay in seconds, at least 60, up to which a scheduled run is still started if the portal
-        or Slurm was away. After that, the time counts as missed, and the user is notified.""",
+        """Maximum delay in seconds, at least 60, with which a scheduled run is still started if the
+        portal or Slurm was unavailable. After that, the start counts as missed, and the user is
+        notified.""",
         "c.Runs.schedule_late = 4 * 3600",
     )
 
     timezone = setting(
         Unicode("UTC"),
-        "Time zone of schedules for which the user names none.",
+        "Time zone of schedules for which the user chooses none.",
         'c.Runs.timezone = "Europe/Berlin"',
     )
 

@@ -48,7 +48,7 @@ class MailQueue:
         """Raise Conflict if this site sends no mail, NotFound if the user has no address;
         DirectoryUnavailable, ConfigurationError."""
         if not self.on:
-            raise Conflict("This site sends no mail. Leave the notification out.")
+            raise Conflict("This site sends no mail. Omit the notification.")
         await self._notices.address_for(user)
 
     def waits(self, key: str) -> bool:
@@ -59,7 +59,7 @@ class MailQueue:
         """Hand a letter over. Return "" once the mail server has it, a sentence if it will never
         take it, None if it is to be tried again. ``now``: Unix seconds."""
         notices = self._notices
-        footer = f"This mail is from {one_line(notices.public_url)}. You asked for it."
+        footer = f"This mail is from {one_line(notices.public_url)}. You requested it."
         try:
             message = envelope(
                 letter.subject,

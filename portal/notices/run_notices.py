@@ -92,9 +92,9 @@ class RunNotices:
         if not any(map(states.get, _FAILED)):
             return "No point failed."
         if with_end:
-            return "The mail about the end says it."
+            return "The mail about the end of the run includes it."
         if notice.run.reason and await self._is_told(notice.run.after, notice):
-            return "The mail about the run before it says it."
+            return "The mail about the run before this one includes it."
         return None
 
     async def _is_told(self, run: str, notice: OpenNotice) -> bool:
@@ -156,7 +156,7 @@ def letter_of(notice: OpenNotice, states: Counts, failure: str, pages: str) -> M
         first = f"{of} has ended. Of {count(run.points, 'point')}: {words}."
     else:
         subject = f"A point of your run '{name}' has failed"
-        first = f"{of} has its first failed point. Of {count(run.points, 'point')}: {words}."
+        first = f"{of} has had its first failure. Of {count(run.points, 'point')}: {words}."
     reasons = [one_line(" ".join(text.split()), 1000) for text in (run.reason, failure) if text]
-    link = f"The run, with all of its points:\n{pages}runs/{run.id}"
+    link = f"The run and all its points:\n{pages}runs/{run.id}"
     return Mail(key_of(notice), run.user, subject, [first, *reasons, link])

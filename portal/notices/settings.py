@@ -83,7 +83,7 @@ class NoticeSettings(LoggingConfigurable):
     waited = setting(
         Integer(120, min=0),
         """Minimum seconds in the queue for a mail about a session's start: users who waited less
-        are still at the page.""",
+        are still on the page.""",
         "c.Notices.waited = 300",
     )
 
@@ -96,13 +96,13 @@ class NoticeSettings(LoggingConfigurable):
 
     wanted = setting(
         Bool(False),
-        "Send mail to users who have not chosen.",
+        "Send mail to users who have not set a preference.",
         "c.Notices.wanted = True",
     )
 
     timeout = setting(
         Float(20.0, min=1),
-        "Maximum seconds for an answer of the mail server.",
+        "Maximum seconds to wait for an answer from the mail server.",
         "c.Notices.timeout = 60",
     )
 

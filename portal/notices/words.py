@@ -85,13 +85,13 @@ def _paragraphs(notice: Notice, public_url: str, now: float, portal: str) -> lis
     else:
         assert ends_at is not None
         first = f"{name} ends at {_clock(ends_at)}, in {duration(ends_at - now)}."
-        first += " Save your work; where your site allows it, you can extend the session's time."
+        first += " Save your work; if your site allows it, you can also extend the session."
     return [
         first,
         *_server(notice, public_url),
         f"All your sessions:\n{public_url}services/portal/sessions",
         f"This mail is from {one_line(portal)}. "
-        "Turn off mail about your sessions on the Sessions page.",
+        "You can turn off mail about your sessions on the Sessions page.",
     ]
 
 

@@ -62,7 +62,7 @@ def submitting(kernel: str) -> JobKernelState:
 
 def unrecorded(kernel: str) -> JobKernelState:
     """Return the state of a kernel that runs, and that the database does not have yet."""
-    return JobKernelState(id=kernel, state=JobKernelPhase.RUNNING, message="The job runs.")
+    return JobKernelState(id=kernel, state=JobKernelPhase.RUNNING, message="The job is running.")
 
 
 def state_of(
@@ -80,7 +80,7 @@ def state_of(
         phase, message = JobKernelPhase.ENDED, _ending(record)
     elif runs or record.state is not SessionState.PENDING:
         phase = JobKernelPhase.RUNNING
-        message = f"Job {record.job_id} runs{f' on {nodes[0]}' if nodes else ''}."
+        message = f"Job {record.job_id} is running{f' on {nodes[0]}' if nodes else ''}."
         if idle is not None and idle.warned:
             message = f"{message} {_warning(idle, now)}"
     else:
@@ -109,7 +109,8 @@ def _ends_at(job: JobItem | None, idle: IdleState | None) -> float | None:
 def _warning(idle: IdleState, now: float) -> str:
     if idle.stops_at is None:
         return "Its GPUs are idle. Shut it down if you do not need them."
-    return f"Its GPUs are idle: it is stopped at {clock(idle.stops_at, now)}, unless a cell runs."
+    stop = clock(idle.stops_at, now)
+    return f"Its GPUs are idle: it will be stopped at {stop} unless a cell runs."
 
 
 def _ending(record: SessionRecord) -> str:

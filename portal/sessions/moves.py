@@ -135,7 +135,7 @@ class Moves:
             response = await self._hub.moves()
             self._known = {entry["session"]: Move(**entry["move"]) for entry in response}
         except PortalError as error:  # what was known stays
-            self._log.debug("Moves are requested again: %s", error)
+            self._log.debug("The Hub's moves could not be read, trying again: %s", error)
             self._due = time.monotonic() + _FAILED
         except Exception:
             self._log.exception("The Hub's moves cannot be read")

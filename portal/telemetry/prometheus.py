@@ -118,7 +118,7 @@ class Prometheus:
             if file := self._settings.prometheus_token_file:
                 token = Path(file).read_text().strip()
                 if not token or not token.isprintable() or not token.isascii():
-                    raise ValueError(f"{file} holds no token")
+                    raise ValueError(f"{file} contains no token")
                 headers["Authorization"] = f"Bearer {token}"
             authorities = self._settings.prometheus_ca_file or None
             tls = ssl.create_default_context(cafile=authorities) if self._tls else None

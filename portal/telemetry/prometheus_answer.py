@@ -83,7 +83,7 @@ def vector(answer: bytes) -> list[Row]:
         return _ANSWER.validate_json(answer)["data"]["result"]
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "all of it"
+        where = ".".join(str(part) for part in first["loc"]) or "the whole answer"
         raise ValueError(f"{where}: {first['msg']}") from None
 
 

@@ -94,7 +94,7 @@ class TelemetrySettings(LoggingConfigurable):
 
     report_gap = setting(
         Float(90.0, min=0.0),
-        """Gaps between reports of a session that are longer than these seconds do not count as
-        measured: three times c.PortalSpawner.telemetry_interval.""",
+        """Maximum seconds between two reports of a session for the time between them to count as
+        measured. Use three times c.PortalSpawner.telemetry_interval.""",
         "c.Telemetry.report_gap = 180",
     )

@@ -12,12 +12,12 @@ from . import cookies
 from .refusal import DRAINED, Refusal, length_of
 
 _COOKIES = (
-    "Your browser sent {size} KB of cookies, and at most {most} KB are read: a page below this "
-    "address has set too many. They are deleted now. Load this page again."
+    "Your browser sent {size} KB of cookies; at most {most} KB are accepted. A page below this "
+    "address has set too many. They have been deleted. Reload this page."
 )
 _ADDRESS = 64 * 1024  # bytes of the address, as tornado has it
 _HEADERS = 64 * 1024  # bytes of headers, without cookies that are too large
-_BODY = "The request is too large: at most {limit} bytes are read."
+_BODY = "The request is too large: at most {limit} bytes are accepted."
 
 
 class BoundedApplication(Application):

@@ -74,7 +74,7 @@ class GuestHandler(MovesBase):
         if spawner is None or not server.startswith(_PREFIX):
             raise NotFound("There is no such course session.")
         if guest is None:
-            raise NotFound(f"The Hub does not know '{person}'.")
+            raise NotFound(f"The Hub has no user '{person}'.")
         return spawner, guest
 
     async def _judge(self, user: str, server: str, person: str) -> None:

@@ -105,5 +105,5 @@ class PeopleHandler(MovesBase):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InvalidRequest("The body must be a JSON object with a list of names, 'people'.")
         if len(names) > _MOST:
-            raise InvalidRequest(f"At most {_MOST} people at once.", "people")
+            raise InvalidRequest(f"At most {_MOST} users in one request.", "people")
         return list(dict.fromkeys(names))

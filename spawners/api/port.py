@@ -63,7 +63,7 @@ class PortHandler(APIHandler):
         except ValueError:
             data = None
         if not isinstance(data, dict) or set(data) != {"port"}:
-            raise web.HTTPError(400, "The body must be an object with the one key 'port'.")
+            raise web.HTTPError(400, "The body must be an object with the single key 'port'.")
         port = data["port"]
         if type(port) is not int or not 1024 <= port <= 65535:
             raise web.HTTPError(400, "'port' must be a whole number from 1024 to 65535.")

@@ -174,7 +174,7 @@ class LaunchForm(LoggingConfigurable):
         if snapshot is None:
             problems.append(
                 "Slurm does not answer, so no session can start now. Try again in a minute; "
-                f"if this continues, tell {self.contact}."
+                f"if the problem persists, contact {self.contact}."
             )
             snapshot = ClusterSnapshot(taken_at=now)
         else:

@@ -60,7 +60,7 @@ async def home_of(
         raise Unavailable(
             f"The account of '{name}' could not be looked up within {seconds:g} seconds: the "
             "name service of the Hub's machine does not answer. Running sessions continue. "
-            "Try again in a minute; if this continues, tell an admin."
+            "Try again in a minute; if the problem persists, contact an admin."
         ) from None
     if service:  # sudo lets the Hub act as the account of images, too
         raise refusal(name)

@@ -39,7 +39,7 @@ class Preparation:
             spawner.log.warning("preparation_hook for %s: longer than %s s", name, seconds)
             return (
                 f"Your account could not be prepared within {seconds:g} seconds. Try again in "
-                f"a minute; if this continues, ask {contact}."
+                f"a minute; if the problem persists, contact {contact}."
             )
         except Exception:
             # Its message is for the Hub's log only: it may hold paths, commands, secrets.

@@ -44,5 +44,5 @@ PATCH = method_patch(
     "and each login to a session, a twentieth of what a launch costs it; hashed once, it takes 3 "
     "microseconds.",
     upstream="https://github.com/jupyterhub/jupyterhub/pull/1258 (the same, for tokens)",
-    until="JupyterHub takes generated secrets of OAuth clients for what they are.",
+    until="JupyterHub hashes generated secrets of OAuth clients once, as it does tokens.",
 )

@@ -81,7 +81,7 @@ PATCH = Patch(
     name="progress-stream",
     changes=("jupyterhub.apihandlers.users:SpawnProgressAPIHandler",),
     why=(
-        "Security: JupyterHub's streams continue until the start is over, even without a "
+        "Security: JupyterHub's streams continue until the start has ended, even without a "
         "reader, and their number has no limit. Jobs wait for days, and abandoned streams "
         "keep their resources."
     ),

@@ -48,11 +48,11 @@ PATCH = method_patch(
     _in_turn,
     mark="in_turn",
     name="spawn-queue",
-    why="Launches that came together held the event loop for 10 to 20 ms each at a time, for "
+    why="Launches that arrived together blocked the event loop for 10 to 20 ms each, for "
     "seconds in a class; and a wait in the middle of a launch lost one server in fifty. "
-    "While 100 people launch at the same moment, others wait for 0.4 s for a page, "
-    "without it for 0.7 s (95th percentiles). It makes no difference in a class that the "
+    "While 100 users launch at the same moment, others wait 0.4 s for a page, and 0.7 s "
+    "without the patch (95th percentiles). It makes no difference in a class that the "
     "portal starts, a few sessions at a time.",
     upstream="none",
-    until="JupyterHub lets other requests run between the launches that came at the same moment.",
+    until="JupyterHub lets other requests run between launches that arrive at the same moment.",
 )

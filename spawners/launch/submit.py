@@ -44,7 +44,7 @@ from ..session import SessionSpawner
 _NOT_PASSED = ("USER", "HOME", "SHELL", "JPY_API_TOKEN")
 _PAUSE = 1.0  # seconds between two queries of a Slurm that is away
 _TRIES = 3  # submissions that fail although Slurm answers, before the launch does
-_WAITS = "Slurm does not answer. The request waits, and is submitted when Slurm answers again"
+_WAITS = "Slurm does not answer. The request will be submitted when Slurm answers again"
 
 
 async def submit_once(spawner: SessionSpawner, request: LaunchRequest, token: str = "") -> str:

@@ -33,10 +33,10 @@ class IdleSessions(Configurable):
 
     timeout = setting(
         Integer(0, min=0),
-        """Seconds without a cell, a terminal, a computing program or a saved file after which a
-        session is stopped, with or without GPUs; 0: never. The minimum is half an hour. A session
-        that has not reported to the Hub for a quarter of an hour is never stopped for inactivity:
-        its network may be down.""",
+        """Seconds without activity (a cell, a terminal, a computing program, a saved file) after
+        which a session is stopped, with or without GPUs; 0: never. The minimum is half an hour. A
+        session that has not reported to the Hub for 15 minutes is never stopped for inactivity: its
+        network may be down.""",
         "c.IdleSessions.timeout = 8 * 3600",
     )
 
@@ -114,7 +114,7 @@ def refuse_for_silence(user: Any, server: str) -> None:
     """
     spawner = user.spawners.get(server) if user is not None else None
     if not getattr(spawner, "serves", True):
-        raise HTTPError(409, "A kernel is not stopped as idle: it ends after its session.")
+        raise HTTPError(409, "A kernel is not stopped as idle: it ends when its session ends.")
     number = getattr(spawner, "token_id", 0)
     if not number:
         return

@@ -37,7 +37,8 @@ class Progress:
         """Note what the newest snapshot says of the job; ``position`` is its place in the queue."""
         if snapshot.error:
             age = words.duration(snapshot.age)
-            self._say(self.percent, f"Slurm does not answer; this is {age} old. Still waiting")
+            message = f"Slurm does not answer; its last data is {age} old. Still waiting"
+            self._say(self.percent, message)
         elif job is None:
             return
         elif job.state.pending:

@@ -105,7 +105,7 @@ def reason(
         return Ending(code="stopped", message=stop_words("", owner, owner))
     silence = f"did not answer the Hub within {http_timeout} seconds"
     if came_back:
-        message = f"After a restart of the Hub the session's server {silence}, so it was stopped."
+        message = f"After a restart of the Hub, the session's server {silence}, so it was stopped."
         return Ending(code="failed", message=message)
     message = f"The session's server reported its port, but {silence}."
     return Ending(code="start_failed", message=message)

@@ -87,7 +87,7 @@ def _token(spawner: Spawner) -> Iterator[str]:
     """Yield a token of the owner's for this server only, and revoke it afterwards."""
     user, db = spawner.user, spawner.user.db
     token = user.new_api_token(
-        note="A session that moves to other resources",
+        note="Change of a session's resources",
         expires_in=120,
         scopes=[f"access:servers!server={user.name}/{spawner.name}"],
     )

@@ -51,8 +51,8 @@ async def queue_successor(
     own = db.get(orm.APIToken, spawner.token_id)
     if own is None:
         raise Conflict(
-            "The Hub has lost this session's token, so no other job can take its place. Stop "
-            "the session and launch it with the other resources."
+            "The Hub has lost this session's token, so its resources cannot be changed. Stop "
+            "the session and launch it with the new resources."
         )
     asked_at = time.time()
     # With the rights of the running server.

@@ -204,7 +204,8 @@ class SessionResize:
         spawner = self._spawner
         if not spawner.serves:
             raise Conflict(
-                "A kernel cannot move to other resources. Start another kernel with them instead."
+                "A kernel's resources cannot be changed. Start another kernel with the resources "
+                "that you need."
             )
         if not spawner.ready or not spawner.server_address:
             raise Conflict("This session is not running, so its resources cannot be changed.")
@@ -279,7 +280,8 @@ class SessionResize:
         position = self._watch.position if self._watch else None
         if job.state.running:
             where = f" on {', '.join(job.nodes)}" if job.nodes else ""
-            self._say(MoveState.STARTING, f"Job {job.id} starts{where}. The session continues.")
+            sentence = f"Job {job.id} is starting{where}. The session continues."
+            self._say(MoveState.STARTING, sentence)
         else:
             waits = words.pending(job, position)
             self._say(MoveState.QUEUED, f"Job {job.id}: {waits}. The session continues.")
@@ -314,7 +316,7 @@ class SessionResize:
             if successor is None or not successor.live or not spawner.ready:
                 return
             what = words.resources(successor.options)
-            sentence = f"Moved to job {successor.job_id}: {what}."
+            sentence = f"Switched to job {successor.job_id}: {what}."
             old = Ending(code="moved", message=sentence, job_id=spawner.job_id)
             self._leaving.add_job(spawner.job_id)
             self._history.moved(successor, old)

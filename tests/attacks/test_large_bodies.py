@@ -70,7 +70,7 @@ async def test_it_is_refused_in_a_sentence(hub: Served, kind: str, chunk: int, s
         "POST", "/hub/login", headers=_headers(kind), body=b"a" * size, chunk=chunk
     )
     assert answer.status == 413
-    sentence = f"The request is too large: at most {LIMIT} bytes are read."
+    sentence = f"The request is too large: at most {LIMIT} bytes are accepted."
     assert json.loads(answer.text) == {"status": 413, "message": sentence}
 
 

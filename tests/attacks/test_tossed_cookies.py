@@ -59,7 +59,7 @@ async def test_a_bomb_is_named_and_deleted(
 ) -> None:
     answer = await hub.ask(method, path, HOST, [("Cookie", _bomb(number, 4000))])
     assert answer.status == 431
-    assert "KB of cookies" in answer.text and "Load this page again" in answer.text
+    assert "KB of cookies" in answer.text and "Reload this page" in answer.text
     lines = answer.headers["set-cookie"]
     assert lines and all("Max-Age=0" in line for line in lines)
     assert sum(map(len, lines)) <= 32 * 1024

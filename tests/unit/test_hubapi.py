@@ -103,12 +103,12 @@ def test_a_name_cannot_become_a_header(name: str) -> None:
     ("method", "answer", "error", "words"),
     [
         ("GET", (404, {"status": 404, "message": "x"}), errors.NotFound, "no such server"),
-        ("GET", (200, {"ready": False, "pending": None}), errors.NotFound, "runs no such server"),
+        ("GET", (200, {"ready": False, "pending": None}), errors.NotFound, "No such server"),
         ("GET", (403, {"message": "x"}), errors.ConfigurationError, "'read:servers'"),
         ("DELETE", (403, {"message": "x"}), errors.ConfigurationError, "'delete:servers'"),
         ("DELETE", (404, "<html>"), errors.NotFound, "no such server"),
         ("DELETE", (400, {"message": "being\nrenamed"}), errors.Conflict, "being renamed"),
-        ("DELETE", (500, "<html>"), errors.Unavailable, "could not do it: Internal Server Error"),
+        ("DELETE", (500, "<html>"), errors.Unavailable, "could not do this: Internal Server Error"),
         ("DELETE", (503, {"message": "Slurm is away."}), errors.Unavailable, "Slurm is away"),
         ("DELETE", (502, ""), errors.HubUnavailable, "Try again"),
     ],
@@ -201,7 +201,7 @@ async def test_a_launch_is_refused_in_its_own_words(
 async def test_what_runs_is_not_started_again(hub: SmallHub) -> None:
     for model in ({"ready": True}, {"ready": False, "pending": "stop"}):
         hub.answers["GET"] = (200, model)
-        with pytest.raises(errors.Conflict, match="It runs already"):
+        with pytest.raises(errors.Conflict, match="It is already running"):
             await hub.api().start_server("ada", "tensorboard", {})
     assert {method for method, _, _ in hub.asked} == {"GET"}
 

@@ -18,8 +18,8 @@ from .job_kernel import OPTION, JobKernel, asked_kernel
 from .kind import AskedFor, Hub, Kind, LaunchFacts, Place
 
 _FEW = (
-    "A kernel in a job of its own has at least one GPU in a course. Choose one of the session's "
-    "kernels for work on CPUs."
+    "In a course, a kernel in a job of its own needs at least one GPU. For work on CPUs, choose "
+    "one of the session's kernels."
 )
 
 
@@ -48,7 +48,7 @@ class CourseKernel(JobKernel, CourseSession):
         place = await super().place(asked, hub, facts)
         if any(environment.max_gpus == 0 for environment in place.environments.values()):
             raise NotAllowed(
-                "The environment of this course has no GPUs, so it has no such kernels."
+                "The environment of this course has no GPUs, so the course has no such kernels."
             )
         return place
 

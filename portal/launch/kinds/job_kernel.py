@@ -93,20 +93,20 @@ def asked_kernel(options: Mapping[str, Any]) -> AskedKernel | None:
         return None
     if not isinstance(value, Mapping) or set(value) - {COURSE} != _KEYS:
         raise InvalidRequest(
-            f"'{OPTION}' must be an object with the 'id' and the 'name' of a kernel, and the "
-            f"'{COURSE}' of one in a course's session.",
+            f"'{OPTION}' must be an object with the 'id' and the 'name' of a kernel and, in a "
+            f"course's session, the '{COURSE}'.",
             OPTION,
         )
     if not _is(ID, value["id"]) or len(value["id"]) > LONGEST_ID:
         raise InvalidRequest(
-            "The id of a kernel has 8 to 40 characters: 8 or more digits and letters from a to "
-            "f, and single dashes between them.",
+            "The id of a kernel must have 8 to 40 characters: 8 or more digits and letters from "
+            "a to f, and single dashes between them.",
             OPTION,
         )
     if not _is(NAME, value["name"]):
         raise InvalidRequest(
-            "The name of a kernel has 1 to 100 characters: letters, digits, dots, underscores, "
-            "dashes.",
+            "The name of a kernel must have 1 to 100 characters: letters, digits, dots, "
+            "underscores and dashes.",
             OPTION,
         )
     try:

@@ -181,7 +181,7 @@ class Kind(Frozen):
         """Return why it does not run in an environment; "" if it does."""
         if not cls.named or cls.name in environment.opens:
             return ""
-        return f"'{environment.title}' has no {cls.title}: choose another environment."
+        return f"'{environment.title}' has no {cls.title}. Choose another environment."
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
         """Return where it may run. Raises InvalidRequest, NotAllowed, Unavailable."""

@@ -94,8 +94,8 @@ def too_many(
     holders = [f"{who} {number}" for who, number in zip(words, held, strict=True) if number]
     need = f"{points} points at once need {wanted}" if points > 1 else ""
     if not holders:
-        return f"{gives}; {need}. Let fewer run at once." if need else f"{gives}, not {wanted}."
-    ways = ["let fewer points run at once"] if need else []
+        return f"{gives}; {need}. Run fewer at once." if need else f"{gives}, not {wanted}."
+    ways = ["run fewer points at once"] if need else []
     ways += ["shut down a kernel"] if held.kernels else []
     ways += ["stop a run"] if held.runs else []
     ways += ["give your session fewer GPUs"] if held.session and beside else []
@@ -131,8 +131,8 @@ def _too_many_cpus(course: Course, most: int | None, wanted: int, held: int) -> 
     others = f", and your other runs have {held}" if held else ""
     return (
         f"The course '{course.title}' allows the points of a member's runs {count(most, 'CPU')} at "
-        f"once. Those of this run need {wanted}{others}. Let fewer points run at once, or each "
-        "with fewer CPUs."
+        f"once. Those of this run need {wanted}{others}. Run fewer points at once, or request "
+        "fewer CPUs for each."
     )
 
 

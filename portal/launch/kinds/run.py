@@ -32,11 +32,12 @@ _SHOULD_BE = {
     "points": "must be a whole number from 1 to 10,000",
     "at_once": "must be a whole number from 1 to 1,000",
     "keep_failed": "must be true or false",
-    "after": "must be the id of another run of yours, or an empty text",
-    "only": "must be numbers of its points in ascending order, such as '3,17-20'",
+    "after": "must be the id of another run of yours, or empty",
+    "only": "must list numbers of its points in ascending order, such as '3,17-20'",
     "attempt": "must be a whole number from 0 to 99,000",
     "origin": "must be an object with 'id', 'user' and 'folder' of the run that is repeated",
-    "version": "must be a version of its environment, a whole number; 0 is the published one",
+    "version": "must be a version number of its environment, a whole number; 0 is the published "
+    "version",
     "digest": "must be 'sha256:' and 64 hexadecimal digits",
     "resumes": "must be a whole number from 0 to 1,000",
     "course": "must be the name of a course: lowercase letters, digits and dashes",
@@ -134,22 +135,22 @@ class Run(Kind):
             )
         if largest is not None and points > largest:
             raise NotAllowed(
-                f"This run has {points:,} points; Slurm allows {largest:,} tasks of an array job "
+                f"This run has {points:,} points; Slurm allows {largest:,} tasks in an array job "
                 "here. Split it into several runs, or ask an admin to raise MaxArraySize in "
                 "slurm.conf."
             )
         others = hub.runs
         if len(others) >= limits.per_user:
             raise NotAllowed(
-                f"You have {len(others)} runs that wait or run; the limit is {limits.per_user}. "
+                f"You have {len(others)} runs waiting or running; the limit is {limits.per_user}. "
                 "Wait until one has ended, or stop one."
             )
         held, tasks = sum(run.tasks for run in others), self.run.tasks
         if held + tasks > limits.points_per_user:
             raise NotAllowed(
-                f"Your runs that wait or run have {held:,} points; with this one, they would have "
-                f"{held + tasks:,}. The limit is {limits.points_per_user:,}. Wait until one has "
-                "ended, or stop one."
+                f"Your waiting and running runs have {held:,} points; with this one, they would "
+                f"have {held + tasks:,}. The limit is {limits.points_per_user:,}. Wait until one "
+                "has ended, or stop one."
             )
 
     def own(self) -> dict[str, Any]:
@@ -208,7 +209,7 @@ def _complaint(error: ValidationError | TypeError) -> str:
         key = str((*error.errors(include_input=False)[0]["loc"], "only")[0])
         if key in _SHOULD_BE:
             return f"The '{key}' of a run {_SHOULD_BE[key]}."
-    return f"'{OPTION}' has an unknown key. Its keys: {_listed()}."
+    return f"'{OPTION}' has an unknown key. Allowed keys: {_listed()}."
 
 
 def server_for(id_: str) -> str:

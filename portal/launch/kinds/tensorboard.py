@@ -72,16 +72,16 @@ def _folder(value: object) -> str:
     folder = value.strip(" ")
     if not folder or len(folder) > LONGEST or not folder.isprintable():
         raise InvalidRequest(
-            f"A log folder has 1 to {LONGEST} characters, all of them printable.", field=OPTION
+            f"The path of a log folder must have 1 to {LONGEST} printable characters.", field=OPTION
         )
     if not (folder.startswith("/") or folder == "~" or folder.startswith("~/")):
         raise InvalidRequest(
-            f"'{folder[:60]}' is not a log folder. Write an absolute path, /…, or a path in "
+            f"'{folder[:60]}' is not a valid path. Enter an absolute path, /…, or a path in "
             "your home, ~/….",
             field=OPTION,
         )
     if ".." in folder.split("/"):
-        raise InvalidRequest("A log folder may not contain '..'.", field=OPTION)
+        raise InvalidRequest("The path of a log folder may not contain '..'.", field=OPTION)
     # normpath keeps two slashes at the beginning, which POSIX lets mean something else.
     return posixpath.normpath(f"/{folder.lstrip('/')}" if folder[0] == "/" else folder)
 

@@ -35,7 +35,8 @@ def environment_limits(resources: Resources, environment: Environment) -> list[O
     elif environment.gpu_types and resources.gpu_type not in (None, *environment.gpu_types):
         reasons.append(
             Objection(
-                f"'{title}' runs on these GPUs: {', '.join(environment.gpu_types)}.", "gpu_type"
+                f"'{title}' runs only on these GPUs: {', '.join(environment.gpu_types)}.",
+                "gpu_type",
             )
         )
     if environment.max_cpus is not None and (resources.cpus or 0) * nodes > environment.max_cpus:
@@ -48,7 +49,9 @@ def environment_limits(resources: Resources, environment: Environment) -> list[O
     if environment.max_time is not None and resources.time:
         if resources.time > environment.max_time:
             reasons.append(
-                Objection(f"'{title}' allows at most {environment.max_time} of time.", "time")
+                Objection(
+                    f"'{title}' allows a time limit of at most {environment.max_time}.", "time"
+                )
             )
     return reasons
 
@@ -79,7 +82,8 @@ def accounting_limits(
     reasons: list[Objection] = []
     who, longest = longest_wall(rows, qos)
     if longest is not None and resources.time and resources.time > longest:
-        reasons.append(Objection(f"{who} allows at most {time_text(longest)} of time.", "time"))
+        most = time_text(longest)
+        reasons.append(Objection(f"{who} allows a time limit of at most {most}.", "time"))
     gpus = _most([row.max_gpus_per_job for row in rows])
     sources: list[tuple[str, _Limits]] = [
         (f"The QOS '{source.name}'", source.max_tres) for source in qos
@@ -188,7 +192,8 @@ def partition_limits(
         if resources.time > partition.max_time:
             reasons.append(
                 Objection(
-                    f"{where} allows at most {time_text(partition.max_time)} of time.", "time"
+                    f"{where} allows a time limit of at most {time_text(partition.max_time)}.",
+                    "time",
                 )
             )
     most_nodes = None if ANY_NODES in flags else partition.max_nodes

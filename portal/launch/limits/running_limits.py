@@ -145,8 +145,8 @@ def _waits_already(
             job.reason.startswith("QOS") and job.qos == qos
         ):
             return BlockingLimit(
-                f"Your job {job.id} waits for a limit of your account or QOS ({job.reason}), "
-                "and this session would wait, too.",
+                f"Your job {job.id} is waiting because of a limit of your account or QOS "
+                f"({job.reason}), and this session would wait too.",
                 None,
             )
     return None

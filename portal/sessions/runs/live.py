@@ -131,7 +131,8 @@ class LivePoints:
         kept = self._kernel(key)
         if sum(asked.text is None for asked in kept.asked) >= MOST_QUESTIONS:
             raise Conflict(
-                f"{MOST_QUESTIONS} questions to this kernel wait for an answer. Wait for those."
+                f"{MOST_QUESTIONS} requests to this kernel are waiting for an answer. Try again "
+                "later."
             )
         asked = AskedKernel(id=kept.next_id, code=code)
         kept.next_id += 1
@@ -159,7 +160,7 @@ class LivePoints:
     def _kernel(self, key: PointKey) -> KeptPoint:
         kept = self.kernel(key)
         if kept is None:
-            raise Conflict("The kernel of this point is not kept, or no longer.")
+            raise Conflict("The kernel of this point was not kept, or has ended.")
         return kept
 
     def _drop_old(self) -> None:

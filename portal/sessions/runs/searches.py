@@ -54,7 +54,7 @@ class RunSearches:
         no search; StoreUnavailable."""
         search = await self._search(run)
         if search is None:
-            raise NotFound("The portal has no search of this run.")
+            raise NotFound("This run has no search.")
         key, table = _key(run), self._store.run_searches
         chosen = await table.trial(key, number)
         if chosen is None:

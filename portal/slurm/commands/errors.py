@@ -56,7 +56,7 @@ _HINTS = {
     "Invalid qos specification": "This QOS is not allowed with this account.",
     "Invalid job array specification": (
         "The array has more tasks than MaxArraySize in slurm.conf allows. Split it, or ask an "
-        "admin to raise that."
+        "admin to raise that limit."
     ),
     "Requested time limit is invalid (missing or exceeds some limit)": (
         "The time limit is longer than this partition allows."
@@ -92,9 +92,9 @@ def error_of(command: str, stderr: str, returncode: int, user: str | None) -> Po
             f"The portal may not run '{command}' as {user}: sudo says \"{message}\". "
             "An administrator must install the portal's sudoers file."
         )
-    message = words_of(stderr) or f"{command} ended with status {returncode} and said nothing"
+    message = words_of(stderr) or f"{command} exited with status {returncode} and no message"
     if returncode < 0:
-        return SlurmUnavailable(f"'{command}' was ended by signal {-returncode}.")
+        return SlurmUnavailable(f"'{command}' was killed by signal {-returncode}.")
     if unavailable(stderr):
         return SlurmUnavailable(f"Slurm does not answer: {message}.")
     hint = next((hint for phrase, hint in _HINTS.items() if phrase in message), "")

@@ -40,8 +40,8 @@ _NODE_STATE = "invalid node state"
 # src/slurmctld/proc_req.c and job_mgr.c): sacctmgr(1) names the levels.
 _ENOUGH = {"jobs": ("Operator", "Administrator"), "nodes": ("Administrator",)}
 _WHAT = {
-    "jobs": "Cancelling, holding and releasing other users' jobs, and extending any job, needs",
-    "nodes": "Draining and resuming nodes needs",
+    "jobs": "Cancelling, holding and releasing other users' jobs, and extending any job, require",
+    "nodes": "Draining and resuming nodes require",
 }
 _UNKNOWN_FOR = 5.0  # seconds until the next query after one that was not answered
 

@@ -60,7 +60,7 @@ class DesiredReservation:
             raise InvalidRequest(f"{self.name!r} is not the name of a course's reservation.")
         for user in self.users:
             if not _USER.fullmatch(user):
-                raise InvalidRequest(f"{user!r} cannot be in a reservation.")
+                raise InvalidRequest(f"{user!r} is not a valid user name for a reservation.")
         if self.gpu_type and not _TYPE.fullmatch(self.gpu_type):
             raise InvalidRequest(f"{self.gpu_type!r} is not a GPU type.")
         gpus = f"gres/gpu:{self.gpu_type}" if self.gpu_type else "gres/gpu"
@@ -147,7 +147,7 @@ class ReservationControl:
         message = error.message.lower()
         if _TAKEN in message:
             return Conflict(
-                f"A reservation {wanted.name} exists already, which the portal did not create."
+                f"A reservation {wanted.name} that the portal did not create already exists."
             )
         if any(phrase in message for phrase in _GONE):
             return Conflict(f"The reservation {wanted.name} no longer exists.")

@@ -21,5 +21,5 @@ def job_id_of(stdout: str) -> str:
     lines = stdout.strip().splitlines()
     job_id = lines[-1].partition(";")[0].strip() if lines else ""
     if not _JOB_ID.match(job_id):
-        raise SlurmRefused(f"sbatch did not return a job id but {stdout.strip()[:200]!r}.")
+        raise SlurmRefused(f"sbatch returned {stdout.strip()[:200]!r} instead of a job id.")
     return job_id

@@ -74,8 +74,8 @@ class Cluster(LoggingConfigurable):
         Float(0.8, min=0.05),
         """Average requests per second that the Hub sends to slurmctld for waiting sessions, however
         many there are. One query of the jobs costs two (squeue queries partitions too), so at 0.8
-        jobs are queried every 2.5 seconds. The service has as many for its pages; each of the two
-        takes the other's answers in place of its own queries.""",
+        jobs are queried every 2.5 seconds. The service may send as many for its pages; each of
+        the two uses the other's answers instead of its own queries.""",
         "c.Cluster.rpcs_per_second = 0.5",
     )
     burst = setting(

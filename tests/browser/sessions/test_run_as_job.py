@@ -187,7 +187,7 @@ def test_the_points_are_counted_and_errors_are_beside_their_fields(
     dialog.get_by_label("Environment").select_option("r")
     dialog.get_by_label("Name", exact=True).fill("rates")
     # What the portal refuses is said here, with all that was typed, and leaves nothing.
-    portal.refusal = "You have 20 runs that wait or run; the limit is 20."
+    portal.refusal = "You have 20 runs waiting or running; the limit is 20."
     start(dialog)
     expect(dialog.get_by_text(portal.refusal)).to_be_visible()
     expect(rate).to_have_value("0.1,0.2")

@@ -110,7 +110,7 @@ def test_a_reservation_of_its_node_is_the_latest_end(demo: Any, session: Session
     try:
         answer = session.ask("POST", "session/extend", {"minutes": 60})
         assert answer.status_code == 403, answer.text
-        assert "'maintenance' needs its node" in said(answer)
+        assert "'maintenance' needs the session's node" in said(answer)
         assert "can be extended by at most" in said(answer)
     finally:
         demo.run(

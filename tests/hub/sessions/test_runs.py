@@ -180,7 +180,7 @@ def test_a_run_starts_after_another_or_never(demo: Any, ada: Person, token: str)
     assert ended[never]["message"] == because and ended[never]["counts"]["failed"] == 1
     answer = start(ada, token, f"{ID}4".replace("5e2f", "ce2f"), after=bad)
     assert answer.status_code == 409, answer.text
-    assert "2 points of it did not succeed" in answer.json()["error"]["message"]
+    assert "2 points did not succeed" in answer.json()["error"]["message"]
 
 
 def test_a_chain_is_repeated_on_a_schedule(demo: Any, ada: Person, token: str) -> None:

@@ -120,7 +120,7 @@ def test_the_logs_of_an_ended_session(
     assert [step for _, step, _ in points] == [0, 1, 2, 3, 4]
     # One at a time; and it takes nobody's place.
     again = open_logs(caller, session, "~")
-    assert again.status_code == 409 and "It runs already" in error_of(again)["message"]
+    assert again.status_code == 409 and "It is already running" in error_of(again)["message"]
     assert ada.server().get("ready") is not True
     ada.stop(TENSORBOARD)
     # Its own line offers the same folders again, and no launch without them.
@@ -169,7 +169,7 @@ def test_it_takes_no_gpus(demo: Any, ada: Person) -> None:
         options = {"environment": "python-venv", "tensorboard": ["~"], **more}
         answer = ada.launch(options, TENSORBOARD)
         assert answer.status_code == 403, answer.text
-        assert "allows at most" in answer.json()["message"]
+        assert "at most" in answer.json()["message"]
     assert living_jobs(demo, "ada") == []
 
 

@@ -141,14 +141,14 @@ def test_defaults_stay_within_an_environments_limits() -> None:
     assert (resources.time, resources.memory, resources.cpus) == (3600, 2048, 1)
     bare = judge({}, environments={"lab": lab}, defaults=Resources())
     assert (bare.time, bare.memory) == (3600, 2048)
-    with pytest.raises(NotAllowed, match="at most 1:00:00 of time"):
+    with pytest.raises(NotAllowed, match="a time limit of at most 1:00:00"):
         judge({"time": "2:00:00"}, environments={"lab": lab})
 
 
 def test_any_type_means_any_that_the_environment_runs_on() -> None:
     lab = LAB.model_copy(update={"gpu_types": ("t4", "a100")})
     assert judge({"gpus": 1}, environments={"lab": lab}).gpu_type == "t4"
-    with pytest.raises(NotAllowed, match="runs on these GPUs: t4, a100"):
+    with pytest.raises(NotAllowed, match="runs only on these GPUs: t4, a100"):
         judge({"gpus": 1, "gpu_type": "v100"}, environments={"lab": lab})
 
 
@@ -245,7 +245,7 @@ def test_without_accounting_slurm_decides() -> None:
 
 def test_limits_of_the_association() -> None:
     rows = (ROWS[0].model_copy(update={"max_gpus_per_job": 2, "max_wall": 3600}),)
-    with pytest.raises(NotAllowed, match=r"at most 1:00:00 of time.*at most 2 GPUs"):
+    with pytest.raises(NotAllowed, match=r"a time limit of at most 1:00:00.*at most 2 GPUs"):
         judge({"gpus": 3}, associations=rows)
     assert judge({"gpus": 2, "time": "1:00:00"}, associations=rows).gpus == 2
 
@@ -453,7 +453,7 @@ def test_marimo_is_where_the_environment_has_it() -> None:
     has = LAB.model_copy(update={"opens": ("marimo",)})
     kind = Asked.parse({"kind": "marimo"}).kind
     assert kind.unfit(has) == ""
-    assert kind.unfit(LAB) == "'Lab' has no marimo: choose another environment."
+    assert kind.unfit(LAB) == "'Lab' has no marimo. Choose another environment."
     told = json.loads(kind.variables()["PORTAL_PROGRAM"])
     assert told["argv"][:4] == ["{python}", "-m", "marimo", "edit"]
     assert "{secret}" in told["argv"] and "127.0.0.1" in told["argv"]

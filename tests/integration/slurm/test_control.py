@@ -107,7 +107,7 @@ def test_an_operator_has_jobs_and_no_nodes(slurm_cluster: Any) -> None:
     assert jobs == "done"
     assert nodes == {"code": "not_allowed", "message": rights["missing"]["nodes"]}
     assert nodes["message"] == (
-        "Draining and resuming nodes needs AdminLevel=Administrator for the Slurm account "
+        "Draining and resuming nodes require AdminLevel=Administrator for the Slurm account "
         "'portal', which has AdminLevel=Operator: "
         "sacctmgr modify user portal set adminlevel=Administrator"
     )
@@ -350,7 +350,7 @@ def test_without_the_right_slurms_refusal_names_it(slurm_cluster: Any) -> None:
     assert need["code"] == "not_allowed"
     assert refused["code"] == "slurm_refused"
     for answer in (need, refused):
-        assert "extending any job, needs AdminLevel=Operator" in answer["message"]
+        assert "extending any job, require AdminLevel=Operator" in answer["message"]
 
 
 @pytest.mark.parametrize(

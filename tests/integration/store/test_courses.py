@@ -80,10 +80,10 @@ async def test_people_come_change_and_go(store: Store) -> None:
     await table.put([])
     await table.put([member(f"s{n:04}") for n in range(1500)])
     await table.put([member("s0001", Role.ASSISTANT), member("s0001", course="other")])
-    mine = {one.course: one.role for one in await table.of_course_person("s0001")}
+    mine = {one.course: one.role for one in await table.of_person("s0001")}
     assert mine == {"deep": Role.ASSISTANT, "other": Role.STUDENT}
     await table.remove("deep", ["s0001", "nobody"])
-    assert [one.course for one in await table.of_course_person("s0001")] == ["other"]
+    assert [one.course for one in await table.of_person("s0001")] == ["other"]
     assert len(await table.of_course("deep")) == 1499
 
 

@@ -82,7 +82,7 @@ class Jobs(broker.Kernels):
             return {"state": "waiting", "job_id": "12", "message": message}
         job = self.running.get(id)
         if job is not None and job.poll() is None:
-            message = "Job 12 runs on gpu01."
+            message = "Job 12 is running on gpu01."
             return {"state": "running", "job_id": "12", "node": "gpu01", "message": message}
         return {"state": "ended", "message": "The kernel's job was cancelled."}
 

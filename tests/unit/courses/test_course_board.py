@@ -317,7 +317,7 @@ class Hub:
         if user in self.refuse:
             raise Conflict("The course's GPU-hours are used up.")
         if user in self.strangers:
-            raise NotFound("The Hub knows no such server.")
+            raise NotFound("The Hub has no such server.")
         self.asked.append(("start", user, server))
         self.running.add((user, server))
 
@@ -327,7 +327,7 @@ class Hub:
         await asyncio.sleep(0.005)
         self.at_once -= 1
         if (user, server) not in self.running:
-            raise NotFound("The Hub runs no such server.")
+            raise NotFound("No such server is running.")
         if user in self.refuse:
             raise Conflict("The Hub cannot do this now.")
         self.asked.append(("stop", user, server))
@@ -622,7 +622,7 @@ async def test_no_session_gets_longer_than_its_course_says(site: Site) -> None:
     path = "people/student003/extend"
     answer = await site.post("barbara", path, {"minutes": 90})
     assert answer.status_code == 403
-    assert "'Course dl: PyTorch' allows at most 2:00:00 of time" in said(answer)
+    assert "'Course dl: PyTorch' allows a time limit of at most 2:00:00" in said(answer)
     assert site.slurm.limits == {}
     all_of_them = (await site.post("barbara", "extend-all", {"minutes": 90})).json()
     assert all_of_them["done"] == 0

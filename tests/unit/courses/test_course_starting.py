@@ -123,7 +123,7 @@ class Hub:
     async def stop_server(self, user: str, server: str, *, reason: StopReason) -> None:
         self._answer()
         if (user, server) not in self.running:
-            raise errors.NotFound("The Hub runs no such server.")
+            raise errors.NotFound("No such server is running.")
         del self.running[user, server]
         self.stopped.append((user, server, reason))
         await self.record(

@@ -156,7 +156,7 @@ class Hub:
 
     async def stop_server(self, user: str, server: str, *, on_behalf_of: str = "") -> None:
         if server not in self.running:
-            raise NotFound("The Hub runs no such server.")
+            raise NotFound("No such server is running.")
         self.stopped.append((user, server, on_behalf_of))
 
     async def server_state(self, user: str, server: str) -> str:
@@ -477,7 +477,7 @@ async def test_what_is_missing_is_named(site: Site, missing: str) -> None:
 async def test_a_refusal_of_the_hub_is_told(site: Site) -> None:
     for refusal, status in (
         (NotAllowed("You have 8 kernels."), 403),
-        (Conflict("It runs already."), 409),
+        (Conflict("It is already running."), 409),
     ):
         site.hub.refusal = refusal
         answer = await site.ask("POST", "", BODY)
@@ -525,7 +525,7 @@ async def test_from_the_submission_to_the_end(site: Site) -> None:
     assert await state(site) == {
         "id": ID, "state": "running", "job_id": "19", "log": "", "node": "gpu01",
         "ends_at": None, "position": None, "expected_start": None,
-        "message": "Job 19 runs on gpu01.",
+        "message": "Job 19 is running on gpu01.",
     }  # fmt: skip
     site.hub.states.clear()
     del site.cluster.sessions["19"], site.cluster.jobs["19"]

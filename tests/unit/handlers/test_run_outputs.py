@@ -70,7 +70,7 @@ class Hub:
 
     async def start_server(self, user: str, server: str, options: Any) -> None:
         if self.started:
-            raise Conflict("It runs already.")
+            raise Conflict("It is already running.")
         self.started.append((user, server, options))
 
 
@@ -232,7 +232,7 @@ async def test_only_the_run_s_user_looks_and_asks(site: Site) -> None:
 async def test_a_kept_kernel_is_asked_and_ended(site: Site) -> None:
     answer = await site.ask("POST", KERNEL, "ada", {"code": "loss"})
     assert answer.status_code == 409
-    assert said(answer) == "The kernel of this point is not kept, or no longer."
+    assert said(answer) == "The kernel of this point was not kept, or has ended."
     until = time.time() + 600
     await site.sent(state="failed", last=True, kept_until=until)
     assert (await site.shown())["kernel"] == {"until": until, "asked": []}

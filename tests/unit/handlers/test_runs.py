@@ -106,7 +106,7 @@ class Hub:
 
     async def stop_server(self, user: str, server: str, *, on_behalf_of: str = "") -> None:
         if server not in [begun for _, begun, _ in self.begun]:
-            raise NotFound("The Hub runs no such server.")
+            raise NotFound("No such server is running.")
         self.stopped.append((user, server, on_behalf_of))
 
 
@@ -335,7 +335,7 @@ async def test_it_starts_after_another(site: Site) -> None:
     answer = await site.ask(
         "POST", "session/runs", "session", {**BODY, "id": f"7{ID[1:]}", "after": ID}
     )
-    assert answer.status_code == 409 and "5 points of it did not succeed" in said(answer)
+    assert answer.status_code == 409 and "5 points did not succeed" in said(answer)
     answer = await site.ask("POST", "session/runs", "barbaras-session", {**BODY, "after": later})
     assert answer.status_code == 404, "another user's run"
 
@@ -621,7 +621,7 @@ async def test_a_search_chooses_the_parameters_of_its_points(site: Site) -> None
 async def test_questions_that_are_refused(site: Site) -> None:
     await site.start()
     answer = await site.ask("POST", "session/points/ask", "run", {"point": 0})
-    assert answer.status_code == 404 and said(answer) == "The portal has no search of this run."
+    assert answer.status_code == 404 and said(answer) == "This run has no search."
     assert (await site.get(f"runs/{ID}"))["search"] is None
     for token in ("session", "kernel", "ada", "barbaras-run", "nobody"):
         answer = await site.ask("POST", "session/points/ask", token, {"point": 0})

@@ -212,12 +212,12 @@ KERNEL = ("kernel-01234567", {"gpus": 1, "kernel": {"id": ID, "name": "x", "cour
     [
         (1, 4, [], ""),
         (0, 2, [SESSION, KERNEL], ""),
-        (2, 1, [], "2 GPUs at once; 2 points at once need 4. Let fewer run at once."),
+        (2, 1, [], "2 GPUs at once; 2 points at once need 4. Run fewer at once."),
         (
             1,
             1,
             [SESSION],
-            "2 GPUs at once: your session has 1. 2 points at once need 2. Let fewer points run at "
+            "2 GPUs at once: your session has 1. 2 points at once need 2. Run fewer points at "
             "once or give your session fewer GPUs first.",
         ),
         (
@@ -226,7 +226,7 @@ KERNEL = ("kernel-01234567", {"gpus": 1, "kernel": {"id": ID, "name": "x", "cour
             [SESSION, KERNEL, a_run("1", run={"at_once": 1})],
             "your session has 1, your kernels have 1 and your runs have 1. 2 points at once",
         ),
-        (0, 3, [], "a member's runs 4 CPUs at once. Those of this run need 6. Let fewer points"),
+        (0, 3, [], "a member's runs 4 CPUs at once. Those of this run need 6. Run fewer points"),
         (0, 1, [a_run("1", gpus=0, cpus=2)], "need 2, and your other runs have 4."),
         (0, 1, [a_run("1", gpus=1, cpus=2)], ""),
     ],

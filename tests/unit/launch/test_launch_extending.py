@@ -117,17 +117,17 @@ LIMITS: dict[str, tuple[Running, float, str]] = {
     "environment": (
         running(environment=environment("1:40:00")),
         START + 6000,
-        "'PyTorch' allows at most 1:40:00 of time",
+        "'PyTorch' allows a time limit of at most 1:40:00",
     ),
     "partition": (
         running(partition={"max_time": 6000}),
         START + 6000,
-        "the partition 'gpu' allows at most 1:40:00 of time",
+        "the partition 'gpu' allows a time limit of at most 1:40:00",
     ),
     "qos": (
         running(qos={"normal": Qos(name="normal", max_wall=6000)}, associations=(association(),)),
         START + 6000,
-        "the QOS 'normal' allows at most 1:40:00 of time",
+        "the QOS 'normal' allows a time limit of at most 1:40:00",
     ),
     "partition's qos": (
         running(
@@ -139,12 +139,12 @@ LIMITS: dict[str, tuple[Running, float, str]] = {
             associations=(association(),),
         ),
         START + 6000,
-        "the QOS 'short' allows at most 1:40:00 of time",
+        "the QOS 'short' allows a time limit of at most 1:40:00",
     ),
     "account": (
         running(associations=(association(max_wall=6000),)),
         START + 6000,
-        "your account allows at most 1:40:00 of time",
+        "your account allows a time limit of at most 1:40:00",
     ),
     "the next reservation of a node": (
         running(
@@ -154,7 +154,7 @@ LIMITS: dict[str, tuple[Running, float, str]] = {
             reservation("later", END + 5000, END + 9999),
         ),
         END + 2400,
-        "the reservation 'maintenance' needs its node then",
+        "the reservation 'maintenance' needs the session's node then",
     ),
     "its own reservation": (
         running(reservation("course", START - 60, END + 2400), reservation="course"),

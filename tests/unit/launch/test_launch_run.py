@@ -269,7 +269,7 @@ async def test_there_are_limits() -> None:
         await placed(101, hub(points=100))
     with pytest.raises(NotAllowed, match=r"1,001 points; Slurm allows 1,000 tasks.*MaxArraySize"):
         await placed(1001, hub(tasks=1000))
-    with pytest.raises(NotAllowed, match=r"You have 3 runs that wait or run; the limit is 3\."):
+    with pytest.raises(NotAllowed, match=r"You have 3 runs waiting or running; the limit is 3\."):
         await placed(1, hub(1, 1, 1, per_user=3))
     with pytest.raises(NotAllowed, match=r"have 200 points; with this one, .* 301\. The limit is"):
         await placed(101, hub(100, 100, points_per_user=300))

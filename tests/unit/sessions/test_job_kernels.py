@@ -60,7 +60,8 @@ def test_its_notebook_is_warned_of_idle_gpus() -> None:
     assert state_of(ID, running, on, now, idle) == state_of(ID, running, on, now)
     state = state_of(ID, running, on, now, idle.model_copy(update={"warned": True}))
     assert state.message == (
-        "Job 17 runs on gpu01. Its GPUs are idle: it is stopped at 12:15, unless a cell runs."
+        "Job 17 is running on gpu01. Its GPUs are idle: it will be stopped at 12:15 unless a cell "
+        "runs."
     )
     assert state.ends_at == NOON + 900
     warned = IdleState(mode=IdleMode.WARN, idle_since=NOON - 60, warned=True)
@@ -82,7 +83,7 @@ def test_it_runs_when_its_job_does(of_record: SessionState) -> None:
     state = state_of(ID, kernel(of_record), running, NOON)
     assert (state.state, state.node) == (JobKernelPhase.RUNNING, "gpu01")
     assert (state.ends_at, state.position) == (NOON + 3600, None)
-    assert state.message == "Job 17 runs on gpu01." and state.log == ""
+    assert state.message == "Job 17 is running on gpu01." and state.log == ""
 
 
 def test_a_bad_end_is_told_with_the_log() -> None:

@@ -119,7 +119,7 @@ async def test_it_waits_for_nothing_once_all_points_have_succeeded(site: Site) -
 @pytest.mark.parametrize(
     ("run", "error", "words"),
     [
-        (a_run(SECOND, FIRST), Conflict, "after 'first': 2 points of it did not succeed. Run the"),
+        (a_run(SECOND, FIRST), Conflict, "after 'first': 2 points did not succeed. Run the"),
         (a_run(SECOND, SECOND), Conflict, "cannot start after itself"),
         (a_run(SECOND, THIRD), NotFound, "You have no run with the id '33333333'"),
         (a_run(SECOND, FIRST, course="ml"), NotFound, "You have no run with the id '11111111'"),
@@ -201,7 +201,7 @@ async def test_a_run_that_did_not_start_is_run_again_once_the_other_has_succeede
         await site.follower.follow_runs()
     second = await site.run(SECOND)
     assert second.reason
-    with pytest.raises(Conflict, match="1 point of it did not succeed"):
+    with pytest.raises(Conflict, match="1 point did not succeed"):
         await site.again.start(second, {})
     assert await site.run(SECOND) == second and len(site.hub.begun) == 2
     await site.again.start(await site.run(FIRST), {})

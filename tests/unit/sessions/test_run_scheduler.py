@@ -61,7 +61,7 @@ class Hub:
 
     async def begin_server(self, user: str, server: str, options: Any) -> None:
         if server in [begun for begun, _ in self.begun]:
-            raise Conflict("It runs already.")
+            raise Conflict("It is already running.")
         if self.refusal is not None and self.refused_name in options["run"]["name"]:
             raise self.refusal
         self.begun.append((server, options))
@@ -177,8 +177,8 @@ async def test_the_previous_one_still_runs(site: Site) -> None:
     schedule = await site.schedule()
     assert len(site.hub.begun) == 1 and schedule.next_at == FIRST + 2 * DAY
     assert schedule.message == (
-        "Not started at 02:00 on Tuesday, 24 November, because 'train-2026-11-23' still waited or "
-        "ran."
+        "Not started at 02:00 on Tuesday, 24 November, because 'train-2026-11-23' was still "
+        "waiting or running."
     )
     assert schedule.untold == "" and schedule.refusals == 0
     await site.end_runs()
@@ -308,7 +308,7 @@ async def test_refusals_are_kept_and_pause_the_schedule(site: Site) -> None:
         await site.end_runs()
     assert site.names == [f"prepare-2026-11-{day}" for day in (23, 24, 25, 26, 27)]
     assert schedule.paused and schedule.next_at is None
-    assert "refused 5 times in a row, and is paused" in schedule.message
+    assert "refused 5 times in a row and is now paused" in schedule.message
     assert {str(entry.outcome) for entry in site.noted} == {"refused"}
     await site.scheduler.start_due(FIRST + 9 * DAY)
     assert len(site.hub.begun) == 5

@@ -80,7 +80,7 @@ async def test_an_answer_that_is_lost_is_asked_for(store: Store) -> None:
 async def test_a_run_of_which_nothing_is_known_stays(store: Store) -> None:
     """A Hub that was killed may have submitted its job: the points report to it then."""
     with pytest.raises(
-        HubUnavailable, match="It is not known whether it has begun the run 'rates'"
+        HubUnavailable, match="it is not known whether it has started the run 'rates'"
     ):
         await begun(store, Hub(AWAY, AWAY))
     assert await store.runs.get(RUN.user, RUN.id) == RUN

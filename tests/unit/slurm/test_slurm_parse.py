@@ -103,9 +103,7 @@ def test_pending_reasons(recording: Recording) -> None:
 def test_a_job_that_slurm_holds_says_who_releases_it() -> None:
     """The words of squeue after a start failed (job_state_reason_string in Slurm's source)."""
     words = pending_words("launch failed requeued held")
-    assert words == (
-        "held, as it could not be started on its node: an administrator can release it"
-    )
+    assert words == ("held because its launch failed on its node: an administrator can release it")
 
 
 def test_no_reason_for_a_running_job(recording: Recording) -> None:

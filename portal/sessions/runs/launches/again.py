@@ -17,7 +17,7 @@ from .starts import launch_options
 
 _UNKNOWN = (
     "The Hub does not answer, so it is not known yet whether the points of this run were started "
-    "again. The run's page says so within 15 minutes."
+    "again. The run's page shows the result within 15 minutes."
 )
 
 

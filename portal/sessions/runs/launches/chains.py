@@ -31,16 +31,16 @@ class Chains:
         before = await self._before(run)
         if before is None or run.course not in ("", before.course):
             raise NotFound(
-                f"You have no run with the id '{run.after}' that this one could start after. "
-                "'portal-run list' shows yours.",
+                f"You have no run with the id '{run.after}' after which this one could start. "
+                "'portal-run list' shows your runs.",
                 "after",
             )
         if before.ended_at is None:
             return True
         if unfinished := await self._unsuccessful(before):
             raise Conflict(
-                f"No run can start after '{before.name}': {count(unfinished, 'point')} of it did "
-                "not succeed. Run the failed ones again, or start this run without waiting.",
+                f"No run can start after '{before.name}': {count(unfinished, 'point')} did not "
+                "succeed. Run the failed points again, or start this run without waiting.",
                 "after",
             )
         return False

@@ -96,7 +96,7 @@ class RunScheduler:
             await self._finish(schedule, message=words, untold=words)
             return
         if (running := await self._running(schedule)) is not None:
-            words = f"Not started at {when}, because '{running.name}' still waited or ran."
+            words = f"Not started at {when}, because '{running.name}' was still waiting or running."
             await self._finish(schedule, message=words)
             return
         started: list[str] = []
@@ -185,8 +185,8 @@ class RunScheduler:
             values["last_runs"] = started
         if refusals >= _PAUSED_AFTER:
             words += (
-                f" The schedule was refused {refusals} times in a row, and is paused. Resume it "
-                "when the reason is gone."
+                f" The schedule was refused {refusals} times in a row and is now paused. Resume it "
+                "when the cause is fixed."
             )
             values |= {"paused": True, "next_at": None}
         await self._finish(schedule, message=words, untold=words, **values)

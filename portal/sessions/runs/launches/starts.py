@@ -73,9 +73,9 @@ class RunStarts:
             return await self._hub.runs(run.user, run.server)
         except HubUnavailable:
             raise HubUnavailable(
-                "The Hub does not answer. It is not known whether it has begun the run "
-                f"'{run.name}', which stays in your list of runs: if it has not started in a "
-                "quarter of an hour, it ends there, and you can start it again."
+                "The Hub does not answer, so it is not known whether it has started the run "
+                f"'{run.name}'. The run stays in your list: if it has not started within 15 "
+                "minutes, it is shown as ended, and you can start it again."
             ) from None
         except PortalError:  # it knows no such server
             return False

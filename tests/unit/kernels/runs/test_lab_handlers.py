@@ -172,10 +172,10 @@ async def test_a_cell_becomes_a_script_beside_its_notebook(site: Site) -> None:
 
 @pytest.mark.parametrize("cell", [None, "print(1)"])
 async def test_a_refused_run_leaves_nothing(site: Site, cell: str | None) -> None:
-    site.portal.refusal = BrokerError("You have 20 runs that wait or run; the limit is 20.", 403)
+    site.portal.refusal = BrokerError("You have 20 runs waiting or running; the limit is 20.", 403)
     status, answer = await site.ask("POST", "", {"source": "train.ipynb", "cell": cell})
     assert (status, answer["field"]) == (400, "")
-    assert answer["message"] == "You have 20 runs that wait or run; the limit is 20."
+    assert answer["message"] == "You have 20 runs waiting or running; the limit is 20."
     assert sorted(path.name for path in site.home.iterdir()) == ["train.ipynb", "train.py"]
 
 

@@ -231,7 +231,7 @@ async def test_what_cannot_begin(spawner: Spawner, monkeypatch: pytest.MonkeyPat
         await spawner.moving.begin({"gpus": 2}, "ada")
     spawner.ready = True
     spawner.serves = False
-    with pytest.raises(Conflict, match="A kernel cannot move"):
+    with pytest.raises(Conflict, match="A kernel's resources cannot be changed"):
         await spawner.moving.begin({"gpus": 2}, "ada")
     spawner.serves = True
     spawner.db.tokens.clear()
