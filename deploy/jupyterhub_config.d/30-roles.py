@@ -16,9 +16,9 @@ from spawners.config.roles import Members
 
 c = get_config()  # noqa: F821  given by traitlets
 
-# A session reports on its own GPUs and queries its own state. Its token is restricted to its own server
-# (spawners/lifecycle/reports.py); JupyterHub gives a token no scopes that its owner lacks, so all
-# users get them.
+# A session reports on its own GPUs and queries its own state. Its token is restricted to its own
+# server (spawners/lifecycle/reports.py); JupyterHub gives a token no scopes that its owner lacks,
+# so all users get them.
 c.JupyterHub.extra_user_scopes.update({f"{name}!user" for name in scope.OF_SESSIONS})
 
 # The Hub's admins are the portal's admins, by group and by name; c.PortalAdmins adds others.

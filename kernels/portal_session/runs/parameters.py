@@ -150,9 +150,7 @@ def check_value(name: str, value: Any, known: Declared | None) -> Scalar:
     if isinstance(value, str):
         _check_text(name, value)
     elif value is not None and not isinstance(value, (int, float)):
-        raise RunError(
-            f"Each value of '{name}' must be a number, a string, true, false or null."
-        )
+        raise RunError(f"Each value of '{name}' must be a number, a string, true, false or null.")
     kind = known[name].type if known else ""
     if value is None or not kind or kind == "NoneType":
         return value

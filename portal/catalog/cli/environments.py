@@ -150,9 +150,7 @@ class DiffCommand(CatalogCommand):
     """Command that shows how a folder's files differ from the catalog's."""
 
     name = "portal-environments-diff"
-    description = (
-        "Show how a folder's files differ from the catalog's. Exit status 1 if they do."
-    )
+    description = "Show how a folder's files differ from the catalog's. Exit status 1 if they do."
 
     def act(self, catalog: EnvironmentCatalog) -> bool:
         exchange = Exchange(catalog, self.path)

@@ -42,5 +42,7 @@ def repository_problem(address: str) -> str:
     if parts.scheme != "https" or not host or parts.fragment or set(address) & _ODD:
         return f"'{address[:200]}' is not a valid address. Example: 'https://git.example.org/course.git'."
     if parts.username is not None or parts.password is not None:
-        return "Remove the user name and password from the address: the course's staff can see them."
+        return (
+            "Remove the user name and password from the address: the course's staff can see them."
+        )
     return host_problem(host)

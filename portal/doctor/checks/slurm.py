@@ -168,8 +168,8 @@ async def gpus(site: Site) -> Result:
     if "gres/gpu" not in tracked:
         results.append(
             warning(
-                "Slurm accounting does not track GPUs, so limits on them have no effect and use is not "
-                "recorded",
+                "Slurm accounting does not track GPUs, so limits on them have no effect and use is "
+                "not recorded",
                 mend,
             )
         )

@@ -31,9 +31,7 @@ def run(argv: Sequence[str], broker: Broker) -> str:
     schedules = _schedules(broker)
     found = [each for each in schedules if words[0] in (each.get("name"), each.get("id"))]
     if not found:
-        raise RunError(
-            f"You have no schedule of '{words[0][:100]}'. See 'portal-run schedules'."
-        )
+        raise RunError(f"You have no schedule of '{words[0][:100]}'. See 'portal-run schedules'.")
     if len(found) > 1:
         ids = ", ".join(printable(schedule, "id") for schedule in found)
         raise RunError(f"You have {len(found)} schedules of '{words[0]}'. Specify the id: {ids}.")

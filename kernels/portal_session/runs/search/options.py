@@ -41,9 +41,7 @@ def read_search(options: argparse.Namespace, known: Declared | None) -> dict[str
     given = {direction: name for direction, name in metrics.items() if name is not None}
     if not options.ranges:
         if given or options.trials is not None:
-            raise RunError(
-                "'--trials', '--maximize' and '--minimize' require '--search'."
-            )
+            raise RunError("'--trials', '--maximize' and '--minimize' require '--search'.")
         return None
     if len(given) != 1:
         raise RunError("A search needs either '--maximize METRIC' or '--minimize METRIC'.")
