@@ -102,7 +102,7 @@ def test_no_course_gets_the_name(way: str) -> None:
     assert not rules._names(course("ops"), other)[0].hint, "a copy is a course of its own"
     there = KeptCourse(course=course("ops"), created_by="t", created_at=0, changed_at=0)
     (problem,) = rules._names(course("ops"), there)
-    assert problem.hint and "ask an admin" in problem.message
+    assert problem.hint and "Ask an admin" in problem.message
     assert rules._names(course("op"), None) == rules._names(course("ops2"), None) == []
 
 

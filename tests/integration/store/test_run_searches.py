@@ -31,7 +31,7 @@ async def test_what_is_chosen_stays(store: Store) -> None:
     table = store.run_searches
     await table.add_search(KEY, SEARCH)
     await table.add_search(OTHER, SEARCH)
-    with pytest.raises(Conflict, match="id '5e2f3c1a' already"):
+    with pytest.raises(Conflict, match="already have a run with the id '5e2f3c1a'"):
         await table.add_search(KEY, SEARCH)
     assert await table.get(KEY) == SEARCH
     assert await table.get(("ada", "ffffffff")) is None

@@ -44,7 +44,7 @@ async def test_runs_are_their_user_s(store: Store) -> None:
     first, second = run(), run("6e2f3c1a", created_at=200.0, name="later")
     for each in (first, second, run(user="barbara")):
         await store.runs.add_run(each)
-    with pytest.raises(Conflict, match="id '5e2f3c1a' already"):
+    with pytest.raises(Conflict, match="already have a run with the id '5e2f3c1a'"):
         await store.runs.add_run(run(name="other"))
     assert await store.runs.get(*KEY) == first
     assert await store.runs.get("ada", "ffffffff") is None

@@ -222,7 +222,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "handouts.source",
         "user name and password",
     ),
-    ({"handouts": {"source": "/data/courses/x"}}, "handouts.kind", "choose the kind"),
+    ({"handouts": {"source": "/data/courses/x"}}, "handouts.kind", "Choose the kind"),
     ({"default": {"gpus": 1, "account": "x"}}, "default.account", "'account' of the course"),
     ({"default": {"cpus": 16}}, "default.cpus", "exceeds the maximum"),
     ({"largest": {"gpus": 4}}, "largest", "'Lab' allows at most 2 GPUs"),

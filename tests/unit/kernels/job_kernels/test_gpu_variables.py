@@ -103,8 +103,8 @@ def test_what_is_not_defined_is_named() -> None:
     ("value", "size", "way"),
     [
         (np.zeros(2 * MIB, "uint8"), "2 MiB", r"numpy\.save\('x\.npy', x\)"),
-        ("a" * (MIB + MIB // 2), r"1\.5 MiB", "which both kernels see;"),
-        (b"a" * (2 * MIB), "more than 1 MiB", "which both kernels see;"),
+        ("a" * (MIB + MIB // 2), r"1\.5 MiB", "which both kernels see,"),
+        (b"a" * (2 * MIB), "more than 1 MiB", "which both kernels see,"),
     ],
     ids=["array", "text", "bytes"],
 )

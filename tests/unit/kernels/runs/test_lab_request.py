@@ -83,7 +83,7 @@ def test_a_list_is_beside_the_source(script: Path) -> None:
         ({"values": {"a": "1" + ",2" * 300, "b": "1" + ",2" * 300}}, "", "at most 10,000 points"),
         ({"resources": {"kernel": "x"}}, "resources", "must be an object with gpus"),
         ({"resources": {"set": "a=1"}}, "resources", "must be an object with gpus"),
-        ({"resources": {"gpus": -1}}, "gpus", "A whole number from 0"),
+        ({"resources": {"gpus": -1}}, "gpus", "Must be a whole number from 0"),
         ({"resources": {"memory": {}}}, "memory", "must be a whole number or a string"),
         ({"resources": ["gpus"]}, "resources", "must be an object with gpus"),
     ],

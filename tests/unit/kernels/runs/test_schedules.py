@@ -51,7 +51,7 @@ def test_a_schedule_is_made() -> None:
         "POST /runs/schedules",
         {"run": "5e2f3c1a", "at": "02:00", "days": [*range(5)], "until": "", "notify": ["end"]},
     )
-    assert "'train' is repeated at 02:00 Europe/Berlin, mon,tue,wed,thu,fri." in said
+    assert "'train' will be repeated at 02:00 Europe/Berlin, mon,tue,wed,thu,fri." in said
     assert "Chain: prepare → train" in said and "Next:  2026-09-21" in said
     schedules.run(["schedule", "train", "--at", "2:00", "--timezone", "UTC"], broker)
     body = broker.asked[-1][1]
@@ -67,7 +67,7 @@ def test_they_are_listed_and_deleted() -> None:
     assert schedules.run(["schedules"], PlayedBroker()) == "You have no schedules."
     with pytest.raises(RunError, match="You have no schedule of 'nowhere'"):
         schedules.run(["unschedule", "nowhere"], broker)
-    with pytest.raises(RunError, match=f"2 schedules of 'train'. Give the id: {ID}, 1"):
+    with pytest.raises(RunError, match=f"2 schedules of 'train'. Specify the id: {ID}, 1"):
         schedules.run(["unschedule", "train"], PlayedBroker(MADE, {**MADE, "id": "1"}))
     for words in (["schedules", "x"], ["unschedule"], ["unschedule", "a", "b"]):
         with pytest.raises(RunError):
