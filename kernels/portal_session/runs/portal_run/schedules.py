@@ -29,7 +29,6 @@ def run(argv: Sequence[str], broker: Broker) -> str:
     if len(words) != 1:
         raise RunError("Name one schedule: portal-run unschedule NAME.")
     schedules = _schedules(broker)
-<<<<<<< HEAD
     matches = [each for each in schedules if words[0] in (each.get("name"), each.get("id"))]
     if not matches:
         raise RunError(f"You have no schedule of '{words[0][:100]}'. See 'portal-run schedules'.")
@@ -38,16 +37,6 @@ def run(argv: Sequence[str], broker: Broker) -> str:
         raise RunError(f"You have {len(matches)} schedules of '{words[0]}'. Specify the id: {ids}.")
     broker.ask("DELETE", f"{_PATH}/{matches[0]['id']}")
     return f"The schedule of '{printable(matches[0], 'name')}' was deleted."
-=======
-    found = [each for each in schedules if words[0] in (each.get("name"), each.get("id"))]
-    if not found:
-        raise RunError(f"You have no schedule of '{words[0][:100]}'. See 'portal-run schedules'.")
-    if len(found) > 1:
-        ids = ", ".join(printable(schedule, "id") for schedule in found)
-        raise RunError(f"You have {len(found)} schedules of '{words[0]}'. Specify the id: {ids}.")
-    broker.ask("DELETE", f"{_PATH}/{found[0]['id']}")
-    return f"The schedule of '{printable(found[0], 'name')}' was deleted."
->>>>>>> prose-c
 
 
 def _schedule(words: Sequence[str], broker: Broker) -> str:
