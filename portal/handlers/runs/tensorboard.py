@@ -34,8 +34,8 @@ class RunTensorBoard(RunAction):
         async with self.audited("open-logs", f"run {found.id}", found.user, found.folder):
             if found.course:
                 raise NotAllowed(
-                    f"Only sessions of the course '{found.course}' see the files of this run. Open "
-                    "TensorBoard in yours."
+                    f"Only sessions of the course '{found.course}' can read the files of this run. "
+                    "Open TensorBoard in your course session."
                 )
             await self._offered(found)
             options = {"environment": found.environment, OPTION: [found.folder]}
