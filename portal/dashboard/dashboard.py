@@ -44,8 +44,8 @@ class Dashboard(LoggingConfigurable):
 
     refresh_interval = setting(
         Float(5.0, min=1.0),
-        """Seconds between queries of the jobs. Each costs Slurm two requests, whatever the number
-        of viewers, and two for the nodes if jobs have started or ended, or after
+        """Seconds between queries of the jobs. Each query costs Slurm two requests regardless of
+        the number of viewers, and two more for the nodes if jobs have started or ended, or after
         Cluster.quiet_nodes_ttl; Cluster.rpcs_per_second must allow them.""",
         "c.Dashboard.refresh_interval = 10",
     )
@@ -117,7 +117,7 @@ class Dashboard(LoggingConfigurable):
                     await self._meter.close(time.time())
                     await self._history.settle()
             except TimeoutError:
-                self.log.warning("The last usage is accounted at the next start.")
+                self.log.warning("The last usage is recorded at the next start.")
 
     async def refreshed(self, newer: bool = True) -> None:
         """Wait until the view is as new as this call; with ``newer=False``, until there is one.

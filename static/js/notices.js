@@ -10,7 +10,7 @@ import { capital, duration } from "./words.js";
 
 const EVERY = 15000;
 const HOW =
-  "This browser notifies you when a session has started and before it ends, and when a run ends or its first point fails, while a page of the portal is open in any tab.";
+  "While a page of the portal is open in any tab, this browser notifies you when a session has started and before it ends, and when a run ends or its first point fails.";
 
 async function offerMail(place) {
   let settings;

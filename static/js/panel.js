@@ -157,7 +157,7 @@ export class Panel {
   #actions(node) {
     if (!may("nodes:manage") || !this.control) return null;
     if (!this.control.nodes) {
-      return el("p.portal-quiet.panel-rights", {}, this.control.missing.nodes ?? "The portal's Slurm account may not drain nodes.");
+      return el("p.portal-quiet.panel-rights", {}, this.control.missing.nodes ?? "The portal's Slurm account is not allowed to drain nodes.");
     }
     const button = (what, label, act) =>
       el("button.btn.btn-sm.btn-outline-contrast", { type: "button", dataset: { do: what }, onclick: act }, label, hidden(` ${node.name}`));

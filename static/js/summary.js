@@ -10,9 +10,9 @@ export function drawSummary(summary, chosen, onChoose) {
   const parts = [
     total ? `${free.toLocaleString("en")} of ${count(total, "GPU")} ${free === 1 ? "is" : "are"} free.` : "There are no GPUs.",
     off
-      ? `${off.toLocaleString("en")} of ${count(summary.nodes, "node")} ${off === 1 ? "takes" : "take"} no jobs.`
-      : `All ${count(summary.nodes, "node")} take jobs.`,
-    `${capital(count(summary.jobs_running, "job"))} ${summary.jobs_running === 1 ? "runs" : "run"}, ${summary.jobs_pending.toLocaleString("en")} ${summary.jobs_pending === 1 ? "waits" : "wait"}`,
+      ? `${off.toLocaleString("en")} of ${count(summary.nodes, "node")} ${off === 1 ? "accepts" : "accept"} no jobs.`
+      : `All ${count(summary.nodes, "node")} accept jobs.`,
+    `${capital(count(summary.jobs_running, "job"))} ${summary.jobs_running === 1 ? "is" : "are"} running, ${summary.jobs_pending.toLocaleString("en")} ${summary.jobs_pending === 1 ? "is" : "are"} waiting`,
   ];
   const sessions = summary.sessions_running + summary.sessions_pending;
   parts[2] += sessions ? `; ${count(sessions, "of them is a portal session", "of them are portal sessions")}.` : ".";

@@ -1,7 +1,7 @@
 // Notifications on a page of the Hub that a waiting session has started. Without the service, which has
 // the button's script, there are none.
 const noticePlace = document.getElementById("notices");
-const HOW_NOTICED = "This browser notifies you when a session has started, while a page of the portal is open in any tab.";
+const HOW_NOTICED = "While a page of the portal is open in any tab, this browser notifies you when a session has started.";
 const LOOK_EVERY = 10000;
 let notices = null;
 let startingServers = new Set();

@@ -132,7 +132,7 @@ def test_from_a_notebook_to_a_colleagues_repetition(demo: Any, ada: Person, page
     colleague = context.new_page()
     sign_in(colleague, demo.url, "barbara")  # before that, the portal knows no such user
     page.locator("#shares").get_by_role("button", name="Share run").click()
-    dialog.get_by_label("Login name of the user").fill("barbara")
+    dialog.get_by_label("User name").fill("barbara")
     dialog.get_by_role("button", name="Share", exact=True).click()
     expect(page.get_by_role("button", name="Stop sharing with barbara")).to_be_visible()
     terminal(ada, "chmod a+x .; chmod -R a+rX story")
@@ -210,7 +210,7 @@ def _make_due(demo: Any, schedule: str) -> None:
 
 def test_a_training_passes_three_time_limits(demo: Any, ada: Person, page: Any) -> None:
     run = _opened(demo, page, "training")
-    expect(run).to_contain_text("a point goes on after it, 9 times at most")
+    expect(run).to_contain_text("points resume after it, at most 9 times")
     expect(run).to_contain_text("1 succeeded", timeout=LONG)
     expect(page.locator("#list")).to_contain_text("Resumed 3 times.")
     uninterrupted = float(terminal(ada, "cd story; python training.py | tail -1"))

@@ -131,7 +131,7 @@ class Body extends Widget implements Dialog.IBodyWidget<Options> {
 
 function notes({ per_user, simulated }: Offer): HTMLElement[] {
   const most = per_user ? ` You can have ${per_user} at once.` : '';
-  const kept = 'While the job waits, cells that you run are kept.';
+  const kept = 'Cells that you run while the job waits are queued.';
   const texts = [`The kernel runs in a Slurm job of its own. ${kept}${most}`];
   if (simulated) {
     texts.unshift('The GPUs of this cluster are simulated.');

@@ -12,7 +12,7 @@ const OTHER = ['reset', 'clone', 'file-browser-path'];
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: '@data-scientist-portal/session:launcher',
-  description: 'Opens the launcher as soon as the page stands.',
+  description: 'Opens the launcher as soon as the page is ready.',
   autoStart: true,
   optional: [ILabShell],
   activate: (app, shell: ILabShell | null) => {

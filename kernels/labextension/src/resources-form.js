@@ -17,7 +17,7 @@
 const PAUSE = 500; // milliseconds from the last change to the request for an estimate
 const LOST =
   "The session keeps running until the new job replaces it. Open documents are then saved and reopened, and terminals restart in the same folders. Kernels end and their variables are lost: save what you still need to files.";
-const COMPUTING = "Running code now, and stopped by the change if not finished by then:";
+const COMPUTING = "Code that is running here is stopped if it has not finished by then:";
 
 export class ResourcesForm {
   /**

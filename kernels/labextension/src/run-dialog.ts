@@ -83,7 +83,7 @@ class Body extends Widget implements Dialog.IBodyWidget<RunRequest> {
     const isCell = source.cell !== undefined;
     this._name = new Row('Name', input(now?.name ?? facts.name));
     this._parameters = new Parameters(facts.parameters, isCell, now?.values ?? {});
-    const path = 'A path in the session, beside the file or absolute: CSV or a JSON list.';
+    const path = 'Path relative to the folder of the file, or absolute. CSV or a JSON list.';
     this._file = new Row('List of points', input(now?.file ?? '', 'points.csv'), path);
     const random = 'Number of combinations, chosen at random.';
     this._sample = new Row('Sample', input(now?.sample ?? '', 'all', 1), random);

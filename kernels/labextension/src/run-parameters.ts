@@ -4,7 +4,8 @@ import { Styling } from '@jupyterlab/ui-components';
 import type { Parameter } from './run-offer';
 import { input, Row } from './run-row';
 
-const HINT = 'Values with commas between them; each is combined with those of the others.';
+const HINT =
+  'Separate values with commas. Each is combined with the values of the other parameters.';
 
 export class Parameters {
   readonly node = document.createElement('fieldset');
@@ -24,7 +25,7 @@ export class Parameters {
     legend.textContent = 'Parameters';
     this.node.append(legend, paragraph(words(parameters, isCell)));
     for (const { name, type, value, help } of parameters ?? []) {
-      const usual = `${type || 'expression'}, usually ${value}`;
+      const usual = `${type || 'expression'}, default ${value}`;
       const note = help ? `${help} (${usual})` : usual;
       const row = new Row(name, input(values[name] ?? '', value), note);
       this._rows.set(name, row);
@@ -76,11 +77,11 @@ function words(parameters: Parameter[] | null, isCell: boolean): string {
     return `They are variables, set before the cell’s code. ${HINT}`;
   }
   if (!parameters) {
-    return `The script has them as arguments: --name=value. ${HINT}`;
+    return `The script receives them as arguments: --name=value. ${HINT}`;
   }
   return parameters.length
     ? HINT
-    : 'No cell has the tag “parameters”, so the notebook is executed once. Assign usual values in such a cell to set others here.';
+    : 'No cell has the tag “parameters”, so the notebook is executed once. To set parameters here, assign their default values in such a cell.';
 }
 
 function paragraph(text: string): HTMLElement {

@@ -182,7 +182,7 @@ function addCommands(
   });
   app.commands.addCommand(RUN_CELL, {
     label: args => (args.isPalette ? `Portal: ${CELL_LABEL}` : CELL_LABEL),
-    caption: 'Run the code of this cell in Slurm jobs, as a script beside the notebook',
+    caption: 'Run the code of this cell in Slurm jobs, as a script next to the notebook',
     icon: args => (args.isPalette ? undefined : icon),
     isVisible: offered,
     isEnabled: () => offered() && runs.cellOf(shell.currentWidget) !== null,

@@ -22,7 +22,7 @@ from ..base.endpoint import JSON, Endpoint, NoContent, Operation, body_required
 EVENTS = "text/event-stream"
 _REF = "#/components/schemas/{model}"
 _ABOUT = """\
-Access for programs to everything that the portal's pages show and do. Times are Unix seconds,
+Programmatic access to everything that the portal's pages show and do. Times are Unix seconds,
 memory is in MiB, and null means "unknown" or "not permitted". Lists are paged: pass 'next' of one
 page as 'after' of the next.
 """

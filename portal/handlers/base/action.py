@@ -128,7 +128,9 @@ class Action(Endpoint):
             raise nothing
         owner = record.user if record else ""
         if record is not None and self.person.may(scope.SESSIONS_READ):
-            error = NotAllowed(f"This session is not yours; this needs the scope '{needs}'.")
+            error = NotAllowed(
+                f"This session is not yours. This action requires the scope '{needs}'."
+            )
             await self.deny(target, error, owner, f"Needs {needs}.")
         known = "Belongs to another user." if record else "Not found."
         await self.deny(target, nothing, owner, known)
@@ -169,7 +171,9 @@ class Action(Endpoint):
             return job
         await self.deny(
             target,
-            NotAllowed(f"Job {id_} is not yours; this needs the scope '{scope.JOBS_MANAGE}'."),
+            NotAllowed(
+                f"Job {id_} is not yours. This action requires the scope '{scope.JOBS_MANAGE}'."
+            ),
             job.user or "",
             f"Needs {scope.JOBS_MANAGE}.",
         )

@@ -120,7 +120,7 @@ class PortalHandler(HubOAuthenticated, SafeHandler):
                 self._hub_auth_user_cache = self.check_hub_user(model)
             except UserNotAllowed:
                 raise NotAllowed(
-                    "Your account or this token may not use the portal's service."
+                    "Your account or this token is not allowed to use the portal's service."
                 ) from None
         if not self._hub_auth_user_cache:
             self.refuse_stranger()

@@ -163,7 +163,7 @@ class Endpoint(APIHandler):
         await self.parts.audit(
             self, "denied", target, outcome=Outcome.REFUSED, detail=f"{what} Needs {scope}."
         )
-        raise NotAllowed(f"You may not do this: it needs the scope '{scope}'.")
+        raise NotAllowed(f"You are not allowed to do this: it requires the scope '{scope}'.")
 
     def _query_values(self) -> dict[str, str]:
         values = {}

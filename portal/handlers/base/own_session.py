@@ -26,7 +26,7 @@ _LARGEST = 64 * 1024  # bytes; a report of 64 GPUs is 12 kB
 _TOKEN_AGE = 300  # seconds
 # Names the job that asks: a session being resized has two. The asker may know of both anyway.
 _JOB_HEADER = "X-Portal-Job"
-_NOT_YET = "The portal does not see this session's job yet."
+_NOT_YET = "The portal has not seen this session's job yet."
 
 
 class OwnSession(Action):
@@ -139,7 +139,7 @@ class OwnSession(Action):
         if record is not None and job is not None and own:
             return record, job
         if self.parts.moves.expects(job_id):
-            raise Unavailable("This job is to replace a session and is not a session yet.")
+            raise Unavailable("This job will replace a session, but is not a session yet.")
         if record is None:
             # It can be younger than the view, or Slurm is away.
             if any(session.job_id == job_id for session in await self._recorded()):
@@ -150,7 +150,7 @@ class OwnSession(Action):
             f"job {job_id}",
             owner=record.user if record else job.user if job else "",
             outcome=Outcome.REFUSED,
-            detail=f"This request came from {name}'s server '{self.server}', which is not "
+            detail=f"This request came from {name}'s server '{self.server}', which does not run in "
             "that job.",
         )
         raise NotAllowed(f"Job {job_id} is not this session's job.")

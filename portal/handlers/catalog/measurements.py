@@ -107,7 +107,7 @@ class EnvironmentMeasurements(Endpoint):
         await catalog.load()
         person = as_seen_by_catalog(self.person)
         if name not in {environment.name for environment in catalog.visible_to(person)}:
-            raise NotFound(f"There is no environment '{name}' for you.")
+            raise NotFound(f"There is no environment '{name}' that you may use.")
         return Measurements(
             items=measured(await self.parts.store.measurements.of_environment(name))
         )

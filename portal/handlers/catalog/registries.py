@@ -116,8 +116,8 @@ class OneRegistry(Action):
                 await asyncio.to_thread(secrets.compare, draft.password, draft.password_file)
             elif _elsewhere(draft, old):
                 raise InvalidRequest(
-                    f"Enter the password of {draft.password_file} as well: it would be sent to "
-                    f"'{draft.mirror or host}', or with other TLS settings than before.",
+                    f"Enter the password from {draft.password_file} as well: it would be sent to "
+                    f"'{draft.mirror or host}', or with different TLS settings than before.",
                     "password",
                 )
             return ""
@@ -127,8 +127,8 @@ class OneRegistry(Action):
             return ""
         if _elsewhere(draft, old):
             raise InvalidRequest(
-                f"Enter the password of '{host}' again: it would be sent to another host, or "
-                "with other TLS settings, than when it was entered.",
+                f"Enter the password of '{host}' again: it would now be sent to another host or "
+                "with different TLS settings.",
                 "password",
             )
         return old.secret

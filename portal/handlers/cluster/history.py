@@ -35,7 +35,7 @@ class HistoryQuery(Query):
         if end <= start:
             raise ValueError("'end' must be after 'start'")
         if end - start > _LONGEST:
-            raise ValueError("'start' and 'end' are more than three years apart")
+            raise ValueError("'start' and 'end' must be at most three years apart")
         return self
 
     @property

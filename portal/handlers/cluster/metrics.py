@@ -154,7 +154,9 @@ class MetricsHandler(APIHandler):
 
     async def get(self) -> None:
         if not self.person.may(METRICS_READ):
-            raise NotAllowed(f"You may not do this: it needs the scope '{METRICS_READ}'.")
+            raise NotAllowed(
+                f"You are not allowed to do this: it requires the scope '{METRICS_READ}'."
+            )
         metrics: Metrics = self.settings["metrics"]
         encode, media = choose_encoder(self.request.headers.get("Accept", ""))
         self.set_header("Content-Type", media)

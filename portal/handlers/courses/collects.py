@@ -145,7 +145,7 @@ class OwnCollect(Upload, OwnCourseSession):
         """
         record, collecting = await self.of_course(), self.parts.collecting
         if kind_of(record) != "course":
-            raise Conflict("Folders are not collected from rehearsals, previews and rooms.")
+            raise Conflict("Folders are not collected from rehearsals, previews or rooms.")
         member = await self.parts.memberships.membership(record.user, record.course)
         try:
             collect = await self.parts.store.collects.get(record.course, int(id))

@@ -276,7 +276,7 @@ class OwnHand(OwnCourseSession):
         """Use the session's own token only. The course's staff see it until it is lowered."""
         record = await self.of_course()
         if kind_of(record) != "course":
-            raise Conflict("You can raise your hand in your own course session only.")
+            raise Conflict("You can raise your hand only in your own course session.")
         text = self.body.text or "Asks for help."
         await self.parts.store.presence.raise_hand(raised(record, text, time.time()))
         self.parts.situations.courses.forget()
@@ -296,9 +296,7 @@ class OwnHelp(OwnCourseSession):
     path = "session/help/{help_id}"
     parameters = {"help_id": _ID}
 
-    @Operation(
-        "Agree to help in this session, refuse it, or end it.", body=HelpReply, errors=(409,)
-    )
+    @Operation("Accept, refuse or end help in this session.", body=HelpReply, errors=(409,))
     async def on_post(self, help_id: str) -> Help:
         """Use the session's own token only. "end" is always possible; access ends at once."""
         record = await self.of_course()

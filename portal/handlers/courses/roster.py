@@ -107,7 +107,7 @@ class CourseRosterCsv(CourseAction, CsvEndpoint):
 def _words(names: Sequence[str]) -> str:
     """Return names for an entry of the audit log."""
     if len(names) > 20:
-        return f"{len(names)} people"
+        return f"{len(names)} users"
     return ", ".join(names) or "none"
 
 

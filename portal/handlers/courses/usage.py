@@ -31,7 +31,7 @@ class CourseUsage(CourseAction):
 
     path = "courses/{course}/usage"
 
-    @Operation("GPU-hours and sessions of a course, by person.")
+    @Operation("GPU-hours and sessions of a course, by user.")
     async def on_get(self, course: str) -> CourseUsageList:
         """Return everyone in it, and everyone who had a session of it."""
         items = await usage_of(self.parts.store, self.kept)
@@ -50,7 +50,7 @@ class CourseUsageCsv(CourseAction, CsvEndpoint):
     columns = tuple(PersonUsage.model_fields)
     times = frozenset({"last_at"})
 
-    @Operation("GPU-hours and sessions of a course, by person, as CSV.", media=MEDIA)
+    @Operation("GPU-hours and sessions of a course, by user, as CSV.", media=MEDIA)
     async def rows(self) -> Sequence[PersonUsage]:
         return await usage_of(self.parts.store, self.kept)
 

@@ -29,7 +29,9 @@ class Page(PageHandler):
     async def get(self, *segments: str) -> None:
         if self.needs and not self.person.may(self.needs):
             await self.refused(self.request.path.removeprefix(self.parts.prefix))
-            raise NotAllowed(f"You may not see this page: it needs the scope '{self.needs}'.")
+            raise NotAllowed(
+                f"You are not allowed to see this page: it requires the scope '{self.needs}'."
+            )
         with contextlib.suppress(StoreUnavailable):  # for the link to courses in the menu
             await self.parts.memberships.of_user(self.person.name)
         self.show(self.template_of(*segments), **await self.variables(*segments))

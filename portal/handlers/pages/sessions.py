@@ -33,7 +33,9 @@ class NewSessionPage(Page):
         title = normalise_unicode(self.get_query_argument("name", "")).strip()
         if not is_valid_display_name(title):
             raise InvalidRequest(
-                "A session's name has 1 to 255 letters, digits, signs and single spaces.", "name"
+                "This is not a valid session name. Use 1 to 255 letters, digits, symbols and "
+                "single spaces.",
+                "name",
             )
         user = quote(self.person.name, safe="@~")  # as jupyterhub.user.User.escaped_name
         query = urlencode({"display_name": title})

@@ -41,7 +41,7 @@ class AgainRun(RunAction):
     parameters = {"run": RUN_ID}
 
     @Operation(
-        "Run the points of one of your runs again that have not succeeded.",
+        "Run the unsuccessful points of one of your runs again.",
         body=AskedResources,
         status=202,
         errors=(409, 429),
@@ -110,7 +110,7 @@ class RunRepetition(RunAction):
         """Return the pin of the repetition, and how its environment differs from the original's.
         Raises NotAllowed, Conflict, StoreUnavailable."""
         if original.folder.startswith("~"):
-            raise Conflict("This run has not started yet. Repeat it when its points run.")
+            raise Conflict("This run has not started yet. Repeat it once its points are running.")
         parts, name = self.parts, original.environment
         if original.course and original.user != self.person.name:
             raise NotAllowed(
@@ -127,7 +127,7 @@ class RunRepetition(RunAction):
         if offer is None or offer.environment is None or not seen:
             raise NotAllowed(
                 f"The environment '{name}' of this run is not available to you now. Start a new "
-                "run in another one."
+                "run in another environment."
             )
         if original.version:
             try:

@@ -123,7 +123,7 @@ class _PointAction(RunAction):
         """Return the key of a point. Raises NotFound, StoreUnavailable."""
         own = self.run = await self.own(run)
         if int(point) >= own.points:
-            raise NotFound(f"This run has the points 0 to {own.points - 1}.")
+            raise NotFound(f"This run has points 0 to {own.points - 1}.")
         return own.user, own.id, int(point)
 
 

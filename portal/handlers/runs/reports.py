@@ -76,9 +76,9 @@ class PointHandler(OwnSession):
         if kind is not None and kind.array:  # no other asks the database
             run = await self.parts.run_reports.of_server(self.person.name, server)
         if run is None:
-            raise NotAllowed("This token is not that of a run's job.")
+            raise NotAllowed("This token does not belong to a run's job.")
         if self.body.point >= run.points:
-            raise InvalidRequest(f"This run has the points 0 to {run.points - 1}.", "point")
+            raise InvalidRequest(f"This run has points 0 to {run.points - 1}.", "point")
         if run.ended_at is not None:
             raise Conflict("This run has already ended.")
         return run
@@ -95,7 +95,7 @@ class RunReport(PointHandler):
     path = "session/points"
 
     @Operation(
-        "Report how a point of a run is doing. Needs the token of the run's job.",
+        "Report the progress of a point of a run. Needs the token of the run's job.",
         body=PointReport,
         errors=(409,),
     )
@@ -105,7 +105,7 @@ class RunReport(PointHandler):
         report: PointReport = self.body
         run = await self.run_of_job()
         if report.attempt <= run.attempt:
-            raise Conflict("This attempt of the point is over: it was started again.")
+            raise Conflict("This attempt has ended: the point was started again.")
         now = time.time()
         state = PointState(report.state)
         point = RunPoint(

@@ -59,10 +59,10 @@ class PointsOrder(Query):
         "parameter", "-parameter",
     ] = "number"  # fmt: skip
     metric: Annotated[
-        str, Field(max_length=100, description="Name of the metric that 'sort' means.")
+        str, Field(max_length=100, description="Name of the metric that 'sort' refers to.")
     ] = ""
     parameter: Annotated[
-        str, Field(max_length=100, description="Name of the parameter that 'sort' means.")
+        str, Field(max_length=100, description="Name of the parameter that 'sort' refers to.")
     ] = ""
 
     @property
@@ -187,7 +187,7 @@ class OneRun(RunAction):
         message, is_own = self._message(item, record), item.user == self.person.name
         before = await self.parts.store.runs.get(item.user, item.after) if item.after else None
         if before is not None and before.ended_at is None and item.state is RunState.WAITING:
-            message = f"The run waits for '{before.name}'."
+            message = f"The run is waiting for '{before.name}'."
         return RunDetail(
             **item.model_dump(),
             message=message,
@@ -270,7 +270,7 @@ class OneRunPoint(RunAction):
         """Return it as it has reported last; a point that has not reported waits."""
         seen_run, number = await self.seen(run), int(point)
         if number >= seen_run.points:
-            raise NotFound(f"This run has the points 0 to {seen_run.points - 1}.")
+            raise NotFound(f"This run has points 0 to {seen_run.points - 1}.")
         points = await self.parts.store.run_points.of_run(seen_run.user, seen_run.id, [number])
         return points.get(number) or RunPoint(number=number)
 

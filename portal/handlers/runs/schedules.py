@@ -104,7 +104,9 @@ class Schedules(RunAction):
                 raise NotAllowed("Schedules of runs are not offered on this site.")
             runs = await self._chain(await self.own(new.run))
             if any(run.folder.startswith("~") for run in runs):
-                raise Conflict("This run has not started yet. Schedule it when its points run.")
+                raise Conflict(
+                    "This run has not started yet. Schedule it once its points are running."
+                )
             if new.notify:
                 await self.parts.run_notices.check(user, new.notify)
             now = time.time()
@@ -134,8 +136,8 @@ class Schedules(RunAction):
             before = await self.parts.store.runs.get(run.user, runs[0].after)
             if before is None or not self.reaches(before):
                 raise Conflict(
-                    f"The run before '{runs[0].name}' is not kept any more, so the chain cannot be "
-                    "repeated. Start a new chain, and schedule that."
+                    f"The run before '{runs[0].name}' is no longer kept, so the chain cannot be "
+                    "repeated. Start a new chain and schedule it."
                 )
             runs.insert(0, before)
         return tuple(runs)
@@ -187,7 +189,8 @@ def _next(schedule: RunSchedule, now: float) -> float:
     following = next_time(schedule, now)
     if following is None:
         raise InvalidRequest(
-            f"The schedule has no start until {schedule.until}. Choose a later last day.", "until"
+            f"The schedule would not start a run by {schedule.until}. Choose a later last day.",
+            "until",
         )
     return following
 
@@ -197,7 +200,7 @@ def _item(schedule: RunSchedule) -> ScheduleItem:
     message = schedule.message
     if schedule.starting_at is not None and message:
         when = time_words(schedule, schedule.starting_at)
-        message = f"The start at {when} is tried again every few seconds. {message}"
+        message = f"The start at {when} is retried every few seconds. {message}"
     return ScheduleItem(
         **schedule.model_dump(include=shared - {"message"}),
         message=message,

@@ -80,13 +80,13 @@ class RunShares(_OwnRun):
         own_run, user = await self.own(run), self.body.user
         async with self.audited("share-run", f"run {own_run.id}", own_run.user, f"With {user}."):
             if user == own_run.user:
-                raise InvalidRequest("This run is yours already. Name another user.", "user")
+                raise InvalidRequest("This run is already yours. Enter another user.", "user")
             if len(await self.parts.store.run_shares.users(own_run.user, own_run.id)) >= _MOST:
-                raise InvalidRequest(f"A run is shared with {_MOST} users at most.", "user")
+                raise InvalidRequest(f"A run can be shared with at most {_MOST} users.", "user")
             if user not in await self.parts.hub.people([user]):
                 raise InvalidRequest(
-                    f"The portal knows no user '{user}'. Check the login name; a user must have "
-                    "logged in once.",
+                    f"The portal does not know the user '{user}'. Check the user name; the user "
+                    "must have logged in at least once.",
                     "user",
                 )
             await self.parts.store.run_shares.share(own_run.user, own_run.id, user)

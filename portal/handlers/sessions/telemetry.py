@@ -50,7 +50,7 @@ class TelemetryEndpoint(OwnSession):
             )
         except StoreUnavailable as error:
             # The report is shown; what it would have added to the session's sums is lost.
-            parts.log.debug("A report was not accounted: %s", error)
+            parts.log.debug("A report was not recorded: %s", error)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         if self._wait:

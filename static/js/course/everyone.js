@@ -58,7 +58,7 @@ export class Everyone {
       byId("for-all"),
       button("Start all", "jupyter", () => this.startAll()),
       button("Extend all…", "outline-contrast", () => this.extend(null)),
-      button("Message to all…", "outline-contrast", () => this.message()),
+      button("Message all…", "outline-contrast", () => this.message()),
       course.bare ? null : button("Hand out a file…", "outline-contrast", () => this.handOut()),
       course.bare ? null : button("Collect a folder…", "outline-contrast", () => this.collect()),
       button("Stop all…", "outline-danger.portal-danger", () => this.stop(null)),

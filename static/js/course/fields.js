@@ -56,7 +56,7 @@ export function courseGroups(editing) {
       folded: true,
       fields: [
         { name: "version", label: "Version", kind: "number", opens: false, help: "Pinned: it changes only when you change it. Empty: the newest at each save." },
-        { name: "data", label: "Shared data", help: editing.data_roots.length ? `A folder below ${editing.data_roots.join(", ")}, read-only for students.` : "This site has no folders for courses." },
+        { name: "data", label: "Shared data", help: editing.data_roots.length ? `A folder below ${editing.data_roots.join(", ")}, read-only for students.` : "This site has no folders for shared course data." },
       ],
     },
     { legend: "Default resources", folded: true, fields: resources("default", "2:00:00") },
@@ -65,8 +65,8 @@ export function courseGroups(editing) {
       folded: true,
       fields: [
         ...resources("largest", "4:00:00"),
-        { name: "job_kernels", label: "Kernels in jobs of their own", kind: "check", help: "A notebook in a session on CPUs can have a kernel with GPUs. A session and its kernels together have at most the maximum number of GPUs.", usual: false },
-        { name: "runs", label: "Runs", kind: "check", help: "Students can run a notebook for many parameters, as jobs. A student’s points that run at once have at most the GPUs that the session leaves, or the maximum number of CPUs.", usual: false },
+        { name: "job_kernels", label: "Kernels in jobs of their own", kind: "check", help: "A notebook in a session on CPUs can have a kernel with GPUs. A session and its kernels together can use up to the maximum number of GPUs.", usual: false },
+        { name: "runs", label: "Runs", kind: "check", help: "Students can run a notebook as jobs, once for each set of parameters. Together, a student’s running points can use the GPUs that the session leaves free, or up to the maximum number of CPUs.", usual: false },
       ],
     },
     {

@@ -10,7 +10,7 @@ const ORDER = ["bad", "warn", "unknown", "good"];
 // Fills `place`, and `words` with a summary if it is given.
 export function showReadiness(place, words, { points, demand, ready }) {
   const bad = points.filter((point) => point.sign === "bad").length;
-  if (words) setText(words, ready ? "The course is ready." : `${count(bad, "problem")} to solve.`);
+  if (words) setText(words, ready ? "The course is ready." : `${count(bad, "problem")} to fix.`);
   const sorted = [...points].sort((a, b) => ORDER.indexOf(a.sign) - ORDER.indexOf(b.sign));
   fill(
     place,

@@ -49,7 +49,7 @@ async function open(course, poller) {
 }
 
 async function close(course, poller) {
-  const sure = await ask({ title: "Close the room?", text: "Everyone in the room is disconnected. Its files stay in the folder of the person who opened it.", action: "Close the room", danger: true });
+  const sure = await ask({ title: "Close the room?", text: "Everyone in the room is disconnected. Its files stay in the folder of the user who opened it.", action: "Close the room", danger: true });
   if (sure === null) return;
   await tell(async () => (await call(at(course, "room"), { method: "DELETE" })).message);
   poller.in(1500);

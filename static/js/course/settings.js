@@ -67,7 +67,7 @@ async function conflict(error) {
         "div.alert.alert-warning.conflict",
         { role: "group", "aria-labelledby": "conflict-title" },
         el("h3", { id: "conflict-title" }, "Another user has saved this course"),
-        el("p", {}, `They saved it at ${clock(theirs.changed_at)}. Your changes are not saved, but still in the form. ${count(keys.length, "field differs", "fields differ")}:`),
+        el("p", {}, `They saved it at ${clock(theirs.changed_at)}. Your changes are not saved, but they are still in the form. ${count(keys.length, "field differs", "fields differ")}:`),
         el(
           "dl.facts",
           {},

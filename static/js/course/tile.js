@@ -59,7 +59,7 @@ export function seat(tile, { chosen, onOpen, onChoose, quick }) {
       tileState(state),
     ),
     tile.hand_at ? el("p.seat-asks", {}, icon("hand"), " ", tile.hand || "Asks for help.", el("span.portal-quiet", {}, ` ${duration(now() - tile.hand_at)}`)) : null,
-    help ? el("p.seat-help", {}, icon("life-ring"), " ", help.state === "granted" ? `${help.helper} helps until ${time(help.until)}` : `${help.helper} asked to help`) : null,
+    help ? el("p.seat-help", {}, icon("life-ring"), " ", help.state === "granted" ? `${help.helper} is helping until ${time(help.until)}` : `${help.helper} asked to help`) : null,
     state !== "running" && tile.words ? el(`p.seat-words${state === "failed" ? ".seat-bad" : ""}`, { title: tile.words }, tile.words) : null,
     state === "running"
       ? [

@@ -74,7 +74,7 @@ function actions(build) {
 async function cancel() {
   const sure = await ask({
     title: "Cancel this build?",
-    text: last.askers.length > 1 ? `${last.askers.join(", ")} requested this build. It is cancelled for all of them.` : "The Slurm job is cancelled. What was pulled stays in the cache.",
+    text: last.askers.length > 1 ? `${last.askers.join(", ")} requested this build. It is cancelled for all of them.` : "The Slurm job is cancelled. Data that was pulled stays in the cache.",
     action: "Cancel build",
     danger: true,
     keep: "Continue building",
@@ -95,7 +95,7 @@ async function retry() {
     }
     byId("actions").replaceChildren();
     work.start();
-    return "The build starts again and reuses what was pulled.";
+    return "The build starts again and reuses the data that was pulled.";
   });
 }
 
@@ -120,7 +120,7 @@ function tested(tests) {
   const words = {
     building: "The tests start when the build is recorded.",
     testing: "The tests run in Slurm, one for each GPU type.",
-    ready: bad.length ? `The tests passed, except on ${bad.join(", ")}, where it is not offered.` : "All tests passed.",
+    ready: bad.length ? `The tests passed, except on ${bad.join(", ")}: this version is not offered there.` : "All tests passed.",
     failed: message || "The tests failed. This version cannot be published.",
   };
   setText(byId("tests-words"), words[state] ?? state);

@@ -27,7 +27,7 @@ export async function conflict(name, mine, choose) {
         "div.alert.alert-warning.conflict",
         { role: "group", "aria-labelledby": "conflict-title" },
         el("h3", { id: "conflict-title" }, `Version ${theirs.number} is newer than the version that you edited`),
-        el("p", {}, `Saved by ${theirs.author} (${origins[theirs.origin] ?? theirs.origin}) at `, when(theirs.at), theirs.comment ? `: “${theirs.comment}”.` : ".", " Your text is not saved yet, and it is not lost. Choose:"),
+        el("p", {}, `Saved by ${theirs.author} (${origins[theirs.origin] ?? theirs.origin}) at `, when(theirs.at), theirs.comment ? `: “${theirs.comment}”.` : ".", " Your text is not saved yet, but it is not lost. Choose:"),
         el(
           "div.entry-actions",
           {},

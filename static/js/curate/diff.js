@@ -18,7 +18,7 @@ export function lines(changes, label) {
   const shown = [];
   let left = 0;
   const skipped = () => {
-    if (left) shown.push(el("span.diff-line.diff-skipped", {}, `  ${count(left, "equal line")}`));
+    if (left) shown.push(el("span.diff-line.diff-skipped", {}, `  ${count(left, "unchanged line")}`));
     left = 0;
   };
   changes.forEach((line, at) => {

@@ -16,7 +16,7 @@ export const GROUPS = [
       { name: "name", label: "Name", help: "Lowercase letters, digits, dots, dashes and underscores. Cannot be changed later: links and files use it." },
       { name: "tags", label: "Tags", kind: "words", help: "Framework, version, language; separated by commas." },
       { name: "description", label: "Description", kind: "area", help: "Markdown, shown on the environment’s page." },
-      { name: "icon", label: "Icon", help: "A Font Awesome name, e.g. fire or chart-line. Empty: chosen by the tags." },
+      { name: "icon", label: "Icon", help: "A Font Awesome name, e.g. fire or chart-line. Empty: chosen from the tags." },
       { name: "order", label: "Order", kind: "number", help: "Lower numbers come first. Default: 100." },
     ],
   },
@@ -65,7 +65,7 @@ export const GROUPS = [
       { name: "max_cpus", label: "Maximum CPUs", kind: "number" },
       { name: "max_memory", label: "Maximum memory", help: MEMORY },
       { name: "max_time", label: "Maximum time", help: TIME },
-      { name: "idle_time", label: "Idle time", help: "Users are notified when the session’s GPUs are idle for this long. Empty: the site’s setting." },
+      { name: "idle_time", label: "Idle time", help: "Users are notified when the session’s GPUs have been idle for this long. Empty: the site’s setting." },
     ],
   },
   {

@@ -17,7 +17,7 @@ export async function loadRequests() {
     // Keep an answer that is being written.
     if ([...place.querySelectorAll("textarea, input")].some((field) => field.value)) return;
     shown = text;
-    setText(byId("requests-count"), items.length ? `${count(items.length, "request waits", "requests wait")} for an answer` : "");
+    setText(byId("requests-count"), items.length ? count(items.length, "open request") : "");
     fill(place, items.length ? el("ul.entries", {}, items.map(entry)) : el("p.portal-quiet.empty", {}, "No open requests."));
   } catch (error) {
     setText(byId("requests-count"), error.message);

@@ -21,7 +21,7 @@ actions.push((run) => (run.ended_at === null || !run.mine ? null : actionButton(
 async function remove(run) {
   const sure = await ask({
     title: `Delete “${run.name}”?`,
-    text: `The portal forgets the run, its points and its curves. Its files stay: ${run.folder}`,
+    text: `The run, its points and its curves are deleted from the portal. Its files stay: ${run.folder}`,
     action: "Delete run",
     danger: true,
   });
@@ -33,7 +33,7 @@ async function remove(run) {
 async function stop(run, refresh) {
   const sure = await ask({
     title: `Stop “${run.name}”?`,
-    text: "Points that wait or run are cancelled. What has been written so far is kept.",
+    text: "Waiting and running points are cancelled. Output written so far is kept.",
     action: "Stop run",
     danger: true,
   });

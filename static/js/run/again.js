@@ -23,7 +23,7 @@ async function again(run, left, onDone) {
   if (changes === null) return;
   const done = await tell(async () => {
     await call(`${path(run)}/again`, { method: "POST", body: changes });
-    return `${count(left, "point")} run again.`;
+    return `${count(left, "point")} started again.`;
   });
   if (done) onDone();
 }
@@ -72,7 +72,7 @@ async function repeat(run) {
   const differs = plan.drift.length ? ` ${plan.drift.join(" ")}` : "";
   const sure = await ask({
     title: `Repeat “${run.name}” as “${plan.name}”?`,
-    text: `${count(run.points, "point")} run with the same source and parameters in ${plan.environment}${version}.${differs} Each point reports what else differs.`,
+    text: `A new run executes ${count(run.points, "point")} with the same source and parameters in ${plan.environment}${version}.${differs} Each point reports what else differs.`,
     action: "Repeat",
   });
   if (sure === null) return;
@@ -145,7 +145,7 @@ export class Shares {
       title: `Share “${run.name}”?`,
       text: "The user sees the run and its points, and can repeat it. To repeat it, they must be able to read its folder.",
       action: "Share",
-      field: { label: "Login name of the user", required: true, maxlength: 255 },
+      field: { label: "User name", required: true, maxlength: 255 },
     });
     if (!user) return;
     await tell(async () => (await call(`${path(run)}/shares`, { method: "POST", body: { user } })).message);

@@ -3,7 +3,7 @@
 
 import { el, setText } from "../dom.js";
 
-const WORDS = { waiting: "has not run", running: "runs", failed: "failed", done: "" };
+const WORDS = { waiting: "has not run", running: "is running", failed: "failed", done: "" };
 
 export class CellList {
   #cells = new Map(); // by their number, or by their place among those without one

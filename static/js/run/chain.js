@@ -5,7 +5,7 @@ import { el } from "../dom.js";
 
 // A link to it; words, if it is not kept any more.
 export function afterLink(run) {
-  if (!run.after_name) return "a run that is not kept any more";
+  if (!run.after_name) return "a run that is no longer kept";
   return el("a", { href: `${facts.prefix}runs/${encodeURIComponent(run.after)}` }, run.after_name);
 }
 

@@ -103,9 +103,9 @@ class PointOutput {
   }
 
   #about(output, at) {
-    if (this.state === "waiting") return output ? `The point waits for its next job. As of ${clock(at)}.` : "The point has not started.";
+    if (this.state === "waiting") return output ? `The point is waiting for its next job. As of ${clock(at)}.` : "The point has not started.";
     if (!output && this.state === "running") return "Waiting for the output: the point’s job sends it within half a minute.";
-    if (!output) return "The output is in the files of the run only.";
+    if (!output) return "The output is only in the run’s files.";
     const lines = output.left_out ? ` ${output.left_out} cells farther away are left out.` : "";
     return `As of ${clock(at)}.${lines}`;
   }

@@ -39,7 +39,7 @@ export class Parallel {
     this.limits = new Limits(fields, () => this.#apply());
     place.append(el("div.plot-head", {}, this.legend, this.words), this.scroll);
     this.picker = new Picker(place, { id: "parallel-point", label: "Highlight", onPick: (key) => this.#highlight(key), onOpen: (key) => open(Number(key)) });
-    place.append(el("details.parallel-limits", {}, el("summary", {}, "Limit the lines"), fields));
+    place.append(el("details.parallel-limits", {}, el("summary", {}, "Filter lines"), fields));
     this.drawn = "";
     new ResizeObserver(() => this.scroll.clientWidth !== this.width && this.values && this.#draw()).observe(this.scroll);
   }

@@ -126,7 +126,7 @@ function show(run) {
       ["Environment", run.version ? `${run.environment}, version ${run.version}` : run.environment],
       run.course ? ["Course", run.course] : null,
       run.job_id ? ["Slurm job", run.job_id] : null,
-      run.resumes ? ["Time limit", `a point goes on after it, ${run.resumes} times at most`] : null,
+      run.resumes ? ["Time limit", `points resume after it, at most ${count(run.resumes, "time")}`] : null,
       ["Started", exactly(run.created_at)],
       run.again_at === null ? null : ["Started again", exactly(run.again_at)],
       run.ended_at === null ? null : ["Ended", exactly(run.ended_at)],

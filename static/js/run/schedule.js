@@ -28,7 +28,7 @@ async function schedule(run) {
     "form",
     {},
     el("h2", { id: "schedule-title" }, `Repeat “${run.name}” on a schedule`),
-    el("p", { id: "schedule-text" }, `Each time, a new run has the same source, points and resources. ${chain}`),
+    el("p", { id: "schedule-text" }, `Each time, a new run starts with the same source, points and resources. ${chain}`),
     row("Time of day", at, `Time zone: ${timezone}`),
     el("fieldset.mb-2", {}, el("legend.form-label.schedule-legend", {}, "Days"), el("div.schedule-days", {}, days.map(({ label }) => label))),
     row("Last day (optional)", until),
@@ -55,7 +55,7 @@ async function schedule(run) {
       const body = { run: run.id, at: at.value.slice(0, 5), days: chosen, timezone, until: until.value, notify };
       const made = await call("runs/schedules", { method: "POST", body });
       dialog.close();
-      toast(`The run is repeated. Next start: ${clock(made.next_at)}. Your schedules are on the page of your runs.`);
+      toast(`Schedule created. Next start: ${clock(made.next_at)}. Your schedules are listed on the Runs page.`);
     } catch (error) {
       setText(problem, error.message);
     }

@@ -39,7 +39,7 @@ function timesWords(schedule) {
 
 function next(schedule) {
   if (schedule.paused) return "paused";
-  return schedule.next_at === null ? "over" : time(schedule.next_at);
+  return schedule.next_at === null ? "ended" : time(schedule.next_at);
 }
 
 function buttons(schedule) {
@@ -60,7 +60,7 @@ function buttons(schedule) {
 async function pause(schedule, paused) {
   await tell(async () => {
     await call(path(schedule), { method: "PUT", body: { paused } });
-    return paused ? "The schedule is paused." : "The schedule goes on.";
+    return paused ? "The schedule is paused." : "The schedule is resumed.";
   });
   poller.now();
 }
@@ -68,7 +68,7 @@ async function pause(schedule, paused) {
 async function remove(schedule) {
   const sure = await ask({
     title: `Delete the schedule of “${schedule.name}”?`,
-    text: "Runs that it has started stay as they are.",
+    text: "Runs that it has already started are not affected.",
     action: "Delete schedule",
     danger: true,
   });

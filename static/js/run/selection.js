@@ -38,7 +38,7 @@ export class Selection {
     const query = ids.map((id, at) => `${LETTERS[at]}=${encodeURIComponent(id)}`).join("&");
     this.link.hidden = ids.length < 2;
     this.link.href = `${facts.prefix}runs/compare?${query}`;
-    const words = ids.length === 1 ? "Choose another run to compare it with." : full ? "At most four runs are compared." : "";
+    const words = ids.length === 1 ? "Choose another run to compare with." : full ? "At most four runs can be compared." : "";
     setText(byId("compare-words"), words);
     setText(this.link, `Compare ${ids.length} runs`);
   }

@@ -5,7 +5,7 @@ import { tell } from "../dialog.js";
 import { announce } from "../dom.js";
 import { actionButton, actions } from "./actions.js";
 
-actions.push((run) => (run.mine && !run.course ? actionButton("TensorBoard", () => open(run)) : null));
+actions.push((run) => (run.mine && !run.course ? actionButton("Open TensorBoard", () => open(run)) : null));
 
 async function open(run) {
   await tell(async () => {

@@ -148,7 +148,7 @@ def test_from_a_reference_to_a_tile(
     grace.get_by_label("User name").fill("$oauthtoken")
     grace.get_by_label("Password or API key").fill("a-key-of-ngc")
     grace.get_by_label("Mirror").fill(nvcr.host)
-    grace.get_by_label("No TLS").check()
+    grace.get_by_label("Insecure").check()
     picture(grace, "1-registry")
     grace.get_by_role("button", name="Save").click()
     expect(grace.locator("#list")).to_contain_text("nvcr.io")

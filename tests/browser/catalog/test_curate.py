@@ -555,7 +555,7 @@ def test_a_registry_takes_a_password_and_never_shows_it(
     expect(grace.locator("#registry-problem")).to_contain_text("/etc/both is not in")
     grace.get_by_label("Password file").fill("")
     grace.get_by_label("Mirror").fill("127.0.0.1:9")
-    grace.get_by_label("No TLS").check()
+    grace.get_by_label("Insecure").check()
     save.click()
     entry = grace.locator("[data-host='nvcr.io']")
     expect(entry).to_contain_text("password is stored")

@@ -67,7 +67,7 @@ def test_a_waiting_session_tells_a_page_in_the_background(
         assert page.evaluate("Notification.permission") == "default"  # nobody was asked yet
         assert violations(page) == []
         button.click()
-        expect(page.locator("#notices-words")).to_contain_text("This browser notifies you")
+        expect(page.locator("#notices-words")).to_contain_text("this browser notifies you")
         expect(page.locator("#notices-on")).to_have_attribute("aria-pressed", "true")
         page.wait_for_function("localStorage.getItem('portal-notices').includes('true')")
 

@@ -165,8 +165,8 @@ def test_the_points_are_counted_and_errors_are_beside_their_fields(
 ) -> None:
     open_lab(lab, server, "/tree/train.ipynb")
     dialog = click_button(lab)
-    expect(dialog.get_by_text("learning rate (float, usually 0.1)")).to_be_visible()
-    expect(dialog.get_by_text('str, usually "<b>a</b>"')).to_be_visible()
+    expect(dialog.get_by_text("learning rate (float, default 0.1)")).to_be_visible()
+    expect(dialog.get_by_text('str, default "<b>a</b>"')).to_be_visible()
     rate = dialog.get_by_label("lr", exact=True)
     rate.fill("0.1, 0.01, 0.001")
     dialog.get_by_label("name", exact=True).fill("a, b")

@@ -160,7 +160,7 @@ def test_a_run_starts_after_another_or_never(demo: Any, ada: Person, token: str)
     ):
         answer = start(ada, token, id_, folder=f"{folder}/{more['name']}", **more)
         assert answer.status_code == 202, answer.text
-    assert run(ada, token, later)["message"] == "The run waits for 'gate-good'."
+    assert run(ada, token, later)["message"] == "The run is waiting for 'gate-good'."
     reasons = ("--user=ada", "--format=%r")
     wait_until("two wait", lambda: squeue(demo, *reasons).split().count("Dependency") == 2)
     (folder / "go").touch()
@@ -228,4 +228,4 @@ def test_a_run_s_token_is_for_its_own_reports(ada: Person, token: str) -> None:
     report = {"point": 0, "state": "succeeded"}
     answer = ask(ada, token, "POST", "session/points", report)
     assert answer.status_code == 403
-    assert answer.json()["error"]["message"] == "This token is not that of a run's job."
+    assert answer.json()["error"]["message"] == "This token does not belong to a run's job."

@@ -417,8 +417,8 @@ async def test_a_colleague_without_the_environment(ended: Site) -> None:
 @pytest.mark.parametrize(
     ("user", "words"),
     [
-        ("nobody", "The portal knows no user 'nobody'."),
-        ("ada", "This run is yours already."),
+        ("nobody", "The portal does not know the user 'nobody'."),
+        ("ada", "This run is already yours."),
         ("*", "'user'"),
         ("", "'user'"),
         ("a/b", "'user'"),

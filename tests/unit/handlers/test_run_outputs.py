@@ -225,7 +225,7 @@ async def test_only_the_run_s_user_looks_and_asks(site: Site) -> None:
         assert answer.status_code == 404, answer.text
         other = path.replace("/2/", "/5/")
         answer = await site.ask(method, other, "ada", body)
-        assert (answer.status_code, said(answer)) == (404, "This run has the points 0 to 4.")
+        assert (answer.status_code, said(answer)) == (404, "This run has points 0 to 4.")
         assert (await site.ask(method, path, "run", body)).status_code == 403
 
 
@@ -285,7 +285,8 @@ async def test_files_of_a_course_s_run_are_seen_in_the_course_s_session_alone(si
     assert (await site.shown())["opener"] == address
     answer = await site.ask("POST", f"runs/{ID}/tensorboard", "ada", {})
     words = (
-        "Only sessions of the course 'deep' see the files of this run. Open TensorBoard in yours."
+        "Only sessions of the course 'deep' can read the files of this run. "
+        "Open TensorBoard in your course session."
     )
     assert (answer.status_code, said(answer)) == (403, words)
     assert site.hub.started == []

@@ -143,10 +143,10 @@ async def test_others_see_and_change_nothing(site: Site) -> None:
         ({"days": [7]}, 400, "'days.0'"),
         ({"timezone": "../etc/passwd"}, 400, "is not a time zone; an example is 'Europe/Berlin'"),
         ({"until": "2026-02-30"}, 400, "'until'"),
-        ({"until": "2020-01-01"}, 400, "has no start until 2020-01-01. Choose a later last day."),
+        ({"until": "2020-01-01"}, 400, "would not start a run by 2020-01-01. Choose a later"),
         ({"run": "../1"}, 400, "'run'"),
         ({"run": "ffffffff"}, 404, "You have no such run."),
-        ({"run": THIRD}, 409, "The run before 'third' is not kept any more"),
+        ({"run": THIRD}, 409, "The run before 'third' is no longer kept"),
         ({"run": FOURTH}, 409, "This run has not started yet."),
         ({"notify": ["end"]}, 409, "This site sends no mail."),
         ({"user": "barbara"}, 400, "'user' is not a known field"),
@@ -177,5 +177,5 @@ async def test_a_start_that_is_tried_again_says_so(site: Site) -> None:
     await table.change(kept, starting_at=at, message="The Hub does not answer.")
     (item,) = (await site.ask("GET", PATH, "ada")).json()["items"]
     assert item["message"].startswith("The start at ") and item["message"].endswith(
-        " is tried again every few seconds. The Hub does not answer."
+        " is retried every few seconds. The Hub does not answer."
     )

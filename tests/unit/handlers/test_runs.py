@@ -326,7 +326,7 @@ async def test_it_starts_after_another(site: Site) -> None:
     assert options["run"] == {**RUN, "id": later, "name": "later", "after": ID}
     item = await site.get(f"runs/{later}")
     assert (item["after"], item["after_name"]) == (ID, "rates")
-    assert item["message"] == "The run waits for 'rates'."
+    assert item["message"] == "The run is waiting for 'rates'."
     await site.parts.store.runs.end("ada", ID, 1.0)
     assert (await site.get(f"runs/{later}"))["message"] == ""
     await site.parts.store.runs.end("ada", later, 2.0, "The run did not start, because of that.")
@@ -449,7 +449,7 @@ async def test_parameters_are_columns(site: Site) -> None:
     assert (point["number"], point["parameters"]) == (2, {"lr": -1, "fast": True})
     assert (await site.get(f"runs/{ID}/points/4"))["state"] == "waiting"
     answer = await site.ask("GET", f"runs/{ID}/points/5", "ada")
-    assert (answer.status_code, said(answer)) == (404, "This run has the points 0 to 4.")
+    assert (answer.status_code, said(answer)) == (404, "This run has points 0 to 4.")
     answer = await site.ask("GET", f"runs/{ID}/points/2", "barbara")
     assert answer.status_code == 404
 

@@ -73,7 +73,7 @@ class Portal:
     def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         if self.refusals:
             self.refusals -= 1
-            raise ServiceError("The portal does not see this session's job yet.", 503)
+            raise ServiceError("The portal has not seen this session's job yet.", 503)
         assert method == "GET"
         _, _, name = path.partition("session/starters/")
         if name:

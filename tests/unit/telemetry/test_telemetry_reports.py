@@ -260,7 +260,7 @@ async def test_a_session_that_is_over_is_refused(site: Site) -> None:
 async def test_a_session_younger_than_the_view_is_asked_to_come_again(site: Site) -> None:
     await site.parts.store.sessions.save(record("S20", "ada", "20"))
     answer = await site.report("ada", 30, 30, job_id="20")
-    assert answer.status_code == 503 and "not see this session's job yet" in answer.text
+    assert answer.status_code == 503 and "not seen this session's job yet" in answer.text
     assert (await site.report("barbara", 30, 30, job_id="20")).status_code == 403
     assert [line[0] for line in await site.audit()] == ["barbara"]
 

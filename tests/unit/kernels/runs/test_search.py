@@ -156,7 +156,7 @@ async def asked(service: Any, reason: str = "", patience: float = 60.0) -> Any:
 
 async def test_a_point_asks_until_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question, "_FIRST", 0.01)
-    young = ServiceError("The portal does not see this session's job yet.", 403)
+    young = ServiceError("The portal has not seen this session's job yet.", 403)
     service = Service(ServiceError("away", 503), young, {"parameters": {"x": 0.5}})
     assert await asked(service) == {"x": 0.5}
     assert service.asked == 3
