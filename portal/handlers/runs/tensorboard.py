@@ -34,8 +34,8 @@ class RunTensorBoard(RunAction):
         async with self.audited("open-logs", f"run {own_run.id}", own_run.user, own_run.folder):
             if own_run.course:
                 raise NotAllowed(
-                    f"Only sessions of the course '{own_run.course}' can read the files of this run. "
-                    "Open TensorBoard in your course session."
+                    f"Only sessions of the course '{own_run.course}' can read the files of this "
+                    "run. Open TensorBoard in your course session."
                 )
             await self._offered(own_run)
             options = {"environment": own_run.environment, OPTION: [own_run.folder]}
