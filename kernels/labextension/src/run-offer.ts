@@ -23,7 +23,7 @@ export interface RunChoices {
   simulated: boolean;
 }
 
-/** A parameter of a notebook: its type and usual value, as the cell has them, and its comment. */
+/** A parameter of a notebook: its type and default value, as the cell has them, and its comment. */
 export interface Parameter {
   name: string;
   type: string;

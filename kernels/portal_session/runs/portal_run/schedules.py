@@ -104,7 +104,7 @@ def _table(schedules: Sequence[Mapping[str, Any]]) -> str:
         following = "paused" if schedule.get("paused") else _clock(schedule.get("next_at"))
         last = _clock(schedule.get("last_at"))
         name, message = printable(schedule, "name"), printable(schedule, "message")
-        rows.append((name, _when(schedule), following or "over", last, message))
+        rows.append((name, _when(schedule), following or "ended", last, message))
     return aligned(rows)
 
 
