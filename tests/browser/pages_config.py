@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT / folder) for folder in _SETTINGS["pythonpath"]]
 
 from test_form import GIB, ROWS, environment, snapshot  # noqa: E402
 
-from portal.catalog.offers.preferences import NO_HABITS, Preferences  # noqa: E402
+from portal.catalog.offers.preferences import NO_PREFERENCES, Preferences  # noqa: E402
 from portal.errors import InvalidRequest, NotFound  # noqa: E402
 from portal.launch.request import options_from_form  # noqa: E402
 from portal.models.cluster.cluster import Job, JobState  # noqa: E402
@@ -143,7 +143,7 @@ class PagesSpawner(Spawner):
             storage=AREAS,
             problems=problems,
             defaults=Resources(cpus=2, memory="4G", time="2:00:00"),
-            habits=HABITS if many else NO_HABITS,
+            preferences=HABITS if many else NO_PREFERENCES,
         )
         return form.render(view)
 

@@ -19,7 +19,7 @@ class Preferences(NamedTuple):
 NO_PREFERENCES = Preferences()
 
 
-async def habits_of(store: Store, user: str) -> Preferences:
+async def preferences_of(store: Store, user: str) -> Preferences:
     """Read the user's preferences from the database. Raises StoreUnavailable."""
     liked = await store.favourites.of_user(user)
     return Preferences(frozenset(liked), await store.sessions.last_used(user))
