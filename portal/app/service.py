@@ -115,9 +115,9 @@ class PortalService(Application):
     )
 
     bind_patience = setting(
-        Float(10.0),
+        Float(30.0),
         "Seconds to wait for the port if the service of a killed Hub still uses it.",
-        "c.PortalService.bind_patience = 30",
+        "c.PortalService.bind_patience = 60",
     )
 
     @default("log_level")
