@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from playwright.sync_api import TimeoutError as TimedOut
+from playwright.sync_api import Error as BrowserError
 from playwright.sync_api import expect
 
 from .demo import SERVICE, START, Demo, environment, label_of, stop_all
@@ -14,7 +14,8 @@ from .lab import Lab
 from .neighbours import QUESTION, RUNNING, WAITING, class_in_session, jobs
 
 COURSE = f"{SERVICE}courses/dl101"
-SESSION = re.compile("/user/ada/")
+PENDING = re.compile("/hub/spawn-pending/ada")
+STARTED = re.compile("gpu0|Server ready")  # a quick start has no message in between
 PROGRESS = 30_000  # milliseconds until the job has a node
 
 
@@ -22,16 +23,26 @@ def progress(demo: Demo, page: Any) -> None:
     """Start the session of the launch page, and picture its progress page, which is kept from
     leaving when the session is ready. A session that is ready before the Hub answers has no such
     page: the picture stays as it was."""
-    page.route(SESSION, lambda route: route.abort("aborted"))
-    page.get_by_role("button", name="Start", exact=True).click()
+    page.get_by_role("button", name="Start", exact=True).click(no_wait_after=True)
     try:
-        expect(page.locator("#progress-log")).to_contain_text("gpu0", timeout=PROGRESS)
+        page.wait_for_url(PENDING, wait_until="commit")
+        # Its reload too: a redirect from there is not seen by a route.
+        page.route("**", _stay)
+        expect(page.locator("#progress-log")).to_contain_text(STARTED, timeout=PROGRESS)
         details = page.locator("#progress-details")
         details.evaluate("details => { details.open = true; }", timeout=PROGRESS)
         demo.picture(page, "progress")
-    except (AssertionError, TimedOut):  # the page may also leave while it is pictured
+    except (AssertionError, BrowserError):  # the page may also leave while it is pictured
         print("progress: left out, the session was ready at once", flush=True)
-    page.unroute(SESSION)
+    page.unroute("**")
+
+
+def _stay(route: Any) -> None:
+    """Refuse to leave the page; let its other requests pass."""
+    if route.request.is_navigation_request():
+        route.abort("aborted")
+    else:
+        route.continue_()
 
 
 def session(demo: Demo) -> None:
