@@ -35,7 +35,7 @@ _NO_CHANGE = frozenset({"estimates", "startup"})
 # Reports that a page sends once and that may be late: sent again after these pauses, in seconds,
 # while the portal cannot take them.
 _LATER = {"startup": (5.0, 20.0, 60.0)}
-_telling: set[asyncio.Task[None]] = set()  # strong references to running tasks
+_report_tasks: set[asyncio.Task[None]] = set()  # strong references to running tasks
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
@@ -158,8 +158,8 @@ class PassOnHandler(LocalHandler):
             if error.status != 503 or self.name not in _LATER:
                 raise Refused.by_portal(error) from None
             task = asyncio.ensure_future(self._tell_later(self.service, body))
-            _telling.add(task)
-            task.add_done_callback(_telling.discard)
+            _report_tasks.add(task)
+            task.add_done_callback(_report_tasks.discard)
             self.set_status(202)
             response = {}
         finally:

@@ -17,7 +17,7 @@ _RETRY = (30.0, 600.0)  # seconds to the second try of a mail, and the most that
 
 class Mail(NamedTuple):
     """Mail to ``user``. ``key``: of letters, digits, dots and dashes; it is the Message-ID too, so
-    that a letter that is sent again by a service that was killed meanwhile counts as the same."""
+    that a mail that is sent again by a service that was killed meanwhile counts as the same."""
 
     key: str
     user: str
@@ -26,7 +26,7 @@ class Mail(NamedTuple):
 
 
 class MailQueue:
-    """Way of letters to the site's mail server, and the times of their next tries."""
+    """Queue of mails to the site's mail server, and the times of their next tries."""
 
     def __init__(self, notices: Notices, log: Any) -> None:
         self._notices, self._log = notices, log
@@ -52,37 +52,37 @@ class MailQueue:
         await self._notices.address_for(user)
 
     def waits(self, key: str) -> bool:
-        """Return True if the letter with this key was tried a moment ago."""
+        """Return True if the mail with this key was tried a moment ago."""
         return self._next.get(key, 0.0) > time.monotonic()
 
-    async def send(self, letter: Mail, now: float) -> str | None:
-        """Hand a letter over. Return "" once the mail server has it, a sentence if it will never
+    async def send(self, mail: Mail, now: float) -> str | None:
+        """Hand a mail over. Return "" once the mail server has it, a sentence if it will never
         take it, None if it is to be tried again. ``now``: Unix seconds."""
         notices = self._notices
         footer = f"This mail is from {one_line(notices.public_url)}. You requested it."
         try:
             message = envelope(
-                letter.subject,
-                [*letter.paragraphs, footer],
+                mail.subject,
+                [*mail.paragraphs, footer],
                 sender=notices.sender,
-                to=await notices.address_for(letter.user),
+                to=await notices.address_for(mail.user),
                 now=now,
-                id_=letter.key,
+                id_=mail.key,
             )
             await notices.server.send(message)
         except (MailRefused, NotFound, InvalidRequest) as error:
-            self._complain(f"Mail {letter.key}: {error}")
-            self._forget(letter.key)
+            self._complain(f"Mail {mail.key}: {error}")
+            self._forget(mail.key)
             return str(error)
         except PortalError as error:
-            self._complain(f"Mail {letter.key}: {error}")
-            pause = self._pauses.get(letter.key, _RETRY[0])
-            self._next[letter.key] = time.monotonic() + pause
-            self._pauses[letter.key] = min(2 * pause, _RETRY[1])
+            self._complain(f"Mail {mail.key}: {error}")
+            pause = self._pauses.get(mail.key, _RETRY[0])
+            self._next[mail.key] = time.monotonic() + pause
+            self._pauses[mail.key] = min(2 * pause, _RETRY[1])
             return None
         self._trouble = ""
-        self._forget(letter.key)
-        self._log.info("Mail %s was sent.", letter.key)
+        self._forget(mail.key)
+        self._log.info("Mail %s was sent.", mail.key)
         return ""
 
     def _forget(self, key: str) -> None:

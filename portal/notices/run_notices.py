@@ -73,8 +73,8 @@ class RunNotices:
             outcome = await self._settled(notice, states, now, with_end=with_end)
             if outcome is None and due(notice, states) and not self.post.waits(key_of(notice)):
                 failure = await self._first_failure(run) if any(map(states.get, _FAILED)) else ""
-                letter = letter_of(notice, states, failure, self.post.pages)
-                outcome = await self.post.send(letter, now)
+                mail = mail_of(notice, states, failure, self.post.pages)
+                outcome = await self.post.send(mail, now)
             if outcome is not None:
                 await self._store.run_notices.save_outcome(notice, now, outcome)
 
@@ -128,7 +128,7 @@ class RunNotices:
 
 
 def key_of(notice: OpenNotice) -> str:
-    """Return the key of a notice's letter; each job of a run has another."""
+    """Return the key of a notice's mail; each job of a run has another."""
     run = notice.run
     return f"run.{run.id}.{run.job_id or 0}.{notice.event}"
 
@@ -140,7 +140,7 @@ def due(notice: OpenNotice, states: Counts) -> bool:
     return any(map(states.get, _FAILED))
 
 
-def letter_of(notice: OpenNotice, states: Counts, failure: str, pages: str) -> Mail:
+def mail_of(notice: OpenNotice, states: Counts, failure: str, pages: str) -> Mail:
     """Return the mail of a notice. ``states``: numbers of the run's points; ``failure``: what the
     first failed one says; ``pages``: address of the service with a final slash."""
     run, name = notice.run, one_line(notice.run.name)

@@ -18,14 +18,14 @@ class ScheduleNotices:
     async def send_due(self, now: float) -> None:
         """Send what is open at ``now`` (Unix seconds). Raises StoreUnavailable."""
         for schedule in await self._store.run_schedules.untold():
-            letter = letter_of(schedule, self._post.pages)
-            if self._post.waits(letter.key):
+            mail = mail_of(schedule, self._post.pages)
+            if self._post.waits(mail.key):
                 continue
-            if await self._post.send(letter, now) is not None:
+            if await self._post.send(mail, now) is not None:
                 await self._store.run_schedules.told(schedule)
 
 
-def letter_of(schedule: RunSchedule, pages: str) -> Mail:
+def mail_of(schedule: RunSchedule, pages: str) -> Mail:
     """Return the mail about ``schedule.untold``. ``pages``: address of the service with a final
     slash."""
     name = one_line(schedule.name)

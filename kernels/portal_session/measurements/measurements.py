@@ -30,8 +30,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
     address = Address.from_environ(os.environ)
     unattended = getattr(app, "portal_unattended", None)
     if address is not None and unattended is not None:
-        telling = MeasurementSender(Service(address, os.environ), app.log)
-        unattended.listeners[MIME] = telling.take
+        sender = MeasurementSender(Service(address, os.environ), app.log)
+        unattended.listeners[MIME] = sender.take
 
 
 class MeasurementSender:

@@ -202,12 +202,12 @@ class BuildQueue(WorkQueue[Build]):
         save = self._store.builds.change(build.id, job_id=job_id, message="")
         await self._jobs.saved(job_id, "", save)
 
-    async def _over(self, build: Build, end: End, look: JobStatus | None = None) -> Build:
+    async def _over(self, build: Build, end: End, status: JobStatus | None = None) -> Build:
         """Record how a build ended. the scheduler updates the versions."""
         result = None
-        if end.state is WorkState.PASSED and look is not None:
+        if end.state is WorkState.PASSED and status is not None:
             try:
-                result = BuildResult.model_validate(look.result)
+                result = BuildResult.model_validate(status.result)
             except ValidationError:
                 end = End(WorkState.FAILED, "The job's result cannot be read.")
         await self._pulling.clear(build)
@@ -215,10 +215,10 @@ class BuildQueue(WorkQueue[Build]):
             build.id,
             state=end.state,
             # The step at which it ended without a result, for its page.
-            step="" if result else (look.step if look else build.step),
+            step="" if result else (status.step if status else build.step),
             share=None,
             message=end.message,
-            started_at=look.started_at if look else build.started_at,
+            started_at=status.started_at if status else build.started_at,
             ended_at=time.time(),
             result=result.model_dump(mode="json") if result else None,
         )

@@ -105,14 +105,14 @@ class Follower:
             WorkState.RUNNING, step[:63], clean(message)[:2000], share, self.started_at
         )
 
-    def given_up(self, look: JobStatus, late: bool) -> End | None:
+    def given_up(self, status: JobStatus, late: bool) -> End | None:
         """Return the end of a job that is to be cancelled: it waits although it is ``late``, or
         its log is too large. None for all others."""
-        if look.state is WorkState.WAITING and late:
+        if status.state is WorkState.WAITING and late:
             return End(
                 WorkState.UNKNOWN,
                 "The job waited too long in the queue and was cancelled "
-                f"(c.BuildScheduler.queue_patience). {look.message}",
+                f"(c.BuildScheduler.queue_patience). {status.message}",
             )
         if self.size > MAX_LOG:
             return End(WorkState.FAILED, f"The log is larger than {MAX_LOG // 2**20} MiB.")

@@ -72,11 +72,11 @@ class NodeCopies:
             await asyncio.sleep(interval)
             snapshot = await self._cluster.snapshot(time.monotonic())
             for job in tuple(live):
-                look = await job.follower.job_state(job.id, self._cluster, snapshot)
-                if look.end is not None:
+                status = await job.follower.job_state(job.id, self._cluster, snapshot)
+                if status.end is not None:
                     live.remove(job)
                     job.follower.path.unlink(missing_ok=True)
-                    yield job.node, look.end
+                    yield job.node, status.end
 
     async def _submitted(
         self, environment: Environment, target: str, node: str, snapshot: ClusterSnapshot

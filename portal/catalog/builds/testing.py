@@ -141,13 +141,13 @@ class TestQueue(WorkQueue[EnvironmentTest]):
         return asked.model_copy(update=update)
 
     async def _over(
-        self, test: EnvironmentTest, end: End, look: JobStatus | None = None
+        self, test: EnvironmentTest, end: End, status: JobStatus | None = None
     ) -> EnvironmentTest:
         """Record how a test ended, and the verdict on its environment."""
         result = None
-        if look is not None and look.result is not None:
+        if status is not None and status.result is not None:
             try:
-                result = TestResult.model_validate(look.result)
+                result = TestResult.model_validate(status.result)
             except ValidationError:
                 end = End(WorkState.UNKNOWN, "The job's result cannot be read.")
         now = time.time()
@@ -169,7 +169,7 @@ class TestQueue(WorkQueue[EnvironmentTest]):
             state=end.state,
             step="",
             message=end.message,
-            started_at=look.started_at if look else test.started_at,
+            started_at=status.started_at if status else test.started_at,
             ended_at=now,
             result=result.model_dump(mode="json") if result else None,
         )

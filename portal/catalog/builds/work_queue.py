@@ -56,22 +56,22 @@ class WorkQueue(ABC, Generic[_Row]):
     async def _looked(self, row: _Row, snapshot: ClusterSnapshot) -> _Row:
         """Update a row whose job Slurm has; return it as it is then."""
         follower = self._jobs.follower(self.work, row)
-        look = await follower.job_state(row.job_id, self._jobs.cluster, snapshot)
+        status = await follower.job_state(row.job_id, self._jobs.cluster, snapshot)
         if row.id in self._cancelled:
             return row
-        if look.end is not None:
-            return await self._over(row, look.end, look)
+        if status.end is not None:
+            return await self._over(row, status.end, status)
         late = self._ages.age_of(row.id, row.asked_at) > self._settings.queue_patience
-        if end := follower.given_up(look, late):
+        if end := follower.given_up(status, late):
             await self._jobs.drop(row.job_id, await self._user(row))
             return await self._over(row, end)
-        seen = {name: getattr(look, name) for name in self.shown}
+        seen = {name: getattr(status, name) for name in self.shown}
         if any(getattr(row, name) != value for name, value in seen.items()):
             return await self._table.change(row.id, **seen)
         return row
 
     @abstractmethod
-    async def _over(self, row: _Row, end: End, look: JobStatus | None = None) -> _Row:
+    async def _over(self, row: _Row, end: End, status: JobStatus | None = None) -> _Row:
         """Record how the job of a row ended, and what follows from that."""
 
     async def _user(self, row: _Row) -> str:
