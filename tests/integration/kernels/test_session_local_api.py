@@ -387,10 +387,10 @@ async def test_a_start_that_the_portal_cannot_take_yet_is_told_later(
     assert (answer.code, json.loads(answer.body)) == (202, {})
     played.answer = lambda handler: handler.finish({})
     for _ in range(100):
-        if not local_api._telling:
+        if not local_api._report_tasks:
             break
         await asyncio.sleep(0.05)
-    assert not local_api._telling and len(played.asked) in (2, 3)
+    assert not local_api._report_tasks and len(played.asked) in (2, 3)
     # Nothing else is: a person waits for that answer.
     played.answer = lambda handler: handler.send_error(503)
     assert (await server.ask("extend", "POST", {"minutes": 1})).code == 503
