@@ -17,6 +17,7 @@ from typing import Any
 import httpx._transports.default as httpx_transports
 import markers
 import migrated
+import outcomes
 import pytest
 import runs
 import skips
@@ -36,10 +37,15 @@ _FIRST_START = 900  # seconds; the first one makes the container image
 _RECORD = pytest.StashKey[runs.RunRecord]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    outcomes.add_option(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # What the demo makes to be looked at is for tests that ask for it.
     os.environ.setdefault("PORTAL_DEMO", "bare")
     gc.disable()  # until all tests are collected: 7 instead of 13 s of CPU
+    outcomes.register(config)
     skips.register(config)
     markers.register(config)
     _share_tls_context()

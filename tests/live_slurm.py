@@ -3,6 +3,7 @@
     python -m tests.live_slurm                 # every version
     python -m tests.live_slurm 24.11           # a single one: 24.11 or newest
     python -m tests.live_slurm newest -- tests/hub/sessions/test_session.py -k gpu    # other tests
+    python -m tests.live_slurm newest --outcome=PATH    # and its outcome: support/suite/outcomes.py
 
 A separate stage of the suite. Each version runs in a root file system of the Debian suite that has
 it (tests/support/containers/debian_root.py). Versions that this machine or its mirror cannot
@@ -11,14 +12,17 @@ provide are skipped, by name.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support/containers"))
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support/suite"))
 import debian_root  # in these folders
+import outcomes
 import runs
 
 # Debian suites with each version; the first of which this machine can make a root is used.
@@ -37,19 +41,21 @@ TESTS = (
 def main() -> int:
     """Return 1 if a test has failed."""
     runs.end_on_signals()
-    words, _, more = " ".join(sys.argv[1:]).partition("-- ")
-    named = [word for word in words.split() if word != "--"] or list(SUITES)
-    unknown = [name for name in named if name not in SUITES]
-    if unknown:
-        print(f"There is no Slurm '{unknown[0]}' here: {', '.join(SUITES)}.", file=sys.stderr)
-        return 2
-    failed = [name for name in named if _run(name, more.split() or list(TESTS))]
+    before = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
+    parser = argparse.ArgumentParser(prog="tests.live_slurm", usage=__doc__)
+    parser.add_argument("versions", nargs="*")
+    parser.add_argument("--outcome", type=lambda path: Path(path).absolute())
+    asked = parser.parse_args(before)
+    if unknown := set(asked.versions) - set(SUITES):
+        parser.error(f"there is no Slurm {min(unknown)} here: {', '.join(SUITES)}")
+    named, more = asked.versions or list(SUITES), sys.argv[len(before) + 2 :]
+    failed = [name for name in named if _run(name, more or list(TESTS), asked.outcome)]
     if failed:
         print(f"Failed on Slurm {', '.join(failed)}.")
     return int(bool(failed))
 
 
-def _run(name: str, tests: list[str]) -> int:
+def _run(name: str, tests: list[str], outcome: Path | None) -> int:
     cache = Path(os.environ.get("PORTAL_CACHE") or "/var/lib/data-scientist-portal/cache")
     began = time.monotonic()
     for suite in SUITES[name]:
@@ -60,12 +66,18 @@ def _run(name: str, tests: list[str]) -> int:
         except debian_root.NoRoot as error:
             print(f"Slurm {name}: skipped with Debian's '{suite}': {error}", flush=True)
     else:
+        if outcome:
+            outcomes.Outcome({"skipped": 1}).write(outcome)
         return 0
     version = debian_root.slurm_version(root)
     print(f"Slurm {version} ('{suite}'), ready after {time.monotonic() - began:.0f} s", flush=True)
-    status = debian_root.enter(
-        root, cache, [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
-    )
+    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    with tempfile.TemporaryDirectory(dir=root.parent) as folder:
+        written = Path(folder) / "outcome"
+        inside = f"--outcome={debian_root.OUTCOMES}/{written.name}"
+        status = debian_root.enter(root, cache, [*pytest, inside], outcomes=Path(folder))
+        if outcome and written.exists():
+            outcome.write_bytes(written.read_bytes())
     print(f"Slurm {version}: {time.monotonic() - began:.0f} s, status {status}", flush=True)
     return status
 

@@ -7,18 +7,24 @@ Hub on newer versions of Slurm. More at a time would only wait for the processor
 process has a demo of its own; slow builds are shared (PORTAL_CACHE). Output goes to
 build/test-*.log, and to the terminal when a part is done; the slowest tests of all parts are listed
 at the end. A signal ends the parts first.
+
+At the very end, tests that failed are run once more, alone: tests/support/suite/unstable.py.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests import live_slurm
-from tests.support.suite import runs
+from tests.support.suite import runs, unstable
+from tests.support.suite.outcomes import summary
+from tests.support.suite.unstable import Part
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
 _PREPARED = "tests/integration/demo/test_demo_prepared.py"
@@ -32,23 +38,35 @@ _TWICE = ["-n", "2", "--dist", "loadfile"]
 _SLOWEST = 20
 
 
-def _pytest(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "pytest", f"--durations={_SLOWEST}", *arguments]
+def _pytest(name: str, *arguments: str) -> Part:
+    pytest = [sys.executable, "-m", "pytest"]
+    command = [*pytest, f"--durations={_SLOWEST}", f"--outcome={_outcome(name)}", *arguments]
+    return Part(command, _outcome(name), again=[*pytest, "-rP"])
 
 
-FIRST = {"unit": _pytest("tests/unit", "-n", "2"), "prepared": _pytest(_PREPARED)}
-_LIVE_LIMIT = 1800  # seconds, with the making of a root
-LIVE = {
-    f"slurm-{name}": ["timeout", str(_LIVE_LIMIT), sys.executable, "-m", "tests.live_slurm", name]
-    for name in live_slurm.SUITES
+def _live(name: str) -> Part:
+    part = f"slurm-{name}"
+    start = [sys.executable, "-m", "tests.live_slurm", name]
+    command = ["timeout", str(_LIVE_LIMIT), *start, f"--outcome={_outcome(part)}"]
+    return Part(command, _outcome(part), again=start, ids=["--", "-rP"])
+
+
+def _outcome(name: str) -> Path:
+    return BUILD / f"test-{name}.json"
+
+
+FIRST = {
+    "unit": _pytest("unit", "tests/unit", "-n", "2"),
+    "prepared": _pytest("prepared", _PREPARED),
 }
+_LIVE_LIMIT = 1800  # seconds, with the making of a root
 PARTS = {
-    "hub": _pytest("tests/hub", *_TWICE),
-    "rest": _pytest("tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
-    "browser": _pytest("tests/browser", *_TWICE),
-    "lint": _pytest("tests/project/test_lint.py"),
-    "showcase": _pytest(_SHOWCASE),
-    **LIVE,
+    "hub": _pytest("hub", "tests/hub", *_TWICE),
+    "rest": _pytest("rest", "tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
+    "browser": _pytest("browser", "tests/browser", *_TWICE),
+    "lint": dataclasses.replace(_pytest("lint", "tests/project/test_lint.py"), again=[]),
+    "showcase": _pytest("showcase", _SHOWCASE),
+    **{f"slurm-{name}": _live(name) for name in live_slurm.SUITES},
 }
 STAGES = (FIRST, PARTS)
 _AT_A_TIME = 3  # parts
@@ -58,31 +76,41 @@ _DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(\S.*)$", re.MULTI
 
 def main() -> int:
     """Return 1 if a part has failed, else 0."""
+    return run(STAGES)
+
+
+def run(stages: Sequence[Mapping[str, Part]]) -> int:
+    """Run the parts of each stage side by side, then alone what failed; return 1 if any test or
+    part has failed, else 0."""
     BUILD.mkdir(exist_ok=True)
     runs.end_on_signals()
     started = time.monotonic()
-    failed = 0
-    for stage in STAGES:
-        failed |= _run(stage)
+    statuses: dict[str, int] = {}
+    for stage in stages:
+        statuses |= _run({name: part.command for name, part in stage.items()})
         print(f"after {time.monotonic() - started:.0f} s: {', '.join(stage)}", flush=True)
-    _print_slowest([name for stage in STAGES for name in stage])
-    return failed
+    parts = {name: part for stage in stages for name, part in stage.items()}
+    verdict = unstable.judge(parts, statuses, _run_alone)
+    _print_slowest(list(parts))
+    verdict.print(BUILD / "unstable.json")
+    print(summary(verdict.counts, time.monotonic() - started), flush=True)
+    return int(verdict.red)
 
 
-def _run(parts: dict[str, list[str]]) -> int:
-    """Run the commands, some at a time, in their order; return 1 if a command has failed."""
+def _run(commands: Mapping[str, list[str]]) -> dict[str, int]:
+    """Run the commands, some at a time, in their order; return each one's exit status."""
     began = reported = time.monotonic()
-    waiting, running, failed = list(parts), dict[str, subprocess.Popen[bytes]](), 0
+    waiting, running = list(commands), dict[str, subprocess.Popen[bytes]]()
+    statuses: dict[str, int] = {}
     try:
         while waiting or running:
             while waiting and len(running) < _AT_A_TIME:
                 name = waiting.pop(0)
-                running[name] = _started(name, parts[name])
+                running[name] = _started(name, commands[name])
             time.sleep(0.5)
             for name in [name for name in running if running[name].poll() is not None]:
-                failed |= bool(running.pop(name).returncode)
-                text = _log(name).read_text(errors="replace")
-                print(f"\n---- {name}: {' '.join(parts[name])}\n{text}")
+                statuses[name] = running.pop(name).returncode
+                print(f"\n---- {name}: {' '.join(commands[name])}\n{_output(name)}")
                 print(f"{name}: ended after {time.monotonic() - began:.0f} s", flush=True)
             if time.monotonic() - reported > _EVERY:
                 reported = time.monotonic()
@@ -93,7 +121,18 @@ def _run(parts: dict[str, list[str]]) -> int:
             process.terminate()
         for process in running.values():
             process.wait()
-    return int(failed)
+    return statuses
+
+
+def _run_alone(name: str, command: list[str]) -> str:
+    """Run the command with nothing beside it; return its output."""
+    process = _started(name, command)
+    try:
+        process.wait()
+    finally:
+        process.terminate()
+        process.wait()
+    return _output(name)
 
 
 def _started(name: str, command: list[str]) -> subprocess.Popen[bytes]:
@@ -108,15 +147,19 @@ def _started(name: str, command: list[str]) -> subprocess.Popen[bytes]:
         )
 
 
+def _output(name: str) -> str:
+    return _log(name).read_text(errors="replace")
+
+
 def _share(name: str) -> str:
     """Return the progress of a part as printed by pytest: "[ 34%]"."""
-    lines = _log(name).read_text(errors="replace").splitlines()
+    lines = _output(name).splitlines()
     return next((line[-6:] for line in reversed(lines) if line.endswith("%]")), "[  0%]")
 
 
 def _print_slowest(parts: list[str]) -> None:
     """Print the slowest tests of all parts (pytest's --durations), each with its seconds."""
-    text = "\n".join(_log(name).read_text(errors="replace") for name in parts)
+    text = "\n".join(map(_output, parts))
     rows = sorted(((float(row[1]), row[2]) for row in _DURATION.finditer(text)), reverse=True)
     print(f"\n---- the {_SLOWEST} slowest")
     for seconds, test in rows[:_SLOWEST]:

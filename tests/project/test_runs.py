@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 import runs
+from checkout import PYTEST_INI
 
 ROOT = Path(__file__).resolve().parents[2]
 _CONFTEST = """
@@ -51,7 +52,7 @@ def _started(
     text = _CONFTEST.replace("ENVIRONMENT", environment).replace("PAUSE", str(pause))
     (place / "conftest.py").write_text(text)
     (place / "test_waits.py").write_text(_TEST)
-    (place / "pytest.ini").write_text("[pytest]\n")
+    (place / "pytest.ini").write_text(PYTEST_INI)
     path = f"{ROOT}{os.pathsep}{ROOT / 'tests/support/suite'}"
     run = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_waits.py"],

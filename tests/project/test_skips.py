@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from checkout import PYTEST_INI
 
 _SUITE = """
 import pytest
@@ -28,7 +29,7 @@ def run(place: Path, listed: str, require: str = "1", *args: str) -> tuple[int, 
     tests = place / "tests"
     tests.mkdir()
     shutil.copy(Path(__file__).parents[1] / "support/suite/skips.py", tests)
-    (place / "pytest.ini").write_text("[pytest]\n")
+    (place / "pytest.ini").write_text(PYTEST_INI)
     (tests / "conftest.py").write_text("import skips\npytest_configure = skips.register\n")
     (tests / "test_it.py").write_text(_SUITE)
     (tests / "expected_skips.toml").write_text(listed)

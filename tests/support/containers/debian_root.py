@@ -23,6 +23,7 @@ from portal.demo.environments.python_packages import digest
 
 SOURCE = Path(__file__).resolve().parents[3]
 INSIDE = "/srv/portal"  # path of the source in a root
+OUTCOMES = "/srv/outcomes"  # and of a folder for files that outlive its processes
 _PACKAGES = SOURCE / "deploy/packages-run.txt"
 # npm has hundreds of packages; the results are taken from the machine's own cache.
 _LEFT_OUT = frozenset({"npm"})
@@ -43,6 +44,8 @@ mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"
 mount -t proc proc "$root/proc"
 while [ "$1" != -- ]; do
+  # Made here: an earlier mount, as that of /var/tmp, may hide what lies below it in the root.
+  if [ -d "$2" ]; then mkdir -p "$root$3"; else mkdir -p "$root${3%/*}"; : >>"$root$3"; fi
   mount --bind "$2" "$root$3"
   if [ "$1" = ro ]; then mount -o remount,bind,ro "$root$3"; fi
   shift 3
@@ -161,12 +164,16 @@ def enter(
     *,
     env: Mapping[str, str] | None = None,
     output: object = None,
+    outcomes: Path | None = None,
 ) -> int:
     """Run ``argv`` in ``root``, in the read-only source folder; return its exit status.
 
-    It has this machine's network and pip settings, a temporary /tmp and /var/tmp, and a process
+    It has this machine's network and pip settings, a temporary /tmp and /var/tmp, a cache of its
+    own for this root at the path of ``cache``, the folder ``outcomes`` at OUTCOMES, and a process
     namespace that ends with it.
     """
+    own = root.parent / f"{root.name}-cache"
+    own.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="work-", dir=root.parent) as work:
         mounts: list[str | Path] = ["ro", SOURCE, INSIDE]
         for name in ("tmp", "var/tmp"):
@@ -176,14 +183,13 @@ def enter(
             mounts += ["rw", place, f"/{name}"]
         for path in ["/etc/resolv.conf", _CERTIFICATES, *_of_pip()]:
             if Path(path).exists():
-                _mount_point(root, Path(path))
                 mounts += ["ro", path, path]
-        own = root / str(cache)[1:]
-        own.mkdir(parents=True, exist_ok=True)
+        mounts += ["rw", own, cache]
         for name in _LINKED:
             if (cache / name).is_dir():
-                (own / name).mkdir(exist_ok=True)
                 mounts += ["rw", cache / name, cache / name]
+        if outcomes:
+            mounts += ["rw", outcomes, OUTCOMES]
         spaces = ["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child"]
         inner = subprocess.Popen(
             [*spaces, "sh", "-c", _ENTER, "sh", root, *mounts, "--", *argv],
@@ -228,12 +234,3 @@ def _of_pip() -> list[str]:
     paths = {Path(path) for path in (*named, "/etc/pip.conf") if Path(path).exists()}
     paths -= {Path(_CERTIFICATES)}
     return sorted(str(path) for path in paths if not any(other in path.parents for other in paths))
-
-
-def _mount_point(root: Path, path: Path) -> None:
-    place = root / str(path)[1:]
-    if path.is_dir():
-        place.mkdir(parents=True, exist_ok=True)
-    elif not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.touch()

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+# pytest.ini of a small suite that a test runs: without the plugins that this suite leaves out.
+PYTEST_INI = "[pytest]\naddopts = -p no:schemathesis -p no:anyio -p no:hypothesispytest\n"
 
 
 def run(*argv: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:

@@ -73,6 +73,7 @@ class SkipPolicy:
             self._judge_skip(report, listed)
         elif report.when == "call" and report.passed and listed is not None:
             report.outcome = "failed"
+            report.final = True  # not to be run again: see outcomes.py
             report.longrepr = "tests/expected_skips.toml lists this test, but it can run here."
         return report
 
@@ -88,6 +89,7 @@ class SkipPolicy:
         if listed is not None and listed in reason:
             return
         report.outcome = "failed"
+        report.final = True
         report.longrepr = f"{reason}\nPORTAL_REQUIRE_ALL=1, and tests/expected_skips.toml " + (
             "does not list this test." if listed is None else f"expects another reason: {listed}"
         )
