@@ -66,6 +66,7 @@ async def check() -> None:
         say("server", seconds=round(await server.start(_SERVER), 2))
         wrong = await _kernels(server, container)
         wrong += await _terminal(server)
+        wrong += _programs()
         reason = " ".join(wrong)
     except Failed as error:
         reason = str(error)
@@ -174,6 +175,21 @@ def _output(container: Container | None, argv: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.decode("utf-8", "replace") if not done.returncode else ""
+
+
+def _programs() -> list[str]:
+    """Run the guards of the programs that the environment opens (PORTAL_PROGRAMS, from the
+    portal); return the sentences of those that fail."""
+    wrong: list[str] = []
+    for guard in json.loads(os.environ.get("PORTAL_PROGRAMS", "[]")):
+        argv = [sys.executable if word == "{python}" else word for word in guard]
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+        )
+        if done.returncode:
+            last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            wrong.append(last[:500] or "A program of the environment cannot be checked.")
+    return wrong
 
 
 async def _terminal(server: Server) -> list[str]:

@@ -15,7 +15,6 @@ import re
 import secrets
 import signal
 import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -23,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from ..logged_program import start_logged
+from ..peers import uid_of_listener
 
 PATH = "portal/program/"  # below the server's base_url
 _PATIENCE = 5.0  # seconds from SIGTERM to SIGKILL
-_LISTENS = "0A"  # /proc/net/tcp, in proc(5)
 _TAIL = 4000  # bytes of its log's end that are shown
 # The session's own credentials, which the program must not get.
 _SECRETS = ("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN")
@@ -94,7 +93,7 @@ class Program:
     def answers(self) -> bool:
         """Return True while it listens: another user's program on that port is never sent a
         request or the secret."""
-        return self.runs and _listener(self.port) == os.getuid()
+        return self.runs and uid_of_listener("127.0.0.1", self.port) == os.getuid()
 
     def said(self) -> str:
         """Return the end of its log, without the secret."""
@@ -125,17 +124,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _listener(port: int) -> int | None:
-    """Return the id of the user who listens on that port of 127.0.0.1; None for nobody."""
-    (address,) = struct.unpack("=I", socket.inet_aton("127.0.0.1"))
-    try:
-        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    except OSError:
-        return None
-    for line in lines:
-        fields = line.split()
-        if fields[1] == f"{address:08X}:{port:04X}" and fields[3] == _LISTENS:
-            return int(fields[7])
-    return None

@@ -52,6 +52,7 @@ ALL: tuple[Check, ...] = (
     storage.exchange,
     environments.files,
     environments.sources,
+    environments.programs,
     images.folder,
     images.account,
     images.programs,

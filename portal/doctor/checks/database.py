@@ -24,16 +24,13 @@ _NETWORK = frozenset(
 
 @check("database", "The portal's database answers and its tables are up to date")
 async def database(site: Site) -> Result:
-    store = Store(config=site.config, log=site.log)
+    store = await opened(site)
     if store.database.address.missing:
-        path = await asyncio.to_thread(_of_the_running_hub, site, store.url)
-        if path is None:
-            return warning(
-                f"{store.database.address.path} does not exist yet",
-                "The Hub creates it at its start. A relative c.Store.url is resolved from the "
-                "directory in which the Hub runs: run this command there, or set an absolute path.",
-            )
-        store = Store(config=site.config, log=site.log, url=f"sqlite:///{path}")
+        return warning(
+            f"{store.database.address.path} does not exist yet",
+            "The Hub creates it at its start. A relative c.Store.url is resolved from the "
+            "directory in which the Hub runs: run this command there, or set an absolute path.",
+        )
     try:
         revision = await store.revision()
     except StoreUnavailable as error:
@@ -53,6 +50,17 @@ async def database(site: Site) -> Result:
     else:
         schema = ok(f"{store.place}, version {revision}")
     return worst([schema, *await asyncio.to_thread(_files, store)])
+
+
+async def opened(site: Site) -> Store:
+    """Return the site's database; that of the running Hub for a relative path. The caller closes
+    it."""
+    store = Store(config=site.config, log=site.log)
+    if store.database.address.missing:
+        path = await asyncio.to_thread(_of_the_running_hub, site, store.url)
+        if path is not None:
+            return Store(config=site.config, log=site.log, url=f"sqlite:///{path}")
+    return store
 
 
 def _files(store: Store) -> list[Result]:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
+from portal.errors import StoreUnavailable
+from portal.launch.kinds import PROGRAMS
+from portal.models.catalog.catalog import Verdict
 from portal.models.catalog.environment import Environment, Kind
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
+from .database import opened
 
 
 @check("environments", "Every environment file is valid")
@@ -63,3 +71,68 @@ def _source(environment: Environment) -> Result:
         "It must be readable by all users on every node. If it exists on the nodes but not on "
         "this machine, ignore this warning.",
     )
+
+
+@check("environment-programs", "Programs that sessions open are safe on shared nodes")
+async def programs(site: Site) -> Result:
+    await site.catalog.load()
+    with_programs = [
+        environment for environment in site.catalog.environments.values() if environment.opens
+    ]
+    if not with_programs:
+        return skipped("no environment opens a program")
+    store = await opened(site)
+    try:
+        verdicts = {} if store.database.address.missing else await store.tests.verdicts()
+    except StoreUnavailable:
+        verdicts = {}  # another check says so
+    finally:
+        await store.close()
+    results = [
+        await asyncio.to_thread(_program, environment, name, verdicts)
+        for environment in with_programs
+        for name in environment.opens
+    ]
+    return worst(results)
+
+
+def _program(
+    environment: Environment, name: str, verdicts: Mapping[str, Mapping[str, Verdict]]
+) -> Result:
+    program, title = PROGRAMS.get(name), f"'{environment.name}'"
+    if program is None:
+        known = ", ".join(sorted(PROGRAMS))
+        return warning(f"{title} opens '{name}', which the portal does not know",
+                       f"Use one of: {known}.")  # fmt: skip
+    versions = _installed(environment, program.package) or {
+        package.partition("==")[2]
+        for verdict in verdicts.get(environment.fingerprint, {}).values()
+        for package in verdict.facts.get("packages") or ()
+        if package.partition("==")[0].lower() == program.package
+    }
+    if not versions:
+        return skipped(f"{title}: the version of {program.title} is known after a test")
+    old = sorted(version for version in versions if not _at_least(version, program.least))
+    if not old:
+        return ok(f"{title} has {program.title} {', '.join(sorted(versions))}")
+    return failure(
+        f"{title} has {program.title} {', '.join(old)}, which other users of a node can attack "
+        f"({program.reason}); sessions do not start it",
+        f"Install {program.package} {program.least} or newer, and test the environment again.",
+    )
+
+
+def _installed(environment: Environment, package: str) -> set[str]:
+    """Return the versions of a package in a virtual environment that this machine sees."""
+    if not environment.path:
+        return set()
+    folders = [str(path) for path in Path(environment.path).glob("lib*/python3*/site-packages")]
+    found = metadata.distributions(name=package, path=folders) if folders else ()
+    return {str(distribution.version) for distribution in found}
+
+
+def _at_least(version: str, least: str) -> bool:
+    try:
+        return Version(version) >= Version(least)
+    except InvalidVersion:
+        return False

@@ -14,6 +14,7 @@ from .jupyterlab import JupyterLab
 from .kind import Kind
 from .marimo import Marimo
 from .preview import Preview
+from .program import ProgramKind
 from .rehearsal import Rehearsal
 from .room import Room
 from .run import Run
@@ -34,6 +35,7 @@ KINDS: tuple[type[Kind], ...] = (
 )
 USUAL = KINDS[0]
 OFFERED = {kind.name: kind for kind in KINDS if kind.offered}
+PROGRAMS = {kind.name: kind for kind in KINDS if issubclass(kind, ProgramKind)}
 OWN_OPTIONS = tuple(dict.fromkeys(kind.option for kind in KINDS))
 
 

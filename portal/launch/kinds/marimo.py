@@ -14,6 +14,9 @@ class Marimo(ProgramKind):
 
     name = "marimo"
     title = "marimo"
+    package = "marimo"
+    least = "0.23.0"
+    reason = "CVE-2026-39987: its terminal asks for no token"
     argv = (
         *("{python}", "-m", "marimo", "edit", "--headless", "--skip-update-check"),
         *("--host", "127.0.0.1", "--port", "{port}", "--base-url", "{base}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -100,6 +101,21 @@ def test_a_session_in_a_virtual_environment(venv: Path, capfd: pytest.CaptureFix
         "terminal",
     ]
     assert "Serving notebooks from local directory: /tmp/portal-test-" in capfd.readouterr().out
+
+
+def test_a_program_with_a_known_hole_passes_no_test(venv: Path) -> None:
+    (packages,) = venv.glob("lib/python3*/site-packages")
+    about = packages / "marimo-0.20.4.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: marimo\nVersion: 0.20.4\n")
+    environment = Environment(
+        name="v", title="V", kind="venv", path=str(venv), variables=LAB, opens=("marimo",)
+    )
+    try:
+        with pytest.raises(WorkFailed, match=r"^marimo 0\.20\.4 is not safe .*CVE-2026-39987"):
+            test_it(environment)
+    finally:
+        shutil.rmtree(about)
 
 
 def test_an_image_without_python_is_tried_with_the_server_beside_it(

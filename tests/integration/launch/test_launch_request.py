@@ -455,7 +455,7 @@ def test_marimo_is_where_the_environment_has_it() -> None:
     assert kind.unfit(has) == ""
     assert kind.unfit(LAB) == "'Lab' has no marimo. Choose another environment."
     told = json.loads(kind.variables()["PORTAL_PROGRAM"])
-    assert told["argv"][:4] == ["{python}", "-m", "marimo", "edit"]
+    assert told["argv"][7:11] == ["{python}", "-m", "marimo", "edit"]
     assert "{secret}" in told["argv"] and "127.0.0.1" in told["argv"]
     assert kind.variables()["JUPYTERHUB_DEFAULT_URL"] == "/portal/program/"
 

@@ -1,7 +1,8 @@
 """Server of MLflow's API for the programs of one point, on the loopback of their node.
 
-Every user of the node can connect to it, so each request needs a token, which only the point's
-programs have: in their environment, never on a command line.
+Every user of the node can connect to it. Connections of others are closed at once, so that they
+hold no thread; and each request needs a token, which only the point's programs have: in their
+environment, never on a command line.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import json
+import os
 import secrets
 import socket
 import threading
@@ -17,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from ...peers import uid_of_peer
 from .mlflow_runs import MlflowRuns
 from .mlflow_values import MlflowError
 
@@ -24,7 +27,7 @@ _HOST = "127.0.0.1"
 _PREFIX = "/api/2.0/mlflow/"
 _LARGEST = 4 * 1024 * 1024  # bytes of a body; MLflow's batches have 1 MB
 _PATIENCE = 60.0  # seconds for the next request of a connection
-_MOST = 64  # connections at once
+_MOST = 64  # connections of the user at once
 URI, TOKEN = "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_TOKEN"
 _NO_PROXY = ("no_proxy", "NO_PROXY")
 
@@ -65,6 +68,7 @@ class MlflowServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128  # that wait while those of others are closed
 
     def __init__(self, address: tuple[str, int], runs: MlflowRuns, token: str) -> None:
         super().__init__(address, _Handler)
@@ -72,9 +76,11 @@ class _Server(ThreadingHTTPServer):
         self._places = threading.BoundedSemaphore(_MOST)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
+        if uid_of_peer(request) != os.getuid():
+            self.shutdown_request(request)
+        elif self._places.acquire(blocking=False):
             super().process_request(request, client_address)
-        else:  # another user of the node may hold them all; the client tries again
+        else:  # the client tries again
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
