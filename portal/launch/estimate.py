@@ -47,7 +47,8 @@ def room_now(resources: Resources, snapshot: ClusterSnapshot, now: float) -> boo
     enough = 0
     for name in names:
         node = snapshot.nodes.get(name)
-        enough += node is not None and _fits(resources, node)
+        fits = node is not None and _fits(resources, node)
+        enough += fits and not (partition.whole_nodes and node and node.cpus_allocated)
         if enough >= resources.nodes:
             return True
     return False

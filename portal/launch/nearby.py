@@ -9,7 +9,8 @@ from ..errors import PortalError
 from ..models.cluster.cluster import ClusterSnapshot
 from ..models.person import Person
 from ..models.session.resources import Duration, Resources
-from .policy import Associations, allowed_partitions, choose_partition, objections
+from .partitions import Associations, allowed_partitions, choose_partition
+from .policy import objections
 from .request import LaunchRequest
 
 _SHORTER = (14_400, 7_200, 3_600)  # seconds; jobs up to these are easily put in between

@@ -7,12 +7,12 @@ that is not known (no accounting, nothing of it in the snapshot) is left to Slur
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from ..errors import InvalidRequest, NotAllowed
+from ..errors import NotAllowed
 from ..models.catalog.environment import Environment
 from ..models.catalog.offered import refusals_of
-from ..models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Reservation
+from ..models.cluster.cluster import Association, ClusterSnapshot, Node, Reservation
 from ..models.person import Person
 from ..models.session.resources import Resources
 from .fields import Objection
@@ -20,16 +20,12 @@ from .kinds.kind import Kind, environment_of
 from .limits.limits import (
     accounting_limits,
     environment_limits,
-    has_gpus,
-    nodes_of,
-    partition_limits,
     suits,
     within,
 )
-from .limits.qos import admits_qos, charged, effective_qos, limiting
+from .limits.qos import charged, effective_qos, limiting
+from .partitions import Associations, choose_partition, named_partition, objections_in
 from .request import Asked, LaunchRequest
-
-Associations = Sequence[Association] | None  # None: the site keeps no accounting
 
 
 def decide(
@@ -84,67 +80,6 @@ def _freest(gpu_types: Sequence[str], nodes: Sequence[Node]) -> str:
     return max(free, key=lambda name: free[name])
 
 
-def allowed_partitions(
-    person: Person, snapshot: ClusterSnapshot, associations: Associations
-) -> list[Partition]:
-    """Return the partitions that are up and open to this person, the default one first."""
-    accounts = None if associations is None else {row.account for row in associations}
-    qos = {name for row in associations or () for name in row.qos}
-    result = []
-    for partition in snapshot.partitions.values():
-        if partition.state != "UP":
-            continue
-        if accounts is not None and not _admits(
-            accounts, partition.allow_accounts, partition.deny_accounts
-        ):
-            continue
-        if qos and not any(admits_qos(partition, name) for name in qos):
-            continue
-        bound = {row.partition for row in associations or ()}
-        if bound and "" not in bound and partition.name not in bound:
-            continue
-        if partition.allow_groups and person.groups and not person.admin:
-            # Unix groups: only conclusive when the directory gave them under the same names.
-            known = set(person.groups) & set(partition.allow_groups)
-            if not known:
-                continue
-        result.append(partition)
-    return sorted(result, key=lambda p: (not p.default, p.name))
-
-
-def _admits(names: Collection[str], allow: Collection[str], deny: Collection[str]) -> bool:
-    usable = [name for name in names if name not in deny]
-    return any(not allow or name in allow for name in usable)
-
-
-def choose_partition(
-    resources: Resources,
-    person: Person,
-    snapshot: ClusterSnapshot,
-    associations: Associations,
-) -> str | None:
-    """Return a partition that can serve ``resources``: with GPUs for GPU sessions, without for CPU
-    sessions if possible. None leaves the choice to Slurm."""
-    partitions = allowed_partitions(person, snapshot, associations)
-
-    def admitted(partition: Partition) -> bool:
-        qos = effective_qos(resources.qos, resources.account, partition.name, associations)
-        return qos is None or admits_qos(partition, qos)
-
-    # Where none takes the QOS, the refusal says so.
-    partitions = [p for p in partitions if admitted(p)] or partitions
-    if resources.reservation in snapshot.reservations:
-        wanted = snapshot.reservations[resources.reservation or ""].partition
-        if wanted and wanted in {p.name for p in partitions}:
-            return wanted
-    fitting = [p for p in partitions if any(suits(resources, n) for n in nodes_of(p, snapshot))]
-    if not resources.gpus:
-        partitions = fitting or partitions
-        fitting = [p for p in partitions if not any(map(has_gpus, nodes_of(p, snapshot)))]
-    chosen = (fitting or partitions)[:1]
-    return chosen[0].name if chosen else None
-
-
 def objections(
     resources: Resources,
     environment: Environment,
@@ -157,20 +92,15 @@ def objections(
     Raises InvalidRequest for a name that this cluster does not have.
     """
     reasons = environment_limits(resources, environment)
-    qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
-    partition = _named_partition(resources, person, snapshot, associations)
+    partition = named_partition(resources.partition, person, snapshot, associations)
     if associations is not None:
         refused = _accounting(resources, person, associations)
+        qos = effective_qos(resources.qos, resources.account, resources.partition, associations)
         rows = charged(resources.account, resources.partition, associations)
         limits = limiting(snapshot, qos, resources.partition)
         reasons += refused or accounting_limits(resources, rows, limits)
     if partition is not None:
-        if qos and not admits_qos(partition, qos):
-            takes = f" Allowed: {', '.join(partition.allow_qos)}." if partition.allow_qos else ""
-            where = f"the partition '{partition.name}'"
-            reasons.append(Objection(f"The QOS '{qos}' is not allowed in {where}.{takes}", "qos"))
-        flags = snapshot.qos[qos].flags if qos in snapshot.qos else ()
-        reasons += partition_limits(resources, partition, snapshot, flags)
+        reasons += objections_in(partition, resources, snapshot, associations)
     if resources.reservation:
         reasons += _reservation(resources.reservation, person, snapshot, associations)
     return reasons
@@ -198,28 +128,6 @@ def _accounting(
     return []
 
 
-def _named_partition(
-    resources: Resources, person: Person, snapshot: ClusterSnapshot, associations: Associations
-) -> Partition | None:
-    if resources.partition is None:
-        return None
-    if resources.partition not in snapshot.partitions:
-        names = ", ".join(p.name for p in allowed_partitions(person, snapshot, associations))
-        raise InvalidRequest(
-            f"This cluster has no partition '{resources.partition}'. Available: {names}.",
-            "partition",
-        )
-    partition = snapshot.partitions[resources.partition]
-    allowed = allowed_partitions(person, snapshot, associations)
-    if partition not in allowed:
-        names = ", ".join(p.name for p in allowed) or "none"
-        raise NotAllowed(
-            f"The partition '{partition.name}' is not available to you. Available: {names}.",
-            "partition",
-        )
-    return partition
-
-
 def usable_reservation(
     reservation: Reservation, person: Person, associations: Associations
 ) -> bool:
@@ -238,6 +146,9 @@ def _reservation(
     name: str, person: Person, snapshot: ClusterSnapshot, associations: Associations
 ) -> list[Objection]:
     reservation = snapshot.reservations.get(name)
-    if reservation is None or not usable_reservation(reservation, person, associations):
+    usable = reservation and usable_reservation(reservation, person, associations)
+    # Groups of a reservation may be those of Slurm's machine alone: Slurm decides.
+    by_group = reservation and reservation.groups and reservation.end_time > time.time()
+    if not usable and not by_group:
         return [Objection(f"No reservation '{name}' is available to you.", "reservation")]
     return []

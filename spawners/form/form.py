@@ -19,7 +19,7 @@ from portal.catalog.offers.preferences import NO_PREFERENCES, Preferences, order
 from portal.catalog.offers.tile import Tile, common_tags, tile_of
 from portal.launch.availability import Availability, availability
 from portal.launch.choices.field_choices import Choice, Facts, folded_fields
-from portal.launch.policy import allowed_partitions, choose_partition
+from portal.launch.partitions import allowed_partitions, choose_partition
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.person import Person

@@ -14,7 +14,7 @@ from portal.errors import ConfigurationError, SlurmUnavailable, StoreUnavailable
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
 from portal.launch.image_job import image_job_command
-from portal.launch.policy import choose_partition
+from portal.launch.partitions import choose_partition
 from portal.models.catalog.catalog import Build, EnvironmentTest
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import ImageJob, Work

@@ -13,7 +13,7 @@ from portal.launch.choices.field_choices import Facts
 from portal.launch.fields import IN_COURSES
 from portal.launch.kinds.course_run import CourseRun
 from portal.launch.kinds.kind import AskedFor
-from portal.launch.policy import allowed_partitions
+from portal.launch.partitions import allowed_partitions
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
 from portal.models.course.course import KeptCourse

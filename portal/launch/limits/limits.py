@@ -19,6 +19,7 @@ from ..fields import Objection
 
 ANY_TIME = "PartitionTimeLimit"  # flags that let a job exceed the partition's own limits
 ANY_NODES = "PartitionMaxNodes"
+FEW_NODES = "PartitionMinNodes"
 
 _Limits = Mapping[str, Mapping[str, int]]  # whose -> TRES -> amount, as in Qos.max_tres
 
@@ -199,6 +200,20 @@ def partition_limits(
     most_nodes = None if ANY_NODES in flags else partition.max_nodes
     if most_nodes is not None and resources.nodes > most_nodes:
         reasons.append(Objection(f"{where} allows at most {most_nodes} nodes.", "nodes"))
+    if resources.nodes < partition.min_nodes and FEW_NODES not in flags:
+        least = f"{where} takes only sessions of at least {partition.min_nodes} nodes."
+        reasons.append(Objection(least, "nodes"))
+    most_cpus, most_memory = partition.max_cpus_per_node, partition.max_memory_per_node
+    if most_cpus is not None and (resources.cpus or 0) > most_cpus:
+        number = tres_words("cpu", most_cpus)
+        reasons.append(Objection(f"{where} allows at most {number} on one node.", "cpus"))
+    if most_memory is not None and (resources.memory or 0) > most_memory:
+        size = tres_words("mem", most_memory)
+        reasons.append(Objection(f"{where} allows at most {size} on one node.", "memory"))
+    if partition.requires_reservation and not resources.reservation:
+        reasons.append(
+            Objection(f"{where} takes only sessions in a reservation. Choose one.", "reservation")
+        )
     if not nodes:
         return reasons
     if resources.nodes > len(nodes):
@@ -234,12 +249,7 @@ def partition_limits(
             offer = f"It has: {', '.join(have)}." if have else ""
             lacking = Objection(f"{where} has no {kind}. {offer}".strip(), "gpus")
             return [*reasons, lacking]
-        most = max(
-            pool.count
-            for node in fitting
-            for pool in node.gpus
-            if resources.gpu_type in (None, pool.type)
-        )
+        most = max(_most_gpus(resources, node) for node in fitting)
         if resources.gpus > most:
             reasons.append(Objection(f"{where} has at most {most} {kind} on one node.", "gpus"))
         nodes = fitting
@@ -253,4 +263,27 @@ def partition_limits(
                 f"{where} has at most {memory // 1024}G of memory on one such node.", "memory"
             )
         )
+    holding = sum(holds(resources, node) for node in nodes)
+    if not reasons and holding < resources.nodes:
+        whole = ", ".join(tres_words(*tres) for tres in asked_tres(resources).items())
+        number = f"{holding} nodes" if holding else "no node"
+        reasons.append(
+            Objection(f"{where} has {number} with all of this together: {whole}.", "partition")
+        )
     return reasons
+
+
+def _most_gpus(resources: Resources, node: Node) -> int:
+    """Return the most GPUs of one type, of the type that is asked for if one is."""
+    counts = (pool.count for pool in node.gpus if resources.gpu_type in (None, pool.type))
+    return max(counts, default=0)
+
+
+def holds(resources: Resources, node: Node) -> bool:
+    """Return True if a node, when it is empty, has all that is asked for on one node."""
+    return (
+        suits(resources, node)
+        and _most_gpus(resources, node) >= resources.gpus
+        and node.cpus >= (resources.cpus or 0)
+        and node.memory >= (resources.memory or 0)
+    )

@@ -190,6 +190,8 @@ class Partition(Frozen):
     """Slurm partition. Times in seconds, memory in MiB; None: no limit.
 
     ``allow_*``/``deny_*`` are names as configured; an empty tuple in ``allow_*`` means all.
+    ``groups_known``: all of ``allow_groups`` are groups of the directory, so that a person's
+    groups tell whether they may use the partition; other groups only Slurm knows.
     """
 
     name: str
@@ -198,7 +200,10 @@ class Partition(Frozen):
     nodes: tuple[str, ...] = ()
     max_time: int | None = None
     default_time: int | None = None
+    min_nodes: int = 0
     max_nodes: int | None = None
+    max_cpus_per_node: int | None = None
+    max_memory_per_node: int | None = None
     default_memory_per_cpu: int | None = None
     default_memory_per_node: int | None = None
     allow_accounts: tuple[str, ...] = ()
@@ -207,6 +212,15 @@ class Partition(Frozen):
     deny_qos: tuple[str, ...] = ()
     qos: str = ""  # the partition's own QOS, whose limits apply to every job in it
     allow_groups: tuple[str, ...] = ()
+    groups_known: bool = False
+    alloc_nodes: tuple[str, ...] = ()  # hosts from which jobs are submitted; (): all
+    root_only: bool = False
+    no_root_jobs: bool = False
+    requires_reservation: bool = False
+    hidden: bool = False
+    whole_nodes: bool = False  # OverSubscribe=EXCLUSIVE
+    priority_tier: int = 1
+    preemptable: bool = False  # PreemptMode is not OFF; of the lower PriorityTier only
 
 
 class Job(Frozen):
@@ -297,7 +311,8 @@ class ClusterSnapshot(Frozen):
     requested in this process.
 
     ``error`` is empty for a fresh answer; if Slurm did not answer, the last snapshot is kept with
-    its old ``taken_at`` and a sentence that says what failed.
+    its old ``taken_at`` and a sentence that says what failed. ``submit_host``: short name of the
+    machine that submits jobs; "": unknown.
     """
 
     taken_at: float
@@ -308,6 +323,7 @@ class ClusterSnapshot(Frozen):
     reservations: dict[str, Reservation] = {}
     qos: dict[str, Qos] = {}  # only if requested; a QOS that is missing here is unknown
     error: str = ""
+    submit_host: str = ""
 
     @property
     def age(self) -> float:

@@ -79,7 +79,10 @@ def partitions(text: str) -> dict[str, Partition]:
             nodes=hosts(field.get("Nodes", "")),
             max_time=seconds(field.get("MaxTime", "")),
             default_time=seconds(field.get("DefaultTime", "")),
+            min_nodes=number(field.get("MinNodes", "")) or 0,
             max_nodes=number(field.get("MaxNodes", "")),
+            max_cpus_per_node=number(field.get("MaxCPUsPerNode", "")),
+            max_memory_per_node=mebibytes(field.get("MaxMemPerNode", "")),
             default_memory_per_cpu=mebibytes(field.get("DefMemPerCPU", "")),
             default_memory_per_node=mebibytes(field.get("DefMemPerNode", "")),
             allow_accounts=names(field.get("AllowAccounts", "")),
@@ -88,8 +91,21 @@ def partitions(text: str) -> dict[str, Partition]:
             deny_qos=names(field.get("DenyQos", "")),
             qos=text_of(field.get("QoS", "")),
             allow_groups=names(field.get("AllowGroups", "")),
+            alloc_nodes=_submit_hosts(field.get("AllocNodes", "")),
+            root_only=field.get("RootOnly") == "YES",
+            no_root_jobs=field.get("DisableRootJobs") == "YES",
+            requires_reservation=field.get("ReqResv") == "YES",
+            hidden=field.get("Hidden") == "YES",
+            whole_nodes=field.get("OverSubscribe") == "EXCLUSIVE",
+            priority_tier=number(field.get("PriorityTier", "")) or 0,
+            preemptable=field.get("PreemptMode", "OFF") not in ("OFF", "GANG"),
         )
     return by_name
+
+
+def _submit_hosts(text: str) -> tuple[str, ...]:
+    """Return the hosts of AllocNodes; () for all."""
+    return () if text in ("ALL", "") else hosts(text)
 
 
 def reservations(text: str) -> dict[str, Reservation]:

@@ -18,7 +18,14 @@ from traitlets.config import LoggingConfigurable
 
 from portal.errors import SlurmUnavailable
 from portal.models.cluster.array import whole_job
-from portal.models.cluster.cluster import Association, ClusterSnapshot, Job, Node, Qos, Reservation
+from portal.models.cluster.cluster import (
+    Association,
+    ClusterSnapshot,
+    Job,
+    Node,
+    Qos,
+    Reservation,
+)
 from portal.setting import setting
 
 from .. import parse
@@ -32,6 +39,7 @@ from .accounts import Accounts
 from .budget import QueryBudget
 from .exchange import VARIABLE, Exchange, SharedOutput
 from .gpu_holders import GpuHolders
+from .partitions import HOST, read_partitions
 from .query_cache import QueryCache
 from .queue import Queue
 
@@ -123,7 +131,7 @@ class Cluster(LoggingConfigurable):
             self._other("jobs", self._read_jobs, lambda: self._budget.follow(2)),
         )
         self._nodes = self._watch("nodes", queries.NODES, self._read_nodes, 2)
-        self._partitions = self._watch("partitions", queries.PARTITIONS, parse.partitions, 1)
+        self._partitions = self._watch("partitions", queries.PARTITIONS, read_partitions, 1)
         self._reservations = self._watch(
             "reservations", queries.RESERVATIONS, parse.reservations, 1
         )
@@ -361,6 +369,7 @@ class Cluster(LoggingConfigurable):
                     partitions=self._partitions.value,
                     reservations=self._reservations.value,
                     error=error,
+                    submit_host=HOST,
                 ),
             )
         return self._made[1]

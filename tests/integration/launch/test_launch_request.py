@@ -20,7 +20,8 @@ from portal.launch.fields import OF, document
 from portal.launch.kinds import KINDS, USUAL
 from portal.launch.kinds.course_kernel import CourseKernel
 from portal.launch.kinds.course_run import CourseRun
-from portal.launch.policy import allowed_partitions, decide
+from portal.launch.partitions import allowed_partitions
+from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest, options_from_fields, options_from_form
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import (

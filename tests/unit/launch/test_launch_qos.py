@@ -9,7 +9,8 @@ import pytest
 
 from portal.errors import NotAllowed
 from portal.launch.limits.qos import effective_qos
-from portal.launch.policy import allowed_partitions, decide
+from portal.launch.partitions import allowed_partitions
+from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import (

@@ -250,7 +250,7 @@ async def test_who_was_taken_out_of_a_group_starts_no_more() -> None:
     with pytest.raises(NotAllowed, match="No environment with this name is available to you"):
         decide(asked, ADA, {}, CLUSTER, None, usual, kind=place.kind)
     closed = {
-        name: partition.model_copy(update={"allow_groups": ("physics",)})
+        name: partition.model_copy(update={"allow_groups": ("physics",), "groups_known": True})
         for name, partition in CLUSTER.partitions.items()
     }
     cluster = CLUSTER.model_copy(update={"partitions": closed})
