@@ -12,11 +12,17 @@ all bytes. A browser that reads their names in the header loads them beside that
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from jupyter_core.paths import jupyter_config_dir, jupyter_data_dir
+
+from .home import damaged_files
+
+SET_ASIDE = "portalSetAside"  # sentences in the page's configuration, each shown once
 _MOST = 16  # names in the header: proxies take 4 kB of headers, unless told otherwise
 _SAFE = re.compile(r"[\w./@%+~?=-]+", re.ASCII)
 # As JupyterLab's build (webpack.prod.config.js) names scripts in the page and in each other.
@@ -26,6 +32,8 @@ _VERSIONED = re.compile(r"/main\.([0-9a-f]{16,64})\.js\?v=\1\"", re.ASCII)
 
 def _load_jupyter_server_extension(app: Any) -> None:
     """Load this server extension. ``app`` is jupyter_server's ServerApp."""
+    # What the page's configuration is made of is read before the hook is called.
+    _set_aside()
     # JupyterHub puts its own hook there after all extensions are loaded.
     app.io_loop.add_callback(_hook, app.web_app.settings)
 
@@ -37,11 +45,21 @@ def _hook(settings: dict[str, Any]) -> None:
 
     def hook(handler: Any, page: dict[str, Any]) -> dict[str, Any]:
         page = needed(before(handler, page))
+        _set_aside()
+        if notices := damaged_files.take_notices():
+            handler.log.warning(" ".join(notices))
+            page[SET_ASIDE] = notices
         for url in first_scripts(page, getattr(handler, "static_path", ())):
             handler.add_header("Link", f"<{url}>; rel=preload; as=script")
         return page
 
     settings["page_config_hook"] = hook
+
+
+def _set_aside() -> None:
+    """Set aside what JupyterLab could not read, now that it will."""
+    damaged_files.set_aside_of_lab(os.environ, Path(jupyter_config_dir()), Path(jupyter_data_dir()))
+    damaged_files.set_aside_history(os.environ)
 
 
 def needed(page: dict[str, Any]) -> dict[str, Any]:

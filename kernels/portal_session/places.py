@@ -11,6 +11,8 @@ import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from .home.damaged_files import set_aside_history
+
 # Prefix of the server's own Python, added to an image by a build. Terminals and notebooks use the
 # framework's Python instead.
 ADDED = "/opt/data-scientist-portal"
@@ -20,7 +22,8 @@ def set_places(environ: MutableMapping[str, str]) -> None:
     """Set the variables of Jupyter, IPython and pip that are not set yet.
 
     They follow from ``PYTHONUSERBASE`` (an absolute path, created here with mode 700); without it,
-    only PATH is changed. Call this before Jupyter is imported.
+    only PATH is changed. A damaged history of IPython is set aside. Call this before Jupyter is
+    imported.
     """
     own = sys.prefix != sys.base_prefix and sys.prefix != ADDED
     scripts = [str(Path(sys.executable).parent)] if own else []
@@ -46,5 +49,6 @@ def set_places(environ: MutableMapping[str, str]) -> None:
         }
         for name, value in defaults.items():
             environ.setdefault(name, str(value))
+        set_aside_history(environ)
     path = [part for part in environ.get("PATH", os.defpath).split(os.pathsep) if part]
     environ["PATH"] = os.pathsep.join([*scripts, *(part for part in path if part not in scripts)])

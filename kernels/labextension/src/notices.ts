@@ -68,6 +68,13 @@ export class Notices {
     }
   }
 
+  /** Show `sentences`, a JSON list or '', about damaged files that the server has set aside. */
+  tellSetAside(sentences: string): void {
+    for (const text of sentences ? (JSON.parse(sentences) as string[]) : []) {
+      this._manager.notify(text, 'warning', { autoClose: false });
+    }
+  }
+
   private _lookAtEnd(endsAt: number | null, now: number): void {
     if (endsAt === null) {
       return;

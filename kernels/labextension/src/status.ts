@@ -5,6 +5,7 @@ import {
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { PageConfig } from '@jupyterlab/coreutils';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
@@ -118,6 +119,7 @@ const status: JupyterFrontEndPlugin<void> = {
     // Start after Lab is usable.
     void app.restored.then(() => {
       situations.start();
+      notices.tellSetAside(PageConfig.getOption('portalSetAside'));
       // Time since the navigation began; the portal keeps the value of the session's first page.
       const page = performance.now() / 1000;
       ask('startup', { steps: { page } }).catch(() => undefined);

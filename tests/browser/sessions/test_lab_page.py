@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from session_server import TOKEN, SessionServer, a_server
+from session_server import TOKEN, SessionServer, a_server, wait_for
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -106,3 +107,38 @@ def test_scripts_are_loaded_once_and_kept(server: SessionServer, tab: Any) -> No
     again, kept = visit()
     assert again == []
     assert len(kept) >= len(sent)
+
+
+def test_it_opens_with_damaged_files_and_says_which_it_has_set_aside(
+    lab_python: Path, page: Any, tmp_path: Path
+) -> None:
+    config, profile = tmp_path / "config/lab", tmp_path / "ipython/profile_default"
+    damaged = {
+        config / "user-settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings": b'{"th',
+        config / "workspaces/default-37a8.jupyterlab-workspace": b'{"data": {"la',
+    }
+    places = {"JUPYTER_CONFIG_DIR": str(config.parent), "IPYTHONDIR": str(profile.parent)}
+    with a_server(lab_python, **places) as server:
+        page.goto(f"{server.client.base_url}api?token={TOKEN}")
+        for path, content in damaged.items():  # while the session runs
+            path.parent.mkdir(parents=True)
+            path.write_bytes(content)
+        profile.mkdir(parents=True)
+        connection = sqlite3.connect(profile / "history.sqlite")
+        connection.executescript("CREATE TABLE sessions (a, b, c, d, e); CREATE TABLE history (a);")
+        connection.close()
+        with (profile / "history.sqlite").open("r+b") as file:
+            file.seek(4096)
+            file.write(bytes(2 * 4096))
+        page.goto(f"{server.client.base_url}lab")
+        expect(page.locator(".jp-LauncherCard").first).to_be_visible()
+        for path in damaged:
+            words = f"{path.name} was damaged and is now {path.name}.damaged"
+            expect(page.locator(".jp-toastContainer", has_text=words)).to_be_visible()
+        id = server.client.post("api/kernels", json={"name": "python3"}).json()["id"]
+        wait_for(lambda: list(profile.glob("history.sqlite")), server.log.read_text)
+        assert server.client.get(f"api/kernels/{id}").json()["execution_state"] != "dead"
+        page.reload()
+        expect(page.locator(".jp-LauncherCard").first).to_be_visible()
+        page.wait_for_timeout(500)
+        expect(page.get_by_text("was damaged")).to_have_count(0)
