@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from portal_session.peers import uid_of_peer
+from portal_session.peers import uids_of_peers
 from portal_session.runs.tracking.mlflow_runs import MlflowRuns
 from portal_session.runs.tracking.mlflow_server import TOKEN, URI, MlflowServer
 
@@ -116,5 +116,5 @@ def test_the_user_of_a_connection(host: str) -> None:
     ):
         accepted, _ = listening.accept()
         with accepted:
-            assert uid_of_peer(accepted) == uid_of_peer(client) == os.getuid()
-    assert uid_of_peer(client) is None, "it is closed"
+            assert uids_of_peers([accepted, client]) == [os.getuid()] * 2
+    assert uids_of_peers([client]) == [None], "it is closed"

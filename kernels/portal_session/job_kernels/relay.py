@@ -26,8 +26,9 @@ from . import record as records
 from .broker_client import Broker, BrokerError
 from .record import BadRecord, Record
 from .stand_in import StandIn, State
-from .wire.keys import context, make_keys
-from .wire.link import READ_AHEAD, BadFrame, Link, Message
+from .wire.handshakes import Handshakes
+from .wire.keys import context, make_keys, server_name
+from .wire.link import BadFrame, Link, Message
 from .wire.listener import PORTS, listening
 from .wire.messages import Signed
 from .wire.sockets import KernelSockets, connection_info
@@ -146,19 +147,19 @@ class Relay:
         following.cancel()
         ended.cancel()
 
-    async def _listen(self) -> asyncio.AbstractServer:
+    async def _listen(self) -> Handshakes:
         """Listen for the job, and write where into the record. Raises BadRecord, OSError,
         ValueError."""
         tls = context(self._record.certificate, self._record.private_key, server=True)
         about = await self._asked("GET", "/about")
         listen, host = str(about.get("listen") or ""), str(about.get("address") or "127.0.0.1")
-        # One socket: for no address at all, asyncio takes another port for each family.
         family = socket.AF_INET6 if ":" in (listen or host) else socket.AF_INET
         bound = listening(listen, family, os.environ.get(PORTS, ""))
-        server = await asyncio.start_server(self._connected, sock=bound, ssl=tls, limit=READ_AHEAD)
+        port = bound.getsockname()[1]
+        server = Handshakes(bound, tls, server_name(self._record.private_key), self._connected)
         await self._write(
             host=host,
-            port=bound.getsockname()[1],
+            port=port,
             session=os.environ.get("JUPYTERHUB_SERVICE_PREFIX", ""),
             spec=self._spec,
             relay=f"{os.environ.get('PORTAL_JOB_ID', '')}:{os.getpid()}",

@@ -17,7 +17,7 @@ from typing import Any, Callable
 
 from .. import record as records
 from ..record import BadRecord, Record
-from ..wire.keys import context
+from ..wire.keys import context, server_name
 from ..wire.link import READ_AHEAD, BadFrame, Link, Message
 from .kernel_process import KernelProcess
 from .past import Past
@@ -112,7 +112,13 @@ class ConnectedKernel:
         """Carry messages over one connection; return False if it was refused."""
         record = await asyncio.to_thread(records.read, self._id)
         tls = context(record.certificate, record.private_key, server=False)
-        opening = asyncio.open_connection(record.host, record.port, ssl=tls, limit=READ_AHEAD)
+        opening = asyncio.open_connection(
+            record.host,
+            record.port,
+            ssl=tls,
+            server_hostname=server_name(record.private_key),
+            limit=READ_AHEAD,
+        )
         reader, writer = await asyncio.wait_for(opening, _GREETING)
         greeting = {
             "starter": self._secret,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hmac
 import json
-import os
 import secrets
 import socket
 import threading
@@ -19,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from ...peers import uid_of_peer
+from ...peers import accepted
 from .mlflow_runs import MlflowRuns
 from .mlflow_values import MlflowError
 
@@ -68,17 +67,27 @@ class MlflowServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 128  # that wait while those of others are closed
+    request_queue_size = 1024  # that wait while those of others are closed
 
     def __init__(self, address: tuple[str, int], runs: MlflowRuns, token: str) -> None:
         super().__init__(address, _Handler)
         self.runs, self.authorization = runs, f"Bearer {token}".encode()
         self._places = threading.BoundedSemaphore(_MOST)
 
+    def serve_forever(self, poll_interval: float = 0.0) -> None:
+        """Serve until `shutdown`."""
+        with contextlib.suppress(OSError):
+            while True:
+                for connection in accepted(self.socket):
+                    self.process_request(connection, None)
+
+    def shutdown(self) -> None:
+        """End `serve_forever`."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
     def process_request(self, request: Any, client_address: Any) -> None:
-        if uid_of_peer(request) != os.getuid():
-            self.shutdown_request(request)
-        elif self._places.acquire(blocking=False):
+        if self._places.acquire(blocking=False):
             super().process_request(request, client_address)
         else:  # the client tries again
             self.shutdown_request(request)
