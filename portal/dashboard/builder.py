@@ -145,7 +145,7 @@ class Builder:
             if old is not None and self._nodes.get(name) is node:
                 new.nodes[name] = old
                 continue
-            item = node_item(node)
+            item = node_item(node, snapshot.resume_seconds)
             if item == old:
                 item = old
             else:

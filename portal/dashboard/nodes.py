@@ -10,28 +10,19 @@ from ..models.cluster.gpu import GpuState
 from ..slurm.reasons import node_words
 
 # Words of a node's state that mean that it is away; the other unusable ones only keep jobs away.
-_AWAY = frozenset(
-    {
-        "DOWN",
-        "NOT_RESPONDING",
-        "ERROR",
-        "FUTURE",
-        "POWERED_DOWN",
-        "POWERING_DOWN",
-        "POWER_DOWN",
-        "REBOOT",
-    }
-)
+_AWAY = frozenset({"DOWN", "NOT_RESPONDING", "ERROR", "FUTURE", "REBOOT"})
 _MOST_POOLS = 5  # 120 orders to try; no node is known that has more types of GPUs
 
 
-def node_item(node: Node) -> NodeItem:
-    """Build the item of a node; nothing in it belongs to a person."""
+def node_item(node: Node, resume_seconds: int | None = None) -> NodeItem:
+    """Build the item of a node; nothing in it belongs to a person. ``resume_seconds``: time in
+    which a node is switched on."""
     return NodeItem.trusted(
         name=node.name,
         state=node.state,
-        words=node_words(node.state),
+        words=node_words(node.state, resume_seconds),
         usable=node.usable,
+        asleep=node.usable and node.asleep,
         drained=node.drained,
         down=node.down,
         reason=node.reason,
@@ -48,6 +39,8 @@ def node_item(node: Node) -> NodeItem:
 
 def unheld(node: Node) -> GpuState:
     """Return the state of a GPU of this node that no job holds."""
+    if node.usable and node.asleep:
+        return GpuState.OFF
     if node.words & _AWAY:
         return GpuState.DOWN
     if "UNKNOWN" in node.words:

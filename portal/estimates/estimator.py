@@ -27,6 +27,7 @@ from portal.launch.estimate import (
     room_now,
     starts_now,
     without_slurm,
+    woken,
 )
 from portal.launch.limits.running_limits import held_back
 from portal.launch.nearby import Candidate, candidates
@@ -212,6 +213,7 @@ class StartEstimates(LoggingConfigurable):
         if estimate is None or (too_many and starts_now(resources, snapshot, now)):
             latest = self._latest(resources, associations, now)
             estimate = without_slurm(resources, snapshot, self._waits.last or [], now, latest)
+        estimate = woken(estimate, resources, snapshot, now)
         if estimate.outlook is Outlook.REFUSED:
             return estimate
         held = held_back(resources, user, snapshot, associations)

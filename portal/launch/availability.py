@@ -1,8 +1,9 @@
 """Free resources by GPU type and by partition. Pure: snapshot in, counts out.
 
-"Free" means that a job asking for it could start at once: the node takes new jobs, still has a
-free CPU and free memory for the GPU, and no active reservation holds it (a session can use a
-reserved node only by naming the reservation).
+"Free" means that a job asking for it could start at once: the node takes new jobs, is
+switched on (what is unused on others counts as "asleep"), still has a free CPU and free memory for
+the GPU, and no active reservation holds it (a session can use a reserved node only by naming the
+reservation).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class GpuSupply(Frozen):
     type: str
     total: int = 0
     free: int = 0
+    asleep: int = 0  # unused, on nodes that are switched on when a job needs them
     out_of_service: int = 0  # on nodes that take no new jobs
     per_node: int = 0  # the most that one node has
     free_on_one_node: int = 0  # the most that one session on one node could get now
@@ -35,10 +37,12 @@ class PartitionSupply(Frozen):
     nodes_usable: int = 0
     cpus: int = 0
     cpus_free: int = 0
+    cpus_asleep: int = 0
     cpus_per_node: int = 0
     memory_per_node: int = 0
     gpus: int = 0
     gpus_free: int = 0
+    gpus_asleep: int = 0  # as in GpuSupply
     gpu_types: dict[str, int] = {}  # type -> the most that one node has
     max_time: int | None = None
     max_nodes: int | None = None
@@ -52,6 +56,7 @@ class Availability(Frozen):
     partitions: dict[str, PartitionSupply] = {}
     cpus: int = 0
     cpus_free: int = 0
+    cpus_asleep: int = 0
 
 
 def reserved_nodes(snapshot: ClusterSnapshot, now: float | None = None) -> frozenset[str]:
@@ -69,13 +74,18 @@ def _takes_jobs(node: Node, reserved: frozenset[str]) -> bool:
     return node.usable and node.name not in reserved
 
 
-def _free_cpus(node: Node, reserved: frozenset[str]) -> int:
-    return max(0, node.cpus - node.cpus_allocated) if _takes_jobs(node, reserved) else 0
+def _free_cpus(node: Node, reserved: frozenset[str], asleep: bool = False) -> int:
+    """Return the free CPUs of a node that is switched on, or of one that is ``asleep``."""
+    there = _takes_jobs(node, reserved) and node.asleep is asleep
+    return max(0, node.cpus - node.cpus_allocated) if there else 0
 
 
-def _free_gpus(node: Node, gpu_type: str | None, reserved: frozenset[str]) -> int:
-    """Return the number of GPUs of a type (None: any) that one more job could get on this node."""
-    cpus = _free_cpus(node, reserved)
+def _free_gpus(
+    node: Node, gpu_type: str | None, reserved: frozenset[str], asleep: bool = False
+) -> int:
+    """Return the number of GPUs of a type (None: any) that one more job could get on this node,
+    if it is switched on, or if it is ``asleep``."""
+    cpus = _free_cpus(node, reserved, asleep)
     no_memory = node.memory > 0 and node.memory_allocated >= node.memory
     if not cpus or no_memory:
         return 0
@@ -100,6 +110,7 @@ def _gpu_supply(
             type=gpu_type,
             total=sum(having.values()),
             free=sum(free.values()),
+            asleep=sum(_free_gpus(node, gpu_type, reserved, asleep=True) for node in nodes),
             out_of_service=sum(having[node.name] for node in nodes if not node.usable),
             per_node=max(having.values()),
             free_on_one_node=max(free.values()),
@@ -130,10 +141,12 @@ def _partition_supply(
         nodes_usable=sum(_takes_jobs(node, reserved) for node in nodes),
         cpus=sum(node.cpus for node in nodes),
         cpus_free=sum(_free_cpus(node, reserved) for node in nodes),
+        cpus_asleep=sum(_free_cpus(node, reserved, asleep=True) for node in nodes),
         cpus_per_node=max((node.cpus for node in nodes), default=0),
         memory_per_node=max((node.memory for node in nodes), default=0),
         gpus=sum(pool.count for node in nodes for pool in node.gpus),
         gpus_free=sum(_free_gpus(node, None, reserved) for node in nodes),
+        gpus_asleep=sum(_free_gpus(node, None, reserved, asleep=True) for node in nodes),
         gpu_types=types,
         max_time=partition.max_time,
         max_nodes=partition.max_nodes,
@@ -163,4 +176,5 @@ def availability(
         },
         cpus=sum(node.cpus for node in nodes),
         cpus_free=sum(_free_cpus(node, reserved) for node in nodes),
+        cpus_asleep=sum(_free_cpus(node, reserved, asleep=True) for node in nodes),
     )

@@ -20,6 +20,7 @@ NEVER = 300 * 86_400
 AT_ONCE = 5.0
 _FEWEST = 3  # recorded waits from which a median is made
 
+_WAKES = "A node is switched on for it first."
 NO_END = "Start time unknown: jobs ahead in the queue have no end time."
 
 
@@ -32,9 +33,12 @@ class Wait(NamedTuple):
     seconds: float
 
 
-def room_now(resources: Resources, snapshot: ClusterSnapshot, now: float) -> bool:
+def room_now(
+    resources: Resources, snapshot: ClusterSnapshot, now: float, asleep: bool = False
+) -> bool:
     """Return True if enough nodes have what is asked for free now, and no reservation takes them
-    within the time asked for. False if that is not known."""
+    within the time asked for. False if that is not known. ``asleep``: count nodes that have to be
+    switched on first, too."""
     partition = snapshot.partitions.get(resources.partition or "")
     if partition is None or partition.state != "UP":
         return False
@@ -47,7 +51,7 @@ def room_now(resources: Resources, snapshot: ClusterSnapshot, now: float) -> boo
     enough = 0
     for name in names:
         node = snapshot.nodes.get(name)
-        fits = node is not None and _fits(resources, node)
+        fits = node is not None and (asleep or not node.asleep) and _fits(resources, node)
         enough += fits and not (partition.whole_nodes and node and node.cpus_allocated)
         if enough >= resources.nodes:
             return True
@@ -97,6 +101,29 @@ def counts_too_many(resources: Resources, snapshot: ClusterSnapshot) -> bool:
 def starts_now(resources: Resources, snapshot: ClusterSnapshot, now: float) -> bool:
     """Return True if the snapshot alone says "now": there is room, and nobody waits for it."""
     return room_now(resources, snapshot, now) and not somebody_waits(resources, snapshot)
+
+
+def woken(
+    estimate: Estimate, resources: Resources, snapshot: ClusterSnapshot, now: float
+) -> Estimate:
+    """Return an estimate that says "now" with the time for switching nodes on, if only those have
+    room: Slurm counts them as free."""
+    if (
+        estimate.outlook is not Outlook.NOW
+        or room_now(resources, snapshot, now)
+        or not room_now(resources, snapshot, now, asleep=True)
+    ):
+        return estimate
+    if snapshot.resume_seconds is None:
+        reason = f"{_WAKES} How long that takes is not known."
+        return Estimate(outlook=Outlook.UNKNOWN, reason=reason, made_at=now)
+    return Estimate(
+        outlook=Outlook.LATER,
+        starts_at=now + snapshot.resume_seconds,
+        basis=Basis.SNAPSHOT,
+        reason=_WAKES,
+        made_at=now,
+    )
 
 
 def behind_the_queue(resources: Resources, snapshot: ClusterSnapshot, now: float) -> float | None:
@@ -160,8 +187,9 @@ def without_slurm(
 
     ``latest``: time at which Slurm would start something larger, in Unix seconds; None: not known.
     """
-    if starts_now(resources, snapshot, now):
-        return Estimate(outlook=Outlook.NOW, starts_at=now, basis=Basis.SNAPSHOT, made_at=now)
+    if not somebody_waits(resources, snapshot) and room_now(resources, snapshot, now, asleep=True):
+        at_once = Estimate(outlook=Outlook.NOW, starts_at=now, basis=Basis.SNAPSHOT, made_at=now)
+        return woken(at_once, resources, snapshot, now)
     if latest is not None and latest - now <= NEVER:
         return Estimate(outlook=Outlook.LATER, starts_at=latest, basis=Basis.LARGER, made_at=now)
     behind = behind_the_queue(resources, snapshot, now)

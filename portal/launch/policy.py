@@ -71,13 +71,15 @@ def decide(
 
 
 def _freest(gpu_types: Sequence[str], nodes: Sequence[Node]) -> str:
-    """Return the type with the most free GPUs on usable nodes now; the first if none is free."""
-    free = dict.fromkeys(gpu_types, 0)
+    """Return the type with the most free GPUs on usable nodes now, nodes that are switched on
+    before others; the first type if none is free."""
+    free, asleep = dict.fromkeys(gpu_types, 0), dict.fromkeys(gpu_types, 0)
     for node in nodes:
+        counts = asleep if node.asleep else free
         for pool in node.gpus:
             if pool.type in free and node.usable:
-                free[pool.type] += pool.count - pool.used
-    return max(free, key=lambda name: free[name])
+                counts[pool.type] += pool.count - pool.used
+    return max(free, key=lambda name: (free[name], asleep[name]))
 
 
 def objections(

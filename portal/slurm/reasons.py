@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ..models.cluster.cluster import Job, JobState, words_of_state
+from ..launch.estimate_words import about
+from ..models.cluster.cluster import Job, JobState, takes_jobs, words_of_state
 
 _PENDING = {
     "Resources": "waiting for resources",
@@ -96,8 +97,6 @@ _STATES = {
 # The first match says most. Words of a node's state, sinfo(1) "NODE STATE CODES".
 _NODE = (
     ({"NOT_RESPONDING"}, "does not answer"),
-    ({"POWERING_UP"}, "is being switched on"),
-    ({"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"}, "switched off to save power"),
     ({"REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED"}, "is being rebooted"),
     ({"FUTURE"}, "not in service yet"),
     ({"DOWN", "ERROR"}, "down"),
@@ -106,6 +105,13 @@ _NODE = (
     ({"MAINT"}, "in maintenance"),
     ({"BLOCKED"}, "kept free for a job that needs the whole node"),
     ({"UNKNOWN"}, "Slurm has not heard from it yet"),
+)
+# Power saving, of nodes that take jobs.
+_NODE_POWER = (
+    ({"POWERING_UP", "POWER_UP"}, "is being switched on"),
+    ({"POWER_DOWN"}, "is switched off when its jobs end, and on again when needed"),
+    ({"POWERING_DOWN"}, "is being switched off, and on again when needed"),
+    ({"POWERED_DOWN"}, "off to save power, is switched on when needed"),
 )
 _NODE_IN_USE = {"ALLOCATED", "MIXED", "COMPLETING"}
 _NODE_FREE = (
@@ -169,9 +175,14 @@ def state_words(state: JobState) -> str:
     return _STATES.get(state, str(state))
 
 
-def node_words(state: str) -> str:
-    """Return a node's state in words: "drained: takes no jobs" for "IDLE+DRAIN"."""
+def node_words(state: str, resume_seconds: int | None = None) -> str:
+    """Return a node's state in words: "drained: takes no jobs" for "IDLE+DRAIN".
+    ``resume_seconds``: time in which a node is switched on; None: unknown."""
     words = words_of_state(state)
+    if takes_jobs(words):
+        for flags, description in _NODE_POWER:
+            if words & flags:
+                return f"{description}{waking_words(resume_seconds)}"
     for flags, description in _NODE:
         if words & flags:
             return description
@@ -183,6 +194,11 @@ def node_words(state: str) -> str:
             else "drained: no jobs start"
         )
     return next((description for flags, description in _NODE_FREE if words & flags), state)
+
+
+def waking_words(resume_seconds: int | None) -> str:
+    """Return how long a node takes to be switched on: ", about 10 minutes"; "" if unknown."""
+    return "" if resume_seconds is None else f", {about(resume_seconds)}"
 
 
 def end_words(job: Job) -> str:

@@ -26,6 +26,7 @@ from portal.models.person import Person
 from portal.models.session.resources import Resources, time_text
 from portal.paths import data_path
 from portal.setting import setting
+from portal.slurm.reasons import waking_words
 
 from ..host.storage import StorageArea
 from . import choices, words
@@ -212,9 +213,9 @@ class LaunchForm(LoggingConfigurable):
             gpu_counts=choices.gpu_counts(most, count),
             gpu_most=most,
             gpus=count,
-            gpu_tiles=self._gpu_tiles(supply, last) if most else (),
+            gpu_tiles=self._gpu_tiles(supply, last, snapshot.resume_seconds) if most else (),
             times=times,
-            cpus_text=f"{supply.cpus_free} of {supply.cpus} CPUs free" if supply.cpus else "",
+            cpus_text=_cpus_text(supply, snapshot.resume_seconds),
             folded=folded_fields(
                 Facts(snapshot, supply, associations, person, now, simulated, last, preset)
             ),
@@ -246,7 +247,9 @@ class LaunchForm(LoggingConfigurable):
             for s in sorted(seconds)
         )
 
-    def _gpu_tiles(self, supply: Availability, last: Mapping[str, Any]) -> tuple[GpuTile, ...]:
+    def _gpu_tiles(
+        self, supply: Availability, last: Mapping[str, Any], resume_seconds: int | None
+    ) -> tuple[GpuTile, ...]:
         picked = last.get("gpu_type") if last.get("gpu_type") in supply.gpus else ""
         tiles = []
         if len(supply.gpus) > 1:
@@ -257,6 +260,7 @@ class LaunchForm(LoggingConfigurable):
                     about="whichever is free first",
                     free=sum(gpu.free for gpu in supply.gpus.values()),
                     total=sum(gpu.total for gpu in supply.gpus.values()),
+                    asleep=_asleep(sum(gpu.asleep for gpu in supply.gpus.values()), resume_seconds),
                     simulated=all(self.simulates(name) for name in supply.gpus),
                     selected=not picked,
                 )
@@ -271,9 +275,23 @@ class LaunchForm(LoggingConfigurable):
                     about=", ".join(str(fact) for fact in facts if fact),
                     free=gpu.free,
                     total=gpu.total,
+                    asleep=_asleep(gpu.asleep, resume_seconds),
                     out_of_service=gpu.out_of_service,
                     simulated=self.simulates(name),
                     selected=name == picked,
                 )
             )
         return tuple(tiles)
+
+
+def _asleep(number: int, resume_seconds: int | None) -> str:
+    """Return "4 switched on when needed, about 10 minutes"; "" for none."""
+    return f"{number} switched on when needed{waking_words(resume_seconds)}" if number else ""
+
+
+def _cpus_text(supply: Availability, resume_seconds: int | None) -> str:
+    if not supply.cpus:
+        return ""
+    free = f"{supply.cpus_free} of {supply.cpus} CPUs free"
+    asleep = _asleep(supply.cpus_asleep, resume_seconds)
+    return f"{free} ({asleep})" if asleep else free

@@ -25,6 +25,7 @@ class GpuTile(Frozen):
     about: str = ""  # "32 GB, NVLink"
     free: int = 0
     total: int = 0
+    asleep: str = ""  # how many are switched on when needed, in words
     out_of_service: int = 0
     simulated: bool = False
     selected: bool = False

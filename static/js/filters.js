@@ -70,7 +70,7 @@ export class Filters {
     return (node, gpu) => {
       if (partition && !node.partitions.includes(partition)) return false;
       if (text && has(node.name)) return this.#gpu(gpu, type, user, state);
-      if (text && !(has(node.words) && !node.usable) && !has(node.reason)) {
+      if (text && !(has(node.words) && (!node.usable || node.asleep)) && !has(node.reason)) {
         if (!gpu || ![gpu.job_id, gpu.user, gpu.environment, gpu.type].some(has)) return false;
       }
       return this.#gpu(gpu, type, user, state);

@@ -87,7 +87,7 @@ export class Grid {
   #paintNode(row, node) {
     row.classList.toggle("node-off", !node.usable);
     const words = row.firstChild.lastChild;
-    const text = node.usable ? "" : [node.words, node.reason].filter(Boolean).join(" – ");
+    const text = node.usable && !node.asleep ? "" : [node.words, node.reason].filter(Boolean).join(" – ");
     setText(words, text);
     words.title = text;
     if (!node.gpus) setText(row.lastChild, `${node.cpus - node.cpus_allocated} of ${node.cpus} CPUs free`);

@@ -9,11 +9,12 @@ export const GPU_STATES = {
   idle: { word: "idle", text: "held by a job but not used" },
   allocated: { word: "allocated", text: "held by a job; use unknown" },
   free: { word: "free", text: "available to jobs" },
+  off: { word: "off", text: "its node is switched on when a job needs it" },
   drained: { word: "drained", text: "its node accepts no new jobs" },
   down: { word: "down", text: "its node is down or does not answer" },
   unknown: { word: "unknown", text: "Slurm reports no state" },
 };
-const SYMBOLS = { allocated: "•", drained: "–", down: "×", unknown: "?" };
+const SYMBOLS = { allocated: "•", off: "◦", drained: "–", down: "×", unknown: "?" };
 
 // The text of a GPU's cell: its utilisation if known, else the state's sign.
 export function gpuSign(gpu, dense = false) {

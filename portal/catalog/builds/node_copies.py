@@ -58,7 +58,7 @@ class NodeCopies:
         snapshot = await self._cluster.snapshot(time.monotonic())
         if snapshot.error:
             raise SlurmUnavailable(snapshot.error)
-        usable = [name for name, node in snapshot.nodes.items() if node.usable]
+        usable = [name for name, node in snapshot.nodes.items() if node.usable and not node.asleep]
         unknown = sorted(set(nodes) - set(snapshot.nodes))
         if unknown:
             raise InvalidRequest(f"Slurm has no node {', '.join(unknown)}.")

@@ -136,6 +136,8 @@ def _partitions(facts: Facts) -> tuple[Choice, ...]:
         if partition.gpus:
             kind = "simulated GPUs" if set(partition.gpu_types) <= set(simulated) else "GPUs"
             note = f"{partition.gpus_free} of {partition.gpus} {kind} free, {note}"
+        if partition.gpus_asleep or partition.cpus_asleep:
+            note += ", more is switched on when needed"
         if partition.waiting:
             note += f", {words.count(partition.waiting, 'job')} waiting"
         choices.append(

@@ -132,14 +132,21 @@ class Node(Frozen):
 
     @property
     def usable(self) -> bool:
-        """Return True if new jobs can start here: the node is not down, drained, failing, powered
-        off or unknown."""
-        return not self.words & _UNUSABLE
+        """Return True if new jobs can start here, perhaps after the node is switched on: it is not
+        down, drained, failing or unknown."""
+        return takes_jobs(self.words)
+
+    @property
+    def asleep(self) -> bool:
+        """Return True if the node is switched off to save power, or on its way there or back: a
+        job that gets it starts once it is switched on."""
+        return bool(self.words & _POWER)
 
     @property
     def responding(self) -> bool:
-        """Return True if slurmctld reaches the node's slurmd."""
-        return not self.words & {"NOT_RESPONDING", "DOWN"}
+        """Return True if slurmctld reaches the node's slurmd, or does not expect to yet."""
+        silent = "NOT_RESPONDING" in self.words and not self.asleep
+        return not silent and not self.down
 
     @property
     def drained(self) -> bool:
@@ -162,6 +169,15 @@ def words_of_state(state: str) -> frozenset[str]:
     return frozenset(state.replace("*", "+NOT_RESPONDING").split("+"))
 
 
+def takes_jobs(words: frozenset[str]) -> bool:
+    """Return True if a node whose state has these words takes new jobs."""
+    # Nobody answers on a node that is switched off or starting.
+    silent = {"NOT_RESPONDING"} if words & _POWER else set()
+    return not (words - silent) & _UNUSABLE
+
+
+# Power saving, sinfo(1) "NODE STATE CODES".
+_POWER = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP"})
 _UNUSABLE = frozenset(
     {
         "DOWN",
@@ -175,9 +191,6 @@ _UNUSABLE = frozenset(
         "FUTURE",
         "MAINT",
         "NOT_RESPONDING",
-        "POWERED_DOWN",
-        "POWERING_DOWN",
-        "POWER_DOWN",
         "REBOOT",
         "INVAL",
         "INVALID_REG",
@@ -312,7 +325,8 @@ class ClusterSnapshot(Frozen):
 
     ``error`` is empty for a fresh answer; if Slurm did not answer, the last snapshot is kept with
     its old ``taken_at`` and a sentence that says what failed. ``submit_host``: short name of the
-    machine that submits jobs; "": unknown.
+    machine that submits jobs; "": unknown. ``resume_seconds``: time in which a node that is asleep
+    is switched on; None: unknown, or no node is asleep.
     """
 
     taken_at: float
@@ -324,6 +338,7 @@ class ClusterSnapshot(Frozen):
     qos: dict[str, Qos] = {}  # only if requested; a QOS that is missing here is unknown
     error: str = ""
     submit_host: str = ""
+    resume_seconds: int | None = None
 
     @property
     def age(self) -> float:

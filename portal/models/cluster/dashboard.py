@@ -21,6 +21,7 @@ class NodeItem(Frozen):
     state: str
     words: str
     usable: bool
+    asleep: bool = False  # switched off to save power, or on its way; takes jobs all the same
     drained: bool = False  # by somebody, whether jobs still run on it or not
     down: bool = False
     reason: str = ""

@@ -14,6 +14,7 @@ class GpuState(StrEnum):
     ALLOCATED = "allocated"  # a job holds it; whether it is used is not known
     BUSY = "busy"  # a job holds it and uses it
     IDLE = "idle"  # a job holds it and does not use it
+    OFF = "off"  # free, on a node that is switched on when a job needs it
     DRAINED = "drained"  # free, but its node takes no jobs: drained, reserved for maintenance…
     DOWN = "down"  # its node is down or does not answer
     UNKNOWN = "unknown"  # Slurm does not say whether it is held

@@ -30,7 +30,7 @@ from portal.setting import setting
 
 from .. import parse
 from ..commands import queries
-from ..commands.array_limit import ArrayLimit
+from ..commands.configuration import Configuration
 from ..commands.run import SlurmRunner
 from ..jobs.end import JobEnds
 from ..jobs.job_id import check_job_id
@@ -121,6 +121,7 @@ class Cluster(LoggingConfigurable):
         self._separator = self._exchange.separator()
         self._records: dict[str, Job] = {}
         self._node_records: dict[str, Node] = {}
+        self._asleep = False  # a node is switched off to save power
         self._jobs = QueryCache[dict[str, Job]](
             "jobs",
             lambda hurry: self._budget.take(2, hurry=hurry),
@@ -146,7 +147,8 @@ class Cluster(LoggingConfigurable):
             lambda id_: whole_job(self._jobs.value or {}, id_),
         )
         self._accounts = Accounts(self.runner, lambda: self.associations_ttl)
-        self._array_limit = ArrayLimit(self.runner, self.log)
+        self._configuration = Configuration(self.runner, self.log)
+        self._resume_seconds: int | None = None
         self._holders = GpuHolders(self.runner, self._budget, self.log)
         self._jobs_known_at = float("-inf")
         self._placed: dict[str, Job] = {}  # jobs that hold nodes
@@ -216,6 +218,8 @@ class Cluster(LoggingConfigurable):
                 self._placed_before = placed
         elif self._strangers():
             await self._nodes.newer_than(now - self.nodes_ttl)
+        if self._asleep and not self._nodes.error:
+            self._resume_seconds = await self._configuration.resume_seconds()
         snapshot = self._snapshot()
         if late and snapshot.error:
             nouns = (self._jobs, self._nodes, self._partitions, self._reservations)
@@ -266,7 +270,7 @@ class Cluster(LoggingConfigurable):
 
     async def most_array_tasks(self) -> int | None:
         """Return the maximum number of tasks of an array job (MaxArraySize); None: unknown."""
-        return await self._array_limit.get()
+        return await self._configuration.most_array_tasks()
 
     async def associations(self, user: str) -> tuple[Association, ...] | None:
         """Return what this person may charge; () for nothing, None if the site has no accounting.
@@ -357,6 +361,7 @@ class Cluster(LoggingConfigurable):
         if any(noun.value is None for noun in nouns):
             raise SlurmUnavailable(error or "Slurm has not answered yet.")
         key = (*(id(noun.value) for noun in nouns), self._jobs.asked_at, error)
+        key += (self._resume_seconds,)
         if self._made is None or self._made[0] != key:
             # model_construct: the parts are checked models, and there may be thousands.
             self._made = (
@@ -370,6 +375,7 @@ class Cluster(LoggingConfigurable):
                     reservations=self._reservations.value,
                     error=error,
                     submit_host=HOST,
+                    resume_seconds=self._resume_seconds,
                 ),
             )
         return self._made[1]
@@ -401,6 +407,7 @@ class Cluster(LoggingConfigurable):
 
     def _read_nodes(self, text: str) -> dict[str, Node]:
         self._node_records = parse.nodes_by_record(text, self._node_records)
+        self._asleep = any(node.asleep for node in self._node_records.values())
         return {node.name: node for node in self._node_records.values()}
 
     def _watch(

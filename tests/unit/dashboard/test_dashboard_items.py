@@ -62,7 +62,11 @@ def test_a_reading_without_utilisation_leaves_the_use_unknown() -> None:
         ("DOWN", "down"),
         ("DOWN+DRAIN", "down"),
         ("IDLE+NOT_RESPONDING", "down"),
-        ("IDLE+POWERED_DOWN", "down"),
+        ("IDLE+POWERED_DOWN", "off"),
+        ("IDLE+CLOUD+POWERING_DOWN", "off"),
+        ("MIXED+NOT_RESPONDING+POWERING_UP", "off"),
+        ("DOWN+POWERED_DOWN", "down"),
+        ("IDLE+DRAIN+POWERED_DOWN", "drained"),
         ("UNKNOWN", "unknown"),
     ],
 )

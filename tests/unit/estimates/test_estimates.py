@@ -24,6 +24,7 @@ from portal.launch.estimate import (
     starts_now,
     usual_wait,
     without_slurm,
+    woken,
 )
 from portal.launch.limits.running_limits import held_back
 from portal.launch.nearby import candidates
@@ -106,6 +107,27 @@ class TestSnapshot:
     def test_a_partition_that_is_down_has_none(self) -> None:
         down = {"gpu": Partition(name="gpu", state="DOWN", nodes=("gpu01",))}
         assert not room_now(asked(), snapshot(partitions=down), time.time())
+
+    def test_a_node_that_must_be_switched_on_first_is_no_room_now(self) -> None:
+        """Slurm counts it as free: "now" is when it is up."""
+        now = time.time()
+        told = snapshot(nodes={"gpu01": gpu_node("gpu01", "v100", 4, state="IDLE+POWERED_DOWN")})
+        slow = told.model_copy(update={"resume_seconds": 600})
+        assert not room_now(asked(), told, now) and not starts_now(asked(), told, now)
+        of_slurm = from_slurm(now, now)
+        for estimate in (
+            woken(of_slurm, asked(), slow, now),
+            without_slurm(asked(), slow, [], now),
+        ):
+            assert (estimate.outlook, estimate.starts_at) == (Outlook.LATER, now + 600)
+            assert words.sentence(estimate, now) == (
+                "Starts in about 10 minutes. A node is switched on for it first."
+            )
+        unknown = woken(of_slurm, asked(), told, now)
+        assert unknown.outlook is Outlook.UNKNOWN
+        assert unknown.reason.startswith("A node is switched on for it first. How long")
+        awake = snapshot(resume_seconds=600)
+        assert woken(of_slurm, asked(), awake, now) is of_slurm
 
     def test_a_reservation_that_comes_within_the_time_takes_it(self) -> None:
         now = time.time()

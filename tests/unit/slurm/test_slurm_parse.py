@@ -14,6 +14,7 @@ from portal.slurm import end_words, parse, pending_words, state_words
 from portal.slurm.commands.errors import error_of, words_of
 from portal.slurm.jobs.job_id import check_job_id, job_id_of
 from portal.slurm.parse.values import exit_status
+from portal.slurm.reasons import node_words
 from portal.slurm.watch.queue import positions
 
 OUTPUTS = Path(__file__).parents[2] / "slurm_outputs"
@@ -611,12 +612,34 @@ def test_node_states() -> None:
         "mixed*": "MIXED+NOT_RESPONDING",
         "IDLE+DRAIN": "IDLE+DRAIN",
         "DOWN*+DRAIN": "DOWN+NOT_RESPONDING+DRAIN",
-        "idle~": "IDLE+POWERED_DOWN",
         "down$": "DOWN+MAINT",
+        "down~": "DOWN+POWERED_DOWN",
     }
     for text, state in (usable | unusable).items():
         assert parse.node_state(text) == state
         assert Node(name="x", address="x", state=state).usable is (text in usable), text
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("idle~", "off to save power, is switched on when needed, about 10 minutes"),
+        ("IDLE+CLOUD+POWERED_DOWN", "off to save power, is switched on when needed"),
+        ("alloc#*", "is being switched on, about 10 minutes"),
+        ("ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "is being switched on"),
+        ("IDLE+POWER_UP", "is being switched on"),
+        ("idle%", "is being switched off, and on again when needed"),
+        ("mixed!", "is switched off when its jobs end, and on again when needed"),
+    ],
+)
+def test_a_node_that_saves_power_takes_jobs(state: str, words: str) -> None:
+    node = Node(name="x", address="x", state=parse.node_state(state))
+    assert node.usable and node.asleep and node.responding
+    assert node_words(node.state, 600).startswith(words)
+    assert node_words(node.state).count("about") == 0
+    for away in ("DRAIN", "DOWN", "FAIL", "MAINT"):
+        broken = node.model_copy(update={"state": f"{node.state}+{away}"})
+        assert not broken.usable and "switched" not in node_words(broken.state, 600)
 
 
 @pytest.mark.parametrize(

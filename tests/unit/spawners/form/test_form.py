@@ -26,6 +26,7 @@ from portal.models.cluster.cluster import (
 )
 from portal.models.person import Person
 from portal.models.session.resources import Resources
+from portal.slurm.parse import node_state
 from spawners.form import words
 from spawners.form.form import LaunchForm
 from spawners.host.storage import Storage, StorageArea
@@ -93,6 +94,18 @@ class TestAvailability:
     def test_a_node_that_takes_no_jobs_has_nothing_free(self, state):
         gpu = both(replace_node(snapshot(), "gpu03", state=state)).gpus["v100"]
         assert (gpu.free, gpu.total, gpu.out_of_service) == (7, 16, 4)
+
+    @pytest.mark.parametrize("state", ["IDLE~", "idle#*", "IDLE+CLOUD+POWERING_DOWN", "mixed!"])
+    def test_a_node_that_is_switched_on_when_needed_is_not_out_of_service(self, state):
+        asleep = replace_node(snapshot(), "gpu03", state=node_state(state))
+        gpu = both(asleep).gpus["v100"]
+        assert (gpu.free, gpu.total, gpu.asleep, gpu.out_of_service) == (7, 16, 4, 0)
+        shown = view(asleep.model_copy(update={"resume_seconds": 600}))
+        (tile,) = [tile for tile in shown.gpu_tiles if tile.type == "v100"]
+        assert tile.asleep == "4 switched on when needed, about 10 minutes"
+        assert shown.cpus_text.endswith(" CPUs free (16 switched on when needed, about 10 minutes)")
+        (note,) = [choice.note for choice in choices(shown, "partition") if choice.value == "gpu"]
+        assert "more is switched on when needed" in note
 
     def test_a_node_without_free_cpus_or_memory_has_no_free_gpus(self):
         full = replace_node(snapshot(), "gpu03", cpus_allocated=16, state="MIXED")

@@ -1,0 +1,46 @@
+"""Settings of slurm.conf that the portal reads: the size of arrays, and how long a node takes to be
+switched on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portal.cache import SharedAnswer
+from portal.errors import PortalError
+
+from ..parse import rights
+from ..parse.values import seconds
+from . import queries
+from .run import SlurmRunner
+
+_TTL = 600.0  # seconds
+
+
+class Configuration:
+    """Cached settings; slurmctld is queried when one is needed."""
+
+    def __init__(self, runner: SlurmRunner, log: Any) -> None:
+        self._runner, self._log = runner, log
+        self._settings = SharedAnswer[dict[str, str]](self._ask, ttl=_TTL)
+
+    async def most_array_tasks(self) -> int | None:
+        """Return the maximum number of tasks of an array; None if Slurm does not tell, which then
+        refuses the submission itself. Raises nothing."""
+        value = await self._setting("MaxArraySize")
+        # slurm.conf(5): an index is less than MaxArraySize, and 0 turns arrays off.
+        return max(0, int(value) - 1) if value.isdigit() else None
+
+    async def resume_seconds(self) -> int | None:
+        """Return ResumeTimeout, the seconds in which a node that is switched on must be ready;
+        None if Slurm does not tell. Raises nothing."""
+        return seconds((await self._setting("ResumeTimeout")).removesuffix(" sec"))
+
+    async def _setting(self, name: str) -> str:
+        try:
+            return (await self._settings.get()).get(name, "")
+        except (PortalError, ValueError) as error:
+            self._log.warning("%s of Slurm is not known: %s", name, error)
+            return ""
+
+    async def _ask(self) -> dict[str, str]:
+        return rights.config((await self._runner.run(queries.CONFIG)).stdout)
