@@ -92,10 +92,13 @@ def test_paths_exist(path: Path) -> None:
             word = word.strip(".,;:'\"()")
             if not word.startswith(FOLDERS) or re.search(r"[<>{}$]", word):
                 continue
-            if any(char in word for char in "*["):
-                assert list(ROOT.glob(word)), f"{path.name} names {word}"
+            file, _, test = word.partition("::")
+            if any(char in file for char in "*["):
+                assert list(ROOT.glob(file)), f"{path.name} names {word}"
             else:
-                assert (ROOT / word).exists(), f"{path.name} names {word}"
+                assert (ROOT / file).exists(), f"{path.name} names {word}"
+            if test:
+                assert f"def {test}(" in (ROOT / file).read_text(), f"{path.name} names {word}"
 
 
 @each_page
