@@ -11,8 +11,9 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from .container import Container
 from .environment import add_library, command_of, for_commands, interrupt_inside
-from .job_specs import begin, use_unix_sockets
+from .job_specs import begin
 from .shell import shell_command
+from .sockets import remove_sockets, use_unix_sockets
 
 PROVISIONER = "portal-provisioner"  # an entry point of this package
 
@@ -31,7 +32,8 @@ class SessionProvisioner(LocalProvisioner):
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Prepare a launch as LocalProvisioner does."""
-        use_unix_sockets(self.parent, self.kernel_spec, self.kernel_id)
+        if self.parent is not None:
+            use_unix_sockets(self.parent)
         await begin(self.parent, self.kernel_spec, self.kernel_id)
         return await super().pre_launch(**kwargs)
 
@@ -39,10 +41,18 @@ class SessionProvisioner(LocalProvisioner):
         """Launch a kernel as LocalProvisioner does; ``cmd`` is the kernelspec's argv."""
         name = str(getattr(self.parent, "kernel_name", ""))
         cwd = str(kwargs.get("cwd") or "")
-        command = command_of(self.kernel_spec, name, cmd, kwargs["env"], cwd)
+        address = str(getattr(self.parent, "ip", ""))
+        sockets = os.path.dirname(address) if address.startswith("/") else ""  # noqa: PTH120
+        command = command_of(self.kernel_spec, name, cmd, kwargs["env"], cwd, sockets)
         self._in_container = command.in_container
         kwargs["env"] = command.env
         return await super().launch_kernel(command.argv, **kwargs)
+
+    async def cleanup(self, restart: bool = False) -> None:
+        """Clean up as LocalProvisioner does, and remove the sockets that a kernel has left."""
+        await super().cleanup(restart)
+        if not restart and self.parent is not None:
+            remove_sockets(self.parent)
 
     async def send_signal(self, signum: int) -> None:
         """Send a signal to the kernel's whole process group."""

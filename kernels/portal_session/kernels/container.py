@@ -62,11 +62,14 @@ class Container(NamedTuple):
             passed=frozenset({*environ.get(PASSED, "").split(), *vendor_of(environ).variables}),
         )
 
-    def command(self, argv: Sequence[str], directory: str = "") -> list[str]:
+    def command(self, argv: Sequence[str], directory: str = "", shared: str = "") -> list[str]:
         """Return the command of ``argv`` in the container; its working directory is ``directory``
-        if the container has that, else the home."""
-        pwd_option = ["--pwd", directory] if self.has(directory) else []
-        return [*self.exec, *pwd_option, self.image, *argv]
+        if the container has that, else the home. ``shared``: a folder of the node that is to be
+        seen in it at the same path, without ":" and "," (apptainer-exec(1))."""
+        options = ["--pwd", directory] if self.has(directory) else []
+        if shared and not self.has(shared):
+            options += ["--bind", shared]
+        return [*self.exec, *options, self.image, *argv]
 
     def shell(self) -> list[str]:
         """Return the command of a terminal."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .bash import launch
 from .container import Container
 
 _RC = "bashrc.sh"  # pexpect's; it sets a prompt that pexpect can wait for
@@ -28,7 +29,6 @@ def main() -> None:
         sys.exit("This session has no container.")
     import pexpect
     from bash_kernel import kernel
-    from ipykernel.kernelapp import IPKernelApp
 
     env = container.environment(os.environ)
     at = _rc_file(Path(pexpect.__file__).with_name(_RC), container)
@@ -38,7 +38,7 @@ def main() -> None:
     # in the notebook's folder, where the container writes too.
     with tempfile.TemporaryDirectory(prefix="portal-bash-") as folder:
         os.environ["IPYTHONDIR"] = folder
-        IPKernelApp.launch_instance(kernel_class=kernel.BashKernel, ignore_cwd=True)
+        launch(ignore_cwd=True)
 
 
 def _rc_file(source: Path, container: Container) -> str:

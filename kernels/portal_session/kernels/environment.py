@@ -69,9 +69,12 @@ class Command(NamedTuple):
     in_container: bool
 
 
-def command_of(spec: Any, name: str, argv: list[str], env: dict[str, str], cwd: str) -> Command:
+def command_of(
+    spec: Any, name: str, argv: list[str], env: dict[str, str], cwd: str, sockets: str = ""
+) -> Command:
     """Return the command of a kernel, in the container if one is beside this server. ``spec``: its
-    kernelspec, which has the name ``name``; ``argv``, ``env``: as that wants them."""
+    kernelspec, which has the name ``name``; ``argv``, ``env``: as that wants them; ``sockets``: the
+    folder of its sockets."""
     container = Container.from_environ(os.environ)
     if spec.metadata.get(HERE):
         return Command(argv, env, False)
@@ -84,7 +87,7 @@ def command_of(spec: Any, name: str, argv: list[str], env: dict[str, str], cwd: 
         inside.pop(variable, None)
         if variable in os.environ:
             inside[variable] = os.environ[variable]
-    return Command(container.command(argv, cwd), inside, True)
+    return Command(container.command(argv, cwd, sockets), inside, True)
 
 
 def interrupt_inside(group: int, apptainer: int) -> None:

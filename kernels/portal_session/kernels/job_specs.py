@@ -33,11 +33,3 @@ async def begin(manager: Any, spec: Any, kernel_id: str) -> None:
     ask = getattr(getattr(manager, "parent", None), BEGIN, None)
     if ask is not None and METADATA in spec.metadata:
         await ask(kernel_id, spec.metadata[METADATA], str(getattr(manager, "kernel_name", "")))
-
-
-def use_unix_sockets(manager: Any, spec: Any, kernel_id: str) -> None:
-    """Let a job kernel's relay listen on Unix sockets in the folder, which no other account can
-    enter: any user of the node could read what is published on a port of loopback."""
-    path = os.environ.get(FOLDER, "")
-    if manager is not None and path and METADATA in spec.metadata:
-        manager.transport, manager.ip = "ipc", f"{path}/{kernel_id[:13]}"

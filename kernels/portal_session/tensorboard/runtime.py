@@ -1,9 +1,10 @@
-"""Private directory of this session's TensorBoards, with a place, and its socket, for each.
+"""Private directory for sockets: of this session's TensorBoards, with a place for each, or of its
+kernels (`kernels.sockets`).
 
-Every user of a node may connect to its localhost, and TensorBoard asks for no password. So each
-listens on a Unix socket in a directory that only its owner can enter (mode 700). The directory has
-a random name: nobody can have created it before. Its path is short, because the address of a Unix
-socket has 107 bytes at most (unix(7)).
+Every user of a node may connect to its localhost, and neither TensorBoard nor a kernel's output
+asks for a password. So each listens on a Unix socket in a directory that only its owner can enter
+(mode 700). The directory has a random name: nobody can have created it before. Its path is short,
+because the address of a Unix socket has 107 bytes at most (unix(7)).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 PATH = "portal/tensorboard/"  # below the server's base_url
 PREFIX = "portal-tb-"
+OF_KERNELS = "portal-k-"
 LONGEST_SOCKET = 107  # bytes
 _SETTLED = 60.0  # seconds: a newer directory may not be locked yet
 
@@ -32,12 +34,12 @@ class Runtime:
         self._lock = lock
 
     @classmethod
-    def make(cls, environ: Mapping[str, str]) -> Runtime:
-        """Create a new directory. Raises OSError with a sentence if there is no suitable folder
-        for it."""
+    def make(cls, environ: Mapping[str, str], prefix: str = PREFIX) -> Runtime:
+        """Create a new directory, whose name begins with ``prefix``. Raises OSError with a sentence
+        if there is no suitable folder for it."""
         for parent in _parents(environ):
             try:
-                path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+                path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
             except OSError:
                 continue
             # systemd-tmpfiles leaves a locked directory alone (tmpfiles.d(5)), and the lock tells
@@ -46,7 +48,8 @@ class Runtime:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return cls(path, lock)
         raise OSError(
-            "There is no folder for TensorBoard's sockets. Set TMPDIR to a short path of your own."
+            "There is no folder on this node for the sockets of kernels and TensorBoards. "
+            "Set TMPDIR to a short path of your own."
         )
 
     def claim(self) -> Place:
@@ -106,7 +109,7 @@ class Place:
 def remove_leftovers(environ: Mapping[str, str]) -> None:
     """Remove the directories of this user's sessions that were killed."""
     for parent in _parents(environ):
-        for path in parent.glob(PREFIX + "*"):
+        for path in (*parent.glob(PREFIX + "*"), *parent.glob(OF_KERNELS + "*")):
             try:
                 status = path.lstat()
             except OSError:
@@ -120,7 +123,8 @@ def _parents(environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield folders for the directory: on this node, short, and safe from other users."""
     seen = set()
     for name in (environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp", "/dev/shm"):  # noqa: S108 - a directory of mode 700 is made in it
-        if not name.startswith("/") or name in seen:
+        # Apptainer's --bind, by which a container beside the server sees it, has no quoting.
+        if not name.startswith("/") or name in seen or ":" in name or "," in name:
             continue
         seen.add(name)
         socket = os.fsencode(f"{name}/{PREFIX}12345678/65535/socket")

@@ -85,7 +85,8 @@ def put_together(
         kernels.append(_kernel(folder, argv, Kernel(name="ir", title=title, language="R")))
     if image.bash:
         kernel = Kernel(name="bash", title="Bash", language="bash")
-        argv = [f"{PREFIX}/bin/python3", "-I", "-m", "bash_kernel", "-f", "{connection_file}"]
+        program = [f"{PREFIX}/bin/python3", "-I", "-m", "portal_session.kernels.bash"]
+        argv = [*program, "-f", "{connection_file}"]
         # Beside the image the kernel runs in the portal's environment, and its bash in the image.
         kernels.append(_kernel(folder, argv, kernel) if python else kernel)
     if not kernels:

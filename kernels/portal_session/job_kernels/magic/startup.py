@@ -1,4 +1,5 @@
-"""Startup file of the Python kernels of a session: it registers the magic ``%%gpu``.
+"""Startup file of the Python kernels of a session: it registers the magic ``%%gpu``, and closes
+the kernel's ports to other accounts (`kernels.loopback`).
 
 IPython runs the file that PYTHONSTARTUP names, in the user's namespace (IPython, "Startup files");
 `environment.add_startup` names this file. It may be read by any version of Python, and
@@ -41,6 +42,19 @@ def _portal_register(path):  # type: ignore[no-untyped-def]
     shell.register_magic_function(gpu, "line_cell", "gpu")
 
 
+def _portal_close(path):  # type: ignore[no-untyped-def]
+    """Close the ports of the kernel. ``path``: of this file."""
+    import os
+
+    folder = os.path.abspath(path)  # noqa: PTH100
+    for _ in ("startup.py", "magic", "job_kernels"):
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    program = os.path.join(folder, "kernels", "loopback", "__main__.py")
+    with open(program) as file:  # noqa: PTH123
+        text = file.read()
+    exec(compile(text, program, "exec"), {"__file__": program})  # noqa: S102
+
+
 def _portal_own(names):  # type: ignore[no-untyped-def]
     """Run the user's own startup file, as IPython would without this one."""
     import os
@@ -56,7 +70,8 @@ def _portal_own(names):  # type: ignore[no-untyped-def]
 
 
 try:
+    _portal_close(__file__)
     _portal_register(__file__)
     _portal_own(globals())
 finally:
-    del _portal_register, _portal_own
+    del _portal_close, _portal_register, _portal_own

@@ -1,0 +1,50 @@
+"""Unix sockets of kernels, in a directory that no other account can enter.
+
+jupyter_client lets kernels listen on ports of loopback. What a kernel publishes there can be read
+by every user of the node: the key of the connection file signs messages; a subscriber needs none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import os
+from pathlib import Path
+from typing import Any
+
+from ..tensorboard.runtime import OF_KERNELS, Runtime
+
+_numbers = itertools.count(1)
+_runtime: tuple[int, Runtime] | None = None  # with the process that made it
+
+
+def use_unix_sockets(manager: Any) -> None:
+    """Let the kernel that ``manager`` (a KernelManager) is about to start listen on Unix sockets,
+    unless it does already. Raises OSError with a sentence if there is no folder for them."""
+    if manager.transport != "ipc":
+        manager.transport = "ipc"
+        manager.ip = f"{_folder()}/{next(_numbers)}"  # a socket: "-" and its number are added
+
+
+def remove_sockets(manager: Any) -> None:
+    """Remove the sockets of the kernel of ``manager``, which has ended."""
+    if manager.transport == "ipc":
+        place = Path(manager.ip)
+        for path in place.parent.glob(f"{place.name}-*"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _folder() -> str:
+    """Return this process's directory, which is removed when it ends."""
+    global _runtime
+    if _runtime is None or _runtime[0] != os.getpid():  # a fork has its own
+        _runtime = (os.getpid(), Runtime.make(os.environ, OF_KERNELS))
+        atexit.register(_remove, *_runtime)
+    return str(_runtime[1].path)
+
+
+def _remove(process: int, runtime: Runtime) -> None:
+    if process == os.getpid():
+        runtime.remove()
