@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import json
 import math
 import re
@@ -20,7 +21,12 @@ Declared = Mapping[str, "Parameter"]
 
 LONGEST = 10_000  # characters of a text
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,400})(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?")
+# As Python and shells take them; 007 is a text, such as an id.
+_NUMBER = re.compile(
+    r"[+-]?((0|[1-9][0-9]{0,400})(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,4})?"
+)
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_MOST_PARSES = 50  # of a cell with IPython's commands, for each at first
 _TYPE_COMMENT = re.compile(r"type:\s*\S+\s*")
 _WORDS: dict[str, Scalar] = {
     **{"true": True, "True": True, "false": False, "False": False},
@@ -39,6 +45,14 @@ class Parameter(NamedTuple):
     help: str
 
 
+class NoParameters(dict[str, Parameter]):
+    """Parameters of a notebook that has them in another language than Python: none can be set."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self.language = language
+
+
 def declared(source: Source) -> dict[str, Parameter] | None:
     """Return the parameters of a notebook by name, in their order; None of a script, which takes
     any. Raises RunError for a cell that cannot be read."""
@@ -47,41 +61,84 @@ def declared(source: Source) -> dict[str, Parameter] | None:
     for cell in source.notebook["cells"]:
         if is_tagged(cell, PARAMETERS):
             if language_of(source.notebook) != "python":
-                raise RunError(
-                    "Parameters can only be set in notebooks with a Python kernel; this one's "
-                    f"language is '{language_of(source.notebook)}'."
-                )
+                return NoParameters(language_of(source.notebook))
             return {parameter.name: parameter for parameter in _read(text_of(cell))}
     return {}
 
 
 def _read(text: str) -> Iterator[Parameter]:
     """Yield the parameters in the text of a cell."""
-    comments = _comments(text)
-    for node in _tree(text).body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            target, value = node.targets[0], node.value
+    tree, plain, commands = _parsed(text)
+    comments = _comments(plain)
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            pairs = [pair for target in node.targets for pair in _pairs(target, node.value)]
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            target, value = node.target, node.value
+            pairs = [(node.target, node.value)]
         else:
             continue
-        if isinstance(target, ast.Name):
-            comment = comments.get(node.end_lineno or node.lineno, "")
-            written = ast.get_source_segment(text, value) or ""
-            yield Parameter(target.id, _type(value), written, comment)
+        comment = comments.get(node.end_lineno or node.lineno, "")
+        for target, value in pairs:
+            if not isinstance(target, ast.Name):
+                continue
+            kind = _type(value)
+            if kind == "int" and isinstance(node, ast.AnnAssign):  # lr: float = 1
+                named = node.annotation
+                kind = "float" if isinstance(named, ast.Name) and named.id == "float" else kind
+            value_text = ast.get_source_segment(plain, value) or ""
+            if node.lineno in commands:
+                kind, value_text = "", commands[node.lineno]
+            yield Parameter(target.id, kind, value_text, comment)
 
 
-def _tree(text: str) -> ast.Module:
-    """Parse a cell, at first with IPython's magics. Raises RunError."""
-    plain = "\n".join("" if line.lstrip()[:1] in ("%", "!") else line for line in text.split("\n"))
-    try:
-        return ast.parse(plain)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None)
-        where = f" in line {line}" if line else ""
-        raise RunError(
-            f"The cell with the tag '{PARAMETERS}' cannot be read: it is not Python{where}."
-        ) from None
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield the targets of an assignment with their values: ``a, b = 1, 2`` has two."""
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        yield target, value
+        return
+    values = value.elts if isinstance(value, (ast.Tuple, ast.List)) else []
+    plain = not any(isinstance(item, ast.Starred) for item in (*target.elts, *values))
+    each = plain and len(values) == len(target.elts)
+    for number, item in enumerate(target.elts):
+        yield from _pairs(item, values[number] if each else value)
+
+
+def _parsed(text: str) -> tuple[ast.Module, str, dict[int, str]]:
+    """Return the tree of a cell; its text, with Python in place of IPython's commands; and the
+    commands whose output is assigned, by line. Raises RunError."""
+    lines, commands = text.split("\n"), dict[int, str]()
+    for tries in itertools.count():
+        plain = "\n".join(lines)
+        try:
+            return ast.parse(plain), plain, commands
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            # A line that begins with % may continue an expression: it is no command there.
+            line, every = getattr(error, "lineno", None) or 0, range(1, len(lines) + 1)
+            choices = ([line], every) if tries < _MOST_PARSES else (every,)
+            if not any(sum(_replaced(lines, n, commands) for n in numbers) for numbers in choices):
+                where = f" in line {line}" if line else ""
+                raise RunError(
+                    f"The cell with the tag '{PARAMETERS}' cannot be read: it is not Python{where}."
+                ) from None
+    raise AssertionError
+
+
+def _replaced(lines: list[str], number: int, commands: dict[int, str]) -> bool:
+    """Put Python in place of the command in a line, by its number from 1, and of the lines that
+    continue it; return True if it has one."""
+    line = lines[number - 1] if 0 < number <= len(lines) else ""
+    name, _, value = line.partition("=")
+    if value.lstrip()[:1] in ("%", "!"):  # files = !ls
+        commands[number] = value.strip()
+        lines[number - 1] = f"{name}= None"
+    elif line.lstrip()[:1] in ("%", "!", "?") or line.rstrip().endswith("?"):
+        lines[number - 1] = "pass"
+    else:
+        return False
+    while line.endswith("\\") and number < len(lines):
+        line, lines[number] = lines[number], ""
+        number += 1
+    return True
 
 
 def _type(value: ast.expr) -> str:
@@ -100,7 +157,7 @@ def _comments(text: str) -> dict[int, str]:
                 comment = token.string.lstrip("# ").strip()
                 comments[token.start[0]] = _TYPE_COMMENT.sub("", comment, count=1)
     except (tokenize.TokenError, SyntaxError):
-        pass  # magics: the comments before them are known
+        pass  # those before are known
     return comments
 
 
@@ -113,6 +170,11 @@ def check_name(name: str, known: Declared | None) -> None:
                 f"'{name[:100]}' is not a valid parameter name. Begin with a letter, and use "
                 "at most 100 letters, digits, underscores, dots and dashes."
             )
+    elif isinstance(known, NoParameters):
+        raise RunError(
+            "Parameters can only be set in notebooks with a Python kernel; this one's language is "
+            f"'{known.language}'."
+        )
     elif not known:
         raise RunError(
             f"The notebook declares no parameters, so '{name[:100]}' cannot be set. Give a cell "
@@ -130,13 +192,19 @@ def read_value(name: str, text: str, known: Declared | None) -> Scalar:
     kind = known[name].type if known else ""
     value: Scalar = text
     if kind != "str":
-        if text in _WORDS:
-            value = _WORDS[text]
-        elif _NUMBER.fullmatch(text):
-            value = json.loads(text)
-        elif kind in _NUMBERS and text.strip().lower().lstrip("+-") in ("nan", "inf", "infinity"):
-            value = float(text)
+        plain = text.strip()
+        if plain in _WORDS:
+            value = _WORDS[plain]
+        elif _NUMBER.fullmatch(plain):
+            value = int(plain) if _WHOLE.fullmatch(plain) else float(plain)
+        elif kind in _NUMBERS and plain.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+            value = float(plain)
     return check_value(name, value, known)
+
+
+def written(value: Scalar) -> str:
+    """Return a value as an argument has it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def check_value(name: str, value: Any, known: Declared | None) -> Scalar:
@@ -155,6 +223,13 @@ def check_value(name: str, value: Any, known: Declared | None) -> Scalar:
     if value is None or not kind or kind == "NoneType":
         return value
     if kind in _NUMBERS and not isinstance(value, (bool, str)):
+        if kind == "int" and isinstance(value, float):
+            if not value.is_integer():
+                raise RunError(
+                    f"'{name}' is a whole number in the notebook, and cannot be {value}. Give it "
+                    "a default with a decimal point, such as 1.0, if it takes fractions."
+                )
+            return int(value)
         return float(value) if kind == "float" and abs(value) < 1e300 else value
     if type(value).__name__ == kind:
         return value

@@ -73,13 +73,15 @@ def freeze(
     resources: Mapping[str, Any] | None = None,
     seed: int | None = None,
     search: Mapping[str, Any] | None = None,
+    typed: Sequence[Mapping[str, str]] = (),
 ) -> Plan:
     """Write the source and the points into a new folder, and return the plan. If ``name`` is taken,
     the run has the name NAME-2, NAME-3, …
 
     ``kernel``: name of the kernelspec; "" of a script. ``resources``: as the portal is asked for
     them. ``seed``: of a sample. ``search``: as the portal is asked for it; the points then have
-    what is the same for all. Raises RunError; nothing is left then.
+    what is the same for all. ``typed``: a script's values as they were typed. Raises RunError;
+    nothing is left then.
     """
     place = _real(source.path).parent / FOLDER
     if not str(place).isprintable() or len(str(place)) + LONGEST_NAME > LONGEST_PATH - 1:
@@ -107,6 +109,8 @@ def freeze(
         }
         if search:
             content["search"] = dict(search)
+        if typed:
+            content["typed"] = list(typed)
         _write(folder / source.file_name, source.content)
         _write(folder / FILE, json.dumps(content, allow_nan=False, indent=1).encode())
     except OSError as error:

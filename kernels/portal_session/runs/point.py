@@ -176,9 +176,10 @@ class PointRun:
         assert self._resumption is not None and self._tracking is not None
         named["more"] = {**self._tracking.begin(os.environ), **self._resumption.variables}
         if point.source.suffix == ".py":
-            variables = of_program(self._environ, **named, values=point.values, first=point.cwd)
+            variables = of_program(self._environ, **named, values=point.values)
+            argv = arguments(point.values, point.typed)
             return ScriptExecution(
-                point.source, arguments(point.values), folder, point.cwd, variables, limit
+                point.source, point.path, argv, folder, point.cwd, variables, limit
             )
         try:
             from .execution.notebook_execution import NotebookExecution

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import RunError, about
-from .parameters import Declared, Scalar, check_name, check_value, read_value
+from .parameters import Declared, Scalar, check_name, check_value, read_value, written
 
 Point = dict[str, Scalar]
 Grid = Mapping[str, Sequence[Scalar]]
@@ -22,9 +22,11 @@ LARGEST = 32 * 1024 * 1024  # bytes of a list
 LARGEST_POINT = 60_000  # bytes as JSON: a script has it in one environment variable
 
 
-def read_grid(assignments: Sequence[str], known: Declared | None) -> dict[str, list[Scalar]]:
-    """Return the values by parameter of ``NAME=VALUE,VALUE`` (a JSON list for values with commas).
-    Raises RunError."""
+def read_grid(
+    assignments: Sequence[str], known: Declared | None, *, typed: bool = False
+) -> dict[str, list[Scalar]]:
+    """Return the values by parameter of ``NAME=VALUE,VALUE`` (a JSON list for values with commas);
+    ``typed``: as texts, as they were typed. Raises RunError."""
     grid: dict[str, list[Scalar]] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -35,22 +37,24 @@ def read_grid(assignments: Sequence[str], known: Declared | None) -> dict[str, l
             check_name(name, known)
             if name in grid:
                 raise RunError(f"'{name}' is set twice. Write its values as {name}=VALUE,VALUE.")
-            grid[name] = _values(name, text, known)
+            grid[name] = _values(name, text.strip(), known, typed)
     return grid
 
 
-def _values(name: str, text: str, known: Declared | None) -> list[Scalar]:
+def _values(name: str, text: str, known: Declared | None, typed: bool) -> list[Scalar]:
     if not text.startswith("["):
-        return [read_value(name, part, known) for part in text.split(",")]
-    values = _json(text, f"The list of '{name}'")
+        parts = [part.strip() for part in text.split(",")]
+        return [part if typed else read_value(name, part, known) for part in parts]
+    values = _json(text, f"The list of '{name}'", typed)
     if not isinstance(values, list) or not values:
         raise RunError(f"The list of '{name}' is empty.")
-    return [check_value(name, value, known) for value in values]
+    return [written(value) if typed else check_value(name, value, known) for value in values]
 
 
-def read_list(path: Path, known: Declared | None) -> list[Point]:
+def read_list(path: Path, known: Declared | None, *, typed: bool = False) -> list[Point]:
     """Return the points of a file: CSV, whose first line has the names (an empty field leaves the
-    source's own value), or JSON, a list of objects. Raises RunError."""
+    source's own value), or JSON, a list of objects. ``typed``: values are texts, as they were
+    typed. Raises RunError."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
@@ -62,9 +66,9 @@ def read_list(path: Path, known: Declared | None) -> list[Point]:
     except UnicodeDecodeError:
         raise RunError(f"'{path.name}' is not UTF-8 text.") from None
     if path.suffix == ".csv":
-        points = _of_csv(text, path.name, known)
+        points = _of_csv(text, path.name, known, typed)
     elif path.suffix == ".json":
-        points = _of_json(text, path.name, known)
+        points = _of_json(text, path.name, known, typed)
     else:
         raise RunError(f"'{path.name}' must be a .json or .csv file.")
     if not points:
@@ -72,8 +76,8 @@ def read_list(path: Path, known: Declared | None) -> list[Point]:
     return points
 
 
-def _of_json(text: str, file: str, known: Declared | None) -> list[Point]:
-    rows = _json(text, f"'{file}'")
+def _of_json(text: str, file: str, known: Declared | None, typed: bool) -> list[Point]:
+    rows = _json(text, f"'{file}'", typed)
     if not isinstance(rows, list):
         raise RunError(f"'{file}' must be a list of objects, one for each point.")
     _check_number(len(rows))
@@ -83,14 +87,15 @@ def _of_json(text: str, file: str, known: Declared | None) -> list[Point]:
             raise RunError(f"Entry {number} of '{file}' is not an object with names and values.")
         for name in row:
             check_name(name, known)
-        points.append({name: check_value(name, value, known) for name, value in row.items()})
+        read = written if typed else lambda value: value
+        points.append({name: check_value(name, read(row[name]), known) for name in row})
     return points
 
 
-def _of_csv(text: str, file: str, known: Declared | None) -> list[Point]:
+def _of_csv(text: str, file: str, known: Declared | None, typed: bool) -> list[Point]:
     points: list[Point] = []
     try:
-        rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+        rows = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
         names = [name.strip() for name in next(rows, [])]
         if len(set(names)) < len(names):
             raise RunError(f"The first line of '{file}' has the same name twice.")
@@ -105,8 +110,9 @@ def _of_csv(text: str, file: str, known: Declared | None) -> list[Point]:
                     f"{len(names)} names."
                 )
             _check_number(len(points) + 1)
-            given = {name: value for name, value in zip(names, row) if value != ""}
-            points.append({name: read_value(name, given[name], known) for name in given})
+            given = {name: value.rstrip() for name, value in zip(names, row) if value.strip()}
+            read = (lambda name, value, _: value) if typed else read_value
+            points.append({name: read(name, given[name], known) for name in given})
     except csv.Error as error:
         raise RunError(f"'{file}' is not CSV: {error}.") from None
     return points
@@ -157,8 +163,20 @@ def _check_number(number: int) -> None:
         raise RunError(f"A run can have at most {MOST:,} points, not {number:,}. Split the run.")
 
 
-def _json(text: str, what: str) -> Any:
+def typed_points(points: Sequence[Point], texts: Sequence[Point]) -> list[dict[str, str]]:
+    """Return, for each point, the ``texts`` of its values that are not how JSON writes them; []
+    if there are none."""
+    typed = [
+        {name: str(text) for name, text in of_point.items() if text != written(point[name])}
+        for point, of_point in zip(points, texts)
+    ]
+    return typed if any(typed) else []
+
+
+def _json(text: str, what: str, typed: bool = False) -> Any:
     try:
+        if typed:
+            return json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
         return json.loads(text)  # NaN and Infinity too: check_value refuses them by name
     except (ValueError, RecursionError):
         raise RunError(f"{what} is not JSON.") from None

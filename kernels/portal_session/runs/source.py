@@ -60,17 +60,32 @@ def read_source(path: Path) -> Source:
 
 
 def parsed(content: bytes, name: str) -> dict[str, Any]:
-    """Return the JSON of a notebook of nbformat 4. Raises RunError."""
+    """Return the JSON of a notebook, of an older format as nbformat 4. Raises RunError."""
     try:
         notebook = json.loads(content)
     except (ValueError, RecursionError):
         raise RunError(f"'{name}' is not a notebook: its content is not JSON.") from None
+    if isinstance(notebook, dict) and notebook.get("nbformat") in (1, 2, 3):
+        notebook = _converted(notebook, name)
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise RunError(
             f"'{name}' is not a notebook of format 4. Open it in JupyterLab and save it again."
         )
     return dict(notebook)
+
+
+def _converted(notebook: dict[str, Any], name: str) -> Any:
+    """Return a notebook of an older format as nbformat 4. Raises RunError."""
+    try:
+        import nbformat  # half a second that few notebooks need
+
+        return json.loads(nbformat.writes(nbformat.convert(nbformat.from_dict(notebook), 4)))
+    except Exception:  # whatever a damaged notebook makes of nbformat
+        raise RunError(
+            f"'{name}' is a notebook of the old format {notebook['nbformat']} that cannot be "
+            "converted. Open it in JupyterLab and save it again."
+        ) from None
 
 
 def text_of(cell: Mapping[str, Any]) -> str:
@@ -106,13 +121,15 @@ def _of_metadata(notebook: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def injected(notebook: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of the notebook that sets ``values``: a cell after the one with the
-    parameters. It replaces the cell of an earlier injection.
+    parameters. It replaces the cell of an earlier injection, which stays if nothing is set, as
+    papermill has it.
 
     The values are written as Python literals, so that nothing in a text is code.
     """
     changed = copy.deepcopy(dict(notebook))
-    cells = [cell for cell in changed["cells"] if not is_tagged(cell, INJECTED)]
+    cells = changed["cells"]
     if values:
+        cells = [cell for cell in cells if not is_tagged(cell, INJECTED)]
         lines = ["# Parameters of this point", *(f"{name} = {values[name]!r}" for name in values)]
         cell: dict[str, Any] = {
             "cell_type": "code",

@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from job_kernel_site import Notebook, Session, job_kernel_session
 from portal_session.job_kernels import record as records
 from portal_session.job_kernels.wire.keys import context, make_keys
+from run_site import wait_until
 
 SPEC = "job-venv-python3-t4"
 
@@ -193,6 +195,31 @@ def test_a_cut_loses_nothing(session: Session, monkeypatch: pytest.MonkeyPatch) 
     assert kernel.good("print('on')").printed == "on\n"
     kernel.client.stop_channels()
     kernel.manager.shutdown_kernel()
+
+
+PRINTS = """
+import pathlib
+for line in range(20_000):
+    print("line", line, flush=True)
+    if line == 1_000:
+        pathlib.Path({path!r}).touch()
+"""
+
+
+def test_a_reader_that_is_away_loses_no_line(
+    session: Session, kernel: Notebook, tmp_path: Path
+) -> None:
+    """The kernel waits for its reader in the job, which a busy node may let wait itself."""
+    begun = tmp_path / "prints"
+    running = kernel.send(PRINTS.format(path=str(begun)))
+    wait_until(begun.exists)
+    (starter,) = [job for job in session.jobs.running.values() if job.poll() is None]
+    starter.send_signal(signal.SIGSTOP)
+    (process,) = psutil.Process(starter.pid).children()
+    wait_until(lambda: process.cpu_percent(0.2) < 5)  # it has printed all, or waits
+    starter.send_signal(signal.SIGCONT)
+    ran = kernel.wait(running)
+    assert ran.printed == "".join(f"line {line}\n" for line in range(20_000))
 
 
 def test_a_job_whose_session_stays_away_ends(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import time
 from itertools import pairwise
 
+import psutil
 import pytest
 from run_site import PlayedService, RunSite, manifest, wait_until
 
@@ -36,6 +38,92 @@ def test_a_script_has_its_values_and_its_folder(site: RunSite, service: PlayedSe
     about = manifest(plan.folder / "0000")
     assert about["python"]["packages"] and about["parameters"] == values
     assert "curves" not in about
+
+
+PLACES = """
+import multiprocessing, os, sys, traceback
+import source
+HERE = os.path.dirname(os.path.abspath(__file__))
+def named(_):
+    return __file__, open(os.path.join(HERE, "data.txt")).read()
+if __name__ == "__main__":
+    print(__file__, sys.argv[0], sys.path[0], __name__, source.NAMED, "NEIGHBOUR" in os.environ)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(named, [0]))
+    named("frozen") and None.missing
+"""
+
+
+def test_a_script_is_where_its_author_has_it(site: RunSite, service: PlayedService) -> None:
+    """Files and modules beside it are found as by `python3 train.py`, and what is executed is what
+    was frozen, in further processes and in tracebacks too."""
+    site.script("NAMED = 'the module'\n", "source.py")
+    site.script("import os\nos.environ['NEIGHBOUR'] = '1'\n", "sitecustomize.py")
+    (site.work / "data.txt").write_text("data")
+    path = site.script(PLACES)
+    plan = site.plan(path)
+    path.write_text("print('changed')\n" * 30)
+    assert site.execute(plan)[0] == 1
+    lines = (plan.folder / "0000/output.log").read_text().splitlines()
+    assert lines[0] == f"{path} {path} {site.work} __main__ the module False"
+    assert lines[1] == str([(str(path), "data")])
+    number = PLACES.splitlines().index('    named("frozen") and None.missing') + 1
+    assert lines[2:5] == [
+        "Traceback (most recent call last):",
+        f'  File "{path}", line {number}, in <module>',
+        '    named("frozen") and None.missing',
+    ]
+    message = "AttributeError: 'NoneType' object has no attribute 'missing' (exit code 1)"
+    assert service.last(0)["message"] == message
+
+
+def test_arguments_are_as_they_were_typed(site: RunSite) -> None:
+    text = "import os, sys\nprint(sys.argv[1:], os.environ['PORTAL_PARAMETERS'])"
+    plan = site.plan(site.script(text), [{"v": 1.1, "n": 2}], typed=[{"v": "1.10"}])
+    assert site.execute(plan)[0] == 0
+    log = (plan.folder / "0000/output.log").read_text()
+    assert log == "['--v=1.10', '--n=2'] {\"v\": 1.1, \"n\": 2}\n"
+
+
+def has_ended(process: int) -> bool:
+    try:
+        return psutil.Process(process).status() == psutil.STATUS_ZOMBIE  # in a container
+    except psutil.NoSuchProcess:
+        return True
+
+
+LEAVES = """
+import subprocess, sys
+code = "import time; print('child', flush=True); time.sleep(120)"
+child = subprocess.Popen([sys.executable, "-c", code], start_new_session={new})
+print(child.pid, flush=True)
+sys.exit({code})
+"""
+
+
+@pytest.mark.parametrize(("new", "code"), [(False, 0), (True, 0), (True, 3)])
+def test_a_child_that_holds_the_output_is_ended(
+    site: RunSite, service: PlayedService, new: bool, code: int
+) -> None:
+    plan = site.plan(site.script(LEAVES.format(new=new, code=code)))
+    began = time.monotonic()
+    assert site.execute(plan)[0] == (1 if code else 0)
+    assert time.monotonic() - began < 20
+    printed = (plan.folder / "0000/output.log").read_text().split()
+    child = next(word for word in printed if word.isdigit())
+    assert sorted(printed) == sorted([child, "child"])
+    wait_until(lambda: has_ended(int(child)), 5)
+    message = service.last(0)["message"]
+    assert f"({child}), which held its output open and was ended." in message
+    assert message.startswith(f"{child} (exit code 3). It left" if code else "It left behind ")
+
+
+def test_the_sentence_of_a_progress_bar_is_its_last_state(
+    site: RunSite, service: PlayedService
+) -> None:
+    text = "for step in range(50): print(f'\\r{step} of 49', end='')\nraise SystemExit(4)"
+    assert site.execute(site.plan(site.script(text)))[0] == 1
+    assert service.last(0)["message"] == "49 of 49 (exit code 4)"
 
 
 def test_a_script_that_fails(site: RunSite, service: PlayedService) -> None:

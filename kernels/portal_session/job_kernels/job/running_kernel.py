@@ -15,8 +15,9 @@ import zmq.asyncio
 
 from ...measurements.memory import job_memory
 from ...measurements.processes import Processes
+from ..wire.backpressure import KEEP_ALL
 from ..wire.link import FULL, Link, Message, pack, unpack
-from ..wire.messages import Signed
+from ..wire.messages import Signed, parent_of
 from ..wire.sockets import ASKED, IOPUB, SHELL, address
 from .kernel_activity import KernelActivity
 from .kernel_process import KernelProcess
@@ -26,6 +27,8 @@ _EVERY = 0.5  # seconds between two looks at the process
 _STARTS = 180.0  # seconds that a kernel may take until it answers
 _LOOK = 200  # milliseconds between two looks while it starts
 _BINDS = 10  # milliseconds between two tries to connect until it binds its sockets; ZeroMQ: 100
+_ANSWERS = 10_000  # milliseconds that a kernel may take to be told how to print
+_QUEUE = 1000  # messages that wait here, as ZeroMQ has it, while those in the kernel wait too
 _SOON = 60.0  # a kernel that dies again within this time
 _TIMES = 3  # so often is not started again
 _CLIENTS = 300  # whose sockets stay open; the one unused for longest is closed first
@@ -55,6 +58,7 @@ class RunningKernel:
         names = ("SLURM_JOB_ID", "PORTAL_SERVICE_URL")
         self.activity = KernelActivity(Processes(*(os.environ.get(name, "") for name in names)))
         self.past = Past()
+        self._missing, self._missing_of = 0, dict[str, Any]()  # messages that were left out
 
     async def start(self) -> None:
         """Start the kernel, in place of the one before, unless its process was just started; wait
@@ -100,6 +104,7 @@ class RunningKernel:
                     reply = signed.request(await shell.recv_multipart())
                     self.info = reply.content if reply is not None else None
                     if await iopub.poll(_LOOK):
+                        await self._keep_all(shell, iopub)
                         return
                     await shell.send_multipart(signed.question("kernel_info_request"))
                 if self._process.poll() is not None:
@@ -108,6 +113,20 @@ class RunningKernel:
                     raise RuntimeError(f"it did not answer within {_STARTS:.0f} seconds")
         finally:
             shell.close()
+
+    async def _keep_all(self, shell: Any, iopub: Any) -> None:
+        """Have a Python kernel wait for its reader, which need not take everything then."""
+        about = (self.info or {}).get("language_info")
+        if not isinstance(about, dict) or about.get("name") != "python":
+            return
+        request = {"code": KEEP_ALL, "silent": True, "store_history": False, "allow_stdin": False}
+        await shell.send_multipart(self._signed.question("execute_request", **request))
+        while await shell.poll(_ANSWERS):
+            reply = self._signed.request(await shell.recv_multipart())
+            if reply is not None and reply.type == "execute_reply":
+                if reply.content.get("status") == "ok":
+                    iopub.rcvhwm = _QUEUE
+                return
 
     @staticmethod
     def _early_socket(kind: int) -> Any:
@@ -168,10 +187,23 @@ class RunningKernel:
                 self.past.take(frames)  # just before it is sent, so that it is in one or the other
                 spared = any(kind in frames[0] for kind in _SPARED)
                 if self._link.waiting > FULL and not self._link.connected and spared:
+                    self._missing, self._missing_of = self._missing + 1, parent_of(frames)
                     continue
+                if self._missing:
+                    self._link.send(pack(self._note(), IOPUB))
                 self._link.send(pack(frames, IOPUB))
         finally:
             iopub.close(0)
+
+    def _note(self) -> list[bytes]:
+        """Return the message that says how many others were left out."""
+        text = (
+            f"\n{self._missing:,} pieces of output are missing here: the session was away, and "
+            f"{FULL >> 20} MB waited for it.\n"
+        )
+        self._missing = 0
+        content = {"name": "stderr", "text": text}
+        return self._signed.broadcast("stream", content, self._missing_of)
 
     async def _watch(self) -> None:
         """Look after the kernel's process."""

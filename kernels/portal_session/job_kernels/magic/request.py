@@ -16,6 +16,7 @@ from .variables import LIMIT, MIB
 SPECS = "PORTAL_KERNEL_SPECS"  # folder of the kernelspecs (`job_specs.FOLDER`)
 BROKER = "PORTAL_KERNEL_BROKER"  # `broker_client.VARIABLE`
 IN_JOB = "PORTAL_KERNEL"  # set in a kernel that has a job of its own (`starter.VARIABLE`)
+IN_RUN = "PORTAL_RUN_POINT"  # set in a point of a run (`runs.environment.POINT`)
 OWN = "PORTAL_KERNEL_NAME"  # kernelspec of the notebook's kernel (`environment`)
 IDLE = 60.0  # seconds
 LARGEST = 900  # MiB: below that of one message (`wire.link.LARGEST`)
@@ -112,6 +113,11 @@ def choose(options: Options, environ: Mapping[str, str], patience: float = _PATI
     if there is none here."""
     if environ.get(IN_JOB):
         raise GpuError("This kernel already runs in its own Slurm job. Run the cell without %%gpu.")
+    if environ.get(IN_RUN):
+        raise GpuError(
+            "This is a point of a run, which has its own GPUs. Remove '%%gpu' from the cell, and "
+            "start the run with '--gpus 1'."
+        )
     if not environ.get(BROKER) or not environ.get(SPECS):
         raise GpuError("GPUs for single cells are not offered in this session.")
     folder, deadline = Path(environ[SPECS]), time.monotonic() + patience

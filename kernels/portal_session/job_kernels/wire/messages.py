@@ -102,9 +102,9 @@ class Signed:
         at = frames.index(DELIMITER) + 1
         return [*frames[:at], self._signature(frames[at + 1 : at + 5]), *frames[at + 1 :]]
 
-    def question(self, kind: str) -> list[bytes]:
-        """Return a request without content."""
-        return self._serialized(kind, {}, {})
+    def question(self, kind: str, **content: Any) -> list[bytes]:
+        """Return a request."""
+        return self._serialized(kind, content, {})
 
     def reply(self, request: Request, content: dict[str, Any]) -> list[bytes]:
         """Return the reply to a request, addressed to its client."""
@@ -172,6 +172,15 @@ def says_starting(frames: Sequence[bytes]) -> bool:
     content = frames.index(DELIMITER) + 5
     named = b"status" in frames[0] and len(frames) > content
     return named and b'"starting"' in frames[content]
+
+
+def parent_of(frames: Sequence[Any]) -> dict[str, Any]:
+    """Return the header of what a message belongs to; {} if it cannot be read."""
+    try:
+        parent = json.loads(bytes(frames[frames.index(DELIMITER) + 3]))
+    except (ValueError, IndexError, RecursionError):
+        return {}
+    return parent if isinstance(parent, dict) else {}
 
 
 def failure(name: str, sentence: str) -> dict[str, Any]:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import time
+from queue import Empty
 from typing import Any, Callable
 
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionComplete
 
+from ...job_kernels.wire.backpressure import KEEP_ALL
 from ...notebooks.cell_outputs import CellOutputs
 
 LARGEST = 50 * 1024 * 1024  # characters of all outputs
 _OUTPUTS = frozenset({"stream", "display_data", "execute_result", "error"})
 _LONGEST_ERROR = 100_000  # characters of a traceback's line, which is kept in any case
+_LOOKS = 1.0  # seconds between two looks at the kernel's process, while it says nothing
+_QUIET = 15.0  # seconds without a message, after which the end of a cell that has ended is lost
+_LOST = "\nSome of this cell's output is missing: the kernel did not wait for its reader.\n"
 
 
 class PointClient(NotebookClient):  # type: ignore[misc]
@@ -24,6 +32,69 @@ class PointClient(NotebookClient):  # type: ignore[misc]
         super().__init__(nb, km=manager, **more)
         self._largest, self._output_changed = largest, changed
         self._of_cells: dict[int, CellOutputs] = {}
+        self._requests: dict[str, int] = {}  # index of a cell by the id of its request
+
+    async def keep_all_output(self) -> None:
+        """Have the kernel wait for its reader, not drop what it prints. One that cannot do so has
+        a reader whose queue takes everything."""
+        reply = None
+        if self.km.kernel_spec.language.lower() == "python":
+            more = {"silent": True, "store_history": False, "allow_stdin": False}
+            reply = await self.async_wait_for_reply(self.kc.execute(KEEP_ALL, **more))
+        if reply is None or reply["content"].get("status") != "ok":
+            self.kc.iopub_channel.socket.rcvhwm = 0
+
+    async def execute(self, index: int) -> dict[str, Any]:
+        """Execute a cell to its end; return the content of the kernel's reply. Its outputs are read
+        to their end too, however late they are. Raises DeadKernelError.
+
+        In place of `async_execute_cell`, which drops what is left to read 4 s after the reply, and
+        waits for a reply without an end: pyzmq misses one that comes while a widget's message is
+        sent over the same socket.
+        """
+        cell = self.nb["cells"][index]
+        cell["metadata"]["execution"], cell["outputs"] = {}, []
+        request = self.kc.execute(cell["source"], allow_stdin=False)
+        self._requests[request] = index
+        reply: dict[str, Any] | None = None
+        heard = time.monotonic()
+        while True:
+            try:
+                message = await self.kc.iopub_channel.get_msg(timeout=_LOOKS)
+            except Empty:
+                reply = reply or await self._reply(request, 0.0)
+                if reply is None:
+                    await self._async_check_alive()
+                elif time.monotonic() - heard > _QUIET:
+                    self._of_cells[index].take("stream", {"name": "stderr", "text": _LOST})
+                    break
+                continue
+            heard = time.monotonic()
+            try:
+                self._take(message)
+            except CellExecutionComplete:
+                if message["parent_header"]["msg_id"] == request:
+                    break
+        while reply is None:
+            reply = await self._reply(request, _LOOKS)
+            if reply is None:
+                await self._async_check_alive()
+        return reply
+
+    async def _reply(self, id: str, seconds: float) -> dict[str, Any] | None:
+        """Return the content of the reply to a request; None if it does not come in time."""
+        with contextlib.suppress(Empty):
+            while True:
+                message = await self.kc.shell_channel.get_msg(timeout=seconds)
+                if message["parent_header"].get("msg_id") == id:
+                    return dict(message["content"])
+        return None
+
+    def _take(self, message: Any) -> None:
+        """Take a message of a cell, of an earlier one too: its threads may print still."""
+        index = self._requests.get(message["parent_header"].get("msg_id", ""))
+        if index is not None:
+            self.process_message(message, self.nb["cells"][index], index)
 
     def begin_cell(self, index: int) -> CellOutputs:
         """Return the empty outputs of the next cell, which may use the space that the others

@@ -13,7 +13,7 @@ from typing import Any, Callable
 import nbformat
 from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
-from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbclient.exceptions import DeadKernelError
 
 from ...job_kernels.job.running_kernel import cause_of_end
 from ...kernels.command_line import PROVISIONER
@@ -22,6 +22,7 @@ from ...situation import in_thread
 from .. import RunError
 from ..live.kept_kernel import KeptKernel
 from ..live.rendering import notebook_rendering
+from ..source import is_tagged
 from .notebook_client import PointClient, shortened
 from .notebook_writer import NotebookWriter
 from .outcome import STOPPED, SUCCEEDED, Outcome
@@ -29,6 +30,8 @@ from .outcome import STOPPED, SUCCEEDED, Outcome
 FILE = "output.ipynb"
 _STARTS = 180  # seconds that a kernel may take until it answers
 _ENDS = 10.0  # seconds that it may take to end
+_GOOD_EXITS = frozenset({"", "0", "None", "False"})  # of SystemExit; other values are failures
+_MAY_FAIL, _SKIPPED = "raises-exception", "skip-execution"  # nbclient's tags of cells
 _NO_INPUT = frozenset({"StdinNotImplementedError"})  # ipykernel's, without a frontend
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -135,10 +138,12 @@ class NotebookExecution:
         try:
             await client.async_start_new_kernel(cwd=str(self._cwd), env=self._variables)
             await client.async_start_new_kernel_client()
+            await client.keep_all_output()
         except Exception as error:  # of the kernelspec, its program, its sockets
             if self._stopped:
                 return Outcome.failed(self._stopped, STOPPED)
             return Outcome.failed(f"The kernel '{self._kernel}' could not be started: {error}")
+        ended = ""
         for index, cell in enumerate(self._notebook["cells"]):
             if not _runs(cell):
                 continue
@@ -148,25 +153,27 @@ class NotebookExecution:
             outputs = client.begin_cell(index)
             writer.cell_ended()
             try:
-                await client.async_execute_cell(cell, index)
-            except CellExecutionError as error:
-                error_fields = {"ename": error.ename, "evalue": error.evalue}
-                if not any(output["output_type"] == "error" for output in outputs.as_json()):
-                    lines = str(error.traceback).split("\n")
-                    outputs.take("error", shortened({**error_fields, "traceback": lines}))
-                self._failed = True
-                return Outcome.failed(self._where(_sentence(**error_fields)))
-            except (DeadKernelError, RuntimeError) as error:
+                reply = await client.execute(index)
+            except (DeadKernelError, RuntimeError, asyncio.CancelledError) as error:
                 self._is_over = True
                 await asyncio.sleep(0.5)  # Slurm may end all processes of a job at once
                 sentence = self._stopped or await _cause(client.km, error)
                 outputs.take("stream", {"name": "stderr", "text": f"\n{sentence}\n"})
                 return Outcome.failed(self._where(sentence), STOPPED if self._stopped else 1)
             writer.cell_ended()
+            if _ends(reply):
+                ended = f"It ended itself in cell {self.cell} of {self.cells}."
+                break
+            if reply.get("status") == "error" and not is_tagged(cell, _MAY_FAIL):
+                error_fields = shortened({"ename": "Error", "evalue": "", **reply})
+                if not any(output["output_type"] == "error" for output in outputs.as_json()):
+                    outputs.take("error", error_fields)
+                self._failed = True
+                return Outcome.failed(self._where(_sentence(**error_fields)))
         client.set_widgets_metadata()
         if self._stopped:
             return Outcome.failed(self._where(self._stopped), STOPPED)
-        return Outcome(SUCCEEDED, "", 0)
+        return Outcome(SUCCEEDED, ended, 0)
 
     def _keep(
         self, manager: Any, client: PointClient, until: float, stack: contextlib.ExitStack
@@ -203,10 +210,20 @@ def _of_newest_format(notebook: Mapping[str, Any]) -> Any:
 
 
 def _runs(cell: Mapping[str, Any]) -> bool:
-    return cell["cell_type"] == "code" and bool(cell["source"].strip())
+    code = cell["cell_type"] == "code" and bool(cell["source"].strip())
+    return code and not is_tagged(cell, _SKIPPED)
 
 
-def _sentence(ename: str, evalue: str) -> str:
+def _ends(reply: Mapping[str, Any]) -> bool:
+    """Return True if a cell has ended the notebook: by sys.exit(0) and the like, as Python takes
+    them, or by exit() of IPython, which ends the kernel after the cell."""
+    if reply.get("status") == "error":
+        return reply.get("ename") == "SystemExit" and reply.get("evalue") in _GOOD_EXITS
+    payload = reply.get("payload") or ()
+    return any(each.get("source") == "ask_exit" for each in payload if isinstance(each, dict))
+
+
+def _sentence(ename: str, evalue: str, **_: Any) -> str:
     """Return an error as one line. ``input()`` has one of its own."""
     if ename in _NO_INPUT:
         return "input() cannot be answered in a run: pass the value as a parameter"

@@ -13,17 +13,22 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...kernels.container import Container
+from ...kernels.environment import LIBRARY
 from ...situation import in_thread
 from ..disk import reason
+from ..environment import FROZEN, SOURCE
+from ..live.plain_text import plain_text
 from ..live.rendering import log_rendering
 from .outcome import STOPPED, SUCCEEDED, Outcome
 
 FILE = "output.log"
 _PART = 65536  # bytes
 _TAIL = 4096  # bytes of the end that are kept, for the sentence
-_ENDS = 5.0  # seconds that the script may take to end
+_ENDS = 5.0  # seconds that the script may take to end, if no more are known
 _TOGETHER = 0.5  # seconds: Slurm ends all processes of a job at once, the script may be quicker
 _AFTER = 2.0  # seconds for what its own children print after it
+_LEAST = 1.0  # seconds for the last of what they have printed, when they are ended
+_MAIN = "portal_main"  # module of LIBRARY, which executes the frozen source
 
 
 def python(environ: Mapping[str, str]) -> str:
@@ -33,8 +38,9 @@ def python(environ: Mapping[str, str]) -> str:
 
 
 class ScriptExecution:
-    """Execution of ``script`` with these arguments in ``cwd``; its output grows in ``folder``, up
-    to ``largest`` bytes. A script has no cells: `cell` and `cells` are None."""
+    """Execution of ``script``, the frozen copy of the file ``path``, with these arguments in
+    ``cwd``; its output grows in ``folder``, up to ``largest`` bytes. A script has no cells: `cell`
+    and `cells` are None."""
 
     cell = cells = None
     kept = None  # a script has no kernel
@@ -42,22 +48,24 @@ class ScriptExecution:
     def __init__(
         self,
         script: Path,
+        path: Path,
         arguments: Sequence[str],
         folder: Path,
         cwd: Path,
         variables: Mapping[str, str],
         largest: int,
     ) -> None:
-        self._argv = [str(script), *arguments]
-        self._folder, self._cwd = folder, cwd
+        self._arguments, self._folder, self._cwd = arguments, folder, cwd
         self._variables = {"PYTHONUNBUFFERED": "1", **variables}
+        self._variables |= {FROZEN: str(script), SOURCE: str(path)}
         self._largest, self._size, self._tail = largest, 0, b""
         self._process: asyncio.subprocess.Process | None = None
         self._stopped, self._stopping = "", asyncio.Event()
+        self._patience = _ENDS
 
-    def stop(self, reason: str) -> None:
-        """Stop the script; ``reason`` is a sentence."""
-        self._stopped = self._stopped or reason
+    def stop(self, reason: str, seconds: float = _ENDS) -> None:
+        """Stop the script, which has ``seconds`` to end; ``reason`` is a sentence."""
+        self._stopped, self._patience = self._stopped or reason, seconds
         self._stopping.set()
         self._signal(signal.SIGTERM)
 
@@ -69,47 +77,74 @@ class ScriptExecution:
         """Run the script to its end."""
         if self._stopped:
             return Outcome.failed(self._stopped, STOPPED)
-        argv, variables = [python(self._variables), *self._argv], self._variables
+        main = LIBRARY / f"{_MAIN}.py"
+        argv, variables = [python(self._variables), "-m", _MAIN], self._variables
         container = Container.from_environ(os.environ)
         if container is not None:
-            argv = container.command(["python3", *self._argv], str(self._cwd))
+            inside = ["-m", _MAIN] if container.has(str(main)) else ["-c", main.read_text()]
+            argv = container.command(["python3", *inside, *self._arguments], str(self._cwd))
             names = ("PYTHONUNBUFFERED", "PYTHONPATH")
             variables = container.environment(variables, names)
+        else:
+            argv += self._arguments
         try:
             log = (self._folder / FILE).open("xb", buffering=0)
         except OSError as error:
             return Outcome.failed(f"{FILE} cannot be written: {reason(error)}")
         with log:
+            # Not asyncio's own pipe: with it, the end of the script is that of all who hold it.
+            read_end, write_end = os.pipe()
+            output = os.fdopen(read_end, "rb", buffering=0)
             try:
                 self._process = await asyncio.create_subprocess_exec(
                     *argv,
                     cwd=self._cwd,
                     env=variables,
                     stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.PIPE,
+                    stdout=write_end,
                     stderr=asyncio.subprocess.STDOUT,
                     start_new_session=True,
                 )
             except (OSError, ValueError) as error:
+                output.close()
                 return Outcome.failed(f"The script could not be started: {error}.")
+            finally:
+                os.close(write_end)
             if self._stopped:  # meanwhile
                 self._signal(signal.SIGTERM)
-            return await self._follow(self._process, log)
+            reader = asyncio.StreamReader()
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(reader), output
+            )
+            pipe = os.fstat(output.fileno()).st_ino
+            try:
+                return await self._follow(self._process, reader, pipe, log)
+            finally:
+                transport.close()
 
-    async def _follow(self, process: asyncio.subprocess.Process, log: IO[bytes]) -> Outcome:
-        reading = asyncio.ensure_future(self._read(process, log))
+    async def _follow(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        pipe: int,
+        log: IO[bytes],
+    ) -> Outcome:
+        """Follow the process to its end. ``pipe``: inode of the pipe with its output."""
+        reading = asyncio.ensure_future(self._read(reader, log))
         ending = asyncio.ensure_future(process.wait())
         stopping = asyncio.ensure_future(self._stopping.wait())
         await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not ending.done():
-            await asyncio.wait({ending}, timeout=_ENDS)
+            await asyncio.wait({ending}, timeout=self._patience)
         stopping.cancel()
         if not ending.done():
             self._signal(signal.SIGKILL)
         await ending
         await asyncio.wait({reading}, timeout=_AFTER)
+        left = ""
         if not reading.done():
-            self._signal(signal.SIGKILL)  # children that it left behind, which print still
+            left = await in_thread(_end_holders, pipe)
+            await asyncio.wait({reading}, timeout=_LEAST)
             reading.cancel()
         results = await asyncio.gather(reading, return_exceptions=True)
         code = ending.result()
@@ -119,14 +154,15 @@ class ScriptExecution:
             return Outcome.failed(self._stopped, STOPPED)
         if isinstance(results[0], OSError):
             return Outcome.failed(f"{FILE} cannot be written: {reason(results[0])}")
-        return Outcome(SUCCEEDED, "", 0) if code == 0 else Outcome.failed(self._sentence(code))
+        if code == 0:
+            return Outcome(SUCCEEDED, left, 0)
+        return Outcome.failed(f"{self._sentence(code)}. {left}" if left else self._sentence(code))
 
-    async def _read(self, process: asyncio.subprocess.Process, log: IO[bytes]) -> None:
+    async def _read(self, reader: asyncio.StreamReader, log: IO[bytes]) -> None:
         """Write the script's output; read and drop what exceeds the limit, so that the script
         continues."""
-        assert process.stdout is not None
         problem: OSError | None = None
-        while part := await process.stdout.read(_PART):
+        while part := await reader.read(_PART):
             self._tail = (self._tail + part)[-_TAIL:]
             room = self._largest - self._size
             if room < 0 or problem is not None:
@@ -144,7 +180,7 @@ class ScriptExecution:
             raise problem
 
     def _sentence(self, code: int) -> str:
-        lines = self._tail.decode("utf-8", "replace").split("\n")
+        lines = plain_text(self._tail.decode("utf-8", "replace")).split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         if last.startswith("EOFError"):
             last = "input() cannot be answered in a run: pass the value as a parameter"
@@ -159,3 +195,24 @@ class ScriptExecution:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
+
+
+def _end_holders(pipe: int) -> str:
+    """Kill the user's other processes that hold the pipe of this inode open (proc(5)); return a
+    sentence that names them. Blocks."""
+    names = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):  # another user's, or it has ended
+            number = int(process.name)
+            links = {os.readlink(link) for link in (process / "fd").iterdir()}  # noqa: PTH115
+            if number != os.getpid() and f"pipe:[{pipe}]" in links:
+                name = (process / "comm").read_text(errors="replace").strip()
+                os.kill(number, signal.SIGKILL)
+                names.append(f"{name} ({number})")
+    if not names:
+        return ""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return (
+        f"It left behind {', '.join(names[:3])}{more}, which held its output open and "
+        f"{'were' if len(names) > 1 else 'was'} ended."
+    )

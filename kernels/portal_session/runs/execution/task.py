@@ -55,15 +55,18 @@ class Task(NamedTuple):
 
 
 class PlannedPoint(NamedTuple):
-    """Point to execute. ``source``: the frozen copy; ``kernel``: name of a kernelspec; ``cwd``: the
-    folder of the source itself; ``sha256``: of the source; ``search``: by which the portal chooses
-    further values; ``repeats``: the folder of the run that this one repeats."""
+    """Point to execute. ``source``: the frozen copy of the file ``path``; ``kernel``: name of a
+    kernelspec; ``cwd``: the folder of the source itself; ``sha256``: of the source; ``typed``: a
+    script's values as they were typed, where JSON writes them otherwise; ``search``: by which the
+    portal chooses further values; ``repeats``: the folder of the run that this one repeats."""
 
     source: Path
     kernel: str
     values: dict[str, Scalar]
     cwd: Path
     sha256: str
+    path: Path
+    typed: Mapping[str, str]
     search: Mapping[str, Any] | None = None
     repeats: Path | None = None
 
@@ -101,11 +104,14 @@ def read_point(task: Task) -> PlannedPoint:
         values = plan["points"][task.number]
         source = task.folder / str(plan["file"])
         kernel, sha256 = str(plan["kernel"]), str(plan["sha256"])
+        path = working_directory(plan, task.folder) / Path(str(plan["source"])).name
+        of_points = plan.get("typed") or [{}] * len(plan["points"])
+        typed = {str(name): str(text) for name, text in of_points[task.number].items()}
         search, origin = plan.get("search"), plan.get("origin")
         repeats = Path(str(origin["folder"])) if isinstance(origin, dict) else None
     except IndexError:
         raise RunError(f"The run has no point {task.number}.") from None
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError):
         raise RunError(f"{task.folder / FILE} is damaged.") from None
     if not isinstance(values, dict) or not re.fullmatch(r"source\.(ipynb|py)", source.name):
         raise RunError(f"{task.folder / FILE} is damaged.")
@@ -118,8 +124,7 @@ def read_point(task: Task) -> PlannedPoint:
         raise RunError(f"{source} cannot be read: {error.strerror}.") from None
     if digest.hexdigest() != sha256:
         raise RunError(f"{source} was changed after it was frozen. Start a new run.")
-    cwd = working_directory(plan, task.folder)
-    return PlannedPoint(source, kernel, values, cwd, sha256, search, repeats)
+    return PlannedPoint(source, kernel, values, path.parent, sha256, path, typed, search, repeats)
 
 
 def working_directory(plan: Mapping[str, Any], folder: Path) -> Path:

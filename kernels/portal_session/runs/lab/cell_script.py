@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,13 +26,11 @@ def check_code(code: Any) -> str:
         raise RunError("The cell is empty. Choose one with code.")
     if len(code) > LARGEST:
         raise RunError(f"The cell has more than {LARGEST:,} characters. Run the notebook instead.")
-    head = _HEAD.format(notebook="a notebook")
     try:
         code.encode()
-        compile(head + code, "cell", "exec", dont_inherit=True)
+        compile(code, "cell", "exec", dont_inherit=True)
     except SyntaxError as error:
-        line = (error.lineno or 0) - head.count("\n")
-        where = f" in line {line}" if line > 0 else ""
+        where = f" in line {error.lineno}" if error.lineno else ""
         raise RunError(
             f"The cell cannot be a Python script: it is not plain Python{where}. Commands of "
             "IPython (% and !) and 'await' work in notebooks only. Run the notebook instead."
@@ -52,13 +51,31 @@ def cell_script(code: str, notebook: Path) -> Iterator[Path]:
     """Write the code of a cell to a new script beside its notebook, ``NAME-cell.py`` or with a
     number that is free, and yield its path. It is removed if the block fails: the run was refused.
     Raises RunError."""
-    text = _HEAD.format(notebook=ascii(notebook.name)[1:-1]) + code.rstrip() + "\n"
+    text = _with_head(code, _HEAD.format(notebook=ascii(notebook.name)[1:-1]))
     path = _written(text.encode(), notebook)
     try:
         yield path
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def _with_head(code: str, head: str) -> str:
+    """Return the code after the head, which is after its imports of ``__future__``: nothing but a
+    docstring may be before them."""
+    lines = code.rstrip().split("\n")
+    futures = [
+        node
+        for node in ast.parse(code).body
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+    ]
+    if not futures:
+        return head + "\n".join(lines) + "\n"
+    row, column = futures[-1].end_lineno or 1, futures[-1].end_col_offset or 0
+    line = lines[row - 1].encode()  # columns count its bytes
+    before = [*lines[: row - 1], line[:column].decode()]
+    after = [line[column:].decode().lstrip(" ;"), *lines[row:]]
+    return "\n".join([*before, head, *after]) + "\n"
 
 
 def _written(content: bytes, notebook: Path) -> Path:

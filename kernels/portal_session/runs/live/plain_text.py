@@ -28,4 +28,6 @@ def newest_part(text: str, longest: int) -> str:
     if len(text) <= longest:
         return plain_text(text)
     part = text[-longest:]
-    return plain_text(part[part.find("\n") + 1 :])
+    # A progress bar is one line: its newest state begins after a carriage return.
+    begin = re.search("[\r\n](?=[^\r\n])", part)
+    return plain_text(part[begin.end() :] if begin else part)

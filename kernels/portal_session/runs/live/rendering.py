@@ -34,9 +34,7 @@ def log_rendering(path: Path, largest: int) -> dict[str, Any]:
     except OSError:
         size, content = 0, b""
     text, longest = content.decode("utf-8", "replace"), _LONGEST_LOG
-    if size > len(content):
-        text = text[text.find("\n") + 1 :]
-    log = plain_text(text)
+    log = newest_part(text, len(text) - 1) if size > len(content) else plain_text(text)
     while _size(log) > largest:
         longest //= 2
         log = newest_part(text, longest)

@@ -129,7 +129,7 @@ def parser(
 def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Plan, dict[str, Any]]:
     """Freeze the run of these options; return its plan, and what the portal is asked for. Raises
     RunError."""
-    source, name, points, seed, search = read_points(options)
+    source, name, points, seed, search, typed = read_points(options)
     if options.keep_failed and source.notebook is None:
         raise RunError("'--keep-failed' is for notebooks: a script has no kernel.")
     environment = options.environment or environ.get("PORTAL_ENVIRONMENT", "")
@@ -142,6 +142,7 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
         resources=options.resources,
         seed=seed,
         search=search,
+        typed=typed,
     )
     body = {
         **options.resources,

@@ -108,6 +108,7 @@ def test_without_types(environ: dict[str, str]) -> None:
     ("changes", "line", "sentence"),
     [
         ({"PORTAL_KERNEL_BROKER": ""}, "", "GPUs for single cells are not offered in this session"),
+        ({"PORTAL_RUN_POINT": "0"}, "", "Remove '%%gpu' from the cell, and start the run with"),
         ({"PORTAL_KERNEL": "{}"}, "", "This kernel already runs in its own Slurm job. Run"),
         ({"PORTAL_ENVIRONMENT": "other"}, "", "The environment 'other' has no Python kernel"),
         ({"PORTAL_KERNEL_SPECS": "/nowhere"}, "", "The portal offers no kernels with GPUs"),

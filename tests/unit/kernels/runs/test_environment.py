@@ -23,24 +23,28 @@ JOB = {
 
 def test_a_program_has_no_secret_and_its_own_values() -> None:
     values = {"lr": 0.1, "note": "it's"}
-    found = of_program(
-        JOB, name="rates", number=7, metrics=Path("/m"), values=values, first=Path("/work")
-    )
+    found = of_program(JOB, name="rates", number=7, metrics=Path("/m"), values=values)
     assert "secret" not in found.values() and not any(name.startswith("SLURM_") for name in found)
     assert found["PORTAL_JOB_ID"] == "130" and found["CUDA_VISIBLE_DEVICES"] == "0"
     assert (found["PORTAL_RUN_NAME"], found["PORTAL_RUN_POINT"]) == ("rates", "7")
     assert found["PORTAL_METRICS"] == "/m" and json.loads(found["PORTAL_PARAMETERS"]) == values
-    assert found["PYTHONPATH"] == f"/work:/opt/site:{LIBRARY}"
+    assert found["PYTHONPATH"] == f"/opt/site:{LIBRARY}"
 
 
 def test_arguments_of_a_script() -> None:
     values = {"a": "it's $x\n", "b": True, "c": None, "d": 1e-05, "e": ""}
-    assert arguments(values) == ["--a=it's $x\n", "--b=true", "--c=null", "--d=1e-05", "--e="]
+    json = ["--a=it's $x\n", "--b=true", "--c=null", "--d=1e-05", "--e="]
+    assert arguments(values, {}) == json
+    assert arguments(values, {"b": "True", "d": "1.0e-5"})[1:4] == [
+        "--b=True",
+        "--c=null",
+        "--d=1.0e-5",
+    ]
 
 
 def test_kernels_and_terminals_of_a_session_find_the_metrics() -> None:
     """`portal_metrics` is imported as in a run, so that a notebook works in both."""
-    modules = ["portal_checkpoint", "portal_metrics", "portal_states"]
+    modules = ["portal_checkpoint", "portal_main", "portal_metrics", "portal_states"]
     assert sorted(path.stem for path in LIBRARY.glob("*.py")) == modules
     kernel = {"PYTHONPATH": "/opt/site"}
     for _ in range(2):

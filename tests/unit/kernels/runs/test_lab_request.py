@@ -157,7 +157,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
         ("x = 1\n!ls", "not plain Python in line 2"),
         ("%matplotlib inline", "not plain Python in line 1"),
         ("await x()", "not plain Python in line 1"),
-        ("from __future__ import annotations", "not plain Python in line 1"),
+        ("x = 1\nfrom __future__ import annotations", "not plain Python in line 2"),
         ("  \n", "The cell is empty"),
         ("x = 1\0", "cannot be a Python script"),
         ("'\ud800'", "cannot be a Python script"),
@@ -169,3 +169,22 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
 def test_cells_that_cannot_be_scripts(code: Any, sentence: str) -> None:
     with pytest.raises(RunError, match=sentence):
         check_code(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = lr",
+        "# first\nfrom __future__ import annotations\nx: Missing = lr",
+        "'doc'\nfrom __future__ import (\n    annotations,\n    division)  # é\nx = lr",
+        "from __future__ import division; from __future__ import annotations; x = lr",
+    ],
+)
+def test_imports_of_the_future_stay_first(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORTAL_PARAMETERS", '{"lr": 0.5}')
+    with cell_script(check_code(code), tmp_path / "train.ipynb") as path:
+        names: dict[str, Any] = {}
+        exec(compile(path.read_bytes(), "cell", "exec", dont_inherit=True), names)
+    assert names["x"] == 0.5

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from portal_session.runs import RunError
 from portal_session.runs.parameters import (
@@ -48,12 +49,50 @@ lr = 1e-3  # newer
 def test_what_the_cell_declares() -> None:
     known = declared(notebook(("import os", []), (CELL, ["parameters"])))
     assert known is not None
-    assert list(known) == ["lr", "epochs", "name", "layers", "fast", "best", "step"]
+    names = ["lr", "epochs", "name", "layers", "fast", "best", "step", "first", "second"]
+    assert list(known) == names
     assert known["lr"] == Parameter("lr", "float", "1e-3", "newer")
     assert known["epochs"] == Parameter("epochs", "int", "10", "so many passes")
     assert known["name"] == Parameter("name", "str", '"a # b"', "")
     types = {name: parameter.type for name, parameter in known.items()}
     assert types["layers"] == "list" and types["best"] == "NoneType" and types["step"] == ""
+
+
+LINES = """\
+a, b = 1, "two"  # a pair
+c = d = 5
+(e, (f, g)), h = (1.5, (2, 3)), 4
+files = !ls \\
+    -l | head
+host = %env HOSTNAME
+lr?
+?print
+!echo "open (
+%load_ext \\
+    autoreload
+rest = (10
+    % 3)
+i, j = divmod(7, 2)
+rate: float = 1
+"""
+
+
+def test_lines_as_notebooks_have_them() -> None:
+    known = declared(notebook((LINES, ["parameters"])))
+    assert known is not None
+    about = {name: (parameter.type, parameter.value) for name, parameter in known.items()}
+    assert about == {
+        **{"a": ("int", "1"), "b": ("str", '"two"'), "c": ("int", "5"), "d": ("int", "5")},
+        **{"e": ("float", "1.5"), "f": ("int", "2"), "g": ("int", "3"), "h": ("int", "4")},
+        **{"files": ("", "!ls \\"), "host": ("", "%env HOSTNAME"), "rest": ("", "10\n    % 3")},
+        **{"i": ("", "divmod(7, 2)"), "j": ("", "divmod(7, 2)"), "rate": ("float", "1")},
+    }
+    assert known["a"].help == known["b"].help == "a pair"
+
+
+def test_many_commands_are_read_soon() -> None:
+    cell = "\n".join(["!echo '("] * 3000 + ["lr = 1"])
+    assert declared(notebook((cell, ["parameters"]))) == {"lr": Parameter("lr", "int", "1", "")}
 
 
 def test_no_cell_declares_nothing_and_a_script_takes_all() -> None:
@@ -80,8 +119,9 @@ def test_a_cell_that_is_not_python(text: str) -> None:
 
 def test_a_notebook_of_another_language() -> None:
     source = notebook(("lr <- 1", ["parameters"]), kernelspec={"name": "ir", "language": "R"})
+    known = declared(source)  # without values, it runs as it is
     with pytest.raises(RunError, match="with a Python kernel; this one's language is 'r'"):
-        declared(source)
+        check_name("lr", known)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +130,11 @@ def test_a_notebook_of_another_language() -> None:
         ("lr", "1", 1.0),
         ("lr", "1e-3", 0.001),
         ("epochs", "3", 3),
-        ("epochs", "2.5", 2.5),
+        ("lr", ".5", 0.5),
+        ("lr", "+5.", 5.0),
+        ("epochs", "2.0", 2),
+        ("epochs", "1e3", 1000),
+        ("epochs", "+7 ", 7),
         ("name", "1", "1"),
         ("name", "true", "true"),
         ("name", "nan", "nan"),
@@ -118,7 +162,10 @@ def test_values_by_the_type_of_the_parameter(name: str, text: str, value: Any) -
         ("True", True),
         ("nan", "nan"),
         ("", ""),
-        (" 1", " 1"),
+        (" 1", 1),
+        (".5", 0.5),
+        ("1e3", 1000.0),
+        (" a", " a"),
     ],
 )
 def test_values_of_a_script(text: str, value: Any) -> None:
@@ -132,6 +179,8 @@ def test_values_of_a_script(text: str, value: Any) -> None:
         ("lr", "fast", "'lr' is a number in the notebook, and cannot be \"fast\"."),
         ("lr", "true", "'lr' is a number in the notebook, and cannot be true."),
         ("lr", "", "'lr' is a number in the notebook"),
+        ("epochs", "2.5", "'epochs' is a whole number in the notebook, and cannot be 2.5."),
+        ("epochs", "1e-3", "Give it a default with a decimal point, such as 1.0"),
         ("fast", "1", "'fast' is true or false in the notebook, and cannot be 1."),
         ("layers", "1", "'layers' is a list in the notebook"),
         ("lr", "nan", "'lr' cannot be nan: JSON has no such number"),
@@ -176,6 +225,7 @@ def test_injected_values_are_literals() -> None:
     again = injected(changed, {"a": 2})
     assert len(again["cells"]) == 4 and "a = 2" in again["cells"][2]["source"]
     assert len(injected(source.notebook, {})["cells"]) == 3
+    assert injected(changed, {}) == changed, "what papermill has injected stays"
 
 
 @pytest.mark.parametrize(
@@ -188,3 +238,16 @@ def test_what_is_no_notebook(content: bytes) -> None:
 
 def test_a_notebook_without_metadata_has_no_kernel() -> None:
     assert kernel_of({"cells": []}) == kernel_of({"metadata": [], "cells": []}) == ""
+
+
+def test_a_notebook_of_an_old_format_is_converted() -> None:
+    old = nbformat.v3.new_notebook(worksheets=[nbformat.v3.new_worksheet()])
+    code = nbformat.v3.new_code_cell(input="lr = 1", metadata={"tags": ["parameters"]})
+    old.worksheets[0].cells.append(code)
+    for version in (3, 2):
+        content = json.dumps({**old, "nbformat": version}).encode()
+        notebook = parsed(content, "x.ipynb")
+        assert notebook["nbformat"] == 4
+        assert list(declared(Source(Path("/x.ipynb"), content, notebook)) or ()) == ["lr"]
+    with pytest.raises(RunError, match="old format 3 that cannot be converted"):
+        parsed(b'{"nbformat": 3, "worksheets": 1}', "x.ipynb")

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from portal_session.runs import RunError
 from portal_session.runs.parameters import Parameter
-from portal_session.runs.points import MOST, make_points, read_grid, read_list
+from portal_session.runs.points import (
+    MOST,
+    Point,
+    make_points,
+    read_grid,
+    read_list,
+    typed_points,
+)
 
 KNOWN = {
     "lr": Parameter("lr", "float", "0.1", ""),
@@ -31,6 +38,42 @@ def test_a_grid() -> None:
 
 def test_no_values_are_one_point() -> None:
     assert make_points([], {}) == [{}]
+
+
+def test_spaces_after_commas(tmp_path: Path) -> None:
+    assert read_grid(["lr= 0.1, 1e-2", "n=1, 2.0 ,3", "name=a b, c"], KNOWN) == {
+        "lr": [0.1, 0.01],
+        "n": [1, 2, 3],
+        "name": ["a b", "c"],
+    }
+    file = tmp_path / "points.csv"
+    file.write_text('lr, name, n\n0.1, "a, b", 2 \n1, c , \n')
+    assert read_list(file, KNOWN) == [{"lr": 0.1, "name": "a, b", "n": 2}, {"lr": 1.0, "name": "c"}]
+
+
+def test_values_of_a_script_as_they_were_typed(tmp_path: Path) -> None:
+    """JSON has the number, the command line the text."""
+    assignments = ["v=1.10, 1.1", "w=True", 'x=[1.50, "1.50", true, 1E3]', "y=a"]
+
+    def points(typed: bool) -> list[Point]:
+        return make_points([], read_grid(assignments, None, typed=typed), 8, seed=1)
+
+    own = make_points([], read_grid(assignments, None), 8, seed=1)
+    typed = typed_points(own, points(True))
+    arguments = [of_point.get("v") for of_point in typed]
+    assert {point["v"] for point in own} == {1.1} and set(arguments) == {"1.10", None}
+    assert all(of_point["w"] == "True" for of_point in typed)
+    texts = {
+        (str(point["x"]), of_point.get("x")) for point, of_point in zip(own, typed, strict=True)
+    }
+    assert texts == {("1.5", "1.50"), ("1.50", None), ("True", None), ("1000.0", "1E3")}
+    for name, text in (("p.csv", "v, f\n1.10, .5\n"), ("p.json", '[{"v": 1.10, "f": 0.50}]')):
+        (tmp_path / name).write_text(text)
+        rows = read_list(tmp_path / name, None)
+        assert rows == [{"v": 1.1, "f": 0.5}]
+        of_file = typed_points(rows, read_list(tmp_path / name, None, typed=True))
+        assert of_file == [{"v": "1.10", "f": ".5" if name == "p.csv" else "0.50"}]
+    assert typed_points([{"v": 1.1, "y": "a"}], [{"v": "1.1", "y": "a"}]) == []
 
 
 def test_values_with_commas_are_a_json_list() -> None:

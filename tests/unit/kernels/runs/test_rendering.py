@@ -71,6 +71,8 @@ def test_plain_text_of_hostile_output_takes_no_time() -> None:
 def test_the_newest_part_begins_with_a_line() -> None:
     assert newest_part("first\nsecond\nthird", 10) == "third"
     assert newest_part("x" * 50, 10) == "x" * 10
+    bar = "".join(f"\r{share:3}% ####" for share in range(101))
+    assert newest_part(f"{bar}\n", 30) == "100% ####\n", "a progress bar is one long line"
 
 
 def test_a_log_s_end(tmp_path: Path) -> None:
@@ -84,6 +86,12 @@ def test_a_log_s_end(tmp_path: Path) -> None:
     log.write_text("\u4e2d" * 100_000)
     for largest in (LARGEST, LARGEST_LAST):
         assert len(json.dumps(log_rendering(log, largest))) <= largest + 100
+
+
+def test_the_log_of_a_progress_bar_ends_with_its_state(tmp_path: Path) -> None:
+    log = tmp_path / "output.log"
+    log.write_text("".join(f"\r{step:5} of 9999" for step in range(10_000)) + "\n")
+    assert log_rendering(log, 4096) == {"log": " 9999 of 9999\n", "cut": True}
 
 
 def test_the_states_of_cells() -> None:

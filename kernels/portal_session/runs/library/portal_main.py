@@ -1,0 +1,43 @@
+"""Main module of a script in a run: the frozen source, in the place of its author's file.
+
+``python3 -m portal_main`` executes it as ``__main__``. Processes that multiprocessing spawns import
+the main module by its name (multiprocessing, "The spawn and forkserver start methods"), and execute
+the same frozen source, also if the author's file was changed since. ``__file__``, ``sys.argv`` and
+``sys.path`` are as in a terminal. May be read by any Python 3.
+"""
+
+
+def _portal_execute(names):  # type: ignore[no-untyped-def]
+    """Execute the frozen source in the module whose variables are ``names``."""
+    import importlib.util
+    import linecache
+    import os
+    import sys
+    import traceback
+
+    path = os.environ["PORTAL_SOURCE"]
+    with open(os.environ["PORTAL_FROZEN_SOURCE"], "rb") as file:  # noqa: PTH123
+        content = file.read()
+    try:  # tracebacks and inspect show what is executed
+        text = importlib.util.decode_source(content)
+        linecache.cache[path] = (len(text), None, text.splitlines(True), path)
+    except (SyntaxError, UnicodeDecodeError):
+        pass  # compile says so
+
+    def show_error(kind, error, trace):  # type: ignore[no-untyped-def]
+        """Print an error as Python does, from the source on."""
+        while trace is not None and trace.tb_frame.f_code.co_filename != path:
+            trace = trace.tb_next
+        traceback.print_exception(kind, error, trace)
+
+    if names["__name__"] == "__main__":
+        sys.argv[0] = path
+        sys.excepthook = show_error
+        if sys.path and sys.path[0] in ("", os.getcwd()):  # noqa: PTH109
+            sys.path[0] = os.path.dirname(path)  # noqa: PTH120
+    names.update(__file__=path, __cached__=None, __doc__=None)
+    del names["_portal_execute"]
+    exec(compile(content, path, "exec", dont_inherit=True), names)  # noqa: S102
+
+
+_portal_execute(globals())

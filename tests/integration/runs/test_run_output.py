@@ -1,0 +1,86 @@
+"""Output of points: none is lost, and none is waited for in vain."""
+
+from __future__ import annotations
+
+import signal
+
+import nbformat
+import psutil
+import pytest
+from run_site import PlayedService, RunSite, manifest, outputs, printed, wait_until
+
+WIDGETS = """
+import ipywidgets
+out = ipywidgets.Output()
+display(out)
+with out:
+    for step in range(100):
+        print("step", step, flush=True)
+print("after")
+"""
+
+
+def test_points_that_print_in_widgets_end(site: RunSite) -> None:
+    """A message to the kernel that is sent while its reply arrives must not hide the reply."""
+    plan = site.plan(site.notebook(WIDGETS), [{}] * 12)
+    processes = [site.begin(plan, number) for number in range(12)]
+    for process in processes:
+        process.communicate(timeout=60)
+    for number in range(12):
+        folder = plan.folder / f"{number:04d}"
+        assert manifest(folder)["state"] == "succeeded"
+        assert printed(folder) == "after\n"
+
+
+LINES = """
+import pathlib
+for line in range(20_000):
+    print("line", line, flush=True)
+    if line == 1_000:
+        pathlib.Path("prints").touch()
+"""
+
+
+def test_all_of_twenty_thousand_lines_are_kept(site: RunSite) -> None:
+    """Also if the reader is away for a moment, as on a busy node: the kernel waits for it."""
+    plan = site.plan(site.notebook(LINES, "print('the end')"))
+    process = site.begin(plan)
+    wait_until((site.work / "prints").exists)
+    process.send_signal(signal.SIGSTOP)
+    (kernel,) = psutil.Process(process.pid).children()
+    wait_until(lambda: kernel.cpu_percent(0.2) < 5)  # it has printed all, or waits
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(60) == 0
+    lines = printed(plan.folder / "0000").splitlines()
+    assert lines == [*(f"line {line}" for line in range(20_000)), "the end"]
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "message"),
+    [
+        ("import sys\nsys.exit(0)", "succeeded", "It ended itself in cell 1 of 2."),
+        ("raise SystemExit", "succeeded", "It ended itself in cell 1 of 2."),
+        ("exit()", "succeeded", "It ended itself in cell 1 of 2."),
+        ("import sys\nsys.exit(1)", "failed", "SystemExit: 1 (cell 1 of 2)"),
+        ("raise SystemExit('no data')", "failed", "SystemExit: no data (cell 1 of 2)"),
+    ],
+)
+def test_a_cell_that_ends_the_notebook(
+    site: RunSite, service: PlayedService, code: str, state: str, message: str
+) -> None:
+    plan = site.plan(site.notebook(f"print('on')\n{code}", "print('never')"))
+    assert site.execute(plan)[0] == (0 if state == "succeeded" else 1)
+    last = service.last(0)
+    assert (last["state"], last["message"]) == (state, message)
+    assert printed(plan.folder / "0000").startswith("on\n")
+    assert outputs(plan.folder / "0000")[1] == []
+
+
+def test_what_papermill_has_injected_stays(site: RunSite) -> None:
+    source = site.notebook("n = 7", "print(n)", parameters="n = 1")
+    notebook = nbformat.read(source, 4)
+    notebook.cells[1].metadata["tags"] = ["injected-parameters"]
+    nbformat.write(notebook, source)
+    plan = site.plan(source, [{}, {"n": 9}])
+    assert [site.execute(plan, number)[0] for number in (0, 1)] == [0, 0]
+    assert [printed(plan.folder / name) for name in ("0000", "0001")] == ["7\n", "9\n"]
