@@ -6,6 +6,7 @@ only then.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -30,6 +31,7 @@ _MOST_KERNELS_OF_USER = 50
 _MOST_KERNELS = 2_000
 _SILENT = 60.0  # seconds after which the job of a kept kernel is gone
 _MOST_ASKED = 50  # questions that are shown
+_LARGEST = 1024 * 1024  # bytes of all questions and answers of a user
 _Entry = TypeVar("_Entry")
 
 
@@ -39,10 +41,15 @@ class Watched:
     (Unix seconds); ``ended``: that is its last."""
 
     until: float
-    output: PointOutput | None = None
     at: float | None = None
     attempt: int = 0
     ended: bool = False
+    content: bytes = b""  # of the output: as objects, thousands of cells take ten times as much
+
+    @property
+    def output(self) -> PointOutput | None:
+        """Newest output; None if none has come."""
+        return PointOutput.model_validate_json(self.content) if self.content else None
 
 
 @dataclass
@@ -55,6 +62,12 @@ class KeptPoint:
     next_id: int = 1
     sent: set[int] = field(default_factory=set)
     end: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the questions and answers in memory."""
+        texts = [text for asked in self.asked for text in (asked.code, asked.text)]
+        return sum(map(sys.getsizeof, texts))
 
 
 class LivePoints:
@@ -85,7 +98,7 @@ class LivePoints:
 
     def is_missing(self, key: PointKey) -> bool:
         """Return True if the user looks at the point, and there is no output to show."""
-        return self.is_watched(key) and self._watched[key].output is None
+        return self.is_watched(key) and not self._watched[key].content
 
     def take(
         self, key: PointKey, attempt: int, output: PointOutput, at: float, *, last: bool, kept: bool
@@ -97,7 +110,8 @@ class LivePoints:
             return
         if watched.ended and attempt == watched.attempt and not (last or kept):
             return  # it was overtaken
-        watched.output, watched.at, watched.attempt = output, at, attempt
+        watched.content = output.model_dump_json().encode()
+        watched.at, watched.attempt = at, attempt
         watched.ended = last or kept
 
     def keep(self, key: PointKey, until: float, answers: tuple[KernelAnswer, ...]) -> None:
@@ -116,6 +130,7 @@ class LivePoints:
         own = [other for other in self._kept if other[0] == key[0]]
         for other in own[:-_MOST_KERNELS_OF_USER]:
             del self._kept[other]
+        self._bound_texts(key[0])
         _bound(self._kept, _MOST_KERNELS)
 
     def kernel(self, key: PointKey) -> KeptPoint | None:
@@ -137,6 +152,7 @@ class LivePoints:
         asked = AskedKernel(id=kept.next_id, code=code)
         kept.next_id += 1
         kept.asked = [*kept.asked, asked][-_MOST_ASKED:]
+        self._bound_texts(key[0])
         return asked
 
     def questions(self, key: PointKey) -> tuple[KernelQuestion, ...]:
@@ -145,7 +161,7 @@ class LivePoints:
         if kept is None:
             return ()
         fresh = [asked for asked in kept.asked if asked.text is None and asked.id not in kept.sent]
-        kept.sent |= {asked.id for asked in fresh}
+        kept.sent = {asked.id for asked in kept.asked if asked.text is None}
         return tuple(KernelQuestion(id=asked.id, code=asked.code) for asked in fresh)
 
     def end_kernel(self, key: PointKey) -> None:
@@ -162,6 +178,17 @@ class LivePoints:
         if kept is None:
             raise Conflict("The kernel of this point was not kept, or has ended.")
         return kept
+
+    def _bound_texts(self, user: str) -> None:
+        """Drop the oldest questions of a user beyond _LARGEST, those of kernels first that were
+        heard of longest ago."""
+        own = [kept for key, kept in self._kept.items() if key[0] == user]
+        excess = sum(kept.size for kept in own) - _LARGEST
+        for kept in own:
+            while excess > 0 and kept.asked:
+                before = kept.size
+                kept.asked = kept.asked[1:]
+                excess -= before - kept.size
 
     def _drop_old(self) -> None:
         now = self._clock()

@@ -19,6 +19,7 @@ from portal.store.runs.points import PointKeys
 from portal.store.runs.runs import RunKey
 
 from .trials import best_of, choose, trials_of
+from .turns import Turns
 
 _REMEMBERED = 500  # searches
 
@@ -29,9 +30,11 @@ class RunSearches:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._searches: OrderedDict[RunKey, Search] = OrderedDict()
-        # Points that start at the same moment must see each other's parameters.
-        self._choosing = asyncio.Lock()
+        # Points that start at the same moment must see each other's parameters. Two users: one
+        # reads while the thread works for the other.
+        self._turns = Turns(2)
         self._thread = ThreadPoolExecutor(1, "portal-search")
+        self._choosing: dict[tuple[RunKey, int], asyncio.Task[dict[str, float]]] = {}
 
     @contextlib.asynccontextmanager
     async def kept(self, run: Run, search: Search | None) -> AsyncIterator[None]:
@@ -55,19 +58,29 @@ class RunSearches:
         search = await self._search(run)
         if search is None:
             raise NotFound("This run has no search.")
-        key, table = _key(run), self._store.run_searches
-        chosen = await table.trial(key, number)
+        key = _key(run)
+        chosen = await self._store.run_searches.trial(key, number)
         if chosen is None:
-            async with self._choosing:
-                chosen = await table.trial(key, number)  # by a request that was lost meanwhile
-                if chosen is None:
-                    before = await table.trials(key)
-                    keys = await self._store.run_points.keys(*key)
-                    trials = trials_of(search, before, keys)
-                    loop = asyncio.get_running_loop()
-                    new = await loop.run_in_executor(self._thread, choose, search, trials, number)
-                    chosen = await table.choose(key, number, new)
+            choosing = self._choosing.get((key, number))
+            if choosing is None:  # a point that asks again does not wait behind itself
+                choosing = asyncio.create_task(self._choose(key, number, search))
+                self._choosing[key, number] = choosing
+                choosing.add_done_callback(lambda _: self._choosing.pop((key, number), None))
+            chosen = await asyncio.shield(choosing)
         return search.values(chosen)
+
+    async def _choose(self, key: RunKey, number: int, search: Search) -> dict[str, float]:
+        table = self._store.run_searches
+        async with self._turns.turn(key[0]):
+            chosen = await table.trial(key, number)  # by a request that was lost meanwhile
+            if chosen is not None:
+                return chosen
+            before = await table.trials(key)
+            keys = await self._store.run_points.keys(*key)
+            trials = trials_of(search, before, keys)
+            loop = asyncio.get_running_loop()
+            new = await loop.run_in_executor(self._thread, choose, search, trials, number)
+            return await table.choose(key, number, new)
 
     async def item(self, run: Run, keys: Sequence[PointKeys]) -> SearchItem | None:
         """Return the search of a run for its user; None without one. ``keys``: of its points.

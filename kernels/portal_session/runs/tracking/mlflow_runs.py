@@ -8,24 +8,31 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import threading
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .mlflow_experiments import MlflowExperiments
+from .mlflow_histories import Histories
+from .mlflow_inputs import MlflowInputs
 from .mlflow_models import PATH as MODELS
 from .mlflow_models import MlflowModels
+from .mlflow_order import clauses_of, only_active, ordered, page
 from .mlflow_values import (
     MlflowError,
+    check_arguments,
     check_number,
+    is_newer,
     items,
     metric_of,
     missing,
     named,
     now,
+    pairs,
     text,
+    texts,
     whole,
 )
 
@@ -35,6 +42,21 @@ _INFO = ("run_id", "run_uuid", "experiment_id", "run_name", "user_id", "status",
          "end_time", "artifact_uri", "lifecycle_stage")  # fmt: skip
 
 
+_STATES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
+_ORDERS = {
+    **{name: name for name in ("start_time", "end_time", "status", "run_name", "run_id")},
+    **{name: name for name in ("artifact_uri", "user_id", "experiment_id")},
+    **dict.fromkeys(("created", "Created"), "start_time"),
+    **dict.fromkeys(("Run Name", "Run name", "run name"), "run_name"),
+}
+_PAGE = 1000
+_PAGE_OF_HISTORY = 25_000
+_LONGEST_MODEL = 1_000_000  # characters of its description
+_NAME = "mlflow.runName"  # a tag, which is the run's name
+_RUN = "run_id run_uuid "
+_Call = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
 class MlflowRuns:
     """Runs that the programs of a point have made, in its ``folder``. ``metrics``: the file of the
     point's metrics. `answer` may be called from any thread."""
@@ -42,79 +64,68 @@ class MlflowRuns:
     def __init__(self, folder: Path, metrics: Path, user: str) -> None:
         self._folder, self._metrics, self._user = folder, metrics, user
         self._lock = threading.Lock()
-        self._experiments = {"0": "Default"}
+        self._experiments = MlflowExperiments(folder / ARTIFACTS)
         self._runs: dict[str, dict[str, Any]] = {}
+        self._histories = Histories()
         self._models = MlflowModels(folder)
-        self._calls: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            "experiments/create": self._create_experiment,
-            "experiments/get": lambda body: self._experiment(text(body, "experiment_id", "0")),
-            "experiments/get-by-name": self._experiment_by_name,
-            "experiments/search": lambda body: {"experiments": self._all_experiments()},
-            "experiments/set-experiment-tag": lambda body: {},
-            "runs/create": self._create,
-            "runs/get": lambda body: {"run": _shown(self._run(body))},
-            "runs/update": self._update,
-            "runs/log-metric": self._log_metric,
-            "runs/log-batch": self._log_batch,
-            "runs/log-parameter": lambda body: self._log_batch({**body, "params": [body]}),
-            "runs/set-tag": lambda body: self._log_batch({**body, "tags": [body]}),
-            "runs/delete-tag": self._delete_tag,
-            "runs/log-inputs": lambda body: {},
-            "runs/log-model": lambda body: {},
-            "runs/outputs": lambda body: {},
-            "runs/search": self._search,
-            "metrics/get-history": self._history,
+        self._inputs = MlflowInputs(self._models.get)
+        # Each call, with its arguments: of any other, the caller is told.
+        self._calls: dict[str, tuple[str, _Call]] = {
+            "experiments/create": ("name artifact_location tags", self._experiments.create),
+            "experiments/get": ("experiment_id", self._experiments.get),
+            "experiments/get-by-name": ("experiment_name", self._experiments.get_by_name),
+            "experiments/search": (
+                "filter max_results order_by page_token view_type",
+                self._experiments.search,
+            ),
+            "experiments/set-experiment-tag": (
+                "experiment_id key value",
+                self._experiments.set_tag,
+            ),
+            "runs/create": ("experiment_id user_id run_name start_time tags", self._create),
+            "runs/get": (_RUN, lambda body: {"run": self._shown(self._run(body))}),
+            "runs/update": (_RUN + "status end_time run_name", self._update),
+            "runs/log-metric": (
+                _RUN + "key value timestamp step model_id dataset_name dataset_digest",
+                lambda body: self._log_batch({**body, "metrics": [body]}),
+            ),
+            "runs/log-batch": (_RUN + "metrics params tags", self._log_batch),
+            "runs/log-parameter": (
+                _RUN + "key value",
+                lambda body: self._log_batch({**body, "params": [body]}),
+            ),
+            "runs/set-tag": (
+                _RUN + "key value",
+                lambda body: self._log_batch({**body, "tags": [body]}),
+            ),
+            "runs/delete-tag": (_RUN + "key", self._delete_tag),
+            "runs/log-inputs": (_RUN + "datasets models", self._log_inputs),
+            "runs/log-model": (_RUN + "model_json", self._log_model),
+            "runs/outputs": (_RUN + "models", self._log_outputs),
+            "runs/search": (
+                "experiment_ids filter max_results order_by page_token run_view_type",
+                self._search,
+            ),
+            "metrics/get-history": (_RUN + "metric_key max_results page_token", self._history),
         }
 
     def answer(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a call, such as "runs/create". Raises MlflowError, and OSError if
         the file system takes nothing."""
-        call = self._calls.get(path)
-        if call is None and path.split("/")[0] == MODELS:
-            with self._lock:
-                return self._models.answer(path, body)
-        if call is None:
+        if path not in self._calls:
+            if path.split("/")[0] == MODELS:
+                with self._lock:
+                    return self._models.answer(path, body)
             raise MlflowError(
                 "The portal accepts the metrics, parameters, tags and artifacts of runs; it has no "
                 f"'{path[:100]}'. Set MLFLOW_TRACKING_URI to a server of MLflow for that.",
                 "ENDPOINT_NOT_FOUND",
                 404,
             )
+        known, call = self._calls[path]
+        check_arguments(path, body, known.split())
         with self._lock:
             return call(body)
-
-    # -- experiments -------------------------------------------------------------------------------
-
-    def _create_experiment(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        name = text(body, "name")
-        if name in self._experiments.values():
-            raise MlflowError(f"The experiment '{name}' already exists.", "RESOURCE_ALREADY_EXISTS")
-        check_number(len(self._experiments), "experiments")
-        id_ = str(len(self._experiments))
-        self._experiments[id_] = name
-        return {"experiment_id": id_}
-
-    def _experiment(self, id_: str) -> dict[str, Any]:
-        if id_ not in self._experiments:
-            raise missing(f"There is no experiment '{id_}'.")
-        return {
-            "experiment": {
-                "experiment_id": id_,
-                "name": self._experiments[id_],
-                "artifact_location": (self._folder / ARTIFACTS).as_uri(),
-                "lifecycle_stage": "active",
-            }
-        }
-
-    def _experiment_by_name(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        name = text(body, "experiment_name")
-        for id_, known in self._experiments.items():
-            if known == name:
-                return self._experiment(id_)
-        raise missing(f"There is no experiment '{name}'.")
-
-    def _all_experiments(self) -> list[Any]:
-        return [self._experiment(id_)["experiment"] for id_ in self._experiments]
 
     # -- runs --------------------------------------------------------------------------------------
 
@@ -122,26 +133,29 @@ class MlflowRuns:
         check_number(len(self._runs), "runs")
         id_ = uuid.uuid4().hex
         tags = dict(named(item, text) for item in items(body, "tags"))
-        name = text(body, "run_name", "") or tags.get("mlflow.runName", "") or f"run-{id_[:8]}"
+        name = text(body, "run_name", "") or tags.get(_NAME, "") or f"run-{id_[:8]}"
+        if tags.setdefault(_NAME, name) != name:
+            raise MlflowError(f"'run_name' and the tag '{_NAME}' have different values.")
         experiment = text(body, "experiment_id", "0") or "0"
-        self._experiment(experiment)
+        of_experiment = self._experiments.name(experiment)
+        start = whole(body, "start_time", now())
         run = self._runs[id_] = {
             "run_id": id_,
             "run_uuid": id_,
             "experiment_id": experiment,
             "run_name": name,
-            "user_id": self._user,
+            "user_id": text(body, "user_id", "") or self._user,
             "status": "RUNNING",
-            "start_time": whole(body, "start_time", now()),
+            "start_time": start,
             "artifact_uri": (self._folder / ARTIFACTS / id_).as_uri(),
             "lifecycle_stage": "active",
             "metrics": {},
             "params": {},
-            "tags": {"mlflow.runName": name},
+            "tags": {_NAME: name},
         }
-        self._keep(run, name=name, experiment=self._experiments[experiment])
+        self._keep(run, name=name, experiment=of_experiment)
         self._take(run, "tags", tags)
-        return {"run": _shown(run)}
+        return {"run": self._shown(run)}
 
     def _run(self, body: Mapping[str, Any]) -> dict[str, Any]:
         id_ = text(body, "run_id", "") or text(body, "run_uuid")
@@ -150,55 +164,92 @@ class MlflowRuns:
         return self._runs[id_]
 
     def _update(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        run = self._run(body)
-        status = body.get("status")
-        if isinstance(status, str) and re.fullmatch("[A-Z]{1,20}", status):
+        run, status, name = self._run(body), body.get("status"), text(body, "run_name", "")
+        if status and status not in _STATES:
+            raise MlflowError(f"'status' must be one of: {', '.join(_STATES)}.")
+        end = whole(body, "end_time", 0)
+        if status:
             run["status"] = status
             self._keep(run, status=status)
-        if body.get("end_time"):
-            run["end_time"] = whole(body, "end_time", 0)
-        if body.get("run_name"):
-            run["run_name"] = run["tags"]["mlflow.runName"] = text(body, "run_name")
-            self._keep(run, name=run["run_name"])
-        return {"run_info": _shown(run)["info"]}
-
-    def _log_metric(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        return self._log_batch({**body, "metrics": [body]})
+        if end:
+            run["end_time"] = end
+        if name:
+            self._take(run, "tags", {_NAME: name})
+        return {"run_info": self._shown(run)["info"]}
 
     def _log_batch(self, body: Mapping[str, Any]) -> dict[str, Any]:
         run = self._run(body)
         metrics = [metric_of(item) for item in items(body, "metrics")]
-        params = dict(named(item, text) for item in items(body, "params"))
+        params = [named(item, text) for item in items(body, "params")]
         tags = dict(named(item, text) for item in items(body, "tags"))
-        for name, value in params.items():
-            if run["params"].get(name, value) != value:
+        before = dict(run["params"])
+        for name, value in params:
+            if before.setdefault(name, value) != value:
                 raise MlflowError(f"The parameter '{name}' of the run already has another value.")
-        self._take(run, "params", params)
-        self._take(run, "tags", tags)
+        new = {metric["key"] for metric in metrics} - set(run["metrics"])
+        check_number(len(run["metrics"]) + len(new) - 1, "metrics")
         for metric in metrics:
-            if metric["key"] not in run["metrics"]:
-                check_number(len(run["metrics"]), "metrics")
-            run["metrics"][metric["key"]] = metric
+            if "model_id" in metric:
+                self._models.get(metric["model_id"])
+        self._take(run, "params", dict(params))
+        self._take(run, "tags", tags)
         self._write(metrics)
+        for metric in metrics:
+            if is_newer(metric, run["metrics"].get(metric["key"])):
+                run["metrics"][metric["key"]] = metric
+            if "model_id" in metric:
+                self._models.take(run["run_id"], metric)
+            self._histories.add(run["run_id"], metric)
         return {}
 
     def _delete_tag(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        self._run(body)["tags"].pop(text(body, "key"), None)
+        tags, name = self._run(body)["tags"], text(body, "key")
+        if name not in tags:
+            raise missing(f"The run has no tag '{name}'.")
+        del tags[name]
+        return {}
+
+    def _log_inputs(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        run = self._run(body)
+        for facts in self._inputs.add_inputs(run["run_id"], body):
+            self._keep(run, **facts)
+        return {}
+
+    def _log_outputs(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        self._inputs.add_outputs(self._run(body)["run_id"], body)
+        return {}
+
+    def _log_model(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Add a model to the tag where MLflow's server keeps the models of a run."""
+        run = self._run(body)
+        self._inputs.add_logged(run["tags"], text(body, "model_json", longest=_LONGEST_MODEL))
         return {}
 
     def _search(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the runs of the experiments; filters are not known, and refused."""
+        """Return a page of the runs of the experiments, the newest first; filters are not known,
+        and refused."""
         if body.get("filter"):
             raise MlflowError("The portal does not filter runs. Remove 'filter_string'.")
-        asked = body.get("experiment_ids")
-        ids = {str(id_) for id_ in asked} if isinstance(asked, list) else set(self._experiments)
-        runs = [_shown(run) for run in self._runs.values() if run["experiment_id"] in ids]
-        return {"runs": runs[::-1][:1000]}
+        ids = texts(body, "experiment_ids") if only_active(body, "run_view_type") else []
+        runs = [run for run in self._runs.values() if run["experiment_id"] in ids]
+        runs.sort(key=lambda run: (-run["start_time"], run["run_id"]))
+        shown, token = page(body, ordered(runs, clauses_of(body), _ORDERS, _value), _PAGE)
+        return {"runs": [self._shown(run) for run in shown], **token}
 
     def _history(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the newest value only: metrics.jsonl has the others."""
-        metric = self._run(body)["metrics"].get(text(body, "metric_key"))
-        return {"metrics": [] if metric is None else [metric]}
+        values = self._histories.get(self._run(body)["run_id"], text(body, "metric_key"))
+        shown, token = page(body, values, _PAGE_OF_HISTORY)
+        return {"metrics": shown, **token}
+
+    def _shown(self, run: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a run as MLflow's API has it."""
+        info = {name: run[name] for name in _INFO if name in run}
+        data = {
+            "metrics": list(run["metrics"].values()),
+            "params": pairs(run["params"]),
+            "tags": pairs(run["tags"]),
+        }
+        return {"info": info, "data": data, **self._inputs.shown(run["run_id"])}
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -208,6 +259,9 @@ class MlflowRuns:
             check_number(len(run[kind]) + len(new) - 1, kind)
             run[kind].update(new)
             self._keep(run, **{kind: new})
+        if kind == "tags" and new.get(_NAME, run["run_name"]) != run["run_name"]:
+            run["run_name"] = new[_NAME]
+            self._keep(run, name=new[_NAME])
 
     def _keep(self, run: Mapping[str, Any], **facts: Any) -> None:
         _append(self._folder / FILE, [{"run_id": run["run_id"], **facts}])
@@ -233,9 +287,9 @@ def _append(path: Path, lines: list[dict[str, Any]]) -> None:
         os.close(file)
 
 
-def _shown(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run as MLflow's API has it."""
-    data = {kind: [{"key": name, "value": value} for name, value in run[kind].items()]
-            for kind in ("params", "tags")}  # fmt: skip
-    info = {name: run[name] for name in _INFO if name in run}
-    return {"info": info, "data": {**data, "metrics": list(run["metrics"].values())}}
+def _value(run: Mapping[str, Any], kind: str, name: str) -> Any:
+    """Return the value of a run that it is ordered by; None without one."""
+    if kind == "metrics":
+        metric = run["metrics"].get(name)
+        return None if metric is None else float(metric["value"])
+    return run.get(name) if kind == "attributes" else run[kind].get(name)

@@ -110,7 +110,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a call whose arguments are in the query."""
-        self._answer(dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True)))
+        query: dict[str, Any] = {}
+        for name, value in parse_qsl(urlsplit(self.path).query, keep_blank_values=True):
+            query[name] = [*query[name], value] if name in query else [value]
+        self._answer({name: value if value[1:] else value[0] for name, value in query.items()})
 
     def do_POST(self) -> None:
         """Answer a call whose arguments are in the body."""
@@ -118,15 +121,24 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_PATCH = do_POST
 
+    def do_DELETE(self) -> None:
+        """Refuse: the portal deletes nothing of a point."""
+        self.close_connection = True  # its body is not read
+        self._answer(MlflowError("The portal deletes nothing of a point.", status=405))
+
+    do_PUT = do_DELETE
+
     def log_message(self, *_: Any) -> None:
         """Log nothing: the job's log is the point's."""
 
-    def _answer(self, query: dict[str, Any] | None) -> None:
+    def _answer(self, query: dict[str, Any] | MlflowError | None) -> None:
         try:
             given = self.headers.get("Authorization", "").encode("latin-1", "replace")
             if not hmac.compare_digest(given, self.server.authorization):
                 self.close_connection = True  # its body is not read
                 raise MlflowError("The token is wrong.", "UNAUTHENTICATED", 401)
+            if isinstance(query, MlflowError):
+                raise query
             body = self._body() if query is None else query
             path = urlsplit(self.path).path
             call = path[len(_PREFIX) :] if path.startswith(_PREFIX) else path

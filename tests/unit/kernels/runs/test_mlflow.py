@@ -75,6 +75,37 @@ def test_a_refused_batch_keeps_nothing(runs: MlflowRuns, tmp_path: Path) -> None
         ("runs/set-tag", {"key": "a", "value": "x" * 9000}, "INVALID_PARAMETER_VALUE"),
         ("runs/create", {"experiment_id": "9"}, "RESOURCE_DOES_NOT_EXIST"),
         ("runs/search", {"filter": "metrics.a > 1"}, "INVALID_PARAMETER_VALUE"),
+        ("runs/search", {"order_by": ["speed"]}, "INVALID_PARAMETER_VALUE"),
+        ("runs/search", {"order_by": ["metrics.a sideways"]}, "INVALID_PARAMETER_VALUE"),
+        ("runs/search", {"order_by": "'; --"}, "INVALID_PARAMETER_VALUE"),
+        ("runs/search", {"max_results": 0}, "INVALID_PARAMETER_VALUE"),
+        ("runs/search", {"max_results": 50_001}, "INVALID_PARAMETER_VALUE"),
+        ("runs/search", {"page_token": "-1"}, "INVALID_PARAMETER_VALUE"),
+        ("runs/search", {"run_view_type": "MINE"}, "INVALID_PARAMETER_VALUE"),
+        ("runs/search", {"experiment_ids": [7]}, "INVALID_PARAMETER_VALUE"),
+        ("runs/update", {"status": "DONE"}, "INVALID_PARAMETER_VALUE"),
+        ("runs/update", {"end_time": "late"}, "INVALID_PARAMETER_VALUE"),
+        ("runs/delete-tag", {"key": "none"}, "RESOURCE_DOES_NOT_EXIST"),
+        ("runs/log-metric", {"key": "a", "value": 1, "model_id": "m-0"}, "RESOURCE_DOES_NOT_EXIST"),
+        ("runs/log-inputs", {"datasets": [{"dataset": {"name": "a"}}]}, "INVALID_PARAMETER_VALUE"),
+        ("runs/log-inputs", {"models": [{"model_id": "m-0"}]}, "RESOURCE_DOES_NOT_EXIST"),
+        ("runs/outputs", {"models": [{"model_id": "m-0"}]}, "RESOURCE_DOES_NOT_EXIST"),
+        ("runs/log-model", {"model_json": "[]"}, "INVALID_PARAMETER_VALUE"),
+        ("metrics/get-history", {"metric_key": "a", "max_results": -1}, "INVALID_PARAMETER_VALUE"),
+        (
+            "runs/create",
+            {"run_name": "a", "tags": [{"key": "mlflow.runName", "value": "b"}]},
+            "INVALID_PARAMETER_VALUE",
+        ),
+        ("experiments/search", {"filter": "name = 'x'"}, "INVALID_PARAMETER_VALUE"),
+        (
+            "experiments/create",
+            {"name": "x", "artifact_location": "s3://x"},
+            "INVALID_PARAMETER_VALUE",
+        ),
+        ("logged-models/search", {"filter": "name = 'x'"}, "INVALID_PARAMETER_VALUE"),
+        ("logged-models/search", {"datasets": [{"dataset_name": "x"}]}, "INVALID_PARAMETER_VALUE"),
+        ("logged-models/search", {"order_by": [{"field_name": "x"}]}, "INVALID_PARAMETER_VALUE"),
         ("experiments/get-by-name", {"experiment_name": "x"}, "RESOURCE_DOES_NOT_EXIST"),
         ("experiments/create", {"name": "Default"}, "RESOURCE_ALREADY_EXISTS"),
         ("registered-models/create", {}, "ENDPOINT_NOT_FOUND"),
@@ -93,6 +124,26 @@ def test_calls_that_are_refused(
     assert error.value.code == code
 
 
+def test_arguments_that_are_not_known_are_refused(runs: MlflowRuns) -> None:
+    """Of every route: an argument of a later version of MLflow would be lost without a word."""
+    for path in runs._calls:
+        with pytest.raises(MlflowError, match=f"does not know the argument 'colour' of '{path}'"):
+            runs.answer(path, {"colour": "red"})
+    with pytest.raises(MlflowError, match="does not know the argument 'colour'"):
+        runs.answer("logged-models", {"name": "net", "colour": "red"})
+
+
+def test_the_history_is_whole_or_refused(runs: MlflowRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = created(runs)
+    body = {"run_id": run, "metric_key": "loss"}
+    monkeypatch.setattr(runs._histories, "_left", 3)
+    for step in range(4):
+        assert len(runs.answer("metrics/get-history", body)["metrics"]) == step
+        runs.answer("runs/log-metric", {"run_id": run, "key": "loss", "value": 1, "step": step})
+    with pytest.raises(MlflowError, match=r"this metric has more. All are in .*metrics.jsonl"):
+        runs.answer("metrics/get-history", body)
+
+
 def test_models(runs: MlflowRuns, tmp_path: Path) -> None:
     """MLflow 3 logs one for each fit, before its metrics."""
     params = [{"key": "a", "value": "1"}]
@@ -107,7 +158,9 @@ def test_models(runs: MlflowRuns, tmp_path: Path) -> None:
     assert (found["info"]["status"], found["info"]["name"]) == ("LOGGED_MODEL_READY", "net")
     assert found["info"]["tags"] == [{"key": "t", "value": "u"}]
     assert found["data"]["params"] == [*params, {"key": "b", "value": "2"}]
-    assert len(runs.answer("logged-models/search", {})["models"]) == 1
+    search = {"experiment_ids": ["0"]}
+    assert len(runs.answer("logged-models/search", search)["models"]) == 1
+    assert runs.answer("logged-models/search", {"experiment_ids": ["1"]})["models"] == []
 
 
 # -- the server ------------------------------------------------------------------------------------
