@@ -46,6 +46,9 @@ def end_of(job: Job, work: Work) -> End:
     """Return the End of an ended ``job`` that gave no result of its own."""
     where = f" on {', '.join(job.nodes)}" if job.nodes else ""
     state = job.state
+    if job.node_trouble:
+        where = f" on {job.node_trouble}"
+        state = JobState.LAUNCH_FAILED if state is JobState.CANCELLED else state
     if state in _NO_VERDICT:
         return End(WorkState.UNKNOWN, f"{_NO_VERDICT[state].format(where=where)} Try again.")
     if state is JobState.CANCELLED:
