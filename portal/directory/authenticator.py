@@ -79,6 +79,7 @@ class LDAPAuthenticator(DirectorySettings):
         self._asked: dict[str, tuple[asyncio.Task[dict[str, Any] | bool], float]] = {}
         # Results of refreshes that no page had used when the next one started.
         self._unused: dict[str, dict[str, Any]] = {}
+        self._capitals: set[str] = set()  # accounts of people, as far as they have capitals
         # People refused by the directory, and when; they stay refused until it answers otherwise.
         self._refused: dict[str, float] = {}
         self.throttle = LoginThrottle(
@@ -109,9 +110,10 @@ class LDAPAuthenticator(DirectorySettings):
 
         Raises web.HTTPError, shown on the login form: 503 if no server answers in time, 429 with
         Retry-After after too many wrong passwords, and 403 if the password was right but the
-        directory requires something else first, or if the name is a service account's.
+        directory requires something else first, or if the name is a service account's or has
+        another realm than the site's.
         """
-        name = (data.get("username") or "").strip().lower()
+        name = self._without_realm((data.get("username") or "").strip().lower())
         password = data.get("password") or ""
         if not password or not self._well_formed(name):
             return None
@@ -142,6 +144,30 @@ class LDAPAuthenticator(DirectorySettings):
         if self._welcome(model):
             self._refused.pop(model["name"], None)
         return await self._with_more_groups(model)
+
+    def normalize_username(self, username: str) -> str:
+        """Return the Hub's name: in lower case, unless the account is known to have capitals."""
+        if username in self._capitals:
+            return str(self.username_map.get(username.lower(), username))
+        return str(super().normalize_username(username))
+
+    def _hub_name(self, account: str) -> str:
+        """Return the Hub's name of the directory's person with this account."""
+        if account != account.lower():
+            self._capitals.add(account)
+        return self.normalize_username(account)
+
+    def _without_realm(self, typed: str) -> str:
+        """Return a typed name without the site's realm: "ada" of "ada@example.org". Raises
+        web.HTTPError for another realm."""
+        name, at, realm = typed.partition("@")
+        if not at or self._well_formed(typed):
+            return typed
+        if realm not in self.realms:
+            raise web.HTTPError(
+                403, "Sign in with your user name alone, without '@' and what follows it."
+            )
+        return name
 
     async def _try_password(self, attempt: Attempt, password: str) -> DirectoryPerson | None:
         wait = self.throttle.wait(attempt)
@@ -246,7 +272,7 @@ class LDAPAuthenticator(DirectorySettings):
         hub = {self._directory_name(name): name for name in names}
         people = await self._ask_rosters(self.rosters.known, frozenset(hub))
         return {
-            hub[name]: dataclasses.replace(person, name=self.normalize_username(person.name))
+            hub[name]: dataclasses.replace(person, name=self._hub_name(person.name))
             for name, person in people.items()
         }
 
@@ -256,8 +282,7 @@ class LDAPAuthenticator(DirectorySettings):
         Raises NotFound if there is no such group, and as ``known`` does.
         """
         return tuple(
-            self.normalize_username(name)
-            for name in await self._ask_rosters(self.rosters.members, group)
+            self._hub_name(name) for name in await self._ask_rosters(self.rosters.members, group)
         )
 
     async def model_of(self, name: str) -> dict[str, Any]:
@@ -325,10 +350,10 @@ class LDAPAuthenticator(DirectorySettings):
     # -- what the directory says, as the Hub wants it ------------------------------------------
 
     def _model(self, person: DirectoryPerson) -> dict[str, Any]:
-        name = self.normalize_username(person.name)
+        name = self._hub_name(person.name)
         admin: bool | None = None
         if self.admin_groups:
-            admin = _meets(person.groups, self.admin_groups) or name in self.admin_users
+            admin = _meets(person.groups, self.admin_groups) or _meets([name], self.admin_users)
         return {
             "name": name,
             "admin": admin,
@@ -360,7 +385,7 @@ class LDAPAuthenticator(DirectorySettings):
         return not is_service(name, self._services) and bool(
             self.allow_all
             or model.get("admin")
-            or name in self.admin_users | self.allowed_users
+            or _meets([name], self.admin_users | self.allowed_users)
             or _meets(groups, self.allowed_groups)
         )
 

@@ -52,21 +52,28 @@ class Groups:
         default_factory=lambda: logging.getLogger(__name__)
     )
 
-    def groups_of(self, session: Session, dn: str, name: str, primary: str = "") -> tuple[str, ...]:
+    def groups_of(
+        self, session: Session, dn: str, name: str, primary: str = "", gid: int | None = None
+    ) -> tuple[str, ...]:
         """Return the names of all groups of the person ``dn``, user name ``name``, sorted.
 
-        ``primary``: SID of their primary group, "" if there is none. Groups that contain each
-        other do not hang the search. Raises ServerTrouble.
+        ``primary``: SID of their primary group, "" if there is none; ``gid``: its number in Unix
+        (RFC 2307: no attribute of the group lists those whose ``gidNumber`` it is). Groups that
+        contain each other do not hang the search. Raises ServerTrouble.
         """
         if not self.base:
             return ()
         names: dict[str, str] = {}  # by DN, so that a group is queried once
-        level = self._find(session, self.first_filter(dn, name), names)
-        if primary:
-            group = self._find(session, f"(&{self.filter}(objectSid={primary}))", names)
-            level += group
-            if self.nesting == "ad" and group:
-                self._find(session, self.first_filter(group[0], ""), names)
+        level = self._find(session, self.first_filter(dn, name, gid), names)
+        tests = f"(objectSid={primary})" if primary else ""
+        if self.nesting == "ad" and gid is not None:
+            tests += f"(gidNumber={gid})"
+        if tests:
+            primaries = self._find(session, f"(&{self.filter}(|{tests}))", names)
+            level += primaries
+            if self.nesting == "ad":
+                for group in primaries:
+                    self._find(session, self.first_filter(group, ""), names)
         if self.nesting == "search":
             for _ in range(self.depth):
                 if not level:
@@ -83,14 +90,16 @@ class Groups:
                 )
         return tuple(sorted(set(names.values())))
 
-    def first_filter(self, dn: str, name: str) -> str:
-        """Return the filter for the groups that contain the person (with "ad": nested ones too)."""
+    def first_filter(self, dn: str, name: str, gid: int | None = None) -> str:
+        """Return the filter for the groups that contain the person (with "ad": nested ones too, and
+        not the primary one)."""
         if self.nesting == "ad":
             value = escape_filter_chars(dn)
             tests = "".join(f"({a}:{IN_CHAIN}:={value})" for a in self.member_attributes[:1])
             return f"(&{self.filter}{tests})"
         by_name = escape_filter_chars(name)
         tests = "".join(f"({a}={by_name})" for a in self.name_member_attributes)
+        tests += "" if gid is None else f"(gidNumber={gid})"
         return self._containing([dn], tests)
 
     def _containing(self, dns: Sequence[str], more: str = "") -> str:

@@ -38,7 +38,8 @@ class PortalLogin(Authenticator):
     @default("username_pattern")
     def _username_pattern(self) -> str:
         # Names that useradd accepts, and dots: a session runs as the Unix user of this name.
-        return r"[a-z_][a-z0-9_.-]{0,31}"
+        # Capital letters: ``account_of`` of the LDAP directory.
+        return r"[a-zA-Z_][a-zA-Z0-9_.-]{0,31}"
 
     def validate_username(self, username: str) -> bool:
         """Return True if all of ``username`` matches ``username_pattern`` (JupyterHub checks only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pwd
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ _ENABLED_PERSON = "(objectCategory=person)(!(userAccountControl:1.2.840.113556.1
 
 @dataclass(frozen=True)
 class DirectoryPerson:
-    """Person in the directory. ``name``: the user name as the directory writes it."""
+    """Person in the directory. ``name``: the name of their account (``account_of``)."""
 
     name: str
     dn: str
@@ -195,13 +196,13 @@ class People:
         return entries[0] if entries else None
 
     def _person(self, session: Session, entry: Entry, typed: str) -> DirectoryPerson:
-        name = self.name_of(entry, typed)
+        name, gid = self.name_of(entry, typed), _number(entry.first("gidNumber"))
         return DirectoryPerson(
-            name=name,
+            name=account_of(entry, name),
             dn=entry.dn,
-            groups=self.groups.groups_of(session, entry.dn, name, primary_group(entry)),
+            groups=self.groups.groups_of(session, entry.dn, name, primary_group(entry), gid),
             uid=_number(entry.first("uidNumber")),
-            gid=_number(entry.first("gidNumber")),
+            gid=gid,
             home=entry.first("homeDirectory"),
             mail=entry.first(self.mail_attribute),
         )
@@ -218,6 +219,31 @@ class People:
             if attribute.lower() == self.name_attribute.lower() and value in names:
                 return str(value)
         return names[0] if names else typed
+
+
+def account_of(entry: Entry, name: str) -> str:
+    """Return the name of a person's Unix account, which their sessions run as: in lower case, as
+    Unix has names, unless the account itself is written with capital letters.
+
+    LDAP does not distinguish them, Unix does. If accounts of both spellings exist, ``uidNumber``
+    tells which one is the person's. Blocking: asks NSS.
+    """
+    lower = name.lower()
+    if lower == name:
+        return name
+    plain, written = _uid(lower), _uid(name)
+    if written is None or plain == written:  # the second: an NSS that ignores case, as for AD
+        uid = _number(entry.first("uidNumber"))
+        strange = plain is not None and written is None and uid is not None and plain != uid
+        return name if strange else lower
+    return name if plain is None or _number(entry.first("uidNumber")) != plain else lower
+
+
+def _uid(name: str) -> int | None:
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return None
 
 
 def _number(text: str | None) -> int | None:

@@ -12,7 +12,7 @@ from ldap3.utils.dn import parse_dn
 
 from ..errors import NotFound
 from .groups import IN_CHAIN, PRIMARY_GROUP
-from .people import DirectoryPerson, People
+from .people import DirectoryPerson, People, account_of
 from .servers import Entry, Session
 
 _PER_SEARCH = 100  # names in a filter: servers return at most 500 entries (OpenLDAP's sizelimit)
@@ -45,20 +45,22 @@ class Rosters:
     def _some(self, session: Session, names: Sequence[str]) -> dict[str, DirectoryPerson]:
         people = self.people
         tests = "".join(map(people.person, names))
-        attributes = [people.name_attribute, people.mail_attribute]
+        attributes = [people.name_attribute, people.mail_attribute, "uidNumber"]
         entries = session.search(people.base, f"(|{tests})", attributes)
         persons: dict[str, DirectoryPerson] = {}
         for entry in entries:
             written = entry.attributes.get(people.name_attribute.lower(), ())
             for name in {value.lower() for value in written}.intersection(names):
                 mail = entry.first(people.mail_attribute)
-                persons[name] = DirectoryPerson(people.name_of(entry, name), entry.dn, mail=mail)
+                account = account_of(entry, people.name_of(entry, name))
+                persons[name] = DirectoryPerson(account, entry.dn, mail=mail)
         return persons
 
     def _members(self, session: Session, group: str) -> tuple[str, ...]:
         groups = self.people.groups
         named = f"(&{groups.filter}({groups.name_attribute}={escape_filter_chars(group)}))"
-        attributes = [*groups.member_attributes, *groups.name_member_attributes, "objectSid"]
+        attributes = [*groups.member_attributes, *groups.name_member_attributes]
+        attributes += ["objectSid", "gidNumber"]
         level = session.search(groups.base, named, attributes) if groups.base else []
         if not level:
             raise NotFound(f"The directory has no group '{group}'.")
@@ -70,6 +72,7 @@ class Rosters:
             inner: list[str] = []
             for entry in level:
                 names |= {n.lower() for n in _values(entry, groups.name_member_attributes)}
+                names |= self._with_primary(session, entry)
                 for dn in _values(entry, groups.member_attributes):
                     if dn.casefold() not in seen and len(seen) < _MOST:
                         seen.add(dn.casefold())
@@ -90,6 +93,20 @@ class Rosters:
             known |= {person.name for person in persons.values()}
         return tuple(sorted(known))
 
+    def _with_primary(self, session: Session, group: Entry) -> set[str]:
+        """Return the names, in lower case, of those whose primary group this is: no attribute of
+        the group lists them."""
+        gid, people = group.first("gidNumber"), self.people
+        if not gid or not gid.isdigit():
+            return set()
+        entries = session.search(
+            people.base,
+            f"(&{people.anyone()}(gidNumber={gid}))",
+            [people.name_attribute],
+            page=_PER_SEARCH,
+        )
+        return {people.name_of(entry, "").lower() for entry in entries[:_MOST]} - {""}
+
     def _named(self, dn: str) -> str:
         """Return the user name in the DN itself, as in uid=ada,ou=people,…; "" if it has none."""
         people = self.people
@@ -104,7 +121,7 @@ class Rosters:
     def _read(self, session: Session, dn: str, names: set[str]) -> list[Entry]:
         """Read ``dn``: add a person's name to ``names``, or return a nested group's entry."""
         people, groups = self.people, self.people.groups
-        attributes = [*groups.member_attributes, *groups.name_member_attributes]
+        attributes = [*groups.member_attributes, *groups.name_member_attributes, "gidNumber"]
         inner = session.search(dn, groups.filter, attributes, only_base=True)
         if inner:
             return inner if groups.nesting == "search" else []
@@ -125,17 +142,23 @@ class Rosters:
             f"(memberOf:{IN_CHAIN}:={escape_filter_chars(group.dn)})" for group in level
         )
         inner = session.search(
-            groups.base, f"(&{groups.filter}(|{within}))", PRIMARY_GROUP, page=_PER_SEARCH
+            groups.base,
+            f"(&{groups.filter}(|{within}))",
+            [*PRIMARY_GROUP, "gidNumber"],
+            page=_PER_SEARCH,
         )
         sids = {sid for group in (*level, *inner) if (sid := group.first("objectSid"))}
+        gids = {group.first("gidNumber") or "" for group in (*level, *inner)}
         tests = within + "".join(f"(primaryGroupID={sid.rpartition('-')[2]})" for sid in sids)
+        tests += "".join(f"(gidNumber={gid})" for gid in gids if gid.isdigit())
         entries = session.search(
             people.base,
             f"(&{people.anyone()}(|{tests}))",
-            [people.name_attribute],
+            [people.name_attribute, "uidNumber"],
             page=_PER_SEARCH,
         )
-        return tuple(sorted({people.name_of(person, "") for person in entries} - {""}))
+        names = {account_of(person, people.name_of(person, "")) for person in entries}
+        return tuple(sorted(names - {""}))
 
 
 def _values(entry: Entry, attributes: Iterable[str]) -> list[str]:

@@ -295,6 +295,15 @@ class DirectorySettings(PortalLogin):
             self.read_search_password()
         re.compile(self.username_pattern)
 
+    @property
+    def realms(self) -> set[str]:
+        """Realms of the site's user names, in lower case: of ``bind_name_templates``
+        ("{username}@example.org") and the domain of ``people_base`` ("dc=example,dc=org")."""
+        upns = [name for name in self.bind_name_templates if "=" not in name]
+        parts = re.findall(r"\bdc=([^,+]+)", self.people_base, re.IGNORECASE)
+        realms = {name.partition("@")[2] for name in upns} | {".".join(parts)}
+        return {realm.strip().lower() for realm in realms} - {""}
+
     def _check_filter(self, trait: str) -> None:
         text = getattr(self, trait)
         try:

@@ -160,6 +160,8 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
     if isinstance(job, ArrayJob) and not stopped and state is not JobState.CANCELLED:
         return _reason_of_array(job, log)
     where = f" on {', '.join(job.nodes)}" if job.nodes else ""
+    if job.node_trouble:
+        where = f" on {job.node_trouble}"
     if out_of_memory(job, log):
         words = memory_words(job)
         return (
@@ -183,6 +185,19 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
         return "unknown", "The job is unknown to slurmctld and to Slurm's accounting."
     if stopped:
         return "stopped", ""
+    if state is JobState.CANCELLED and job.node_trouble:
+        if not ready:
+            return (
+                "start_failed",
+                f"The session could not start{where}, and Slurm took that node out of service. "
+                "Launch again: Slurm chooses another node.",
+            )
+        who = f" by {by}" if (by := cancelled_by(job)) else ""
+        return (
+            "node_failure",
+            f"The job was cancelled in Slurm{who} while its node was taken out of service: "
+            f"{job.node_trouble}. Your files are safe: launch again.",
+        )
     if state in (JobState.CANCELLED, JobState.REVOKED):
         return "cancelled", ""
     code = "failed" if ready else "start_failed"

@@ -19,10 +19,12 @@ _PENDING = {
     "BeginTime": "waiting for its start time",
     "JobHeldUser": "held by its owner",
     "JobHeldAdmin": "held by an administrator",
-    "job requeued in held state": "requeued and held",
-    "launch failed requeued held": "held because its launch failed on its node: an administrator "
-    "can release it",
-    "JobHoldMaxRequeue": "held because it was started too often without success",
+    "job requeued in held state": "requeued and held: launch it again, or ask an administrator to "
+    "release it",
+    "launch failed requeued held": "held because its launch failed on its node: launch it again, "
+    "or ask an administrator to release it",
+    "JobHoldMaxRequeue": "held because it was started too often without success: launch it again, "
+    "or ask an administrator to release it",
     "Reservation": "waiting for its reservation to begin",
     "ReservationDeleted": "held because its reservation was deleted",
     "ReqNodeNotAvail": "the nodes it needs are not available now (reserved, drained or down)",

@@ -15,7 +15,7 @@ from .submit import submit_once
 
 def lost(job: Job, log: str, *, serves: bool = True) -> bool:
     """Return True if an ended ``job`` came to nothing through no fault of its own: Slurm has
-    forgotten it, its node failed, or its node did not begin it.
+    forgotten it, its node failed, or its node did not begin it (a prolog failed).
 
     ``log``: the session's, whose first line the job's script writes at once. A node refuses a
     job with the id of one that it has just ended because slurmctld had lost it ("already killed,
@@ -25,7 +25,7 @@ def lost(job: Job, log: str, *, serves: bool = True) -> bool:
     """
     if log and not serves:
         return False
-    if job.state is JobState.FAILED:
+    if job.state is JobState.FAILED or (job.state is JobState.CANCELLED and job.node_trouble):
         return not log
     return job.state in (JobState.UNKNOWN, JobState.NODE_FAIL, JobState.BOOT_FAIL)
 
@@ -34,6 +34,8 @@ def reason_of(job: Job) -> str:
     """Return why the job of a launch is submitted again."""
     if job.state is JobState.UNKNOWN:
         return f"Slurm has lost job {job.id}"
+    if job.state is JobState.CANCELLED:
+        return f"Job {job.id} could not start on {job.node_trouble}"
     if job.state is JobState.FAILED:
         return f"Its node did not start job {job.id}"
     return f"The node of job {job.id} failed"

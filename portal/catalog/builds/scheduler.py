@@ -175,12 +175,14 @@ class BuildScheduler(BuildSettings):
             await self._pulling.sweep()
         await self._sweep_logs([*builds, *tests])
         candidates = self._auto_tests.candidates() if self.test_by_itself else []
-        if not (builds or tests or going or candidates):
+        failed = await self._auto_tests.failed_versions() if self.test_by_itself else []
+        if not (builds or tests or going or candidates or failed):
             return False
         snapshot = await self._cluster.snapshot()
         if snapshot.error:
             return True
         await self._auto_tests.queue_tests(candidates, snapshot)
+        await self._auto_tests.retry(failed, snapshot)
         await self.builds.turn(builds, snapshot)
         await self.tests.turn(await self._store.tests.live(), snapshot)
         for version in going:
@@ -225,7 +227,7 @@ class BuildScheduler(BuildSettings):
         known = (await self._store.tests.outcomes()).get(environment.fingerprint, {})
         mark = await self._auto_tests.mark(environment)
         passed = {name: verdict for name, verdict in known.items() if verdict.passed}
-        missing = untested(environment, types, passed, mark)
+        missing = untested(environment, types, passed, mark, self.images)
         await self.tests.queue_tests(environment, version.number, missing, asker)
         self._wake.set()
 

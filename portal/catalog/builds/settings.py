@@ -45,13 +45,15 @@ class BuildSettings(RenamedSection):
     test_by_itself = setting(
         Bool(True),
         """Automatic tests of container environments that were never tested, or whose image file has
-        changed. Each is tested once; after a failure, an admin decides.""",
+        changed. Each is tested once; after a failure, an admin decides. A test that failed at a
+        limit of c.Images.test_resources is repeated when that limit is changed.""",
         "c.BuildScheduler.test_by_itself = False",
     )
 
     again_after = setting(
         Float(3600.0, min=60),
-        "Seconds until a test that could not run (a node failed, Slurm did not answer) is retried.",
+        """Seconds until a test that could not run (a node failed, Slurm refused it) is retried. It
+        is retried at once if Slurm's partitions change or the service is restarted.""",
         "c.BuildScheduler.again_after = 600",
     )
 

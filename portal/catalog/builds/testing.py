@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from portal.errors import InvalidRequest, NotFound, SlurmRefused, SlurmUnavailable
+from portal.images.settings import Images
 from portal.models.catalog.catalog import EnvironmentTest, Verdict
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import LIVE, TestResult, Work, WorkState
@@ -19,7 +20,7 @@ from portal.store import Store
 
 from ..availability import UNTYPED, Mark, changed, mark_of
 from ..files import EnvironmentCatalog
-from .failure_reason import End, end_of_refusal
+from .failure_reason import End, end_of_refusal, limit_changed
 from .job_monitor import JobStatus
 from .settings import BuildSettings
 from .submitting import Submitter, new_nonce
@@ -254,11 +255,18 @@ def checked_types(
 
 
 def untested(
-    environment: Environment, types: Sequence[str], known: Mapping[str, Verdict], mark: Mark | None
+    environment: Environment,
+    types: Sequence[str],
+    known: Mapping[str, Verdict],
+    mark: Mark | None,
+    images: Images,
 ) -> list[str]:
-    """Return those of ``types`` that no test has judged, or only with another image file."""
+    """Return those of ``types`` that no test has judged, or only with another image file, or that
+    failed at a limit of the site that has been changed since (``images``)."""
     return [
         gpu_type
         for gpu_type in types
-        if (verdict := known.get(gpu_type)) is None or changed(verdict, mark)
+        if (verdict := known.get(gpu_type)) is None
+        or changed(verdict, mark)
+        or limit_changed(verdict.message, images.resources_of_test(gpu_type))
     ]

@@ -113,6 +113,7 @@ class GpuPool(Frozen):
     count: int
     used: int = 0
     used_indexes: tuple[int, ...] | None = None  # None: Slurm did not say which
+    shared_indexes: tuple[int, ...] = ()  # those of them of which jobs have shares (shard, MPS)
 
 
 class Node(Frozen):
@@ -129,6 +130,7 @@ class Node(Frozen):
     partitions: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     reason: str = ""
+    reason_at: float | None = None  # Unix seconds
 
     @property
     def usable(self) -> bool:
@@ -262,6 +264,7 @@ class Job(Frozen):
     exit_code: int | None = None
     exit_signal: int | None = None
     peak_memory: int | None = None  # from accounting, after the end
+    node_trouble: str = ""  # why Slurm ended it: "cpu01 (Prolog error)"
     comment: str = ""
     stdout: str = ""
     work_dir: str = ""

@@ -43,6 +43,10 @@ _FAILED = re.compile(
     r"^(?:Batch job submission failed|Kill job error on job id \S+"
     r"|slurm_\w+ error|Unable to [^:]* job\S*|allocation failure):\s*"
 )
+_VERDICT = re.compile(
+    r"^(?:sbatch: error: Batch job submission failed|allocation failure): (.*)$", re.MULTILINE
+)
+_UNSPECIFIED = "Unspecified error"  # of a plugin that has said why
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 # Slurm's error alone does not tell people what to change.
 _HINTS = {
@@ -75,12 +79,18 @@ def words_of(stderr: str) -> str:
         text = _CONTROL.sub(" ", _FAILED.sub("", text)).strip().rstrip(".")
         if text and not any(message.startswith(text) for message in messages):
             messages.append(text)
-    return "; ".join(messages)[:_LONGEST]
+    said = [message for message in messages if message != _UNSPECIFIED]
+    return "; ".join(said or messages)[:_LONGEST]
 
 
 def unavailable(stderr: str) -> bool:
-    """Return True if the message says that Slurm does not answer, rather than that it refuses."""
-    return bool(_UNAVAILABLE.search(stderr))
+    """Return True if the message says that Slurm does not answer, rather than that it refuses.
+
+    If a line gives Slurm's own error, only that counts: the other lines may be a job_submit
+    plugin's, in a site's own words ("Unable to charge this project").
+    """
+    verdicts = _VERDICT.findall(stderr)
+    return bool(_UNAVAILABLE.search("\n".join(verdicts) if verdicts else stderr))
 
 
 def error_of(command: str, stderr: str, returncode: int, user: str | None) -> PortalError:

@@ -7,13 +7,13 @@ import logging
 import math
 import pwd
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from portal.cache import SharedAnswers
 from portal.errors import SlurmRefused, SlurmUnavailable
 from portal.models.cluster.array import ArrayJob, whole_job
-from portal.models.cluster.cluster import Job, JobState
+from portal.models.cluster.cluster import Job, JobState, Node
 
 from .. import parse
 from ..commands import queries
@@ -21,6 +21,12 @@ from ..commands.run import SlurmRunner
 
 _REMEMBERED = 256
 _ACCOUNTING_LAG = 60.0  # seconds
+# Of a job that its node did not begin: states, who "cancels" it, seconds between that and the
+# draining of the node, and the most that a prolog takes.
+_NODE_ENDS = {JobState.CANCELLED, JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.LAUNCH_FAILED}
+_SLURM = ("root", "slurm", "0")
+_NEAR = 60.0
+_LONGEST_PROLOG = 900.0
 _NO_ACCOUNTING = "accounting storage is disabled"  # sacct's words where there is no slurmdbd
 _UNKNOWN_JOB = ("invalid job id", "job/step already completing or completed", "not found")
 
@@ -66,6 +72,26 @@ def _over_memory(job: Job) -> Job:
     return job
 
 
+def _by_slurm(job: Job) -> bool:
+    """Return True if Slurm itself may have ended the job, for its node could not begin it."""
+    word, _, name = job.reason.partition(":")
+    short = (job.end_time or 0) - (job.start_time or 0) <= _LONGEST_PROLOG
+    return short and (word != "CancelledBy" or name in _SLURM)
+
+
+def node_trouble(job: Job, nodes: Mapping[str, Node]) -> str:
+    """Return the node that was drained or given up as Slurm ended the job, with Slurm's reason:
+    "cpu01 (Prolog error)"; "" if there is none. If a node cannot begin a job that may not be
+    requeued, slurmd kills it as root (slurmd's req.c), and slurmctld drains the node."""
+    for name in job.nodes:
+        node, began, ended = nodes.get(name), job.start_time, job.end_time
+        if node is None or node.reason_at is None or not (node.drained or node.down):
+            continue
+        if ended and (began or ended) - _NEAR <= node.reason_at <= ended + _NEAR:
+            return f"{name} ({node.reason})"
+    return ""
+
+
 def _settled(job: Job) -> bool:
     """Return True if the answer is final: accounting adds the peak memory a moment later."""
     if job.state is JobState.UNKNOWN:
@@ -83,9 +109,11 @@ class JobEnds:
         separator: str,
         log: Any,
         seen: Callable[[str], Job | None] = lambda job_id: None,
+        nodes: Callable[[], Awaitable[Mapping[str, Node]]] | None = None,
     ) -> None:
-        """Initialize; ``seen`` returns the job as the watcher last saw it, to save a query."""
-        self._seen = seen
+        """Initialize; ``seen`` returns the job as the watcher last saw it, to save a query;
+        ``nodes`` the nodes as they are now."""
+        self._seen, self._nodes = seen, nodes
         self._runner = runner
         self._separator = separator
         self._log: logging.Logger = log
@@ -105,7 +133,20 @@ class JobEnds:
     async def _told(self, job_id: str) -> tuple[Job | None, float]:
         """Query a job; return it, and for how many seconds the answer holds."""
         job = await self._ask(job_id)
+        if job is not None and job.state in _NODE_ENDS and _by_slurm(job):
+            job = job.altered(node_trouble=await self._trouble(job))
         return job, math.inf if job is not None and _settled(job) else 0.0
+
+    async def _trouble(self, job: Job) -> str:
+        """See ``node_trouble``. slurmctld hears of a failed prolog a moment after the job's end."""
+        if not job.nodes or self._nodes is None:
+            return ""
+        # Without accounting, each cancelled job is looked at.
+        for pause in (0.0, 0.5, 1.0) if job.reason else (0.3,):
+            await asyncio.sleep(pause)
+            if trouble := node_trouble(job, await self._nodes()):
+                return trouble
+        return ""
 
     async def since(self, seconds: float) -> list[Job] | None:
         """See Cluster.ended_since."""

@@ -2,7 +2,8 @@
 
 Nodes: ``gpu:v100:4(S:0-1)``, used: ``gpu:v100:2(IDX:0-1)``, ``gpu:(null):4(IDX:0-3)``,
 ``gpu:v100:0(IDX:N/A)``. TRES: ``cpu=2,gres/gpu=2,gres/gpu:v100=2``. Requests: ``gres:gpu:v100:2``
-(22.05), ``gres/gpu:v100:2`` (newer), ``gpu:2``.
+(22.05), ``gres/gpu:v100:2`` (newer), ``gpu:2``. Shares of GPUs: ``shard:t4:1(IDX:0)`` (22.05),
+``shard:t4:2(2/4,0/4)`` (newer: of each GPU, the shares in use and all); the same for ``mps``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import NamedTuple
 from ...models.cluster.cluster import GpuPool
 
 _ENTRY = re.compile(r"([^,()=]+(?:\(null\)[^,()=]*)?)(?:\(([^)]*)\))?(?:=([^,()]+))?(?:,|$)")
+_SHARES = re.compile(r"\d+/\d+(,\d+/\d+)*")
+_SHARED = ("shard", "mps")  # GRES that are shares of GPUs, slurm's gres.html
 _COUNT = re.compile(r"(\d+)([KMGT]?)$")
 _FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 UNNAMED = "gpu"  # the type of GPUs where Slurm names none
@@ -28,14 +31,17 @@ class Gpus(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def gpus(text: str) -> tuple[Gpus, ...]:
-    """Return the GPUs of a GRES string, one entry per type in Slurm's order; no other GRES."""
+def gpus(text: str, name: str = "gpu") -> tuple[Gpus, ...]:
+    """Return the GPUs of a GRES string, one entry per type in Slurm's order; no other GRES.
+
+    ``name``: "shard" or "mps" for shares of GPUs, with the indexes of the GPUs.
+    """
     by_type: dict[str, Gpus] = {}
     for entry, note, _ in _ENTRY.findall(text):
         parts = re.split(r"[:/]", entry.strip())
         if parts and parts[0] == "gres":
             parts = parts[1:]
-        if not parts or parts[0] != "gpu":
+        if not parts or parts[0] != name:
             continue
         rest = [part for part in parts[1:] if part != "no_consume"]
         count = amount(rest.pop()) if rest and _COUNT.match(rest[-1]) else 1
@@ -78,7 +84,8 @@ def tres_gpus(text: str) -> tuple[int, str]:
 
 
 def pools(gres: str, used: str) -> tuple[GpuPool, ...]:
-    """Return the GPU pools of a node from its ``Gres=`` and ``GresUsed=``.
+    """Return the GPU pools of a node from its ``Gres=`` and ``GresUsed=``. A GPU of which shares
+    are in use is in use: nobody else gets it whole.
 
     If only one side names the type (``gpu:4`` beside ``gpu:v100:2(IDX:0-1)``) and there is a
     single pool, they are the same GPUs.
@@ -101,7 +108,39 @@ def pools(gres: str, used: str) -> tuple[GpuPool, ...]:
                 used_indexes=use.indexes if use else None,
             )
         )
+    for name in _SHARED:
+        there = {part.type: part.number for part in gpus(gres, name)}
+        for part in gpus(used, name):
+            if part.number:
+                node_pools = _with_shares(node_pools, part, there.get(part.type, 0))
     return tuple(node_pools)
+
+
+def _with_shares(node_pools: list[GpuPool], part: Gpus, there: int) -> list[GpuPool]:
+    """Return the pools with the GPUs of which shares are in use. ``there``: all such shares."""
+    changed, first = [], 0
+    own = {pool.type for pool in node_pools} & {part.type}
+    for pool in node_pools:
+        last = first + pool.count
+        if own and pool.type not in own:
+            indexes: tuple[int, ...] | None = ()
+        elif own or len(node_pools) == 1 or part.indexes is None:
+            indexes = part.indexes
+        else:
+            indexes = tuple(index for index in part.indexes if first <= index < last)
+        # Without indexes: as many as hold so many shares at least.
+        each = max(1, there // max(1, pool.count))
+        number = -(-part.number // each) if indexes is None else len(indexes)
+        known = None if indexes is None or pool.used_indexes is None else pool.used_indexes
+        changed.append(
+            pool.altered(
+                used=min(pool.count, pool.used + number),
+                used_indexes=None if known is None else (*known, *(indexes or ())),
+                shared_indexes=(*pool.shared_indexes, *(indexes or ())),
+            )
+        )
+        first = last
+    return changed
 
 
 def amount(text: str) -> int:
@@ -111,7 +150,10 @@ def amount(text: str) -> int:
 
 
 def _indexes(note: str) -> tuple[int, ...] | None:
-    """Return (0, 1, 3) for "IDX:0-1,3", () for "IDX:N/A", and None without IDX."""
+    """Return (0, 1, 3) for "IDX:0-1,3", () for "IDX:N/A", (0,) for "2/4,0/4", else None."""
+    if _SHARES.fullmatch(note):
+        shares = (share.partition("/")[0] for share in note.split(","))
+        return tuple(index for index, used in enumerate(shares) if int(used))
     if not note.startswith("IDX:"):
         return None
     indexes: list[int] = []

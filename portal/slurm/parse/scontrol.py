@@ -25,7 +25,7 @@ from .values import (
 
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z_:/]*)=")
 _RESTLESS = re.compile(r" (?:CPULoad|FreeMem|LastBusyTime|CurrentWatts|AveWatts|ExtSensors\w+)=\S*")
-_WRITTEN_BY = re.compile(r"\s*\[[^\[\]@]*@[^\[\]]*\]\s*$")
+_WRITTEN_BY = re.compile(r"\s*\[[^\[\]@]*@([^\[\]]*)\]\s*$")
 
 
 def nodes(text: str) -> dict[str, Node]:
@@ -49,7 +49,8 @@ def nodes_by_record(text: str, known: Mapping[str, Node] | None = None) -> dict[
 
 
 def _node(field: dict[str, str]) -> Node:
-    name = field["NodeName"]
+    name, reason = field["NodeName"], field.get("Reason", "")
+    written = _WRITTEN_BY.search(reason)
     return Node.trusted(
         name=name,
         address=field.get("NodeAddr") or name,
@@ -62,7 +63,8 @@ def _node(field: dict[str, str]) -> Node:
         gpus=pools(field.get("Gres", ""), field.get("GresUsed", "")),
         partitions=names(field.get("Partitions", "")),
         features=names(field.get("ActiveFeatures") or field.get("AvailableFeatures", "")),
-        reason=text_of(_WRITTEN_BY.sub("", field.get("Reason", ""))),
+        reason=text_of(_WRITTEN_BY.sub("", reason)),
+        reason_at=timestamp(written[1]) if written else None,
     )
 
 

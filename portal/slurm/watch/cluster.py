@@ -145,6 +145,7 @@ class Cluster(LoggingConfigurable):
             self._separator,
             self.log,
             lambda id_: whole_job(self._jobs.value or {}, id_),
+            self._nodes_now,
         )
         self._accounts = Accounts(self.runner, lambda: self.associations_ttl)
         self._configuration = Configuration(self.runner, self.log)
@@ -231,6 +232,10 @@ class Cluster(LoggingConfigurable):
             in_order = self._nodes.asked_at >= self._jobs_known_at
             snapshot = await self._holders.fill(snapshot, in_order)
         return snapshot
+
+    async def _nodes_now(self) -> Mapping[str, Node]:
+        await self._nodes.newer_than(time.monotonic())
+        return self._nodes.value or {}
 
     async def reservations(self, newer_than: float) -> Mapping[str, Reservation]:
         """Return the reservations by name as of ``newer_than`` (time.monotonic()) or later; the

@@ -214,8 +214,13 @@ class GpuHolders:
 
 
 def _in_use(node: Node) -> Iterable[int]:
-    """Return the indexes that Slurm says are in use, over all types."""
-    return (index for pool in node.gpus for index in pool.used_indexes or ())
+    """Return the indexes of GPUs that Slurm says are in use as a whole, over all types."""
+    return (
+        index
+        for pool in node.gpus
+        for index in pool.used_indexes or ()
+        if index not in pool.shared_indexes
+    )
 
 
 def _numbered(node: Node) -> bool:

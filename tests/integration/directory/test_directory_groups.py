@@ -80,6 +80,37 @@ async def test_posix_groups_and_odd_names(own_slapd: Slapd, make: Make) -> None:
     assert await groups_of(make(own_slapd), "grace") == ["gpu-users", "portal-admins"]
 
 
+async def test_the_primary_group_is_a_group(own_slapd: Slapd, make: Make) -> None:
+    """No attribute of the group lists those whose gidNumber it is; groups around it count too."""
+    unix = {"uidNumber": 5001, "gidNumber": 7100, "homeDirectory": "/home/x"}
+    with as_admin(own_slapd) as connection:
+        for name in ("student01", "student02"):
+            dn = f"uid={name},{own_slapd.people_dn}"
+            changes = {key: [("MODIFY_REPLACE", [value])] for key, value in unix.items()}
+            connection.modify(dn, changes)
+        primary = f"cn=bio,{own_slapd.groups_dn}"
+        members = {"cn": "bio", "gidNumber": 7100, "memberUid": ["ada"]}
+        connection.add(primary, "posixGroup", members)
+        connection.add(
+            f"cn=other,{own_slapd.groups_dn}", "posixGroup", {"cn": "other", "gidNumber": 7101}
+        )
+    add_group(own_slapd, "around", primary)
+    hub = make(own_slapd)
+    groups = await groups_of(hub, "student01")
+    assert {"bio", "around"} <= set(groups) and "other" not in groups
+    assert "bio" not in await groups_of(hub, "student03")
+    assert await hub.members_of("bio") == ("ada", "student01", "student02")
+    assert {"student01", "student02"} <= set(await hub.members_of("around"))
+    assert await hub.members_of("other") == ()
+    ad = make(own_slapd, nested_groups="ad").people
+    deadline = time.monotonic() + 60
+    dn = f"uid=student01,{own_slapd.people_dn}"
+    groups_in_ad = ad.ask(
+        lambda session: ad.groups.groups_of(session, dn, "student01", gid=7100), deadline
+    )
+    assert groups_in_ad == ("bio",)
+
+
 async def test_half_an_answer_is_none(own_slapd: Slapd, make: Make) -> None:
     """A size limit must not read as "left the group"."""
     configuration = own_slapd.home / "slapd.conf"

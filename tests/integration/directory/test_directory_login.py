@@ -6,9 +6,19 @@ import asyncio
 import itertools
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from directory_site import PASSWORD, Make, lines_since, log_in, relay, running
+from directory_site import (
+    PASSWORD,
+    Make,
+    add_group,
+    as_admin,
+    lines_since,
+    log_in,
+    relay,
+    running,
+)
 from machine_clock import awake
 from tornado import web
 
@@ -115,6 +125,64 @@ async def test_dn_is_escaped_even_without_name_pattern(slapd: Slapd, make: Make)
 async def test_name_is_normalised(slapd: Slapd, make: Make, typed: str) -> None:
     ada = await log_in(make(slapd), typed)
     assert ada is not None and ada["name"] == "ada"
+
+
+@pytest.mark.parametrize(
+    ("accounts", "account"),
+    [
+        ({"adal": 5001}, "adal"),  # as Unix has names
+        ({"AdaL": 5001}, "AdaL"),
+        ({"AdaL": 5001, "adal": 1001}, "AdaL"),  # somebody else's, on this machine alone
+        ({"AdaL": 1001, "adal": 5001}, "adal"),
+        ({"AdaL": 5001, "adal": 5001}, "adal"),  # the same one: an NSS that ignores case
+        ({"adal": 1001}, "AdaL"),  # no account of theirs, and never somebody else's
+        ({}, "adal"),
+    ],
+)
+async def test_a_session_runs_as_the_directorys_account(
+    own_slapd: Slapd,
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    accounts: dict[str, int],
+    account: str,
+) -> None:
+    """The Hub's name is that account's, whatever letters were typed."""
+
+    def getpwnam(name: str) -> SimpleNamespace:
+        return SimpleNamespace(pw_uid=accounts[name])
+
+    monkeypatch.setattr("portal.directory.people.pwd", SimpleNamespace(getpwnam=getpwnam))
+    dn = f"uid=AdaL,{own_slapd.people_dn}"
+    with as_admin(own_slapd) as connection:
+        classes = ["inetOrgPerson", "posixAccount"]
+        unix = {"uidNumber": 5001, "gidNumber": 7100, "homeDirectory": "/home/AdaL"}
+        names = {"uid": "AdaL", "cn": "Ada L", "sn": "L", "userPassword": PASSWORD}
+        connection.add(dn, classes, {**names, **unix})
+    add_group(own_slapd, "poets", dn)
+    hub = make(own_slapd, admin_users={"adal"})
+    for typed in ("adal", "AdaL", "ADAL"):
+        person = await log_in(hub, typed)
+        assert person is not None and person["name"] == account
+        assert person["admin"] is True and "poets" in person["groups"]
+    user = SimpleNamespace(name=account)
+    assert (await hub.refresh_user(user))["name"] == account  # type: ignore[index]
+    assert await hub.members_of("poets") == (account,)
+    assert {name: found.name for name, found in (await hub.known(["adal"])).items()} == {
+        "adal": account
+    }
+
+
+@pytest.mark.parametrize("typed", ["ada@portal.demo", "ADA@PORTAL.DEMO ", "ada@corp.example.org"])
+async def test_a_name_with_the_sites_realm(slapd: Slapd, make: Make, typed: str) -> None:
+    templates = ["{username}@corp.example.org", "uid={username},ou=people,dc=portal,dc=demo"]
+    hub = make(slapd, bind_name_templates=templates, people_base="ou=people,dc=portal,dc=demo")
+    ada = await log_in(hub, typed)
+    assert ada is not None and ada["name"] == "ada"
+    assert await log_in(hub, typed, "wrong") is None
+    for other in ("ada@elsewhere.org", "ada@", "ada@portal.demo@x"):
+        with pytest.raises(web.HTTPError, match="Sign in with your user name alone") as caught:
+            await log_in(hub, other)
+        assert caught.value.status_code == 403
 
 
 async def test_name_pattern_covers_the_whole_name(slapd: Slapd, make: Make) -> None:

@@ -22,7 +22,7 @@ from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVer
 from portal.models.catalog.environment import Environment, Kind
 from portal.models.catalog.image import ResolvedImage, Source
 from portal.models.catalog.image_job import ImageJob, Work
-from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Partition
 from portal.models.person import Person
 from portal.slurm import Cluster
 from portal.store import Store
@@ -33,6 +33,7 @@ SOURCE = "docker://nvcr.io/nvidia/pytorch:25.10-py3"
 ADA = Person(name="ada")
 DRAFT = OwnDraft(title="My Torch", kind=Kind.VENV, path="/opt/torch")
 OWN = "ada.my-torch"  # the name of that draft of hers
+_OF_IMAGES = {"test_resources"}  # settings of Images
 FACTS = {"versions": {"torch": "2.9"}, "packages": ["torch==2.9"]}
 
 
@@ -45,7 +46,9 @@ class WrittenCluster(Cluster):
         self.told: dict[str, tuple[ImageJob, list[str], str | None]] = {}
         self.gone: dict[str, Job] = {}  # ended and no longer in the snapshot
         self.nodes = NODES
-        self.error: PortalError | None = None
+        self.partitions: dict[str, Partition] | None = None  # None: those of the fake snapshot
+        self.error: PortalError | None = None  # of every question
+        self.refusal: PortalError | None = None  # of submissions alone
 
     async def submit(
         self,
@@ -54,8 +57,8 @@ class WrittenCluster(Cluster):
         user: str | None = None,
         timeout: float | None = None,
     ) -> str:
-        if self.error is not None:
-            raise self.error
+        if self.error is not None or self.refusal is not None:
+            raise self.error or self.refusal  # type: ignore[misc]
         id_ = str(100 + len(self.told))
         args = list(argv)
         self.told[id_] = ImageJob.model_validate_json((env or {})[VARIABLE]), args, user
@@ -78,7 +81,10 @@ class WrittenCluster(Cluster):
     async def snapshot(self, *_: Any, **__: Any) -> ClusterSnapshot:
         if self.error is not None:
             raise self.error
-        return snapshot(*self.nodes, *self.jobs.values(), at=time.time())
+        told = snapshot(*self.nodes, *self.jobs.values(), at=time.time())
+        if self.partitions is None:
+            return told
+        return told.model_copy(update={"partitions": self.partitions})
 
     async def ended_job(self, job_id: str) -> Job | None:
         job = self.gone.get(job_id) or self.jobs.get(job_id)
@@ -125,9 +131,11 @@ class Site:
             directory=str(self.place / "images"),
             log_directory=str(self.place / "logs"),
             wheels=str(self.place / "wheels"),
+            **{name: self.settings[name] for name in _OF_IMAGES if name in self.settings},
         )
+        own = {name: self.settings[name] for name in self.settings.keys() - _OF_IMAGES}
         build_scheduler = BuildScheduler(
-            self.cluster, self.store, self.catalog, images=images, **self.settings
+            self.cluster, self.store, self.catalog, images=images, **own
         )
         build_scheduler.registries.resolve = self._resolve  # type: ignore[method-assign]
         self.build_scheduler = build_scheduler

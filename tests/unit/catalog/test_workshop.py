@@ -14,7 +14,7 @@ from portal.catalog.builds import job_monitor
 from portal.errors import Conflict, InvalidRequest, SlurmRefused, SlurmUnavailable
 from portal.models.catalog.environment import EnvironmentState
 from portal.models.catalog.image_job import LIVE, Work, WorkState
-from portal.models.cluster.cluster import JobState
+from portal.models.cluster.cluster import JobState, Partition
 from portal.models.person import Person
 from portal.store import Store
 
@@ -336,6 +336,60 @@ async def test_a_test_that_could_not_run_judges_nothing(site: Site) -> None:
     await site.store.tests.change(test.id, ended_at=1.0)
     await site.turn()
     assert len(site.ids()) == 2, "but after a while"
+
+
+async def test_what_a_sites_change_cures_is_tested_again_by_itself(site: Site) -> None:
+    """A partition that refuses, then one that does not; a limit that is too low, then a higher."""
+    write(site, max_gpus="0")
+    site.cluster.refusal = SlurmRefused("Slurm refused: Invalid user id.")
+    site.cluster.partitions = {"root": Partition(name="root")}
+    await site.turn()
+    await site.turn()
+    assert len((await site.store.tests.of_environment("torch"))[0]) == 1, "not at once"
+    site.cluster.refusal = None
+    await site.turn()
+    assert site.ids() == []
+    site.cluster.partitions = {"root": Partition(name="root"), "work": Partition(name="work")}
+    await site.turn()
+    (job,) = site.ids()
+    over = {"time_limit": 1200, "nodes": ("cpu01",)}
+    site.cluster.end(job, JobState.TIMEOUT, **over)
+    await site.turn()
+    site.cluster.partitions = {"work": Partition(name="work")}
+    await site.turn()
+    assert site.ids() == [job], "it may be the image's own fault"
+    site.settings["test_resources"] = {"cpus": 2, "memory": "8G", "time": "0:40:00"}
+    site.service()
+    await site.turn()
+    assert len(site.ids()) == 2
+    site.cluster.end(site.ids()[1], JobState.TIMEOUT, **{**over, "time_limit": 2400})
+    await site.turn()
+    site.service()
+    await site.turn()
+    assert len(site.ids()) == 2, "a restart alone changes no limit"
+
+
+async def test_a_version_whose_test_slurm_refused_is_tested_again(site: Site) -> None:
+    image = site.place / "own.sif"
+    image.write_bytes(b"sif")
+    version = await site.draft(source=None, image=str(image), max_gpus=0)
+    await site.build_scheduler.test(version.environment, version.number, None, "grace")
+    site.cluster.refusal = SlurmRefused("Slurm refused: Invalid user id.")
+    await site.turn()
+    await site.turn()
+    version = await site.version()
+    assert version.state is EnvironmentState.FAILED
+    assert version.message.startswith("The test could not run: Slurm refused the job")
+    site.cluster.refusal = None
+    await site.turn()
+    assert site.ids() == [], "nothing has changed"
+    site.service()
+    await site.turn()
+    (job,) = site.ids()
+    assert (await site.version()).state is EnvironmentState.TESTING
+    site.passes(job)
+    await site.turn()
+    assert (await site.version()).state is EnvironmentState.READY
 
 
 async def test_a_passed_environment_stays_while_its_new_test_could_not_run(site: Site) -> None:

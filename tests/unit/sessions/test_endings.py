@@ -55,6 +55,39 @@ def test_ending_in_words(job: dict[str, object], log: str, code: str, words: str
     assert words in ending.message
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "ready", "code", "words"),
+    [
+        (
+            "CANCELLED",
+            "CancelledBy:root",
+            False,
+            "start_failed",
+            "The session could not start on gpu01 (Prolog error), and Slurm took that node out of "
+            "service. Launch again: Slurm chooses another node.",
+        ),
+        (
+            "CANCELLED",
+            "CancelledBy:root",
+            True,
+            "node_failure",
+            "The job was cancelled in Slurm by root while its node was taken out of service: "
+            "gpu01 (Prolog error). Your files are safe: launch again.",
+        ),
+        ("NODE_FAIL", "", True, "node_failure", "The node failed on gpu01 (Prolog error)."),
+        ("LAUNCH_FAILED", "", False, "start_failed", "launch the job on gpu01 (Prolog error)"),
+    ],
+)
+def test_what_slurm_says_of_the_node_is_in_the_sentence(
+    state: str, reason: str, ready: bool, code: str, words: str
+) -> None:
+    job = Job(id="9", state=state, reason=reason, **NODE, node_trouble="gpu01 (Prolog error)")
+    ending = explain(job, "", ready=ready)
+    assert ending.code == code and words in ending.message
+    assert "administrator" not in ending.message
+    assert explain(job, "", stopped=True).code in ("stopped", "node_failure")
+
+
 def test_every_ended_state_has_a_sentence() -> None:
     for state in JobState:
         if state.ended:

@@ -9,7 +9,8 @@ import pytest
 
 from portal.errors import SlurmRefused, SlurmUnavailable
 from portal.models.cluster.array import ArrayJob, array_job
-from portal.models.cluster.cluster import Job, JobState
+from portal.models.cluster.cluster import Job, JobState, Node
+from portal.slurm import parse
 from portal.slurm.commands.errors import error_of
 from portal.slurm.jobs.end import JobEnds
 
@@ -115,6 +116,52 @@ def an_array(*states: str) -> ArrayJob:
     return array_job(
         "12", [Job(id=f"12_{n}", state=JobState(state)) for n, state in enumerate(states)]
     )
+
+
+DRAINED = (
+    "NodeName=cpu01 NodeAddr=127.0.0.1 State=IDLE+DRAIN "
+    "Reason=Prolog error [root@2026-11-27T17:49:29]\n"
+    "NodeName=cpu02 NodeAddr=127.0.0.1 State=MIXED"
+)
+PROLOG = Job(  # as sacct of 22.05 has it, sacct-prolog
+    id="12",
+    user="ada",
+    state=JobState.CANCELLED,
+    reason="CancelledBy:root",
+    nodes=("cpu01",),
+    start_time=parse.values.timestamp("2026-11-27T17:49:29"),
+    end_time=parse.values.timestamp("2026-11-27T17:49:29"),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "trouble"),
+    [
+        ({}, "cpu01 (Prolog error)"),
+        ({"reason": ""}, "cpu01 (Prolog error)"),  # without accounting
+        ({"state": JobState.NODE_FAIL, "reason": ""}, "cpu01 (Prolog error)"),
+        ({"reason": "CancelledBy:ada"}, ""),  # the owner did it
+        ({"reason": "CancelledBy:operator"}, ""),
+        ({"nodes": ("cpu02",)}, ""),
+        ({"nodes": ()}, ""),
+        ({"start_time": 1.0, "end_time": 2.0}, ""),  # the node was drained at another time
+        ({"start_time": 1.0}, ""),  # it ran for long, and root ended it
+        ({"state": JobState.COMPLETED, "reason": ""}, ""),
+    ],
+)
+async def test_a_job_that_its_node_could_not_begin(changes: dict[str, Any], trouble: str) -> None:
+    """slurmd ends it as root and slurmctld drains the node, a moment later."""
+    looks = iter(["", DRAINED, DRAINED])
+
+    async def nodes() -> dict[str, Node]:
+        return parse.nodes(next(looks) if changes.get("reason", "root") else DRAINED)
+
+    ends = Ends()
+    ends._nodes = nodes
+    ends.may.set()
+    ends.told = [PROLOG.model_copy(update=changes)]
+    job = await ends.ended_job("12")
+    assert job is not None and job.node_trouble == trouble
 
 
 async def test_an_array_waits_until_accounting_has_all_tasks() -> None:

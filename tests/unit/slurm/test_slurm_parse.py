@@ -104,7 +104,8 @@ def test_pending_reasons(recording: Recording) -> None:
 def test_a_job_that_slurm_holds_says_who_releases_it() -> None:
     """The words of squeue after a start failed (job_state_reason_string in Slurm's source)."""
     words = pending_words("launch failed requeued held")
-    assert words == ("held because its launch failed on its node: an administrator can release it")
+    ways_out = "launch it again, or ask an administrator to release it"
+    assert words == f"held because its launch failed on its node: {ways_out}"
 
 
 def test_no_reason_for_a_running_job(recording: Recording) -> None:
@@ -453,6 +454,31 @@ def test_refusals_quote_slurm(recording: Recording, name: str, words: str) -> No
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        "Unable to contact your supervisor: authentication error, host is down",
+        "Unable to connect to database of projects: no route to host",
+        "lua: munge your request: connection refused",
+    ],
+)
+@pytest.mark.parametrize(
+    "end",
+    [
+        "sbatch: error: Batch job submission failed: Unspecified error",
+        "sbatch: error: Batch job submission failed: Invalid account or account/partition "
+        "combination specified",
+        "allocation failure: Unspecified error",
+    ],
+)
+def test_a_plugins_refusal_is_one_whatever_its_words(words: str, end: str) -> None:
+    """As sbatch 22.05 prints job_submit.lua's log_user and slurm.ERROR."""
+    error = error_of("sbatch", f"sbatch: error: {words}. Ask the help desk.\n{end}\n", 1, None)
+    assert isinstance(error, SlurmRefused)
+    assert error.message.startswith(f"Slurm refused: {words.removeprefix('lua: ')}. Ask the help")
+    assert "Unspecified" not in error.message
+
+
+@pytest.mark.parametrize(
     "stderr",
     [
         "sudo: a password is required",
@@ -528,6 +554,41 @@ def test_pools_match_names_that_one_side_leaves_out() -> None:
     assert parse.pools("gpu:v100:4(S:0-1)", "gpu:(null):2(IDX:0-1)") == expected
     assert parse.pools("gpu:v100:4", "") == (GpuPool(type="v100", count=4),)
     assert parse.pools("(null)", "gpu:0") == ()
+
+
+@pytest.mark.parametrize(
+    ("gres", "used", "expected"),
+    [
+        # Of 22.05, with two shards of one GPU in use, then of a node with MPS.
+        ("gpu:t4:2,shard:t4:8", "gpu:t4:0(IDX:N/A),shard:t4:1(IDX:0),mps:0", [(1, (0,), (0,))]),
+        ("gpu:t4:2,mps:t4:200", "gpu:t4:0(IDX:N/A),shard:0,mps:t4:1(IDX:1)", [(1, (1,), (1,))]),
+        ("gpu:t4:2,shard:t4:8", "gpu:t4:1(IDX:1),shard:t4:1(IDX:0),mps:0", [(2, (1, 0), (0,))]),
+        # Newer: of each GPU, the shards in use and all.
+        ("gpu:t4:2,shard:t4:8", "gpu:t4:0(IDX:N/A),shard:t4:5(4/4,1/4)", [(2, (0, 1), (0, 1))]),
+        ("gpu:t4:2,shard:8", "gpu:t4:0(IDX:N/A),shard:2(0/4,2/4)", [(1, (1,), (1,))]),
+        ("gpu:t4:2,shard:t4:8", "gpu:t4:0(IDX:N/A),shard:t4:0(0/4,0/4)", [(0, (), ())]),
+        # Without indexes: as many as hold so many.
+        ("gpu:2,shard:8", "gpu:0,shard:5", [(2, None, ())]),
+        ("gpu:2,shard:8", "gpu:0,shard:3", [(1, None, ())]),
+        # Two types: those of the shards, by name or by index.
+        (
+            "gpu:t4:2,gpu:a100:2,shard:a100:8",
+            "gpu:t4:0(IDX:N/A),gpu:a100:0(IDX:N/A),shard:a100:1(IDX:3)",
+            [(0, (), ()), (1, (3,), (3,))],
+        ),
+        (
+            "gpu:t4:2,gpu:a100:2,shard:16",
+            "gpu:t4:1(IDX:1),gpu:a100:0(IDX:N/A),shard:2(1/4,0/4,1/4,0/4)",
+            [(2, (1, 0), (0,)), (1, (2,), (2,))],
+        ),
+    ],
+)
+def test_gpus_in_shared_use_are_in_use(
+    gres: str, used: str, expected: list[tuple[int, tuple[int, ...] | None, tuple[int, ...]]]
+) -> None:
+    node_pools = parse.pools(gres, used)
+    assert [(pool.used, pool.used_indexes, pool.shared_indexes) for pool in node_pools] == expected
+    assert all(pool.used <= pool.count for pool in node_pools)
 
 
 @pytest.mark.parametrize(

@@ -273,6 +273,20 @@ async def test_a_job_that_its_node_did_not_begin_is_submitted_again_once() -> No
     assert await waits == "http://10.0.0.1:5000"
 
 
+async def test_a_job_whose_prolog_failed_is_submitted_again_elsewhere() -> None:
+    spawner = Spawner(Slurm())
+    await launched(spawner)
+    waits = asyncio.ensure_future(spawner.wait_for_server(REQUEST))
+    ended = {"state": JobState.CANCELLED, "node_trouble": "cpu01 (Prolog error)"}
+    spawner.slurm.over["1"] = spawner.slurm.jobs.pop("1").model_copy(update=ended)
+    await until(lambda: spawner.job_id == "2")
+    why = "Job 1 could not start on cpu01 (Prolog error). Submitted again"
+    assert why in spawner.progress_state.message
+    spawner.runs_on("cpu01")
+    spawner.posts()
+    assert await waits == "http://10.0.0.1:5000"
+
+
 async def lost_once() -> tuple[Spawner, asyncio.Future[str]]:
     """A launch whose first job Slurm has lost, and what it waits for."""
     spawner = Spawner(Slurm())
