@@ -95,7 +95,7 @@ class Relay:
         server = None
         try:
             if self._adopted:
-                await self._await_follower(sockets)
+                await self._await_follower(sockets, b"" if self._owner else PAST.encode())
             server = await self._listen()
             following = asyncio.ensure_future(self._follow(submitted))
             ending = asyncio.ensure_future(self._watch_parent())
@@ -136,9 +136,10 @@ class Relay:
         except BrokerError as error:
             return error.status != _UNKNOWN
 
-    async def _await_follower(self, sockets: KernelSockets) -> None:
-        """Wait until the session's server follows the kernel: what is broadcast before is lost."""
-        following = asyncio.ensure_future(sockets.subscribed(PAST.encode()))
+    async def _await_follower(self, sockets: KernelSockets, topic: bytes) -> None:
+        """Wait until the session's server, or the owner, follows the kernel: it subscribes to
+        ``topic``, and what is broadcast before is lost."""
+        following = asyncio.ensure_future(sockets.subscribed(topic))
         ended = asyncio.ensure_future(self._ended.wait())
         await asyncio.wait(
             {following, ended}, timeout=_FOLLOWER, return_when=asyncio.FIRST_COMPLETED
