@@ -196,15 +196,18 @@ class Relay:
         self._shut_down(not self._owner)
 
     async def _submit(self) -> None:
-        for _ in range(_TRIES):
+        tries = _TRIES
+        while tries:
             try:
                 asked = self._asked("POST", "/kernels", {"id": self._id, **self._request})
                 self._submitting = asyncio.ensure_future(asked)
-                await asyncio.shield(self._submitting)
-                break
+                answer = await asyncio.shield(self._submitting)
+                if not answer.get("away"):  # else the portal is away
+                    break
             except BrokerError as error:
                 if error.status != _BUSY:
                     raise
+                tries -= 1
                 await asyncio.sleep(1.0)
         await self._write(submitted=True)
 
