@@ -28,6 +28,7 @@ from .port import client_tls
 TIMEOUT = 20.0  # seconds for one request
 LARGEST = 512 * 1024  # bytes of one answer; a session with 64 GPUs is 15 kB
 LONGEST_PEACE = 300.0  # seconds of Retry-After that are honoured at most
+_HUB_AWAY = "hub_unavailable"  # code of the portal's error (portal/errors.py)
 FILE_LARGEST = 4 * 1024**3  # bytes of one file
 FILE_TIMEOUT = 600.0  # seconds for one file, in either direction
 
@@ -35,13 +36,20 @@ FILE_TIMEOUT = 600.0  # seconds for one file, in either direction
 class ServiceError(Exception):
     """Failed request: a sentence for the person, the ``status`` to answer with, ``peace``, the
     seconds for which the service does not want to be asked, and the ``field`` of the request that
-    is wrong; "" if it is none."""
+    is wrong; "" if it is none. ``away``: the service or the Hub does not answer, so that nothing
+    is known about the request."""
 
     def __init__(
-        self, message: str, status: int = 502, peace: float = 0.0, field: str = ""
+        self,
+        message: str,
+        status: int = 502,
+        peace: float = 0.0,
+        field: str = "",
+        *,
+        away: bool = False,
     ) -> None:
         super().__init__(message)
-        self.status, self.peace, self.field = status, peace, field
+        self.status, self.peace, self.field, self.away = status, peace, field, away
 
 
 class Address(NamedTuple):
@@ -132,7 +140,7 @@ class Service:
                 raise _refusal(error, deadline) from None
         except (OSError, HTTPException) as error:
             # The reason holds internal addresses, which no page should show.
-            raise ServiceError("The portal cannot be reached.", 503) from error
+            raise ServiceError("The portal cannot be reached.", 503, away=True) from error
 
 
 def opener(environ: Mapping[str, str]) -> OpenerDirector:
@@ -196,12 +204,16 @@ def _refusal(error: HTTPError, deadline: float) -> ServiceError:
     details = details if isinstance(details, dict) else {}
     message = details.get("message")
     if isinstance(message, str) and message and 400 <= error.code < 600:
-        return ServiceError(message[:2000], error.code, peace(error), _field(details))
-    return ServiceError(
-        f"The portal answered with {error.code}.",
-        503 if error.code in (502, 503, 504) else 502,
-        peace(error),
-    )
+        away = details.get("code") == _HUB_AWAY
+        return ServiceError(message[:2000], error.code, peace(error), _field(details), away=away)
+    if error.code in (502, 503, 504):  # of the proxy
+        return ServiceError(
+            "The portal does not answer now. It may be restarting: try again in a minute.",
+            503,
+            peace(error),
+            away=True,
+        )
+    return ServiceError(f"The portal answered with {error.code}.", 502, peace(error))
 
 
 def _field(details: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from . import (
     no_server,
     oauth_secret,
     progress_stream,
+    service_restart,
     session_cookie,
     spawn_commits,
     spawn_queue,
@@ -45,6 +46,7 @@ PATCHES: tuple[Patch, ...] = (
     stop_context.PATCH,  # its handler is one of early_response's
     # what it does not know
     no_server.PATCH,
+    service_restart.PATCH,
     # the event loop
     spawn_commits.PATCH,
     spawn_queue.PATCH,  # around spawn_commits

@@ -92,6 +92,15 @@ class Adoption:
         except Exception as error:  # its kernelspec may be gone; the job ends by itself
             self._app.log.warning("Kernel %s was not adopted: %s", record.id, error)
 
+    async def continue_life(self, id: str) -> bool:
+        """Let the next relay of a kernel take it up: the last one was killed. The kernel goes on
+        with its variables, and its cells with their outputs. Return False if it did not run yet."""
+        with contextlib.suppress(BadRecord):
+            if await in_thread(records.adopt, id):
+                self._app.portal_unattended.follow(id)
+                return True
+        return False
+
     async def _follow(self) -> None:
         while True:
             await asyncio.sleep(_EVERY)

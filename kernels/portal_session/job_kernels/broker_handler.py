@@ -21,6 +21,8 @@ class BrokerHandler(RequestHandler):
         except ServiceError as error:
             self.set_status(error.status)
             result = {"message": str(error), **({"field": error.field} if error.field else {})}
+            if error.away:
+                result["away"] = True
         self.finish(json.dumps(result))
 
     async def answer_body(self, ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> None:

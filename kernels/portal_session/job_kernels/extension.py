@@ -15,7 +15,7 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
-from ..kernels.job_specs import BEGIN
+from ..kernels.job_specs import BEGIN, CONTINUE
 from ..local_api import LARGEST, LocalHandler, Refused, json_object
 from ..runs import program
 from ..runs.lab.handlers import routes as routes_of_runs
@@ -49,6 +49,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
     app.portal_job_kernels = offer  # strong references, for as long as the server runs
     offer.begin()
     setattr(app.kernel_manager, BEGIN, EarlyJobs(kernels).ask)
+    setattr(app.kernel_manager, CONTINUE, offer.continue_life)
     base = app.web_app.settings["base_url"]
     app.web_app.add_handlers(
         ".*$",
@@ -94,6 +95,10 @@ class Offer:
         from tornado.ioloop import IOLoop
 
         IOLoop.current().add_callback(self._follow_later)
+
+    async def continue_life(self, id: str) -> bool:
+        """See Adoption.continue_life."""
+        return await self._adoption.continue_life(id)
 
     def end(self) -> None:
         """Stop asking."""

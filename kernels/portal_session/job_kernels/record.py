@@ -33,8 +33,9 @@ class Record(NamedTuple):
     a relay that continues a life leaves the kernel's state alone. ``cwd``: its working directory.
     ``notebook``: path of its notebook in the session, if it has one (`note`). ``submitted``: the
     service has accepted the job. ``adopt``: the next relay continues the life, since the session's
-    server is a new one. ``session``: the path of the session's address; ``spec``: the kernelspec's
-    name; ``relay``: the job and the process id of the relay, "JOB:PID".
+    server is a new one, or the last relay was killed. ``session``: the path of the session's
+    address; ``spec``: the kernelspec's name; ``relay``: the job and the process id of the relay,
+    "JOB:PID".
     """
 
     id: str
@@ -120,6 +121,16 @@ def note(id: str, notebook: str, home: Path | None = None) -> None:
     """Write the path of a kernel's notebook, which the session's server knows and its relay does
     not. Raises BadRecord."""
     write_file(path_of(id, home).with_suffix(".notebook"), notebook)
+
+
+def adopt(id: str, home: Path | None = None) -> bool:
+    """Let the next relay of a kernel continue its life after the last one was killed; return False
+    if its job has not connected yet: what the relay kept for it is lost. Raises BadRecord."""
+    record = read(id, home)
+    running = record.submitted and bool(record.starter)
+    if running:
+        write(record.but(adopt=True), home)
+    return running
 
 
 def write_file(path: Path, text: str) -> None:

@@ -96,7 +96,7 @@ class Relay:
         server = None
         try:
             if self._adopted:
-                await self._await_follower(sockets)
+                await self._await_follower(sockets, b"" if self._owner else PAST.encode())
             server = await self._listen()
             following = asyncio.ensure_future(self._follow(submitted))
             ending = asyncio.ensure_future(self._watch_parent())
@@ -137,9 +137,10 @@ class Relay:
         except BrokerError as error:
             return error.status != _UNKNOWN
 
-    async def _await_follower(self, sockets: KernelSockets) -> None:
-        """Wait until the session's server follows the kernel: what is broadcast before is lost."""
-        following = asyncio.ensure_future(sockets.subscribed(PAST.encode()))
+    async def _await_follower(self, sockets: KernelSockets, topic: bytes) -> None:
+        """Wait until the session's server, or the owner, follows the kernel: it subscribes to
+        ``topic``, and what is broadcast before is lost."""
+        following = asyncio.ensure_future(sockets.subscribed(topic))
         ended = asyncio.ensure_future(self._ended.wait())
         await asyncio.wait(
             {following, ended}, timeout=_FOLLOWER, return_when=asyncio.FIRST_COMPLETED
@@ -196,15 +197,18 @@ class Relay:
         self._shut_down(not self._owner)
 
     async def _submit(self) -> None:
-        for _ in range(_TRIES):
+        tries = _TRIES
+        while tries:
             try:
                 asked = self._asked("POST", "/kernels", {"id": self._id, **self._request})
                 self._submitting = asyncio.ensure_future(asked)
-                await asyncio.shield(self._submitting)
-                break
+                answer = await asyncio.shield(self._submitting)
+                if not answer.get("away"):  # else the portal is away
+                    break
             except BrokerError as error:
                 if error.status != _BUSY:
                     raise
+                tries -= 1
                 await asyncio.sleep(1.0)
         await self._write(submitted=True)
 

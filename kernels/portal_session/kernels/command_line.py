@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import Any, Callable
 
 from jupyter_client.provisioning import KernelProvisionerFactory
@@ -11,10 +12,11 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from .container import Container
 from .environment import add_library, command_of, for_commands, interrupt_inside
-from .job_specs import begin
+from .job_specs import begin, continue_life
 from .shell import shell_command
 from .sockets import remove_sockets, use_unix_sockets
 
+_OFTEN = 5.0  # seconds; a relay that is killed again within them is left to Jupyter
 PROVISIONER = "portal-provisioner"  # an entry point of this package
 
 
@@ -23,6 +25,10 @@ class SessionProvisioner(LocalProvisioner):
     this server."""
 
     _in_container = False
+    _launched: tuple[list[str], dict[str, Any]] | None = None
+    _killing = False  # the server itself ends the process
+    _continued_at = float("-inf")  # monotonic time of the last relay that follows a killed one
+    _continuing = False
 
     def _finalize_env(self, env: dict[str, str]) -> None:
         super()._finalize_env(env)
@@ -46,6 +52,7 @@ class SessionProvisioner(LocalProvisioner):
         command = command_of(self.kernel_spec, name, cmd, kwargs["env"], cwd, sockets)
         self._in_container = command.in_container
         kwargs["env"] = command.env
+        self._launched, self._killing = (command.argv, dict(kwargs)), False
         return await super().launch_kernel(command.argv, **kwargs)
 
     async def cleanup(self, restart: bool = False) -> None:
@@ -53,6 +60,41 @@ class SessionProvisioner(LocalProvisioner):
         await super().cleanup(restart)
         if not restart and self.parent is not None:
             remove_sockets(self.parent)
+
+    async def poll(self) -> int | None:
+        """Return the exit code of the kernel's process, None while it runs. A relay of a job
+        kernel that was killed by others is started again: its kernel is healthy, and Jupyter would
+        restart that."""
+        if self._continuing:
+            return None
+        code: int | None = await super().poll()
+        if code is None or code >= 0 or self._launched is None or self._killing:
+            return code
+        ending = getattr(self.parent, "shutting_down", False)
+        if ending or time.monotonic() - self._continued_at < _OFTEN:
+            return code
+        self._continuing = True
+        try:
+            if not await continue_life(self.parent, self.kernel_spec, self.kernel_id):
+                return code
+            if self._killing:  # meanwhile
+                return code
+            argv, kwargs = self._launched
+            await super().launch_kernel(argv, **kwargs)
+            self._continued_at = time.monotonic()
+        finally:
+            self._continuing = False
+        return None
+
+    async def kill(self, restart: bool = False) -> None:
+        """Kill the kernel's process as LocalProvisioner does."""
+        self._killing = True
+        await super().kill(restart)
+
+    async def terminate(self, restart: bool = False) -> None:
+        """Terminate the kernel's process as LocalProvisioner does."""
+        self._killing = True
+        await super().terminate(restart)
 
     async def send_signal(self, signum: int) -> None:
         """Send a signal to the kernel's whole process group."""

@@ -14,6 +14,9 @@ METADATA = "portal_job_kernel"  # key of a kernelspec's metadata, with what the 
 # Attribute of a server's kernel manager: a coroutine function of a kernel's id, METADATA and the
 # kernelspec's name, awaited before the kernel's program is started.
 BEGIN = "portal_begin_job"
+# The same, of a kernel's id, awaited when its program was killed: it returns True if the next one
+# finds the kernel as it was.
+CONTINUE = "portal_continue_job"
 
 
 def folder() -> Path | None:
@@ -33,3 +36,10 @@ async def begin(manager: Any, spec: Any, kernel_id: str) -> None:
     ask = getattr(getattr(manager, "parent", None), BEGIN, None)
     if ask is not None and METADATA in spec.metadata:
         await ask(kernel_id, spec.metadata[METADATA], str(getattr(manager, "kernel_name", "")))
+
+
+async def continue_life(manager: Any, spec: Any, kernel_id: str) -> bool:
+    """Let the kernel of a relay that was killed go on with the next relay. Return False if it is
+    not a job kernel of a session's server, or did not run yet."""
+    ask = getattr(getattr(manager, "parent", None), CONTINUE, None)
+    return ask is not None and METADATA in spec.metadata and bool(await ask(kernel_id))

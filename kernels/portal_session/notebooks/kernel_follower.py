@@ -148,6 +148,11 @@ class KernelFollower:
             execution.missed = execution.missed and last[execution.cell] is execution
             if execution.client not in self.clients:
                 execution.left_at = float("-inf")  # no patience
+            known = self.executions.get(execution.id)
+            if known is not None:  # a relay was killed, with what it had and did not pass on
+                known.outputs, known.saved = execution.outputs, 0
+                known.ended = known.ended or execution.ended
+                known.missed = known.missed or execution.ended is None
         # What was run here meanwhile comes after it in the kernel.
         later_executions = dict(self.executions)
         self.executions.clear()

@@ -17,7 +17,7 @@ from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated,
 from tornado.web import HTTPError, RequestHandler
 
 from portal.disk import FULL, DiskFull, no_space
-from portal.errors import NotAllowed, NotFound, PortalError, Unavailable
+from portal.errors import HubUnavailable, NotAllowed, NotFound, PortalError
 from portal.models.person import Person
 from portal.services.services import Services
 
@@ -112,7 +112,7 @@ class PortalHandler(HubOAuthenticated, SafeHandler):
         except HTTPError as error:
             # HubAuth's own words name the Hub's inner address: they stay in the log.
             self.log_exception(type(error), error, error.__traceback__)
-            raise Unavailable("The Hub does not answer. Try again in a moment.") from None
+            raise HubUnavailable("The Hub does not answer. Try again in a moment.") from None
         # get_current_user would ask the Hub again, and block meanwhile: it reads this instead.
         self._hub_auth_user_cache = None
         if model:

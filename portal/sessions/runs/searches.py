@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from portal.errors import NotFound, PortalError, StoreUnavailable
+from portal.errors import Conflict, NotFound, PortalError, StoreUnavailable
 from portal.models.session.run import Run
 from portal.models.session.search import ParameterValue, Search, SearchItem
 from portal.store import Store
@@ -43,7 +43,11 @@ class RunSearches:
         if search is None:
             yield
             return
-        await self._store.run_searches.add_search(_key(run), search)
+        try:
+            await self._store.run_searches.add_search(_key(run), search)
+        except Conflict:
+            if await self._store.run_searches.get(_key(run)) != search:
+                raise  # else the request comes again (`RunStarts.begin`)
         try:
             yield
         except PortalError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from job_kernel_site import Notebook, Session, job_kernel_session
 from portal_session.job_kernels import broker
+from portal_session.job_kernels import record as records
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +136,37 @@ def test_a_kernel_that_dies_says_so(notebook: Notebook) -> None:
     ran = notebook.bad("%%gpu\nimport os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert ran.error.startswith("KernelDied: The kernel was killed"), ran
     assert notebook.bad("%%gpu\nx").error.startswith("NameError")
+
+
+def test_a_relay_that_is_killed_is_followed_by_one_that_has_the_variables(
+    session: Session, notebook: Notebook
+) -> None:
+    def kill_relay() -> None:
+        (id,) = records.ids(session.home)
+        pid = int(records.read(id, session.home).relay.partition(":")[2])
+        os.kill(pid, signal.SIGKILL)
+        # Its last thread has closed its sockets: a cell that it has taken is lost.
+        place = Path(f"/proc/{pid}")
+        _until("it is dead", lambda: len(list((place / "task").glob("*"))) <= 1)
+        _until("it is dead", lambda: not place.exists() or ") Z " in (place / "stat").read_text())
+
+    notebook.good("%%gpu\ny = 41")
+    kill_relay()
+    ran = notebook.good("%%gpu\nprint(y + 1)")
+    assert (ran.printed, ran.shown) == ("42\n", []), "between two cells"
+
+
+def test_a_cell_that_a_killed_relay_kept_is_named(session: Session, notebook: Notebook) -> None:
+    notebook.good("%%gpu\ny = 41")
+    (id,) = records.ids(session.home)
+    pid = int(records.read(id, session.home).relay.partition(":")[2])
+    time.sleep(2)  # the relay before was killed, and two in two seconds are a fault of their own
+    os.kill(pid, signal.SIGSTOP)
+    cell = notebook.send("%%gpu\nz = 1")
+    time.sleep(0.2)  # the relay's socket has it
+    os.kill(pid, signal.SIGKILL)
+    assert "it is not known whether the cell has run" in notebook.wait(cell).error
+    assert notebook.good("%%gpu\nprint(y, 'z' in globals())").printed == "41 False\n"
 
 
 def test_other_resources_are_another_kernel(session: Session, notebook: Notebook) -> None:

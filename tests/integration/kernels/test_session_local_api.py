@@ -422,12 +422,15 @@ async def test_nothing_else_is_passed_on(server, played, method, path, body, cod
         assert json.loads(answer.body)["message"].endswith(".")
 
 
+AWAY = "The portal does not answer now. It may be restarting: try again in a minute."
+
+
 @pytest.mark.parametrize(
     ("status", "body", "wanted", "words"),
     [
         (409, {"error": {"message": "It has 10 % left."}}, 409, "It has 10 % left."),
         (429, {"error": {"message": "Wait."}}, 429, "Wait."),
-        (503, "<html>proxy</html>", 503, "The portal answered with 503."),
+        (503, "<html>proxy</html>", 503, AWAY),
         (500, {"error": "text"}, 502, "The portal answered with 500."),
         (404, {"error": {"message": ["x"]}}, 502, "The portal answered with 404."),
         (200, "<html>", 502, "The portal's answer cannot be read."),

@@ -122,6 +122,10 @@ KNOWN: dict[str, tuple[str, str]] = {
         "(self, handler)",
         "d412c95b6ab4b9302008d4f5f753b13eebfff1a982bd3aa9991e4ab8daf4dd2f",
     ),
+    "jupyterhub.services.service:_ServiceSpawner.start": (
+        "(self)",
+        "e9749e509553411903e83d9f7edce9265a340d03d49f2401aec082e84cc4e2c2",
+    ),
     "jupyterhub.singleuser.extension:JupyterHubIdentityProvider.get_user": (
         "(self, handler)",
         "374cc70cd3cfd728b6f2872ae7d2e86c65314ec4da3fdca07fff22780683974a",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from portal.errors import HubUnavailable, NotAllowed, NotFound, PortalError
+from portal.errors import Conflict, HubUnavailable, NotAllowed, NotFound, PortalError
 from portal.models.session.run import Run
 from portal.sessions.runs.launches.starts import RunStarts
 from portal.sessions.runs.reports import RunReports
@@ -84,3 +84,31 @@ async def test_a_run_of_which_nothing_is_known_stays(store: Store) -> None:
     ):
         await begun(store, Hub(AWAY, AWAY))
     assert await store.runs.get(RUN.user, RUN.id) == RUN
+
+
+async def repeated(store: Store, hub: Hub, run: Run = RUN) -> None:
+    """The session asks once more: it has had no answer."""
+    await RunStarts(RunReports(store, logging.getLogger("portal-test")), hub, store).begin(run)
+
+
+async def test_a_repeated_request_finds_the_run_by_its_id(store: Store) -> None:
+    with pytest.raises(HubUnavailable):
+        await begun(store, Hub(AWAY, AWAY))
+    hub = Hub(None)
+    await repeated(store, hub)
+    assert len(hub.asked) == 1, "the Hub may not have begun"
+    await repeated(store, Hub(Conflict("It is already running."), True))
+    await store.runs.note_jobs({(RUN.user, RUN.id): "12"})
+    await repeated(store, hub)
+    await store.runs.end(RUN.user, RUN.id, time.time())
+    await repeated(store, hub)
+    assert len(hub.asked) == 1, "what has a job is never started twice"
+    assert await store.runs.get(RUN.user, RUN.id) is not None
+
+
+async def test_another_run_of_the_same_id_is_refused(store: Store) -> None:
+    await begun(store, Hub(None))
+    hub = Hub(None)
+    with pytest.raises(Conflict, match="already have a run with the id"):
+        await repeated(store, hub, RUN.model_copy(update={"points": 5}))
+    assert hub.asked == []

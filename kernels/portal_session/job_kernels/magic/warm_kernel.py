@@ -23,15 +23,25 @@ from typing import Any, Callable
 import zmq
 from jupyter_client.session import Session
 
+from .. import record as records
 from ..broker_client import Broker, BrokerError
+from ..record import BadRecord
 from .request import GpuError, JobKernel
 
 _LOOK = 200  # ms between two looks at interrupts and at the relay
 _ASK = 2.0  # seconds between two questions for the job
+_OFTEN = 2.0  # seconds; a relay that is killed within them is not followed by another
 _BINDS = 30.0  # seconds that the relay may take to bind its sockets
 _ENDS = 15.0  # seconds for which its end is awaited
 _LONGEST_PATH = 90  # of a Unix socket, which has 107 bytes in Linux (unix(7))
 _IN_TMP = "/tmp"  # noqa: S108 - a folder of mode 700 in it
+
+# A cell without effect.
+_NOTHING = {"code": "pass", "silent": True, "store_history": False, "allow_stdin": False}
+_LOST = (
+    "The relay to the kernel was killed while it passed this cell on, so it is not known whether "
+    "the cell has run. The variables are kept: check them, and run the cell again if it has not."
+)
 
 Heard = Callable[[dict[str, Any]], None]
 
@@ -72,11 +82,15 @@ class WarmKernel:
         self._poller = zmq.Poller()
         for socket in (self._shell, self._stdin, self._iopub):
             self._poller.register(socket, zmq.POLLIN)
-        argv = [part.replace("{connection_file}", str(file)) for part in kernel.argv]
-        with self._log.open("wb") as log:
+        self._argv = [part.replace("{connection_file}", str(file)) for part in kernel.argv]
+        self._continued = float("-inf")  # monotonic time of the last relay that followed another
+        self._relay = self._start_relay()
+
+    def _start_relay(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
             # A process group of its own: an interrupt of the cell is passed on by this process.
-            self._relay = subprocess.Popen(
-                argv,
+            return subprocess.Popen(
+                self._argv,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -98,7 +112,17 @@ class WarmKernel:
 
     @property
     def alive(self) -> bool:
-        """True while its relay runs."""
+        """True while its relay runs. One that was killed is followed by another, which takes up
+        the kernel, unless that happens again at once. Raises OSError if it cannot be started."""
+        code = self._relay.poll()
+        if code is None:
+            return True
+        if code >= 0 or self._context.closed or time.monotonic() - self._continued < _OFTEN:
+            return False
+        self._continued = time.monotonic()
+        with contextlib.suppress(BadRecord):
+            if records.adopt(self.id):
+                self._relay = self._start_relay()
         return self._relay.poll() is None
 
     def connect(self) -> None:
@@ -192,8 +216,7 @@ class WarmKernel:
             self._shell, "comm_msg", {"comm_id": comm, "data": data}, buffers=list(buffers)
         )
         # Its reply comes after the comm's messages, and also if the kernel dies of them.
-        content = {"code": "pass", "silent": True, "store_history": False, "allow_stdin": False}
-        sent = self._session.send(self._shell, "execute_request", content)
+        sent = self._session.send(self._shell, "execute_request", _NOTHING)
         reply = self._followed({sent["header"]["msg_id"]}, heard.append, comm=comm)
         self._session.send(self._shell, "comm_close", {"comm_id": comm, "data": {}})
         answers = [message for message in heard if message["msg_type"] == "comm_msg"]
@@ -212,6 +235,7 @@ class WarmKernel:
         """Return the content of the reply to these messages, once all broadcast came."""
         reply: dict[str, Any] = {}
         idle, problem = False, ""
+        relay, probe = self._relay, ""  # sent through a relay that follows another
         with _interrupts() as count:
             passed = 0
             while not (reply and idle):
@@ -223,6 +247,10 @@ class WarmKernel:
                     self.interrupt()
                 if not ready and not self.alive:
                     raise Ended(self._why())
+                if self._relay is not relay:
+                    relay = self._relay
+                    sent = self._session.send(self._shell, "execute_request", _NOTHING)
+                    probe = sent["header"]["msg_id"]
                 look()
                 for socket in ready:
                     message = self._received(socket)
@@ -237,6 +265,10 @@ class WarmKernel:
                             heard(message)
                     elif ours and kind == "execute_reply":
                         reply = content
+                    elif probe and message["parent_header"].get("msg_id") == probe:
+                        if not reply:  # a kernel answers in order
+                            raise GpuError(_LOST)
+                        idle = True
                     elif ours and kind == "input_request" and answer is not None:
                         problem = self._input(answer, content) or problem
         if problem:

@@ -19,7 +19,7 @@ from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
 from ...job_kernels.broker_client import VARIABLE as BROKER
-from ...job_kernels.broker_client import Broker, BrokerError
+from ...job_kernels.broker_client import Broker, BrokerError, PatientBroker
 from ...local_api import LocalHandler, Refused, json_object
 from ...service import ServiceError
 from ...situation import in_thread
@@ -36,6 +36,7 @@ from .request import options_of, source_path
 
 SUBMISSION = "session/runs"  # of the service
 LARGEST = 512 * 1024  # bytes of a body: it may have the code of a cell
+_PATIENCE = 60.0  # seconds that the dialog waits while the portal is away
 _AT_A_TIME = 4  # requests that read files at once; more wait
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
@@ -100,7 +101,7 @@ class RunDialog:
         }
 
     def _begin(self, body: dict[str, Any], source: Path) -> Started:
-        broker = _broker()
+        broker = PatientBroker(os.environ.get(BROKER, ""), _PATIENCE)
         try:
             options = options_of(body, source, offered_fields(broker))
             return begin(options, broker, os.environ)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...job_kernels.broker_client import VARIABLE as BROKER
-from ...job_kernels.broker_client import Broker, BrokerError
+from ...job_kernels.broker_client import Broker, BrokerError, PatientBroker
 from .. import RunError, about
 from ..asked_points import read_points
 from ..kernel_choice import kernel_for
@@ -24,6 +24,7 @@ from .resources import whole
 
 IN_JOB_KERNEL = "PORTAL_KERNEL"  # `job_kernels.starter.VARIABLE`
 IN_RUN = "PORTAL_RUN"
+_PATIENCE = 600.0  # seconds for which a new run's requests are repeated while the portal is away
 _AT_ONCE = 1000
 _RESUMES = 1000
 _EPILOG = """\
@@ -247,7 +248,9 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     for module in (listing, again, schedules):
         if argv[0] in module.COMMANDS:
             return module.run(argv, broker)
-    return start(argv, broker, environ)
+    # The id of a run is chosen here, so that a request that comes twice starts one run.
+    patient = PatientBroker(environ[BROKER], _PATIENCE, lambda text: print(text, file=sys.stderr))
+    return start(argv, patient, environ)
 
 
 def _fields_for_help(environ: Mapping[str, str]) -> resources.Fields:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Protocol
 
-from portal.errors import HubUnavailable, PortalError, StoreUnavailable
+from portal.errors import Conflict, HubUnavailable, PortalError, StoreUnavailable
 from portal.launch.kinds.run import OPTION
 from portal.models.session.run import AskedRun, Notify, Run
 from portal.store import Store
@@ -39,11 +39,21 @@ class RunStarts:
         events that the user gets mail about. Nothing is left of a run that is refused. One of which
         it is not known stays: the Hub may submit it when Slurm answers again.
 
-        Raises Conflict if the user has one of this id, or the run before it has failed; and what
-        the Hub raises.
+        The session repeats a request that was not answered: one for the same run starts nothing
+        twice. Raises Conflict if the user has another run of this id, or the run before it has
+        failed; and what the Hub raises.
         """
         waits = await self._chains.waits(run)
-        await self._reports.add_run(run)
+        repeated = False
+        try:
+            await self._reports.add_run(run)
+        except Conflict:
+            before = await self._store.runs.get(run.user, run.id)
+            if before is None or not _is_same(before, run):
+                raise
+            if await self._is_launched(before):
+                return
+            repeated = True
         try:
             if run.origin is not None:
                 of = (run.origin.user, run.origin.id)
@@ -55,9 +65,21 @@ class RunStarts:
                 return
             await self._forget(run)
             raise
+        except Conflict:
+            if repeated and await self._began(run):
+                return
+            await self._forget(run)
+            raise
         except PortalError:
             await self._forget(run)
             raise
+
+    async def _is_launched(self, run: Run) -> bool:
+        """Return True if a run of the database has, or had, a job. Raises StoreUnavailable."""
+        if run.job_id or run.ended_at is not None:
+            return True
+        records, _ = await self._store.sessions.find(user=run.user, server=run.server, limit=1)
+        return bool(records) and records[0].options.get(OPTION, {}).get("id") == run.id
 
     async def _forget(self, run: Run) -> None:
         with contextlib.suppress(StoreUnavailable):
@@ -79,6 +101,12 @@ class RunStarts:
             ) from None
         except PortalError:  # it knows no such server
             return False
+
+
+def _is_same(before: Run, run: Run) -> bool:
+    """Return True if a run of the database is what is asked for now."""
+    since = {"created_at", "ended_at", "again_at", "job_id", "reason"}
+    return before.model_dump(exclude=since) == run.model_dump(exclude=since)
 
 
 def launch_options(run: Run, *, waits: bool = False) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -176,7 +177,7 @@ async def test_a_kernel_that_is_stopped_meanwhile_is_forgotten(
 
 async def test_the_nodes_address_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The portal does not know the node of a session that has just begun."""
-    monkeypatch.setattr(broker, "PAUSE", 0.0)
+    monkeypatch.setattr(broker, "SHORT", 0.0)
     answers: list[Any] = [{"address": ""}, ServiceError("Not yet.", 503), {"address": "10.0.0.7"}]
 
     class New(Kernels):
@@ -223,3 +224,88 @@ async def test_a_kernel_without_a_job_has_ended(kernels: Kernels, portal: Portal
     portal.errors[f"/{IDS[0]}"] = ServiceError("The portal does not answer.", 503)
     with pytest.raises(ServiceError):
         await kernels.stop(IDS[0])
+
+
+AWAY = ServiceError("The portal cannot be reached.", 503, away=True)
+
+
+@pytest.fixture
+def waits(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What pages are told while the portal is away; each pause takes a minute of the clock."""
+    told: list[str] = []
+    kernels_told: list[Kernels] = []
+
+    async def pause(_: float) -> None:
+        clock.now += 60
+        told.extend(state["message"] for made in kernels_told for state in made.told.values())
+        await plain(0)
+
+    plain = asyncio.sleep
+    monkeypatch.setattr(broker, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": pause}))
+    told_of = Kernels._note
+
+    def note(made: Kernels, *given: Any) -> None:
+        kernels_told[:] = [made]
+        told_of(made, *given)
+
+    monkeypatch.setattr(Kernels, "_note", note)
+    return told
+
+
+async def test_a_kernel_waits_while_the_portal_is_away_and_says_so(
+    kernels: Kernels, portal: Portal, waits: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = portal.ask
+
+    async def ask(*request: Any) -> dict[str, Any]:
+        if len(waits) < 3:
+            raise AWAY
+        return await plain(*request)
+
+    monkeypatch.setattr(kernels, "ask", ask)
+    assert (await kernels.start({"id": IDS[0]}))["state"] == "running"
+    assert set(waits) == {"The portal does not answer. The request is repeated for up to 10 min."}
+    assert portal.asked == [("POST", "")]
+
+
+async def test_an_outage_that_lasts_is_the_reason(
+    kernels: Kernels, portal: Portal, clock: Clock, waits: list[str]
+) -> None:
+    portal.errors[""] = AWAY
+    with pytest.raises(ServiceError, match="cannot be reached"):
+        await kernels.start({"id": IDS[0]})
+    assert len(waits) == 10, "ten minutes"
+    assert kernels.told[IDS[0]]["state"] == "ended"
+
+
+async def test_a_kernel_that_was_accepted_without_an_answer_is_found_by_its_id(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, waits: list[str]
+) -> None:
+    refusals = [AWAY, ServiceError("It is already running.", 409)]
+
+    async def ask(method: str, path: str, body: Any = None) -> dict[str, Any]:
+        if method == "POST":
+            raise refusals.pop(0)
+        return {"id": path.rpartition("/")[2], "state": "running"}
+
+    monkeypatch.setattr(kernels, "ask", ask)
+    assert await kernels.start({"id": IDS[0]}) == {"id": IDS[0], "state": "running"}
+    # Without an outage it is the former job, which still ends: the relay asks again.
+    refusals.append(ServiceError("It is already running.", 409))
+    with pytest.raises(ServiceError):
+        await kernels.start({"id": IDS[0]})
+
+
+async def test_a_relay_is_answered_while_the_portal_is_away(
+    kernels: Kernels, portal: Portal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection to the session's server would time out."""
+    monkeypatch.setattr(broker, "HELD", 0.01)
+    monkeypatch.setattr(broker, "PAUSE", 0.01)
+    portal.errors[""] = AWAY
+    assert (await kernels.start({"id": IDS[0]}))["away"] is True
+    assert (await kernels.status(IDS[0]))["state"] == "waiting"
+    assert portal.states() == [], "the portal does not know it yet"
+    await kernels.stop(IDS[0])  # the user has shut it down
+    assert portal.asked[-1] == ("DELETE", f"/{IDS[0]}")
+    assert kernels.told == {}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from portal_session.job_kernels import broker_client
 from portal_session.job_kernels.broker_client import Broker, BrokerError
 from portal_session.runs import RunError, plan
 from portal_session.runs.portal_run import command
@@ -362,3 +363,31 @@ def test_a_run_is_repeated() -> None:
     broker = PlayedBroker({"GET /runs": ENDED, **answers})
     said = command.again.run(["repeat", "rates"], broker)
     assert "Run 'rates-2' repeats 'rates'." in said and drift in said
+
+
+def test_a_run_waits_while_the_portal_is_away_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Any] = [BrokerError("Nobody there.", away=True)] * 3 + [{"items": []}]
+    clock, told = [1000.0], []
+
+    def ask(self: Broker, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return dict(answer)
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(Broker, "ask", ask)
+    monkeypatch.setattr(broker_client.time, "sleep", sleep)
+    monkeypatch.setattr(broker_client.time, "monotonic", lambda: clock[0])
+    patient = broker_client.PatientBroker("/nowhere", 600, told.append)
+    assert patient.ask("GET", "/runs") == {"items": []}
+    assert told == ["The portal does not answer. The request is repeated for up to 10 min."]
+    answers[:] = [BrokerError("You may not.", 403)]
+    with pytest.raises(BrokerError, match="You may not"):
+        patient.ask("POST", "/runs", {})
+    answers[:] = [BrokerError("Nobody there.", away=True)] * 1000
+    with pytest.raises(BrokerError, match="Nobody there"):
+        patient.ask("POST", "/runs", {})
+    assert 1600 <= clock[0] < 1603
