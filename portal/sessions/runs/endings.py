@@ -12,9 +12,16 @@ _RESUMES = 85  # exit code of a point whose job starts again (deploy/session.sh)
 _UNKNOWN = "The run has ended, and this point did not report its outcome."
 
 
+def without_record(job_id: str) -> Job:
+    """Return the task of an array that was cancelled while it waited: slurmctld then forgets it at
+    once, and accounting never hears of it."""
+    return Job(id=f"{job_id}_[]", state=JobState.CANCELLED, reason="", user="")
+
+
 def ended_point(point: RunPoint, job: Job | None, run_ended_at: float) -> RunPoint:
     """Return a point that has not reported its end, with the one that Slurm knows of: ``job`` is
-    its task; None: unknown. ``run_ended_at`` (Unix seconds): end of the run."""
+    its task; None: unknown. ``run_ended_at`` (Unix seconds): end of the run. Of a point that may
+    have run, its last metrics are missing."""
     state, message = _end(job, started=point.started_at is not None)
     began = job.start_time if job is not None and job.nodes else None
     ended = job.end_time if job is not None else None
@@ -25,6 +32,7 @@ def ended_point(point: RunPoint, job: Job | None, run_ended_at: float) -> RunPoi
             "started_at": point.started_at or began,
             "ended_at": ended or run_ended_at,
             "job": point.job or (job.id if job is not None and "[" not in job.id else ""),
+            "missing": job is None or point.started_at is not None or bool(job.nodes),
         }
     )
 
