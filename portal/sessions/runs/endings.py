@@ -6,7 +6,7 @@ from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.resources import time_text
 from portal.models.session.run import PointState, RunPoint
 
-from ..ending import cancelled_by, memory_words
+from ..ending import cancelled_by, is_refused, memory_words, refusal_words
 
 _RESUMES = 85  # exit code of a point whose job starts again (deploy/session.sh)
 _UNKNOWN = "The run has ended, and this point did not report its outcome."
@@ -54,6 +54,8 @@ def _end(job: Job | None, *, started: bool) -> tuple[PointState, str]:
         return PointState.FAILED, f"The node failed{where}."
     if job.state is JobState.PREEMPTED:
         return PointState.FAILED, "Slurm preempted the point for a job with higher priority."
+    if not started and is_refused(job, ""):
+        return PointState.FAILED, f"{refusal_words(job)} Run the point again."
     if job.state in (JobState.CANCELLED, JobState.REVOKED):
         by = f" by {name}" if (name := cancelled_by(job)) else ""
         when = "" if job.nodes or started else " before it started"

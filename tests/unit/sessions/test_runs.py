@@ -153,6 +153,12 @@ async def test_reports_that_are_not_stored_fail(store: Store) -> None:
             "The point was cancelled by grace before it started.",
         ),
         (
+            {"state": "CANCELLED", "start_time": 8.0, "reason": "CancelledBy:root"},
+            "failed",
+            "gpu01 refused job 12_1: it had just ended a job with the same number, which Slurm had "
+            "lost. Run the point again.",
+        ),
+        (
             {"state": "FAILED", "exit_signal": 9},
             "failed",
             "The point was killed by signal 9 on gpu01.",
