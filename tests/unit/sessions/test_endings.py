@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import timeit
+from typing import Any
 
 import pytest
 
