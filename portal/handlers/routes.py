@@ -48,6 +48,7 @@ from .runs import ask as run_ask
 from .runs import choices as run_choices
 from .runs import comparison as run_comparison
 from .runs import curves as run_curves
+from .runs import folders as run_folders
 from .runs import outputs as run_outputs
 from .runs import record as run_record
 from .runs import reports as run_reports
@@ -118,6 +119,7 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     *run_outputs.ENDPOINTS,
     *run_again.ENDPOINTS,
     *run_choices.ENDPOINTS,
+    *run_folders.ENDPOINTS,
     *run_reports.ENDPOINTS,
     *run_shares.ENDPOINTS,
     *run_start.ENDPOINTS,

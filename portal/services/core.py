@@ -50,6 +50,7 @@ from portal.sessions.runs.launches.repetitions import RunRepetitions
 from portal.sessions.runs.launches.scheduler import RunScheduler
 from portal.sessions.runs.launches.starts import RunStarts
 from portal.sessions.runs.live import LivePoints
+from portal.sessions.runs.living import LivingRuns
 from portal.sessions.runs.reports import RunReports
 from portal.sessions.runs.searches import RunSearches
 from portal.slurm.control.reservations import ReservationControl
@@ -112,6 +113,7 @@ class CoreServices:
     run_again: RunsAgain = field(init=False)
     run_repetitions: RunRepetitions = field(init=False)
     run_follower: RunFollower = field(init=False)
+    living_runs: LivingRuns = field(init=False)
     live_points: LivePoints = field(init=False)
     run_notices: RunNotices = field(init=False)
     run_scheduler: RunScheduler = field(init=False)
@@ -144,12 +146,14 @@ class CoreServices:
         self.run_starts = RunStarts(self.run_reports, self.hub, self.store)
         self.run_again = RunsAgain(self.store, self.run_reports, self.hub)
         self.run_repetitions = RunRepetitions(self.store, self.run_starts)
+        self.living_runs = LivingRuns(self.store, self.cluster, self.hub, self.control, self.log)
         self.run_follower = RunFollower(
             self.store,
             self.cluster,
             self.run_reports,
             lambda: self.dashboard.view,
             self.log,
+            self.living_runs,
         )
         self.run_scheduler = RunScheduler(
             self.store,

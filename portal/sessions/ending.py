@@ -38,6 +38,9 @@ TITLES = {
 }
 
 _WIDTH = 400
+# Who cancels a job that its node refuses, and within how many seconds of its start.
+_SLURM = ("root", "slurm")
+_REFUSED_WITHIN = 3.0
 # Of the tasks of an array: in a sentence after their number, and as a code if all have the same.
 _ENDINGS = {
     JobState.COMPLETED: "completed",
@@ -57,6 +60,7 @@ _CODES = {
     JobState.NODE_FAIL: "node_failure",
     JobState.BOOT_FAIL: "node_failure",
     JobState.PREEMPTED: "preempted",
+    JobState.CANCELLED: "cancelled",
 }
 _OUT_OF_MEMORY = re.compile(
     r"exceeded (job |step )?memory limit|memory limit .*being killed|oom[-_ ]kill|"
@@ -101,7 +105,7 @@ def explain(
     if code == "stopped":
         by = stopped_by
         message = stop_words(by, owner, owner)
-    elif code == "cancelled":
+    elif code == "cancelled" and not message:
         by = cancelled_by(job)
         message = cancel_words(by, job.user, job.user if owner else "")
     return Ending(code=code, message=message, log=log, job_id=job.id, by=by)
@@ -146,6 +150,23 @@ def cancelled_by(job: Job) -> str:
     return name if word == "CancelledBy" else ""
 
 
+def is_refused(job: Job, log: str) -> bool:
+    """Return True if its node refused a job that nobody has cancelled. slurmd does so if the job
+    has the number of one that it has just ended, because slurmctld had lost that; Slurm then
+    cancels it as root, before its script writes the first line of the ``log``."""
+    ran = (job.end_time or 0.0) - (job.start_time or 0.0)
+    at_once = bool(job.nodes) and ran <= _REFUSED_WITHIN and not log and not job.node_trouble
+    return job.state is JobState.CANCELLED and at_once and cancelled_by(job) in _SLURM
+
+
+def refusal_words(job: Job) -> str:
+    """Return a sentence about a job that its node refused."""
+    return (
+        f"{', '.join(job.nodes)} refused job {job.id}: it had just ended a job with the same "
+        "number, which Slurm had lost."
+    )
+
+
 def out_of_memory(job: Job, log: str) -> bool:
     """Return True if the job was ended for its memory, in either of Slurm's forms."""
     return job.state is JobState.OUT_OF_MEMORY or (
@@ -157,7 +178,8 @@ def out_of_memory(job: Job, log: str) -> bool:
 
 def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
     state = job.state
-    if isinstance(job, ArrayJob) and not stopped and state is not JobState.CANCELLED:
+    whole = state is JobState.CANCELLED and len(getattr(job, "tasks", ())) < 2
+    if isinstance(job, ArrayJob) and not stopped and not whole:
         return _reason_of_array(job, log)
     where = f" on {', '.join(job.nodes)}" if job.nodes else ""
     if job.node_trouble:
@@ -185,6 +207,8 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
         return "unknown", "The job is unknown to slurmctld and to Slurm's accounting."
     if stopped:
         return "stopped", ""
+    if is_refused(job, log):
+        return "start_failed", f"The session could not start. {refusal_words(job)} Launch again."
     if state is JobState.CANCELLED and job.node_trouble:
         if not ready:
             return (
@@ -221,12 +245,18 @@ def _reason_of_array(job: ArrayJob, log: str) -> tuple[str, str]:
     if completed == count:
         return "finished", f"The run has finished: {points} completed."
     parts = [
-        f"{number:,} {_ENDINGS.get(state, 'failed')}"
+        f"{number:,} {_ending(state, number)}"
         for state, number in sorted(job.tasks.items(), key=lambda item: -item[1])
     ]
     code = _CODES.get(job.state, "failed")
     cause = cause_of(log) if JobState.FAILED in job.tasks else ""
     return code, f"The run has ended. Of {points}, {', '.join(parts)}.{cause}"
+
+
+def _ending(state: JobState, number: int) -> str:
+    """Return how this number of tasks has ended."""
+    words = _ENDINGS.get(state, "failed")
+    return words.replace("were ", "was ", 1).replace("their", "its") if number == 1 else words
 
 
 def memory_words(job: Job) -> str:

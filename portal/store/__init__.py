@@ -28,6 +28,7 @@ from .engine.address import Address
 from .engine.database import Database, ping
 from .engine.upgrade import HEAD
 from .runs.curves import RunCurveTable
+from .runs.folders import RunFolderTable
 from .runs.notices import RunNoticeTable
 from .runs.outputs import RunOutputTable
 from .runs.points import RunPointTable
@@ -126,6 +127,7 @@ class Store(LoggingConfigurable):
         self.run_outputs = RunOutputTable(self.database)
         self.run_reopenings = RunReopenings(self.database)
         self.run_shares = RunShareTable(self.database)
+        self.run_folders = RunFolderTable(self.database)
         self.versions = VersionTable(self.database)
         self.builds = BuildTable(self.database)
         self.tests = EnvironmentTestTable(self.database)

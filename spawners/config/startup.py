@@ -19,6 +19,7 @@ from portal import disk
 from portal.models.session.session import SessionRecord
 
 from ..context import HubContext
+from ..lifecycle.orphans import Known, Orphans
 from ..settings import SessionSettings
 
 _ROOM_AGAIN = 600.0  # seconds
@@ -51,6 +52,9 @@ def _began(change: Any) -> None:
     shared.announcements.start()
     shared.recorder.start(lambda: held(hub.db))
     shared.recorder.take_over(left(hub.db))
+    folder = _setting(hub, "log_directory")
+    orphans = Orphans(shared.cluster, shared.recorder, lambda: known(hub), folder, hub.log)
+    _tasks.add(asyncio.ensure_future(orphans.run()))
     _keep_collections_short()
     _tasks.add(asyncio.ensure_future(_keep_room(hub)))
 
@@ -92,6 +96,37 @@ def held(db: Any) -> set[str]:
     has not made these spawners yet."""
     rows = db.query(orm.Spawner).filter(orm.Spawner.server_id.is_not(None))
     return {record["id"] for row in rows if (record := (row.state or {}).get("record"))}
+
+
+def known(hub: Any) -> Known:
+    """Return the jobs and the starting servers of all spawners, those in the database too."""
+    ids: set[str] = set()
+    for row in hub.db.query(orm.Spawner.state):
+        ids |= _job_ids(row.state)
+    starts = set()
+    for user in hub.users.values():
+        for name, spawner in user.spawners.items():
+            ids |= {str(getattr(spawner, "job_id", ""))} | _job_ids(spawner.get_state())
+            if spawner.pending == "spawn":
+                starts.add((user.name, name))
+    return Known(ids, starts)
+
+
+def _job_ids(state: Any) -> set[str]:
+    """Return the ids of jobs in a spawner's state: its own, and those of a move."""
+    ids: set[str] = set()
+    if isinstance(state, dict):
+        for key, value in state.items():
+            ids |= {str(value)} if key == "job_id" else _job_ids(value)
+    return ids
+
+
+def _setting(hub: Any, name: str) -> str:
+    """Return a setting of the site's spawners."""
+    for parent in hub.spawner_class.mro():
+        if name in hub.config.get(parent.__name__, ()):
+            return str(hub.config[parent.__name__][name])
+    return str(hub.spawner_class.class_traits()[name].default_value)
 
 
 def left(db: Any) -> list[SessionRecord]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from portal.catalog.versions.pins import pinned
-from portal.errors import NotAllowed, PortalError, SlurmUnavailable
+from portal.errors import Conflict, NotAllowed, PortalError, SlurmUnavailable
 from portal.launch.course import server_of
 from portal.launch.kinds import of_server
 from portal.launch.kinds.course import CourseSession
@@ -21,7 +21,8 @@ from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
 from portal.launch.runs import Runs
 from portal.models.catalog.environment import Environment
-from portal.models.cluster.cluster import Association, ClusterSnapshot
+from portal.models.cluster.array import whole_job
+from portal.models.cluster.cluster import Association, ClusterSnapshot, JobState
 from portal.models.session.resources import Resources
 from portal.models.session.run import AskedRun
 
@@ -174,7 +175,30 @@ async def launch_request(
         return await _judged(spawner, asked, runs=runs)
 
 
+async def _end_lost(spawner: SessionSpawner) -> None:
+    """Raise Conflict if a session of this name runs that the Hub has lost: it would be there twice.
+    One that still waits is cancelled."""
+    record = spawner.shared.recorder.closing.orphan(spawner.user.name, spawner.name)
+    if record is None or of_server(spawner.name) is not None:
+        return
+    cluster = spawner.shared.cluster
+    snapshot = await cluster.snapshot(time.monotonic(), jobs_only=True, urgent=True)
+    job = whole_job(snapshot.jobs, record.job_id)
+    if job is None or job.state.ended or job.state is JobState.COMPLETING:
+        return
+    if job.state.pending:
+        await cluster.cancel(record.job_id, spawner.user.name)
+        return
+    raise Conflict(
+        f"Job {record.job_id} of this session runs on {', '.join(job.nodes)}, but the portal no "
+        "longer knows it: its database was restored from an older copy. Nobody can open it any "
+        "more. End it on the Sessions page, then launch again."
+    )
+
+
 async def _judged(spawner: SessionSpawner, asked: Asked, *, runs: bool) -> LaunchRequest:
+    if not runs:
+        await _end_lost(spawner)
     snapshot = await _snapshot(spawner, late=_LATE)
     if snapshot.error:
         raise SlurmUnavailable(

@@ -7,6 +7,7 @@ from jupyterhub import orm
 from portal.errors import Conflict
 from portal.launch.request import LaunchRequest
 from portal.models.cluster.cluster import Job, JobState
+from portal.sessions.ending import is_refused
 
 from ..session import SessionSpawner
 from .job_log import make_log
@@ -19,12 +20,15 @@ def lost(job: Job, log: str, *, serves: bool = True) -> bool:
 
     ``log``: the session's, whose first line the job's script writes at once. A node refuses a
     job with the id of one that it has just ended because slurmctld had lost it ("already killed,
-    do not launch batch job", slurmd's req.c); Slurm calls that job FAILED. ``serves``: the job's
+    do not launch batch job", slurmd's req.c); Slurm calls that job FAILED, or cancels it as
+    root. ``serves``: the job's
     program is a server. One that is none is used as soon as it runs, perhaps before the Hub knows:
     what has begun is not begun again.
     """
     if log and not serves:
         return False
+    if is_refused(job, log):
+        return True
     if job.state is JobState.FAILED or (job.state is JobState.CANCELLED and job.node_trouble):
         return not log
     return job.state in (JobState.UNKNOWN, JobState.NODE_FAIL, JobState.BOOT_FAIL)
@@ -34,9 +38,9 @@ def reason_of(job: Job) -> str:
     """Return why the job of a launch is submitted again."""
     if job.state is JobState.UNKNOWN:
         return f"Slurm has lost job {job.id}"
-    if job.state is JobState.CANCELLED:
+    if job.state is JobState.CANCELLED and job.node_trouble:
         return f"Job {job.id} could not start on {job.node_trouble}"
-    if job.state is JobState.FAILED:
+    if job.state in (JobState.FAILED, JobState.CANCELLED):
         return f"Its node did not start job {job.id}"
     return f"The node of job {job.id} failed"
 

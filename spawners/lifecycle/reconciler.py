@@ -54,6 +54,21 @@ class Reconciler:
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._open
 
+    @property
+    def job_ids(self) -> set[str]:
+        """Ids of the jobs that are watched."""
+        return {entry.record.job_id for entry in self._open.values()}
+
+    def orphan(self, user: str, server: str) -> SessionRecord | None:
+        """Return the session of this server that lives and that nobody has stopped: the Hub has
+        lost it."""
+        for entry in self._open.values():
+            record, same = entry.record, (entry.record.user, entry.record.server) == (user, server)
+            lives = record.state is not SessionState.ENDED
+            if same and lives and record.job_id and not record.ending_code:
+                return record
+        return None
+
     def watch_session(self, record: SessionRecord) -> None:
         """Watch ``record`` from now on. A session that is over already only waits for what
         accounting knows of it."""

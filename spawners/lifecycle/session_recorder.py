@@ -58,6 +58,12 @@ class Recorder:
         """Return True if the database has this session, in any state."""
         return session_id in self._saved
 
+    @property
+    def job_ids(self) -> set[str]:
+        """Ids of the jobs of records that the database may not have yet."""
+        waiting = {record.job_id for record in self._waiting.values()}
+        return waiting | self.closing.job_ids
+
     # -- in the background ----------------------------------------------------------------------
 
     def start(self, held: Callable[[], Collection[str]] | None = None) -> None:

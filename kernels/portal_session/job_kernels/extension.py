@@ -19,6 +19,7 @@ from ..kernels.job_specs import BEGIN, CONTINUE
 from ..local_api import LARGEST, LocalHandler, Refused, json_object
 from ..runs import program
 from ..runs.lab.handlers import routes as routes_of_runs
+from ..runs.unread import UnreadReports
 from ..service import Address, Service, ServiceError
 from ..situation import in_thread
 from . import adoption, broker, choices, specs
@@ -88,6 +89,7 @@ class Offer:
         self._refusal = ""  # why the portal offers none
         self._task: asyncio.Task[None] | None = None
         self._adoption = adoption.Adoption(app, kernels)
+        self._unread = UnreadReports(kernels.ask, app.log)
         self._free = asyncio.Semaphore(_AT_A_TIME)
 
     def begin(self) -> None:
@@ -105,6 +107,7 @@ class Offer:
         if self._task is not None:
             self._task.cancel()
         self._adoption.end()
+        self._unread.end()
 
     async def _follow_later(self) -> None:
         await self._adoption.expect()
@@ -116,6 +119,7 @@ class Offer:
             try:
                 await self.refresh()
                 await self._adoption.begin()
+                self._unread.begin()
                 pause = _LATER if self._answer.get("items") else _NOTHING
             except ServiceError:
                 tries += 1

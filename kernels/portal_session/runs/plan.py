@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from . import RunError
 from .disk import reason
+from .folders import note_folder
 from .git_state import git_state
 from .points import Point
 from .source import Source
@@ -119,6 +120,7 @@ def freeze(
     except BaseException:
         plan.remove()
         raise
+    note_folder(plan.id, folder)
     return plan
 
 

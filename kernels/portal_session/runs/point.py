@@ -59,7 +59,9 @@ from .tracking.tracking import Tracking
 END = "SLURM_JOB_END_TIME"  # Unix seconds; Slurm has it since 23.02
 LIMIT = "PORTAL_RUN_OUTPUT_LIMIT"  # bytes of a point's output
 _LIMIT = 50 * 1024 * 1024
-_LAST = 60.0  # seconds for the last report
+# Seconds for the last report. A portal that is away for longer reads what is missing from the
+# point's folder, by the user's next session; until then, the job of the point keeps its resources.
+_LAST = 360.0
 _LAST_STOPPED = 8.0  # the same after SIGTERM: Slurm kills what goes on for long
 _SCALARS = 60.0  # seconds for what TensorBoard's files have got last
 _SCALARS_STOPPED = 1.0  # the same after SIGTERM
@@ -81,6 +83,7 @@ class PointRun:
         self._drift: list[str] = []  # of a repetition
         self._resumption: Resumption | None = None
         self._reason = ""  # why it is stopped
+        self._stopped = asyncio.Event()
         address = Address.from_environ(environ)
         self._service = None if address is None else Service(address, environ)
         self._live: LiveChannel | None = None
@@ -283,7 +286,12 @@ class PointRun:
         report |= self._shown(newest=True)
         patience = _LAST_STOPPED if self._reason or outcome.exit == RESUMES else _LAST
         sending = asyncio.ensure_future(in_thread(self._reports.finish, report, patience))
-        await asyncio.wait({sending}, timeout=patience + 1)
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait({sending, stopped}, timeout=patience + 1, return_when=first)
+        if not sending.done():
+            await asyncio.wait({sending}, timeout=_LAST_STOPPED if stopped.done() else 0)
+        stopped.cancel()
         if not sending.done() or sending.result():
             problem = sending.result() if sending.done() else "The portal does not answer."
             print(f"The end of the point was not reported: {problem}", file=sys.stderr, flush=True)
@@ -299,6 +307,7 @@ class PointRun:
             if late
             else "The point was stopped"
         )
+        self._stopped.set()
         if self._execution is not None:
             self._execution.stop(self._reason)
 

@@ -17,7 +17,17 @@ from .runs import RUN_ID, PointsOrder, RunAction
 _MOST_NAMES = 500  # columns of parameters, and of metrics
 _PARAMETER, _METRIC = "parameters.", "metrics."  # before a name: a metric may be called "state"
 _FIRST = ("number", "state")
-_LAST = ("started_at", "ended_at", "seconds", "cell", "cells", "attempt", "job", "message")
+_LAST = (
+    "started_at",
+    "ended_at",
+    "seconds",
+    "cell",
+    "cells",
+    "attempt",
+    "job",
+    "message",
+    "missing",
+)
 
 
 class RunPointsCsv(RunAction, CsvEndpoint):

@@ -143,6 +143,13 @@ class RunAction(SessionAction):
         records = view.sessions.values() if view is not None else ()
         return {(record.user, record.server): record for record in records}
 
+    def in_slurm(self, run: Run, point: RunPoint) -> RunPoint:
+        """Return a point that waits with what it waits for besides its turn, such as a release."""
+        words = self.parts.living_runs.words.get((run.user, run.id), {}).get(point.number, "")
+        if point.state is not PointState.WAITING or not words or run.ended_at is not None:
+            return point
+        return point.model_copy(update={"message": f"{point.message} {words}".strip()})
+
     async def session_of(self, run: Run) -> SessionRecord | None:
         """Return the session of a run; None while it is not recorded."""
         find = self.parts.store.sessions.find
@@ -200,6 +207,7 @@ class OneRun(RunAction):
             notify=await self.parts.store.run_notices.of_run(item.user, item.id) if is_own else (),
             mine=is_own,
             drift=tuple(drift),
+            missing=await self.parts.store.run_folders.count(item.user, item.id),
         )
 
     def _message(self, run: Run, record: SessionRecord | None) -> str:
@@ -254,7 +262,10 @@ class RunPoints(RunAction):
         page_numbers = numbers[query.offset : query.offset + query.limit]
         points = await table.of_run(seen_run.user, seen_run.id, page_numbers)
         return PointsPage(
-            items=tuple(points.get(number) or RunPoint(number=number) for number in page_numbers),
+            items=tuple(
+                self.in_slurm(seen_run, points.get(number) or RunPoint(number=number))
+                for number in page_numbers
+            ),
             total=len(numbers),
         )
 
@@ -272,7 +283,7 @@ class OneRunPoint(RunAction):
         if number >= seen_run.points:
             raise NotFound(f"This run has points 0 to {seen_run.points - 1}.")
         points = await self.parts.store.run_points.of_run(seen_run.user, seen_run.id, [number])
-        return points.get(number) or RunPoint(number=number)
+        return self.in_slurm(seen_run, points.get(number) or RunPoint(number=number))
 
 
 ENDPOINTS = (Runs, OneRun, RunPoints, OneRunPoint)

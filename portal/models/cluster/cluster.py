@@ -156,6 +156,12 @@ class Node(Frozen):
         return not self.words.isdisjoint({"DRAIN", "DRAINED", "DRAINING"})
 
     @property
+    def duplicate_job(self) -> bool:
+        """Return True if slurmd has drained the node because slurmctld, which had lost its state,
+        started a job anew that was there already ("Duplicate jobid")."""
+        return self.drained and "duplicate jobid" in self.reason.lower()
+
+    @property
     def down(self) -> bool:
         """Return True if Slurm has given the node up, until it comes back or is resumed."""
         return "DOWN" in self.words

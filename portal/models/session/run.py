@@ -192,7 +192,8 @@ class RunPoint(Frozen):
     """Point of a run, by its ``number`` from 0. ``cell`` of ``cells``: the notebook's cell that
     runs or ran last, from 1; null for a script. ``message``: a sentence about its end. ``job``: its
     Slurm job, such as "123_4". ``attempt``: from 1; more than that if it ran again. ``drift``: of a
-    repetition, the differences from the original point, in sentences."""
+    repetition, the differences from the original point, in sentences. ``missing``: its last report
+    did not arrive, so that its newest metrics are only in its folder."""
 
     number: int
     state: PointState = PointState.WAITING
@@ -204,5 +205,6 @@ class RunPoint(Frozen):
     job: str = ""
     attempt: int = 0
     drift: tuple[str, ...] = ()
+    missing: bool = False
     started_at: float | None = None
     ended_at: float | None = None

@@ -22,6 +22,7 @@ class StopCode(StrEnum):
     UNCLAIMED = "unclaimed"  # started ahead of a meeting and never opened
     REHEARSED = "rehearsed"  # started only for a rehearsal
     COURSE_OVER = "course_over"
+    FINISHED = "finished"  # a run whose points have all ended, although Slurm holds tasks of it
     BUDGET_USED = "budget_used"  # of a course, while a run of it had points left
 
 

@@ -8,19 +8,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from portal.errors import PortalError
-from portal.models.cluster.cluster import Job
-from portal.models.session.run import FINAL, Run, RunPoint
+from portal.models.cluster.cluster import ClusterSnapshot, Job
+from portal.models.session.run import FINAL, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 from portal.slurm import Cluster
 from portal.store import Store
 from portal.store.runs.runs import RunKey
 
-from .endings import ended_point
+from .endings import ended_point, without_record
 from .launches.chains import Chains, never_started
+from .living import LivingRuns
 from .reports import RunReports
 
-_EVERY = 10.0  # seconds
-_LOOKS = 6  # at a run that has ended, until accounting is complete
+_EVERY = 5.0  # seconds
+_LOOKS = 12  # at a run that has ended, until accounting is complete
 _UNSTARTED = 900.0  # seconds after which a run without a session has failed to start
 _DAY = 86_400.0
 _AT_ONCE = 1_000  # points that are written in one transaction
@@ -33,6 +34,10 @@ class View(Protocol):
     def sessions(self) -> Mapping[str, SessionRecord]:
         """Living sessions by job id."""
 
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """State of the cluster."""
+
 
 class RunFollower:
     """Task of the service that brings the runs in the database up to date."""
@@ -44,10 +49,12 @@ class RunFollower:
         reports: RunReports,
         view: Callable[[], View | None],
         log: Any,
+        living: LivingRuns,
     ) -> None:
         self._store, self._cluster, self._reports = store, cluster, reports
         self._view, self._log, self._chains = view, log, Chains(store)
         self._looks: dict[RunKey, int] = {}
+        self._living = living
         self._prune_at = 0.0  # in time.monotonic()
 
     async def run(self) -> None:
@@ -68,6 +75,7 @@ class RunFollower:
         sessions = view.sessions.values() if view is not None else ()
         living = {(record.user, record.server): record for record in sessions}
         jobs: dict[RunKey, str] = {}
+        self._living.see(view.snapshot if view is not None else None)
         for run in runs:
             record = await self._record(run, living.get((run.user, run.server)))
             if record is not None and record.job_id and record.job_id != run.job_id:
@@ -78,6 +86,8 @@ class RunFollower:
                 await self._end(run, run.begun_at)
             elif record is not None and record.state is SessionState.ENDED:
                 await self._finish(run, record)
+            elif record is not None and (at := await self._living.follow(run, record)):
+                await self._end(run, at)
         await self._store.runs.note_jobs(jobs)
 
     async def _record(self, run: Run, seen: SessionRecord | None) -> SessionRecord | None:
@@ -105,7 +115,7 @@ class RunFollower:
             if looks < _LOOKS and not known:
                 return
             reason = await self._chains.why_not(run) if chained else ""
-            await self._say(run, missing, tasks, record.ended_at or time.time(), reason)
+            await self._say(run, record, missing, tasks, reason)
         await self._end(run, record.ended_at or time.time(), reason)
 
     async def _tasks(self, record: SessionRecord) -> dict[int, Job]:
@@ -118,22 +128,24 @@ class RunFollower:
     async def _say(
         self,
         run: Run,
+        record: SessionRecord,
         missing: list[int],
         tasks: dict[int, Job],
-        ended_at: float,
         reason: str,
     ) -> None:
         """Store the ends of the ``missing`` points. ``reason``: of all of them, if it is known."""
         table, key = self._store.run_points, (run.user, run.id)
+        ended_at = record.ended_at or time.time()
         for at in range(0, len(missing), _AT_ONCE):
             numbers = missing[at : at + _AT_ONCE]
             points = await table.of_run(*key, numbers)
             ends = [
-                ended_point(points.get(n) or RunPoint(number=n), tasks.get(n), ended_at)
+                _end_of(points.get(n) or RunPoint(number=n), tasks, ended_at, record.job_id)
                 for n in numbers
             ]
             if reason:
-                ends = [point.model_copy(update={"message": reason}) for point in ends]
+                said = {"message": reason, "missing": False}
+                ends = [point.model_copy(update=said) for point in ends]
             await table.save([(key, point) for point in ends])
 
     async def _prune(self) -> None:
@@ -148,6 +160,16 @@ class RunFollower:
         await self._store.runs.end(run.user, run.id, at, reason)
         self._looks.pop((run.user, run.id), None)
         self._reports.forget(run)
+        self._living.forget((run.user, run.id))
+
+
+def _end_of(point: RunPoint, tasks: dict[int, Job], ended_at: float, job_id: str) -> RunPoint:
+    """Return the end of a point that did not report one. If accounting has the other tasks, its
+    own was cancelled while it waited, unless it has reported that it runs."""
+    task = tasks.get(point.number)
+    if task is None and tasks and point.state is PointState.WAITING:
+        task = without_record(job_id)
+    return ended_point(point, task, ended_at)
 
 
 def folder_of(record: SessionRecord, run: Run) -> str:

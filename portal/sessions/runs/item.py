@@ -45,7 +45,7 @@ class RunDetail(RunItem):
     was asked for; null: none. ``after_name``: the name of the run that it starts after, while that
     is kept; ``notify``: the events that the user gets mail about. ``mine``: false if another user
     shares it. ``drift``: of a repetition, the differences from the original, the most frequent
-    first."""
+    first. ``missing``: the number of points whose last reports did not arrive."""
 
     message: str = ""
     metrics: tuple[str, ...] = ()
@@ -57,6 +57,7 @@ class RunDetail(RunItem):
     notify: Notify = ()
     mine: bool = True
     drift: tuple[RunDrift, ...] = ()
+    missing: int = 0
 
 
 class PointsPage(Frozen):

@@ -149,6 +149,12 @@ class ClusterControl(LoggingConfigurable):
         argv = ["scontrol", "update", f"JobId={_job(job_id)[0]}"]
         await self._tell([*argv, f"TimeLimit={math.ceil(limit / 60)}"], "jobs", job_id)
 
+    async def start_without_waiting(self, job_id: str) -> None:
+        """Let a job start that waits for others (sbatch(1), ``--dependency``). Raises as ``cancel``
+        does."""
+        argv = ["scontrol", "update", f"JobId={_job(job_id)[0]}", "Dependency="]
+        await self._tell(argv, "jobs", job_id)
+
     async def drain(self, node: str, reason: str) -> None:
         """Let no new job start on a node. ``reason`` is one plain line, which Slurm keeps as it
         is.

@@ -12,7 +12,7 @@ from typing import Any
 
 from portal.cache import SharedAnswers
 from portal.errors import SlurmRefused, SlurmUnavailable
-from portal.models.cluster.array import ArrayJob, whole_job
+from portal.models.cluster.array import ArrayJob, task_numbers, whole_job
 from portal.models.cluster.cluster import Job, JobState, Node
 
 from .. import parse
@@ -181,6 +181,20 @@ class JobEnds:
                 return {}
             raise
         return await asyncio.to_thread(_ended_tasks, output.stdout, separator, job_id)
+
+    async def array_tasks(self, job_id: str) -> dict[int, Job]:
+        """See Cluster.array_tasks."""
+        try:
+            output = await self._runner.run(
+                [*queries.JOBS, "--array", f"--jobs={job_id}"],
+                env=queries.jobs_environment(self._separator),
+            )
+        except SlurmRefused as error:
+            if forgotten(error):
+                return {}
+            raise
+        jobs = await asyncio.to_thread(parse.jobs, output.stdout, self._separator)
+        return {number: job for job in jobs.values() for number in task_numbers(job.id)}
 
     async def _ask(self, job_id: str) -> Job | None:
         live = self._seen(job_id)

@@ -265,6 +265,11 @@ class Cluster(LoggingConfigurable):
         accounting. Raises SlurmUnavailable, SlurmRefused, InvalidRequest for a bad id."""
         return await self._ends.tasks(check_job_id(job_id))
 
+    async def array_tasks(self, job_id: str) -> dict[int, Job]:
+        """Return the tasks of an array that slurmctld knows, each by itself, by number; snapshots
+        have one job for all that wait. Raises as ``ended_tasks`` does."""
+        return await self._ends.array_tasks(check_job_id(job_id))
+
     async def ended_since(self, seconds: float) -> list[Job] | None:
         """Return everyone's jobs that ended in the last ``seconds``, from accounting; None if the
         site has no accounting. A requeued job is there once for each run that is over.

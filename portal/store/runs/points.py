@@ -3,11 +3,26 @@ Written by the service only."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Index, and_, case, delete, func, or_, select, text
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Connection,
+    Index,
+    and_,
+    case,
+    delete,
+    false,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from portal.models.session.run import PointState, RunDrift, RunPoint
 
@@ -16,7 +31,7 @@ from ..engine.listing import moment
 from ..engine.rows import ModelTable
 from .curves import run_curves
 from .outputs import run_outputs
-from .runs import RunKey, runs
+from .runs import RunKey, deleted_runs, runs
 from .searches import run_searches, run_trials
 from .shares import run_shares
 
@@ -32,6 +47,7 @@ run_points = keyed(
     *filled(Json, "drift", server_default=text("'[]'")),
     *optional(TIME, "started_at", "ended_at"),
     *filled(TEXT, "message"),
+    *filled(Boolean(), "missing", server_default=false()),
     Index(None, "user", "run", "state"),  # counts read it alone
 )
 # What a point itself says of its end stays, until a later attempt reports.
@@ -47,6 +63,7 @@ _NEWEST = (
     "drift",
     "ended_at",
     "message",
+    "missing",
 )
 _COLUMNS = tuple(RunPoint.model_fields)
 _MOST_DRIFT = 50  # differences of a run
@@ -101,6 +118,15 @@ class RunPointTable(ModelTable[RunPoint]):
         if rows:
             await self._write(statement, rows)
 
+    async def wait_again(self, key: RunKey, numbers: Collection[int], message: str) -> None:
+        """Make points wait that Slurm has put back into its queue, unless they have succeeded."""
+        columns = run_points.c
+        ran = columns.state.in_([PointState.RUNNING.value, PointState.FAILED.value])
+        own = and_(columns.user == key[0], columns.run == key[1])
+        values = {"state": PointState.WAITING.value, "ended_at": None, "message": message}
+        this = and_(own, columns.number.in_(list(numbers)), ran)
+        await self._write(update(run_points).where(this).values(**values))
+
     async def counts(self, user: str, ids: Collection[str]) -> dict[str, dict[PointState, int]]:
         """Return the number of points by run and state; those without a row are left out."""
         columns = run_points.c
@@ -148,19 +174,20 @@ class RunPointTable(ModelTable[RunPoint]):
         return await self._remove(runs.c.ended_at < moment(before, "before"))
 
     async def remove(self, user: str, run: str) -> int:
-        """Delete a run that has ended, with its points; return how many runs."""
-        return await self._remove(
-            and_(runs.c.user == user, runs.c.id == run, runs.c.ended_at.is_not(None))
-        )
+        """Delete a run that has ended, with its points; return how many runs. It is not restored
+        from its folder then."""
+        old = and_(runs.c.user == user, runs.c.id == run, runs.c.ended_at.is_not(None))
+        note = self._database.insert(deleted_runs).on_conflict_do_nothing()
 
-    async def _remove(self, old: ColumnElement[bool]) -> int:
         def remove(to: Connection) -> int:
-            for table, user in _OF_RUNS:
-                own = select(runs.c.id).where(old, runs.c.user == user, runs.c.id == table.c.run)
-                to.execute(delete(table).where(own.exists()))
-            return to.execute(delete(runs).where(old)).rowcount
+            if number := _removed(to, old):
+                to.execute(note, {"user": user, "run": run, "deleted_at": time.time()})
+            return number
 
         return await self._database.run(remove, write=True)
+
+    async def _remove(self, old: ColumnElement[bool]) -> int:
+        return await self._database.run(lambda to: _removed(to, old), write=True)
 
     async def of_whole_run(self, user: str, run: str) -> dict[int, RunPoint]:
         """Return all points of a run that have a row, by number."""
@@ -178,3 +205,11 @@ class RunPointTable(ModelTable[RunPoint]):
         )
         points = await self._models(query) if numbers else []
         return {point.number: point for point in points}
+
+
+def _removed(to: Connection, old: ColumnElement[bool]) -> int:
+    """Delete runs with all that goes with them; return how many runs."""
+    for table, user in _OF_RUNS:
+        own = select(runs.c.id).where(old, runs.c.user == user, runs.c.id == table.c.run)
+        to.execute(delete(table).where(own.exists()))
+    return to.execute(delete(runs).where(old)).rowcount

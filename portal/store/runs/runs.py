@@ -35,6 +35,8 @@ runs = keyed(
     Index(None, "user", "created_at"),
     Index(None, "ended_at"),
 )
+# Runs that their users have deleted: they are not restored from their folders.
+deleted_runs = keyed("deleted_runs", *keys(NAME, "user", "run"), *filled(TIME, "deleted_at"))
 _SORTS = {name: runs.c[name] for name in ("created_at", "ended_at", "name", "environment")}
 OWN = (runs.c.user == bindparam("of_user"), runs.c.id == bindparam("of_id"))
 

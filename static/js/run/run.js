@@ -100,6 +100,12 @@ async function loadTable(run, query) {
   table.show(page.items, "No point has this state.");
 }
 
+function missingWords(run) {
+  const whose = run.mine ? "your" : "its user's";
+  const points = run.missing === 1 ? "The last report of 1 point" : `The last reports of ${count(run.missing, "point")}`;
+  return `${points} did not reach the portal, so tables, best points and plots may lack metrics. They are in the run's folder, and ${whose} next JupyterLab session sends them, within five minutes of its start.`;
+}
+
 function show(run) {
   shown = run;
   const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
@@ -115,6 +121,7 @@ function show(run) {
     ),
     el("p.portal-facts", {}, badge(run.state), el("span", {}, pointWords(run))),
     run.message ? el("div.alert.alert-secondary.ending", {}, run.message) : null,
+    run.missing ? el("div.alert.alert-warning", {}, missingWords(run)) : null,
     points(run),
     driftPart(run),
     factList([

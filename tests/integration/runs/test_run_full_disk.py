@@ -20,6 +20,7 @@ cp -r "$2"/. "$1"
 shift 2
 exec "$@"
 """
+POINT = "portal_session.runs.point"
 ADVICE = "No space left on device. Delete files that you do not need, then run it again."
 
 
@@ -41,7 +42,9 @@ def apart(site: RunSite, folder: str, *argv: str, **variables: str) -> tuple[int
 def execute(site: RunSite, plan: Plan) -> tuple[int, str]:
     named = {"id": plan.id, "name": plan.name, "folder": str(plan.folder), "points": plan.points}
     variables = {"PORTAL_RUN": json.dumps(named), "SLURM_ARRAY_TASK_ID": "0"}
-    program = (sys.executable, "-m", "portal_session.runs.point")
+    # Nobody else sees that disk: the manifest is what is said last.
+    shown = 'shift; "$@"; code=$?; echo; cat "$0"/0000/manifest.json; exit $code'
+    program = ("sh", "-c", shown, str(plan.folder), "", sys.executable, "-m", POINT)
     return apart(site, str(plan.folder), *program, **variables)
 
 
@@ -52,8 +55,23 @@ def test_the_log_of_a_script(site: RunSite, service: PlayedService) -> None:
     code, said = execute(site, site.plan(site.script(text)))
     assert (code, done.exists()) == (1, True), said
     assert service.last(0)["message"] == f"output.log cannot be written: {ADVICE}"
-    assert "manifest.json cannot be written: No space left on device." in said
+    assert "manifest.json has the end of the point, but not all else: No space left" in said
     assert "Traceback" not in said
+    about = json.loads(said.splitlines()[-1])
+    assert about["state"] == "failed" and about["message"].startswith("output.log cannot be")
+
+
+def test_a_point_that_succeeds_is_not_executed_again(site: RunSite, service: PlayedService) -> None:
+    """By its manifest: the disk is full when it ends."""
+    text = (
+        "try:\n    with open('runs/train/filler', 'wb', buffering=0) as file:\n"
+        "        while file.write(b'x' * 1000): pass\nexcept OSError: pass"
+    )
+    plan = site.plan(site.script(text))
+    code, said = execute(site, plan)
+    assert code == 0, said
+    about = json.loads(said.splitlines()[-1])
+    assert about["state"] == "succeeded" and about["ended_at"]
 
 
 def test_the_notebook_of_a_point(site: RunSite, service: PlayedService) -> None:

@@ -172,6 +172,21 @@ def test_a_portal_that_is_away_learns_of_the_end_later(
     assert len(service.refused) == 3
 
 
+def test_a_point_that_has_ended_waits_for_the_portal_no_longer_than_slurm_lets_it(
+    site: RunSite, service: PlayedService
+) -> None:
+    """Else Slurm would kill it, and say that it reached its time limit."""
+    service.away = 10**6
+    plan = site.plan(site.script("print('on')"))
+    process = site.begin(plan)
+    wait_until(lambda: any(report["state"] == "succeeded" for report in service.refused))
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "The end of the point was not reported" in said
+    assert manifest(plan.folder / "0000")["state"] == "succeeded"
+
+
 def test_without_a_portal_the_manifest_has_the_end(site: RunSite) -> None:
     plan = site.plan(site.script("raise SystemExit(3)"))
     process = site.begin(plan, PORTAL_SERVICE_URL="http://127.0.0.1:9")

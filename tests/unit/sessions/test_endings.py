@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import timeit
+from typing import Any
 
 import pytest
 
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import TITLES, explain, words_for
+from spawners.launch.resubmit import lost, reason_of
 
 STEPD = (
     "slurmstepd: error: Exceeded job memory limit\n"
@@ -203,3 +205,39 @@ def test_the_message_is_for_the_owner() -> None:
     by_root = explain(cancelled, "", owner="ada")
     assert by_root.message.endswith("by an administrator (root).") and by_root.by == "root"
     assert explain(job, "", owner="ada").message == "The job was cancelled in Slurm (scancel)."
+
+
+def refused(**more: Any) -> Job:
+    """A job as Slurm has one whose number its node had just ended (slurmd's req.c)."""
+    values = {
+        "state": JobState.CANCELLED,
+        "nodes": ("gpu01",),
+        "start_time": 100.0,
+        "end_time": 101.0,
+        "reason": "CancelledBy:root",
+    }
+    return Job(id="7", user="ada", **{**values, **more})
+
+
+def test_a_job_that_its_node_refused_was_cancelled_by_nobody() -> None:
+    ending = explain(refused(), "", ready=False, owner="ada")
+    assert (ending.code, ending.by) == ("start_failed", "")
+    assert ending.message == (
+        "The session could not start. gpu01 refused job 7: it had just ended a job with the same "
+        "number, which Slurm had lost. Launch again."
+    )
+    assert lost(refused(), "") and reason_of(refused()) == "Its node did not start job 7"
+
+
+@pytest.mark.parametrize(
+    ("job", "log"),
+    [
+        (refused(), "Job 7 runs on gpu01."),
+        (refused(end_time=200.0), ""),
+        (refused(reason="CancelledBy:ada"), ""),
+        (refused(nodes=()), ""),
+    ],
+    ids=["began", "later", "by its user", "waited"],
+)
+def test_other_cancellations_are_somebodys(job: Job, log: str) -> None:
+    assert explain(job, log, ready=False, owner="ada").code == "cancelled" and not lost(job, log)

@@ -18,6 +18,7 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.launches.again import RunsAgain
 from portal.sessions.runs.launches.repeats import free_name, repeat
+from portal.sessions.runs.living import LivingRuns
 from portal.sessions.runs.reports import RunReports
 from portal.store import Store
 
@@ -197,18 +198,17 @@ def test_names_count_on() -> None:
     assert free_name(a_run(name="a" * 60), ()) == "a" * 58 + "-2"
 
 
+def followed(site: Site, slurm: Any) -> RunFollower:
+    living = LivingRuns(site.store, slurm, slurm, slurm, LOG)
+    return RunFollower(site.store, slurm, site.reports, lambda: None, LOG, living)
+
+
 async def test_the_session_before_does_not_end_it(site: Site) -> None:
     async def ended_tasks(job_id: str) -> dict[int, Any]:
         assert job_id == "13"
         return {1: Job(id="13_1", state=JobState.COMPLETED, nodes=("gpu01",))}
 
-    follower = RunFollower(
-        site.store,
-        SimpleNamespace(ended_tasks=ended_tasks),  # type: ignore[arg-type]
-        site.reports,
-        lambda: None,
-        LOG,
-    )
+    follower = followed(site, SimpleNamespace(ended_tasks=ended_tasks))
 
     async def session(job_id: str, **asked: Any) -> None:
         values = {"user": "ada", "server": "run-5e2f3c1a", "state": SessionState.ENDED}
@@ -243,7 +243,7 @@ async def test_the_hub_knows_the_home(site: Site) -> None:
     )  # fmt: skip
     await site.store.sessions.save(record)
     slurm: Any = SimpleNamespace()
-    await RunFollower(site.store, slurm, site.reports, lambda: None, LOG).follow_runs()
+    await followed(site, slurm).follow_runs()
     found = await site.store.runs.get("barbara", new.id)
     assert found is not None and found.folder == "/home/barbara/runs/rates-2"
 

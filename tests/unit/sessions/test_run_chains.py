@@ -18,6 +18,7 @@ from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.launches.again import RunsAgain
 from portal.sessions.runs.launches.chains import never_started
 from portal.sessions.runs.launches.starts import RunStarts
+from portal.sessions.runs.living import LivingRuns
 from portal.sessions.runs.reports import RunReports
 from portal.store import Store
 
@@ -63,10 +64,11 @@ class Site:
         self.store, self.hub = store, Hub()
         self.reports = RunReports(store, LOG)
         self.starts = RunStarts(self.reports, self.hub, store)
-        view = SimpleNamespace(sessions={})
+        view = SimpleNamespace(sessions={}, snapshot=None)
         cluster: Any = self.hub
         self.again = RunsAgain(store, self.reports, self.hub)
-        self.follower = RunFollower(store, cluster, self.reports, lambda: view, LOG)
+        living = LivingRuns(store, cluster, cluster, cluster, LOG)
+        self.follower = RunFollower(store, cluster, self.reports, lambda: view, LOG, living)
 
     async def end_points(self, id_: str, *states: str) -> None:
         for number, state in enumerate(states):

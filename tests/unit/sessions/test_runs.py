@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from followed_run import KEY, LOG, FollowedRun, a_run
 
-from portal.errors import SlurmUnavailable, StoreUnavailable
+from portal.errors import StoreUnavailable
 from portal.models.cluster.cluster import Job, JobState
-from portal.models.session.run import PointState, Run, RunPoint
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.run import PointState, RunPoint
+from portal.models.session.session import SessionState
 from portal.sessions.runs import follower
 from portal.sessions.runs.endings import ended_point
-from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.order import SORTS, point_numbers
 from portal.sessions.runs.reports import RunReports, newest
 from portal.store import Store
 from portal.store.runs.points import PointKeys
-
-KEY = ("ada", "5e2f3c1a")
-LOG = logging.getLogger("portal-test")
-
-
-def a_run(**more: Any) -> Run:
-    values = {
-        "id": KEY[1],
-        "name": "rates",
-        "source": "train.py",
-        "folder": "/home/ada/runs/rates",
-        "points": 4,
-        "user": KEY[0],
-        "server": "run-5e2f3c1a",
-        "environment": "lab",
-        "created_at": time.time(),
-    }
-    return Run(**{**values, **more})
 
 
 def keys(number: int, state: str = "running", **more: Any) -> PointKeys:
@@ -174,6 +153,12 @@ async def test_reports_that_are_not_stored_fail(store: Store) -> None:
             "The point was cancelled by grace before it started.",
         ),
         (
+            {"state": "CANCELLED", "start_time": 8.0, "reason": "CancelledBy:root"},
+            "failed",
+            "gpu01 refused job 12_1: it had just ended a job with the same number, which Slurm had "
+            "lost. Run the point again.",
+        ),
+        (
             {"state": "FAILED", "exit_signal": 9},
             "failed",
             "The point was killed by signal 9 on gpu01.",
@@ -197,70 +182,17 @@ def test_slurm_says_how_a_point_ended(job: Any, state: str, message: str) -> Non
     assert point.job == ("" if job is None else "12_1")
 
 
-class Slurm:
-    """Accounting: the ended tasks that it knows."""
-
-    def __init__(self) -> None:
-        self.tasks: dict[int, Job] | None = {}
-        self.asked = 0
-
-    async def ended_tasks(self, job_id: str) -> dict[int, Job]:
-        assert job_id == "12"
-        self.asked += 1
-        if self.tasks is None:
-            raise SlurmUnavailable("It does not answer.")
-        return self.tasks
-
-
-class Site:
-    """A follower, with the run and its session."""
-
-    def __init__(self, store: Store) -> None:
-        self.store, self.slurm = store, Slurm()
-        self.sessions: dict[str, SessionRecord] = {}
-        self.reports = RunReports(store, LOG)
-        self.follower = RunFollower(
-            store,
-            self.slurm,  # type: ignore[arg-type]
-            self.reports,
-            lambda: SimpleNamespace(sessions=self.sessions),
-            LOG,
-        )
-
-    async def session(self, **more: Any) -> SessionRecord:
-        values = {
-            "id": "S",
-            "user": "ada",
-            "server": "run-5e2f3c1a",
-            "job_id": "12",
-            "state": SessionState.RUNNING,
-            "submitted_at": time.time(),
-            "options": {"run": {"id": KEY[1]}},
-        }
-        record = SessionRecord(**{**values, **more})
-        await self.store.sessions.save(record)
-        return record
-
-    async def run(self) -> Run:
-        run = await self.store.runs.get(*KEY)
-        assert run is not None
-        return run
-
-    async def states(self) -> dict[int, str]:
-        return {key.number: str(key.state) for key in await self.store.run_points.keys(*KEY)}
-
-
 @pytest.fixture
-async def site(store: Store) -> Site:
+async def site(store: Store) -> FollowedRun:
     await store.runs.add_run(a_run())
-    return Site(store)
+    return FollowedRun(store)
 
 
 def done(number: int, state: str = "COMPLETED") -> Job:
     return Job(id=f"12_{number}", state=JobState(state), nodes=("gpu01",))
 
 
-async def test_a_living_run_gets_its_job(site: Site) -> None:
+async def test_a_living_run_gets_its_job(site: FollowedRun) -> None:
     await site.follower.follow_runs()
     assert (await site.run()).job_id == ""
     site.sessions["12_1"] = await site.session()
@@ -269,7 +201,7 @@ async def test_a_living_run_gets_its_job(site: Site) -> None:
     assert (run.job_id, run.ended_at, site.slurm.asked) == ("12", None, 0)
 
 
-async def test_points_that_said_nothing_get_an_end(site: Site) -> None:
+async def test_points_that_said_nothing_get_an_end(site: FollowedRun) -> None:
     for number, state in ((0, "succeeded"), (1, "running")):
         point = RunPoint(number=number, state=PointState(state), attempt=1, cell=5)
         await site.reports.take(a_run(), point)
@@ -284,20 +216,25 @@ async def test_points_that_said_nothing_get_an_end(site: Site) -> None:
     assert site.slurm.asked == 1
 
 
-async def test_accounting_is_given_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_accounting_is_given_time(site: FollowedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "_LOOKS", 3)
+    await site.reports.take(a_run(), RunPoint(number=1, state=PointState.RUNNING, attempt=1))
     await site.session(state=SessionState.ENDED, ended_at=99.0)
     site.slurm.tasks = None
     await site.follower.follow_runs()
     site.slurm.tasks = {0: done(0)}
     await site.follower.follow_runs()
-    assert (await site.run()).ended_at is None and await site.states() == {}
+    assert (await site.run()).ended_at is None and await site.states() == {1: "running"}
     await site.follower.follow_runs()
     assert (await site.run()).ended_at == 99.0
-    assert await site.states() == {0: "succeeded", 1: "lost", 2: "lost", 3: "lost"}
+    # Slurm forgets tasks that are cancelled while they wait (seen on 22.05).
+    assert await site.states() == {0: "succeeded", 1: "lost", 2: "failed", 3: "failed"}
+    points = await site.points()
+    assert points[2].message == "The point was cancelled before it started."
+    assert [points[number].missing for number in range(4)] == [True, True, False, False]
 
 
-async def test_one_whose_points_all_said_it_needs_no_query(site: Site) -> None:
+async def test_one_whose_points_all_said_it_needs_no_query(site: FollowedRun) -> None:
     for number in range(4):
         point = RunPoint(number=number, state=PointState.SUCCEEDED, attempt=1)
         await site.reports.take(a_run(), point)
@@ -306,7 +243,7 @@ async def test_one_whose_points_all_said_it_needs_no_query(site: Site) -> None:
     assert (await site.run()).ended_at == 99.0 and site.slurm.asked == 0
 
 
-async def test_a_session_of_another_run_is_not_its_own(site: Site) -> None:
+async def test_a_session_of_another_run_is_not_its_own(site: FollowedRun) -> None:
     other = {"run": {"id": "5e2f3c1a-ffff"}}
     site.sessions["9_1"] = await site.session(
         state=SessionState.ENDED, ended_at=9.0, options=other, job_id="9"
@@ -316,7 +253,9 @@ async def test_a_session_of_another_run_is_not_its_own(site: Site) -> None:
     assert (run.job_id, run.ended_at) == ("", None)
 
 
-async def test_one_that_never_started_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_never_started_ends(
+    site: FollowedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await site.follower.follow_runs()
     assert (await site.run()).ended_at is None
     monkeypatch.setattr(follower, "_UNSTARTED", -1.0)

@@ -152,6 +152,11 @@ def test_accounting_has_each_task() -> None:
             "limit.",
         ),
         (
+            {"COMPLETED": 5, "CANCELLED": 1},
+            "cancelled",
+            "The run has ended. Of 6 points, 5 completed, 1 was cancelled.",
+        ),
+        (
             {"TIMEOUT": 2},
             "walltime",
             "The run has ended. Of 2 points, 2 reached the time limit.",

@@ -17,6 +17,10 @@ from ...measurements.gpus.programs import program_output
 
 FILE = "manifest.json"
 _PATIENCE = 60.0  # seconds until the packages are known; the file system may be slow
+_SHORT = 200  # characters of a message on a full disk
+# What is left out there, the largest first; at last, all but what must be there.
+_LESS = (("python",), ("metrics", "drift"), ("gpus", "parameters"), ())
+_END = ("run", "point", "attempt", "state", "exit", "message", "started_at", "ended_at")
 # Runs in the Python of the kernel or script, which may be older than this one.
 _PACKAGES = """
 import json, sys
@@ -56,7 +60,8 @@ class Manifest:
         return self.write(**facts, ended_at=_now())
 
     def write(self, **facts: Any) -> str:
-        """Write the manifest, whole or not at all; return "" or why that failed."""
+        """Write the manifest, whole or not at all; return "" or why that failed. On a full disk,
+        the end of the point is written in the place of what was there."""
         self._facts.update(facts)
         new = self._path.with_name(f".{FILE}.new")
         try:
@@ -65,8 +70,32 @@ class Manifest:
         except OSError as error:
             with contextlib.suppress(OSError):
                 new.unlink()
+            if "ended_at" in self._facts and self._overwrite():
+                return f"{FILE} has the end of the point, but not all else: {error.strerror}."
             return f"{FILE} cannot be written: {error.strerror}."
         return ""
+
+    def _overwrite(self) -> bool:
+        """Write as much as has room in the file that is there, whose blocks the disk need not find;
+        return True if the end of the point had."""
+        facts = {**self._facts, "message": str(self._facts.get("message", ""))[:_SHORT]}
+        try:
+            with self._path.open("r+b") as file:
+                room = file.seek(0, os.SEEK_END)
+                for names in _LESS:
+                    facts = {name: value for name, value in facts.items() if name not in names}
+                    if not names:
+                        facts = {name: facts[name] for name in _END if name in facts}
+                    text = json.dumps(facts, default=str).encode()
+                    if len(text) <= room:
+                        file.seek(0)
+                        file.write(text.ljust(room))
+                        file.flush()
+                        os.fsync(file.fileno())
+                        return True
+        except OSError:
+            pass  # such as on a file system that copies on write
+        return False
 
 
 def slurm_facts(environ: Mapping[str, str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import RunError
+from ..folders import note_folder
 from ..git_state import git_state
 from ..plan import FILE
 from ..source import LARGEST
@@ -64,6 +65,7 @@ def make_repetition(task: Task) -> None:
     except OSError as error:
         raise RunError(f"{task.folder} cannot be created: {error.strerror}.") from None
     _wait_for(task.folder / FILE)
+    note_folder(task.id, task.folder)
 
 
 def _rename(whole: Path, folder: Path) -> None:

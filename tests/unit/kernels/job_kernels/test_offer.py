@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,7 +58,7 @@ def portal() -> Portal:
 @pytest.fixture
 async def offer(portal: Portal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
     monkeypatch.setenv("HOME", str(tmp_path))
-    made = Offer(portal, tmp_path / "server", SimpleNamespace())
+    made = Offer(portal, tmp_path / "server", SimpleNamespace(log=logging.getLogger()))
     await made.refresh()
     return made
 
@@ -99,7 +100,7 @@ async def test_a_choice_is_there_in_the_next_session(
     name = await offer.chosen({**USUAL, "gpu_type": None})
     assert name == "job-torch-python3"
     await offer.chosen(USUAL)
-    later = Offer(portal, tmp_path / "later", SimpleNamespace())
+    later = Offer(portal, tmp_path / "later", SimpleNamespace(log=logging.getLogger()))
     await later.refresh()
     assert names(later) == {"job-torch-python3-v100", name}
     assert choices.read() == [{"environment": "torch", "kernel": "python3", "gpus": 1}]

@@ -1,0 +1,120 @@
+"""Jobs of sessions that the Hub does not know: its database was restored from an older copy, or it
+died between sbatch and the job's id. Nobody can log in there any more, since their tokens are lost
+too. They get a record, so that the Sessions page shows them and can end them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NamedTuple
+
+from portal.errors import PortalError
+from portal.models.cluster.array import array_id
+from portal.models.cluster.cluster import Job
+from portal.models.session.session import SessionRecord, SessionState
+from portal.slurm import Cluster
+
+from .session_recorder import Recorder
+
+_MARK = "portal"  # of the comment of each session's job: portal:ENVIRONMENT:SERVER
+_YOUNG = 45.0  # seconds in which the Hub may still be about to store a job's id
+_PAUSES = (2.0, 60.0, 600.0)  # seconds until the first looks; then the last one again and again
+_MOST_OF_USER = 20  # anybody can write such a comment
+
+
+class Known(NamedTuple):
+    """What the Hub knows: ``jobs``, the ids of its sessions' jobs, and the servers that it
+    ``starts``, by user and name."""
+
+    jobs: Collection[str]
+    starts: Collection[tuple[str, str]]
+
+
+class Orphans:
+    """Search for such jobs. ``known`` returns what the Hub knows now; ``folder``: of the logs of
+    this Hub's sessions, by which they differ from another portal's."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        recorder: Recorder,
+        known: Callable[[], Known],
+        folder: str,
+        log: Any,
+    ) -> None:
+        self._cluster, self._recorder, self._known = cluster, recorder, known
+        self._folder, self._log = folder, log
+
+    async def run(self) -> None:
+        """Look now and then, for ever."""
+        looks = 0
+        while True:
+            await asyncio.sleep(_PAUSES[min(looks, len(_PAUSES) - 1)])
+            looks += 1
+            try:
+                await self.find()
+            except PortalError as error:
+                self._log.debug("Unknown jobs are looked for later: %s", error)
+                looks = min(looks, 1)
+            except Exception:
+                self._log.exception("Unknown jobs cannot be looked for")
+
+    async def find(self) -> None:
+        """Record the jobs that nobody knows. Raises StoreUnavailable, SlurmUnavailable."""
+        snapshot = await self._cluster.snapshot(time.monotonic(), jobs_only=True)
+        if snapshot.error:
+            return
+        recorded = {record.job_id for record in await self._recorder.store.sessions.living()}
+        known = self._known()  # last: nothing is awaited after this
+        known = known._replace(jobs={*known.jobs, *recorded, *self._recorder.job_ids})
+        for job in orphan_jobs(snapshot.jobs.values(), known, self._folder, time.time() - _YOUNG):
+            record = record_of(job)
+            self._log.warning(
+                "Job %s of %s carries the portal's mark and is not known: its session is '%s'",
+                record.job_id, record.user, record.server,
+            )  # fmt: skip
+            self._recorder.note(record)
+            self._recorder.close(record)
+
+
+def orphan_jobs(jobs: Iterable[Job], known: Known, folder: str, before: float) -> list[Job]:
+    """Return the jobs, an array once, that carry the portal's mark, were submitted ``before`` (Unix
+    seconds), live, and are not known."""
+    found: dict[str, Job] = {}
+    users: dict[str, int] = {}
+    for job in jobs:
+        id_, mark = array_id(job.id), job.comment.split(":")
+        if len(mark) != 3 or mark[0] != _MARK or job.state.ended or id_ in known.jobs:
+            continue
+        ours = job.stdout.startswith(f"{folder}/") and (job.user, mark[2]) not in known.starts
+        if not ours or job.user.isdigit() or (job.submit_time or before) >= before:
+            continue
+        if id_ not in found:
+            users[job.user] = users.get(job.user, 0) + 1
+            if users[job.user] > _MOST_OF_USER:
+                continue
+        if id_ not in found or job.state.running:
+            found[id_] = job
+    return list(found.values())
+
+
+def record_of(job: Job) -> SessionRecord:
+    """Return the record of a session of which only its job is known."""
+    _, environment, server = job.comment.split(":")
+    began = job.submit_time or time.time()
+    running = job.state.running
+    return SessionRecord(
+        id=f"job-{array_id(job.id)}-{began:.0f}",  # the same at each start of the Hub
+        user=job.user,
+        server=server,
+        account=job.user,
+        environment=environment,
+        job_id=array_id(job.id),
+        state=SessionState.RUNNING if running else SessionState.PENDING,
+        submitted_at=began,
+        started_at=job.start_time if running else None,
+        ready_at=(job.start_time or began) if running else None,
+        nodes=job.nodes if running else (),
+        log_path=job.stdout,
+    )
