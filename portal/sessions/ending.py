@@ -37,7 +37,7 @@ TITLES = {
     "unknown": "Unknown",
 }
 
-_WIDTH = 400
+_WIDTH = 1000
 # Of the tasks of an array: in a sentence after their number, and as a code if all have the same.
 _ENDINGS = {
     JobState.COMPLETED: "completed",
