@@ -109,7 +109,16 @@ if [ -n "${PORTAL_COURSE_HOME:-}" ]; then
     export APPTAINER_BINDPATH="$PORTAL_COURSE_BIND" SINGULARITY_BINDPATH="$PORTAL_COURSE_BIND"
   fi
 fi
-unset PORTAL_COURSE_HOME PORTAL_COURSE_FOLDER PORTAL_COURSE_BIND
+# The session keeps its packages, kernels and certificates there. Without it, it would end with an
+# error of a program that happened to need it first.
+own="${folder:-${HOME:-}}/.portal"
+if [ "${PORTAL_KIND:-}" != image ] && [ ! -d "$own" ] && { [ -L "$own" ] || [ -e "$own" ]; }; then
+  link=$(readlink -- "$own") && own+=" -> $link"
+  echo "The portal's folder is no folder: $own" >&2
+  [ -z "$work" ] || rm -rf -- "$work"
+  exit 72
+fi
+unset own PORTAL_COURSE_HOME PORTAL_COURSE_FOLDER PORTAL_COURSE_BIND
 unset PORTAL_COURSE_DATA_ROOT PORTAL_COURSE_DATA
 
 if [ -n "${PORTAL_SSL_KEY:-}" ]; then

@@ -39,6 +39,7 @@ class SessionSpawner(SessionSettings):
         super().__init__(**kwargs)
         self.api_token: str
         self.last_options: dict[str, Any] = {}  # validated, of the last launch
+        self.partition_chosen = True  # by the user; False: by the portal, for that launch alone
         self.prefill: dict[str, Any] = {}  # options from a link; shown once
         self.posted_port = 0
         self.token_id = 0
@@ -182,6 +183,7 @@ class SessionSpawner(SessionSettings):
             "token_id": self.token_id,
             "server_address": self.server_address,
             "last_options": self.last_options,
+            "partition_automatic": not self.partition_chosen,
             "ending": self.ending.model_dump() if self.ending else None,
         }
         return {key: value for key, value in state.items() if value}
@@ -195,6 +197,7 @@ class SessionSpawner(SessionSettings):
         self.server_address = str(state.get("server_address", ""))
         self._ready = bool(self.server_address)
         self.last_options = dict(state.get("last_options", {}))
+        self.partition_chosen = not state.get("partition_automatic", False)
         ending = state.get("ending")
         self.ending = Ending(**ending) if ending else None
         if self.posted_port:

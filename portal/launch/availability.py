@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from ..models import Frozen
 from ..models.cluster.cluster import ClusterSnapshot, JobState, Node, Partition
 
+_NO_LIMIT = 1_000_000  # CPUs of a node
+
 
 class GpuSupply(Frozen):
     """Supply of one GPU type over the partitions in question. All numbers count GPUs."""
@@ -142,7 +144,9 @@ def _partition_supply(
         cpus=sum(node.cpus for node in nodes),
         cpus_free=sum(_free_cpus(node, reserved) for node in nodes),
         cpus_asleep=sum(_free_cpus(node, reserved, asleep=True) for node in nodes),
-        cpus_per_node=max((node.cpus for node in nodes), default=0),
+        cpus_per_node=min(
+            max((node.cpus for node in nodes), default=0), partition.max_cpus_per_node or _NO_LIMIT
+        ),
         memory_per_node=max((node.memory for node in nodes), default=0),
         gpus=sum(pool.count for node in nodes for pool in node.gpus),
         gpus_free=sum(_free_gpus(node, None, reserved) for node in nodes),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from ..models.words import shortened
+
 _QUOTED = 200  # characters of a log in a sentence
+_WHOLE = 600  # of an error of Apptainer, which names the cause last
 
 
 def _quote(match: re.Match[str]) -> str:
-    text = match[1].strip().rstrip(".")
-    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
+    return shortened(match[1].strip().rstrip("."), _QUOTED)
 
 
 # The first match counts. A log is its owner's text: quotes from it are shown as text.
@@ -60,6 +62,13 @@ _CAUSES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         ),
     ),
     (
+        re.compile(r"^The portal's folder is no folder: (.*)$", re.MULTILINE),
+        lambda match: (
+            f"The folder for the portal's own files is a broken link or no folder ({_quote(match)})"
+            ". Remove or rename it, or restore what it leads to, then launch again"
+        ),
+    ),
+    (
         # bash of deploy/session.sh; its own path stands before "line".
         re.compile(
             r": line \d+: (/[^\n:]*): (?:cannot execute: )?[^\n]*(?:No such file|not found)"
@@ -72,7 +81,7 @@ _CAUSES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     ),
     (
         re.compile(r"^FATAL:\s+(.*)$", re.MULTILINE),
-        lambda match: f"Apptainer says: {_quote(match)}",
+        lambda match: f"Apptainer says: {shortened(match[1].strip().rstrip('.'), _WHOLE)}",
     ),
 )
 

@@ -10,6 +10,20 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
+def shortened(text: str, most: int) -> str:
+    """Return an error's text with at most ``most`` characters. Of a chain of causes, "a: b: c", the
+    first and the last ones are kept, whole; the last one says most."""
+    if len(text) <= most:
+        return text
+    first, *rest = text.split(": ")
+    last: list[str] = []
+    while rest and len(first) + sum(map(len, last)) + 2 * len(last) + len(rest[-1]) + 5 <= most:
+        last.insert(0, rest.pop())
+    if last:
+        return f"{first}: …: {': '.join(last)}" if rest else f"{first}: {': '.join(last)}"
+    return f"{text[: most - 1].rpartition(' ')[0] or text[: most - 1]}…"
+
+
 def clock(moment: float, now: float) -> str:
     """Return Unix seconds as the server's local time, "10:42", with the day if not today."""
     then = time.localtime(moment)

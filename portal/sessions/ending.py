@@ -37,7 +37,7 @@ TITLES = {
     "unknown": "Unknown",
 }
 
-_WIDTH = 400
+_WIDTH = 1000
 # Who cancels a job that its node refuses, and within how many seconds of its start.
 _SLURM = ("root", "slurm")
 _REFUSED_WITHIN = 3.0

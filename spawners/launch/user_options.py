@@ -77,6 +77,7 @@ class UserOptions(SessionSpawner):
             self._restore_options(self.last_options)
             raise refusal(error) from None
         self.last_options = self._request.options()
+        self.partition_chosen = bool(options.get("partition"))
         self.user_options = dict(self.last_options)  # stored with the job's id
 
     def _restore_options(self, options: dict[str, Any]) -> None:

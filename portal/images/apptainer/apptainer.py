@@ -30,6 +30,7 @@ from typing import NamedTuple
 from spython.main import get_client
 from spython.utils import get_singularity_version, stream_command
 
+from ...models.words import shortened
 from ..outcome import CouldNotRun, WorkFailed
 from ..processes import children, end_descendants, kill_descendants
 from .enclosure import REFUSED, Enclosure
@@ -303,7 +304,8 @@ def reason(output: str) -> str:
     lines = [_COLOURS.sub("", line).strip() for line in output.splitlines()]
     fatal = [line for line in lines if re.match(r"(FATAL|ERROR)\s*:", line)]
     chosen = fatal[-1] if fatal else next((line for line in reversed(lines) if line), "")
-    return re.sub(r"^(FATAL|ERROR)\s*:\s*", "", chosen)[:500] or "no reason given."
+    text = re.sub(r"^(FATAL|ERROR)\s*:\s*", "", chosen)
+    return shortened(text, 600) or "no reason given."
 
 
 def unpack(apptainer: Apptainer, image: Path, directory: Path) -> None:

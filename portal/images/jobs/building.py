@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from portal.models.catalog.image import SourceKind, parse_source
 from portal.models.catalog.image_job import BuildResult, Event, ImageJob
+from portal.models.words import shortened
 
 from .. import log_protocol
 from ..apptainer import signing
@@ -380,7 +381,7 @@ def _description(target: Path) -> Path:
 
 def _last(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:400] if lines else "no reason given."
+    return shortened(lines[-1], 600) if lines else "no reason given."
 
 
 def _bytes_below(folder: Path) -> int:

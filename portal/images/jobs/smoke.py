@@ -34,6 +34,7 @@ from portal.launch.kinds import PROGRAMS
 from portal.models.catalog.environment import Environment, Kernel, Kind, Server
 from portal.models.catalog.image_job import Event, Facts, ImageJob, KernelResult, TestResult
 from portal.models.session.resources import Resources
+from portal.models.words import shortened
 
 from .. import log_protocol
 from ..apptainer import signing
@@ -321,7 +322,9 @@ def _reason(job: ImageJob, seen: CheckReport, result: TestResult) -> str:
     if end is None or (reason and "server" not in seen.steps):
         if _NODE.search(seen.log):
             last = next(line for line in reversed(seen.log.splitlines()) if _NODE.search(line))
-            raise CouldNotRun(f"The test could not run on this node: {last.strip()[:300]}")
+            raise CouldNotRun(
+                f"The test could not run on this node: {shortened(last.strip(), 600)}"
+            )
         cause = cause_of(seen.log) or _last_line(seen.log)
         if reason:
             return f"{str(reason)[:500]}{cause}"
@@ -335,7 +338,7 @@ def _reason(job: ImageJob, seen: CheckReport, result: TestResult) -> str:
 
 def _last_line(log: str) -> str:
     line = next((line.strip() for line in reversed(log.splitlines()) if line.strip()), "")
-    return f" Its log ends with: {line[:300]}" if line else ""
+    return f" Its log ends with: {shortened(line, 600)}" if line else ""
 
 
 def _about_gpus(job: ImageJob, seen: CheckReport, result: TestResult) -> str:

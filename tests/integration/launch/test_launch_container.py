@@ -204,6 +204,23 @@ def test_the_job_script_passes_on_the_variables_of_amds_gpus() -> None:
     assert not any(line.startswith("PORTAL_GPU_VARIABLES") for line in found)
 
 
+@pytest.mark.parametrize("kind", ["link", "file", "folder", "link to a folder", "nothing"])
+def test_a_portal_folder_that_is_none_is_named(tmp_path: Path, kind: str) -> None:
+    own = tmp_path / ".portal"
+    (tmp_path / "real").mkdir()
+    if kind.startswith("link"):
+        own.symlink_to(tmp_path / ("real" if "to" in kind else "gone"))
+    elif kind != "nothing":
+        own.touch() if kind == "file" else own.mkdir()
+    done = run_script({"HOME": str(tmp_path), "PORTAL_KIND": "venv"}, "sh", "-c", "echo began")
+    if kind not in ("link", "file"):
+        assert (done.stdout, done.returncode) == ("began\n", 0)
+        return
+    assert (done.stdout, done.returncode) == ("", 72)
+    leads = f"{own} -> {tmp_path}/gone" if kind == "link" else str(own)
+    assert f"is a broken link or no folder ({leads}). Remove or rename it" in cause_of(done.stderr)
+
+
 def test_a_name_of_a_variable_is_not_evaluated(tmp_path: Path) -> None:
     made = tmp_path / "made"
     names = f"ROCR_VISIBLE_DEVICES x[$(touch${{IFS}}{made})] /* 1x"

@@ -16,6 +16,12 @@ STEPD = (
     "slurmstepd: error: Exceeded job memory limit\n"
     "slurmstepd: error: *** JOB 9 ON gpu01 CANCELLED ***"
 )
+LOOP = (  # Apptainer 1.1
+    "container creation failed: mount hook function failure: mount /proc/self/fd/3->"
+    "/var/lib/apptainer/mnt/session/rootfs error: while mounting image /proc/self/fd/3: failed to "
+    "find loop device: could not attach image file to loop device: failed to set loop flags on "
+    "loop device: resource temporarily unavailable"
+)
 NODE = {"nodes": ("gpu01",)}
 
 
@@ -133,7 +139,17 @@ def test_a_server_that_never_answered_could_not_start() -> None:
         ("FATAL:   could not open image /x.sif: no such file", "Apptainer says: could not open im"),
         ("OSError: [Errno 28] No space left on device", "A file system is full (No space left"),
         ("OSError: [Errno 122] Disk quota exceeded: '/home'", "is full (Disk quota exceeded)"),
-        (f"FATAL: {'x' * 390}", f"{'x' * 200}…."),
+        (f"FATAL: {LOOP}", f"Apptainer says: {LOOP}."),  # whole: the cause stands last
+        (
+            f"FATAL: container creation failed: {'while x: ' * 90}no loop device is free",
+            "Apptainer says: container creation failed: …: while x: while x: while x: ",
+        ),
+        (f"FATAL: {'a: ' * 300}no loop device is free", "a: a: no loop device is free."),
+        (f"FATAL: {'words ' * 120}", "words words…."),
+        (
+            "The portal's folder is no folder: /home/ada/.portal -> /scratch/gone",
+            "is a broken link or no folder (/home/ada/.portal -> /scratch/gone). Remove or rename",
+        ),
         ("all is well", "exited with code 1 on gpu01."),
     ],
 )

@@ -89,6 +89,10 @@ class TestAvailability:
         assert supply.partitions["gpu"].gpu_types == {"t4": 2, "v100": 4}
         assert (supply.partitions["cpu"].cpus_free, supply.partitions["cpu"].gpus) == (16, 0)
         assert (supply.cpus_free, supply.cpus) == (86, 96)
+        assert supply.partitions["gpu"].cpus_per_node == 16
+        few = snapshot().partitions["gpu"].model_copy(update={"max_cpus_per_node": 4})
+        whole = snapshot(partitions={"gpu": few})
+        assert availability(whole, ["gpu"]).partitions["gpu"].cpus_per_node == 4
 
     @pytest.mark.parametrize("state", ["DOWN*", "IDLE+DRAIN", "IDLE*", "MIXED+MAINT", "UNKNOWN"])
     def test_a_node_that_takes_no_jobs_has_nothing_free(self, state):

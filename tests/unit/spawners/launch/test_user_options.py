@@ -1,11 +1,17 @@
-"""Refusals of launches, as JupyterHub answers them."""
+"""Options of a launch: refusals, as JupyterHub answers them, and what counts as chosen."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError, TooManyRequests
+from spawners.launch import user_options
+from spawners.launch.launch import last_choice
 from spawners.launch.refusals import refusal
+from spawners.spawner import PortalSpawner
 
 
 def too_many() -> PortalError:
@@ -27,3 +33,22 @@ def test_a_refusal_names_a_field_of_a_launch(error: PortalError, headers: dict[s
     refused = refusal(error)
     assert (refused.message, refused.reason) == (error.message, error.code)
     assert refused.headers == headers
+
+
+@pytest.mark.parametrize(
+    ("posted", "kept"), [({}, {}), ({"partition": ""}, {}), ({"partition": "cpu"}, {"cpu"})]
+)
+async def test_a_partition_that_the_portal_chose_is_chosen_anew(
+    monkeypatch: pytest.MonkeyPatch, posted: dict[str, str], kept: set[str]
+) -> None:
+    """It was free then, and would stick to all later launches."""
+
+    async def launch_request(spawner: Any, options: Any) -> Any:
+        return SimpleNamespace(options=lambda: {"environment": "lab", "partition": "cpu"})
+
+    monkeypatch.setattr(user_options, "launch_request", launch_request)
+    monkeypatch.setattr(user_options, "ensure_set_up", lambda: None)
+    spawner: Any = SimpleNamespace(last_options={}, serves=True)
+    await PortalSpawner.validate_options(spawner, {"environment": "lab", **posted})
+    assert spawner.last_options["partition"] == "cpu", "what the session has"
+    assert {v for k, v in last_choice(spawner).items() if k == "partition"} == set(kept)
