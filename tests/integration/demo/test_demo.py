@@ -338,6 +338,8 @@ def test_a_taken_port_is_one_sentence(tmp_path_factory: Any) -> None:
         (["--port=70000"], {}, "70000"),
         ([], {"PORTAL_PORT": "eighty"}, "eighty"),
         (["--home=/var/tmp/" + "x" * 80], {}, "too many for Slurm"),
+        (["--home=/var/tmp/a b"], {}, "Set PORTAL_HOME to a path without it."),
+        ([], {"PORTAL_CACHE": "/var/tmp/c%x"}, "Set PORTAL_CACHE to a path without it."),
     ],
 )
 def test_wrong_settings_are_one_sentence(
