@@ -66,6 +66,9 @@ def _run(name: str, tests: list[str], outcome: Path | None) -> int:
             break
         except debian_root.NoRoot as error:
             print(f"Slurm {name}: skipped with Debian's '{suite}': {error}", flush=True)
+        except debian_root.RootBroken as error:
+            print(f"Slurm {name} with Debian's '{suite}': {error}", flush=True)
+            return 1
     else:
         if outcome:
             outcomes.Outcome({"skipped": 1}).write(outcome)
