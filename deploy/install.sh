@@ -299,6 +299,10 @@ if [ -z "${PORTAL_HOME:-}" ]; then
   fi
 fi
 PORTAL_CACHE=${PORTAL_CACHE:-$PORTAL_HOME/cache}
+case $PORTAL_HOME$PORTAL_CACHE in
+  *[[:space:],:\;#%=\"\'\`\\\$\&\|\<\>\(\)*?{}!]*) # as portal/demo/home.py, which says which one
+    fail "PORTAL_HOME or PORTAL_CACHE has a character that Slurm and other parts would misread: use letters, digits and . _ / - only." ;;
+esac
 mkdir -p "$PORTAL_HOME" "$PORTAL_CACHE" 2>/dev/null || fail "cannot create $PORTAL_HOME: choose another state directory with PORTAL_HOME."
 [ -w "$PORTAL_HOME" ] || fail "cannot write to $PORTAL_HOME: choose another state directory with PORTAL_HOME."
 

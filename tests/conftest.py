@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx._transports.default as httpx_transports
+import machine
 import markers
 import migrated
 import outcomes
@@ -49,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     skips.register(config)
     markers.register(config)
     _share_tls_context()
+    machine.slowness()  # before a test measures anything
     migrated.share()
     if config.option.collectonly or config.option.help:
         return
@@ -217,7 +219,7 @@ def started_demo(
         )
     demo = Demo(Home(place, Path(env["PORTAL_CACHE"])), log)
     try:
-        end = time.monotonic() + _FIRST_START
+        end = time.monotonic() + machine.patience(_FIRST_START)
         while not ((state := demo.state) and state["ready"]):
             assert process.poll() is None, f"portal demo ended:\n{demo.output()}"
             assert time.monotonic() < end, f"portal demo is not ready:\n{demo.output()}"

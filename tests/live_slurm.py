@@ -13,7 +13,6 @@ provide are skipped, by name.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
@@ -24,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "support/suite"))
 import debian_root  # in these folders
 import outcomes
 import runs
+
+from portal.demo.home import Home
 
 # Debian suites with each version; the first of which this machine can make a root is used.
 SUITES = {"24.11": ("trixie",), "newest": ("testing", "unstable")}
@@ -56,7 +57,7 @@ def main() -> int:
 
 
 def _run(name: str, tests: list[str], outcome: Path | None) -> int:
-    cache = Path(os.environ.get("PORTAL_CACHE") or "/var/lib/data-scientist-portal/cache")
+    cache = Home.find().cache
     began = time.monotonic()
     for suite in SUITES[name]:
         try:
@@ -65,6 +66,9 @@ def _run(name: str, tests: list[str], outcome: Path | None) -> int:
             break
         except debian_root.NoRoot as error:
             print(f"Slurm {name}: skipped with Debian's '{suite}': {error}", flush=True)
+        except debian_root.RootBroken as error:
+            print(f"Slurm {name} with Debian's '{suite}': {error}", flush=True)
+            return 1
     else:
         if outcome:
             outcomes.Outcome({"skipped": 1}).write(outcome)

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from tests import live_slurm
 from tests.support.suite import runs, unstable
+from tests.support.suite.machine import slowness
 from tests.support.suite.outcomes import summary
 from tests.support.suite.unstable import Part
 
@@ -85,6 +86,8 @@ def run(stages: Sequence[Mapping[str, Part]]) -> int:
     BUILD.mkdir(exist_ok=True)
     runs.end_on_signals()
     started = time.monotonic()
+    machine = slowness()
+    print(f"waits are {machine.time:.1f} times as long here, limits {machine.processor:.1f} times")
     statuses: dict[str, int] = {}
     for stage in stages:
         statuses |= _run({name: part.command for name, part in stage.items()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from ..errors import ConfigurationError
 # A Unix socket's path has at most 107 characters (unix(7)); slurmstepd has the longest here:
 # HOME/demo/slurm/d/gpu01/gpu01_4294967295.4294967295.
 _LONGEST_HOME = 107 - len("/demo/slurm/d/gpu01/gpu01_4294967295.4294967295")
+# Characters with a meaning in the settings of Slurm, slapd, MariaDB and Apptainer, or in a shell.
+_REFUSED = re.compile(r"""[\s,:;#%="'`\\$&|<>()*?\[\]{}!]""")
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class Home:
     def find(cls, root: str | None = None) -> Home:
         """Return the home at ``root``, else at PORTAL_HOME, else at this account's default.
 
-        Raises ConfigurationError if the path is too long for the Unix sockets below it.
+        Raises ConfigurationError if the path is too long for the Unix sockets below it, or if a
+        path has a character that one of the daemons would misread.
         """
         named = root or os.environ.get("PORTAL_HOME")
         if named:
@@ -38,8 +42,15 @@ class Home:
                 f"The path of the state directory {path} has {len(str(path))} characters, too many "
                 f"for Slurm's sockets. Set PORTAL_HOME to one of at most {_LONGEST_HOME}."
             )
-        cache = os.environ.get("PORTAL_CACHE")
-        return cls(path, Path(cache).expanduser().absolute() if cache else path / "cache")
+        named = os.environ.get("PORTAL_CACHE")
+        cache = Path(named).expanduser().absolute() if named else path / "cache"
+        for variable, place in {"PORTAL_HOME": path, "PORTAL_CACHE": cache}.items():
+            if character := _REFUSED.search(str(place)):
+                raise ConfigurationError(
+                    f"The path '{place}' has the character '{character[0]}', which Slurm and other "
+                    f"parts of the demo would misread. Set {variable} to a path without it."
+                )
+        return cls(path, cache)
 
     @property
     def demo(self) -> Path:

@@ -15,6 +15,7 @@ import pytest
 from chromium import SOON
 from in_sight import SCREEN, out_of_sight
 from looks import PICTURES, check
+from machine import patience
 from sign_in import send_form
 
 from portal.demo.daemons.ports import free_port
@@ -48,7 +49,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     address = f"http://127.0.0.1:{port}/hub/"
     try:
-        give_up = time.monotonic() + 180
+        give_up = time.monotonic() + patience(180)
         while True:
             if process.poll() is not None:
                 pytest.fail(f"the Hub ended: {(place / 'hub.log').read_text()[-3000:]}")

@@ -17,6 +17,7 @@ from pathlib import Path
 from portal.models.catalog.image import parse_source
 
 from ..outcome import WorkFailed
+from .enclosure import TEMPORARY
 
 # Agents that fetch or copy an image (apptainer-build(1)); the others install packages as root.
 _AGENTS = frozenset({"docker", "localimage", "oci", "oci-archive", "docker-archive", "oras"})
@@ -49,6 +50,11 @@ def read_definition(path: Path) -> str:
                     f"{where}the bootstrap '{value[:40]}' needs root. Start from an image "
                     f"instead: {', '.join(sorted(_AGENTS))}."
                 )
+        elif section == "" and name.lower() == "from" and _unseen(value):
+            raise WorkFailed(
+                f"{where}'{value[:200]}' is in a temporary folder of the node, which builds do "
+                f"not see ({', '.join(TEMPORARY)}). Move the image to another folder."
+            )
         elif section in _ON_THE_NODE:
             raise WorkFailed(
                 f"{where}%{section} runs on the node, outside the image, and is not supported. "
@@ -91,6 +97,13 @@ def base_hosts(text: str) -> frozenset[str]:
         with suppress(ValueError):  # no reference at all: nothing is fetched, and no login needed
             hosts.add(parse_source(f"docker://{'/'.join(filter(None, parts))}").host)
     return frozenset(hosts)
+
+
+def _unseen(image: str) -> bool:
+    """Return True for the path of an image (``/folder/image:tag``) in a temporary folder."""
+    path = image.partition(":")[0].strip()
+    real = os.path.realpath(path)
+    return path.startswith("/") and any(f"{real}/".startswith(f"{top}/") for top in TEMPORARY)
 
 
 def _text(path: Path) -> str:

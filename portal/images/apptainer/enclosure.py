@@ -24,6 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  folders that a build has to itself
 REFUSED = "PORTAL-ENCLOSURE"  # begins the line that says why there is no enclosure
 _ALIAS = "portal-"  # begins the names of folders in the new root
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ..apptainer.enclosure import TEMPORARY
 from ..outcome import CouldNotRun
 from ..processes import children, end_descendants
 
@@ -64,7 +65,7 @@ def alone(work: Path, *seen: str) -> dict[str, str]:
 def own_temporary(work: Path) -> dict[str, str]:
     """Make folders below ``work`` in the place of /tmp and /var/tmp, and map these to them."""
     folders = {}
-    for place in ("/tmp", "/var/tmp"):  # noqa: S108  the container's
+    for place in TEMPORARY:
         own = work / place.strip("/").replace("/", "-")
         own.mkdir(mode=0o1777, exist_ok=True)
         folders[place] = str(own)

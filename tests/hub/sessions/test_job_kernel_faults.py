@@ -13,6 +13,7 @@ from hub_client import Person, wait_until, with_session
 from jobs import job_state, living_jobs, nothing_left
 from notebook_kernel import NotebookKernel
 from outages import without
+from processes import mark
 
 WHO = "student11"
 SPEC = "job-jupyterlab-python3-t4"
@@ -20,12 +21,13 @@ CPUS = {"environment": "python-venv", "gpus": 0, "time": "1:00:00"}
 CHOSEN = {"environment": "jupyterlab", "kernel": "python3", "gpus": 1, "gpu_type": "v100"}
 SLEEPING = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
 _RELAYS = """
-import os
+import os, sys
 for name in os.listdir("/proc"):
     try:
         if os.stat("/proc/" + name).st_uid == os.getuid():
-            with open(f"/proc/{name}/cmdline") as line:
-                if "portal_session.job" + "_kernels" in line.read(): print(name)
+            with open(f"/proc/{name}/cmdline") as line, open(f"/proc/{name}/environ") as own:
+                relay = "portal_session.job" + "_kernels" in line.read()
+                if relay and sys.argv[1] in own.read(): print(name)
     except OSError: pass
 """
 
@@ -41,7 +43,8 @@ def owner(demo: Any) -> Iterator[Person]:
         wait_until("no kernel is left", lambda: len(living_jobs(demo, WHO)) == 1)
         wait_until("no record is left", lambda: _records(demo) == "choices")
     nothing_left(demo, WHO)
-    relays = demo.run(["/usr/bin/python3", "-c", _RELAYS], user=demo.user(WHO)).stdout
+    argv = ["/usr/bin/python3", "-c", _RELAYS, mark(demo)]
+    relays = demo.run(argv, user=demo.user(WHO)).stdout
     assert relays == "", "processes are left"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -105,10 +106,22 @@ def test_sessions_of_every_kind_know_where_to_report(
     assert found == {(f"{demo.url}/services/portal/", "10")}
 
 
+def test_a_process_of_another_demo_is_not_seen(demo: Any) -> None:
+    """All demos of a machine have the same accounts."""
+    uid, gid = (int(demo.run(["id", kind], user=demo.user("ada")).stdout) for kind in ("-u", "-g"))
+    env = {"JUPYTERHUB_API_URL": "http://127.0.0.1:1/hub/api", "HOME": "/var/tmp/pt-other/home/ada"}
+    with subprocess.Popen(["/bin/sleep", "60"], user=uid, group=gid, env=env) as other:
+        try:
+            seen = variables_of(demo, "ada", "HOME", hub="")
+        finally:
+            other.kill()
+    assert (env["HOME"],) not in seen
+
+
 def test_without_an_address_a_session_neither_reports_nor_may(demo: Any) -> None:
     settings = 'c.PortalSpawner.service_url = ""\n'
     with other_hub(demo, settings) as (url, _):
-        # Nobody of another test: all Hubs of the machine are looked at.
+        # Nobody of another test: both Hubs of the demo are looked at.
         student = Person(url, "student23")
         assert student.launch({"environment": "python-venv"}).status_code in (201, 202)
         try:

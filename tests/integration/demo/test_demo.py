@@ -17,6 +17,7 @@ import httpx
 import pytest
 from conftest import Demo, a_home, demo_place, portal_demo, shared_cache, started_demo
 from hub_client import Person, wait_until
+from machine import patience
 
 from portal.demo.daemons.ports import free_port
 from portal.demo.daemons.process import leftovers, start_time
@@ -86,7 +87,7 @@ def test_a_job_sees_its_gpus_and_stays_in_the_history(slurm_cluster: Demo) -> No
     ).stdout.strip()
     gpus = slurm_cluster.run(["cat", "gpus.txt"], user=user).stdout.strip()
     assert gpus.startswith("gpus=") and len(gpus.removeprefix("gpus=").split(",")) == 2
-    end = time.monotonic() + 120
+    end = time.monotonic() + patience(120)
     wanted = "COMPLETED|research"
     while True:
         argv = ["sacct", "-nPX", "-j", job, "-o", "state,account"]
@@ -338,6 +339,8 @@ def test_a_taken_port_is_one_sentence(tmp_path_factory: Any) -> None:
         (["--port=70000"], {}, "70000"),
         ([], {"PORTAL_PORT": "eighty"}, "eighty"),
         (["--home=/var/tmp/" + "x" * 80], {}, "too many for Slurm"),
+        (["--home=/var/tmp/a b"], {}, "Set PORTAL_HOME to a path without it."),
+        ([], {"PORTAL_CACHE": "/var/tmp/c%x"}, "Set PORTAL_CACHE to a path without it."),
     ],
 )
 def test_wrong_settings_are_one_sentence(
@@ -506,7 +509,7 @@ def _left(home: Path) -> list[int]:
 
 
 def _wait(condition: Any, seconds: float = 240) -> None:
-    end = time.monotonic() + seconds
+    end = time.monotonic() + patience(seconds)
     while not condition():
         assert time.monotonic() < end, "not within the time"
         time.sleep(0.1)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import a_home
+from machine import patience
 
 from portal.demo.daemons.gpus import Gpus
 from portal.demo.daemons.ports import Ports, free
@@ -49,7 +50,7 @@ def test_marked_processes_and_their_children_are_found(tmp_path: Path) -> None:
         ["sh", "-c", f"env -u {MARK} sleep 1000 & wait"], env={**os.environ, MARK: str(tmp_path)}
     )
     try:
-        end = time.monotonic() + 120
+        end = time.monotonic() + patience(120)
         while len(found := leftovers(tmp_path, tmp_path)) < 2:
             assert time.monotonic() < end
             time.sleep(0.05)

@@ -146,6 +146,13 @@ def test_a_home_that_cannot_be_made(source: Path) -> None:
     assert len(said.stderr.splitlines()) == 1 and "PORTAL_HOME" in said.stderr
 
 
+@pytest.mark.parametrize("name", ["a b", "a,b", "a%b", "a$b"])
+def test_a_home_that_slurm_would_misread(source: Path, tmp_path: Path, name: str) -> None:
+    said = install(source, "run", home=tmp_path / name)
+    assert said.returncode != 0 and not (tmp_path / name).exists()
+    assert len(said.stderr.splitlines()) == 1 and "would misread" in said.stderr
+
+
 def test_nothing_is_done_twice() -> None:
     """In the environment of this run, which `make test` has just brought up to date."""
     home = Path(sys.prefix).parent

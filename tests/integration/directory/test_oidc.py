@@ -13,6 +13,7 @@ import httpx
 import pytest
 from chromium import SOON, chromium
 from course_made import course, made
+from machine import patience
 from oidc_provider import OidcProvider, oidc_provider
 from test_service import ENVIRONMENT, ENVIRONMENTS, Hub, names
 
@@ -89,7 +90,7 @@ class Site:
 
 def wait_for(found: Callable[[], Any], wanted: Any, seconds: float = 60) -> None:
     """Return when ``found()`` is ``wanted``; each try may be what brings that about."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patience(seconds)
     while (last := found()) != wanted:
         assert time.monotonic() < deadline, f"still {last!r}"
         time.sleep(0.3)
@@ -353,7 +354,7 @@ def test_a_student_logs_in_and_finds_their_course(site: Site, course_of_a_group:
         page.get_by_role("button", name="Authorize").click()
         page.wait_for_url(f"{site.hub.url}/hub/spawn")
         shown = page.locator('[data-course="deep"]')
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience(60)
         while not shown.count() and time.monotonic() < deadline:  # the roster is looked at
             page.wait_for_timeout(500)
             page.goto(f"{site.hub.url}/services/portal/sessions")

@@ -27,6 +27,7 @@ from image_builds import (
     program,
     start,
 )
+from machine import patience
 from machine_clock import awake
 from registry import Registry, registry
 
@@ -230,7 +231,7 @@ def _at(log: Path, step: str) -> bool:
 
 
 def _until(true: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 240
+    end = time.monotonic() + patience(240)
     while not true():
         assert process.poll() is None, "the job ended before"
         assert time.monotonic() < end

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from job_kernel_site import Notebook, Session, job_kernel_session
+from machine import patience
 from portal_session.job_kernels import broker
 from portal_session.job_kernels import record as records
 
@@ -30,7 +31,7 @@ def notebook(session: Session) -> Iterator[Notebook]:
 
 
 def _until(what: str, holds: Any, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patience(seconds)
     while not holds():
         assert time.monotonic() < deadline, f"never: {what}"
         time.sleep(0.05)

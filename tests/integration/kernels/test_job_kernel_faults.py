@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 from job_kernel_site import Notebook, Session, job_kernel_session
+from machine import patience
 from portal_session.job_kernels import record as records
 from portal_session.job_kernels.wire.keys import context, make_keys
 from run_site import wait_until
@@ -44,7 +45,7 @@ def kernel(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
 
 
 def _wait_until_nothing_is_left(session: Session) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while session.jobs.living or records.ids(session.home):
         assert time.monotonic() < deadline, "a job or a record is left"
         time.sleep(0.1)
@@ -176,7 +177,7 @@ def test_a_cut_loses_nothing(session: Session, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("JUPYTER_PATH", session.environ["PORTAL_KERNEL_SPECS"])
     session.jobs.held = True
     kernel = Notebook(session.environ, SPEC)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while not (session.jobs.waiting and _record(session).submitted):
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -233,7 +234,7 @@ def test_a_job_whose_session_stays_away_ends(
     os.kill(relay, signal.SIGKILL)
     time.sleep(2)
     assert session.jobs.living == 1, "it waits for the session"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while session.jobs.living:
         assert time.monotonic() < deadline, "the job goes on"
         time.sleep(0.2)

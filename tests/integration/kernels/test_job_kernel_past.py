@@ -18,6 +18,7 @@ import pytest
 from job_kernel_site import Notebook, Session, job_kernel_session
 from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
+from machine import patience
 from portal_session.job_kernels import record as records
 from portal_session.job_kernels.adoption import Adoption
 from portal_session.kernels.command_line import PROVISIONER, SessionProvisioner
@@ -88,14 +89,14 @@ async def _taken_up(session: Session, late: float = 0.0) -> AsyncIterator[Kernel
     finally:
         follower.close()
         await manager.shutdown_kernel()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patience(20)
         while session.jobs.living or records.ids(session.home):
             assert time.monotonic() < deadline, "a job or a record is left"
             await asyncio.sleep(0.1)
 
 
 async def _ended(follower: KernelFollower, id: str) -> Execution:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + patience(40)
     while id not in follower.executions or follower.executions[id].ended is None:
         assert time.monotonic() < deadline, follower.executions
         await asyncio.sleep(0.1)
@@ -169,7 +170,7 @@ async def test_a_job_that_ends_afterwards_says_so_in_the_cell_that_runs(
     await asyncio.sleep(1)
     _kill(kernel, session)
     async with _taken_up(session) as follower:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patience(20)
         while id not in follower.executions:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.1)

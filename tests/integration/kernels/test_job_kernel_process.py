@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from jupyter_client.kernelspec import NoSuchKernel
+from machine import patience
 from portal_session.job_kernels.job import kernel_process
 from portal_session.job_kernels.job.kernel_process import KernelProcess
 
-PATIENCE = 20.0
+PATIENCE = patience(20.0)
 # Writes what it was started with, and says so; an interrupt makes it end with 7.
 PROGRAM = """
 import json, os, signal, sys, time

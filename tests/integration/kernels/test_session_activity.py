@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from machine import patience
 from portal_session.activity import STALE, Activity
 from portal_session.measurements.processes import SHARE, Processes
 
@@ -169,7 +170,7 @@ def burner() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_real_process_that_computes(burner: subprocess.Popen[bytes]) -> None:
     processes = Processes("")
     processes.used_cpu({burner.pid}, time.monotonic())
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
 
     def used(roots: set[int]) -> bool:
         time.sleep(0.3)

@@ -26,6 +26,7 @@ from ipykernel.kernelapp import IPKernelApp
 from jupyter_client.kernelspec import KernelSpec, NoSuchKernel
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
+from machine import patience
 from machine_clock import awake
 from portal_session.kernels import command_line, container_bash, environment, kernels
 from portal_session.kernels.command_line import (
@@ -43,7 +44,7 @@ from portal.launch.container import kernel_container
 from portal.models.catalog.environment import Environment
 from portal.models.session.resources import Resources
 
-PATIENCE = 60
+PATIENCE = patience(60)
 os_kill = os.kill
 SPEC = {"argv": ["/usr/bin/R", "--args", "{connection_file}"], "display_name": "R", "language": "R"}
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from machine import patience
 from machine_clock import awake
 from portal_session import local_api, service, situation
 from portal_session.service import Address, ServiceError
@@ -149,7 +150,7 @@ async def server(played, fresh, tmp_path, monkeypatch) -> AsyncIterator[Server]:
 
 async def until(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
     """What the coroutine ``look`` brings once ``wanted`` likes it."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while True:
         found = await look()
         if wanted(found):

@@ -18,6 +18,7 @@ from pathlib import Path
 import brotli
 import pytest
 from certipy import Certipy
+from machine import patience
 from tornado.httpclient import AsyncHTTPClient, HTTPError, HTTPRequest
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPServerRequest
@@ -27,7 +28,7 @@ from tornado.web import Application, RequestHandler
 KERNELS = Path(__file__).resolve().parents[3] / "kernels"
 TOKEN = "a-token-that-nobody-may-see"
 PREFIX = "/user/ada/"
-PATIENCE = 60  # seconds until a test gives up; a start takes 3
+PATIENCE = patience(60)  # seconds until a test gives up; a start takes 3
 
 
 class Hub:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from machine import patience
 
 from portal.launch.container import session_script
 
@@ -73,7 +74,7 @@ def test_the_signal_reaches_a_program_that_was_not_ready(programs: Path) -> None
         f"pathlib.Path({str(ready)!r}).touch(); time.sleep(50); sys.exit(1)"
     )
     process = begin(programs, "/usr/bin/python3", "-c", program)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patience(60)
     while not (programs / "begun").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -86,7 +87,7 @@ def test_the_signal_reaches_a_program_that_was_not_ready(programs: Path) -> None
 def test_a_stop_ends_the_program_in_time(programs: Path) -> None:
     text = "trap 'exit 143' TERM; touch {}; while :; do /bin/sleep 0.1; done"
     process = begin(programs, "/bin/bash", "-c", text.format(programs / "ready"))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patience(60)
     while not (programs / "ready").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from machine import patience
 from portal_session.runs.plan import Plan
 from run_site import PlayedService, RunSite, played_service, wait_until
 from small import SmallSlurm
@@ -141,7 +142,7 @@ def of_run(service: PlayedService, run: Begun) -> list[dict[str, Any]]:
 async def ended(place: Place, run: Begun, seconds: float) -> Any:
     """The run's job at its end, as the Hub sees it; it must not look ended before."""
     watch = JobWatch(place.cluster, run.job, place.slurm.user, logging.getLogger("portal-test"))
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patience(seconds)
     while time.monotonic() < deadline:
         job, over = await watch.job_since(time.monotonic())
         if over:

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from machine import patience
 from run_site import PlayedService, RunSite, printed, wait_until
 
 pytest.importorskip("tensorboard")
-PATIENCE = 240  # seconds: TensorBoard is imported twice, once with a low priority
+PATIENCE = patience(240)  # seconds: TensorBoard is imported twice, once with a low priority
 WRITER = """
 import os, sys
 from tensorboard.summary import Writer

@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
+from machine import patience
 
 from portal.demo.daemons.ports import free_port
 from portal.demo.home import Home
@@ -29,7 +30,7 @@ ENVIRONMENTS = "/services/portal/api/v1/environments"
 HISTORY = "/services/portal/api/v1/history"  # it can only be read
 # Seconds for the end of a Hub: it gives its service 30 after SIGINT and 30 more after SIGTERM
 # (JupyterHub's LocalProcessSpawner), and a busy machine uses some of that.
-PATIENCE = 90
+PATIENCE = patience(90)
 
 CONFIG = """
 import os
@@ -136,7 +137,7 @@ class Hub:
                 stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + patience(90)
         while time.monotonic() < deadline and self.process.poll() is None:
             with contextlib.suppress(httpx.HTTPError):
                 if self.anyone().get(ENVIRONMENTS).status_code == 403:
@@ -291,7 +292,7 @@ def test_a_revoked_token_stops_working(hub: Hub) -> None:
     client = hub.anyone(Authorization=f"token {made['token']}")
     assert client.get(ENVIRONMENTS).status_code == 200
     assert hub.admin.delete(f"users/ada/tokens/{made['id']}").status_code == 204
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + patience(30)
     while client.get(ENVIRONMENTS).status_code == 200:
         assert time.monotonic() < deadline, "the service believes a revoked token for ever"
         time.sleep(0.2)
@@ -481,7 +482,7 @@ def test_without_slurm_and_database_pages_stay_up_and_say_so(tmp_path: Path) -> 
             assert error_of(answer)["code"] == "database_unavailable"
         assert "The database is not ready" in hub.log()
         place.mkdir()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + patience(30)
         while (answer := ada.get("/services/portal/api/v1/announcements")).status_code != 200:
             assert time.monotonic() < deadline, answer.text
             time.sleep(0.2)
@@ -524,7 +525,7 @@ def started_alone(*arguments: str, log: Path, **variables: str) -> Iterator[str]
             stderr=out,
         )
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + patience(30)
         while f":{port}" not in log.read_text():
             assert process.poll() is None and time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import demo_place
+from machine import patience
 
 from portal.courses.definition.calendar import Meeting
 from portal.courses.schedule.plan import reservation_name
@@ -360,7 +361,7 @@ def test_what_still_waits_at_its_end_goes_on_outside_of_it(place: Place) -> None
     job = demo.run(["sbatch", "--parsable", *words], user=who).stdout.strip()
     try:
         place.scontrol("update", f"ReservationName={name}", "EndTime=now+5")
-        end = time.monotonic() + 120
+        end = time.monotonic() + patience(120)
         while place.held("resv"):
             assert time.monotonic() < end
             time.sleep(1)
@@ -381,7 +382,7 @@ def test_sessions_in_it_put_its_removal_off(place: Place) -> None:
         user=demo.user("student01"),
     ).stdout.strip()
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + patience(60)
         while "RUNNING" not in demo.run(["squeue", "-h", "-j", job, "-o", "%T"]).stdout:
             assert time.monotonic() < end
             time.sleep(0.2)
@@ -389,7 +390,7 @@ def test_sessions_in_it_put_its_removal_off(place: Place) -> None:
         assert [row["name"] for row in told["rows"]] == [name]
     finally:
         demo.run(["scancel", job], user=demo.user("student01"))
-    end = time.monotonic() + 60
+    end = time.monotonic() + patience(60)
     while place.run_round({**one, "state": "archived"})["rows"]:
         assert time.monotonic() < end
     assert place.held("resv") == {}

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import machine
 import pytest
 from certipy import Certipy
 from machine_clock import awake
@@ -413,7 +414,7 @@ class Service:
         self.url = ""
 
     async def heard(self, count: int = 1, patience: float = 30) -> None:
-        end = time.monotonic() + patience
+        end = time.monotonic() + machine.patience(patience)
         while len(self.times) < count:
             assert time.monotonic() < end, f"{len(self.times)} reports came"
             await asyncio.sleep(0.02)
@@ -556,7 +557,7 @@ async def test_a_service_that_is_away_comes_back(
     away = Service()
     away.url = f"http://127.0.0.1:{place.getsockname()[1]}/services/portal/"
     async with reporting(away, monkeypatch):
-        end = time.monotonic() + 20
+        end = time.monotonic() + machine.patience(20)
         while "could not be sent" not in caplog.text:
             assert time.monotonic() < end
             await asyncio.sleep(0.05)
@@ -588,7 +589,7 @@ async def test_with_internal_ssl_and_without_a_known_authority(
             await service.heard()
         service.times.clear()
         async with reporting(service, monkeypatch):
-            end = time.monotonic() + 20
+            end = time.monotonic() + machine.patience(20)
             while "CERTIFICATE_VERIFY_FAILED" not in caplog.text:
                 assert time.monotonic() < end, caplog.text
                 await asyncio.sleep(0.05)

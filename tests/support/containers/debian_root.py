@@ -62,7 +62,11 @@ exec "$@"
 
 
 class NoRoot(Exception):
-    """Root that cannot be made here; the message says why."""
+    """Root that cannot be had from this machine's mirrors; the message says why."""
+
+
+class RootBroken(Exception):
+    """Root that was made and does not work: a fault of ours, and no reason to skip anything."""
 
 
 def make(suite: str, cache: Path) -> Path:
@@ -135,7 +139,7 @@ def slurm_version(root: Path) -> str:
 
 def python(root: Path, cache: Path) -> str:
     """Return the portal's Python in ``root``: a virtual environment of the suite's Python with the
-    tests' dependencies. Raises NoRoot if pip cannot make it."""
+    tests' dependencies. Raises NoRoot if pip cannot get them, RootBroken for all else."""
     needs = digest(
         *((SOURCE / name).read_text() for name in ("pyproject.toml", "deploy/constraints.txt"))
     )
@@ -152,7 +156,10 @@ def python(root: Path, cache: Path) -> str:
         status = enter(root, cache, ["sh", "-c", script], output=output)
     if status:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line]
-        raise NoRoot(f"pip could not install the portal there: {(lines or [''])[-1]} ({log})")
+        words = f"could not install the portal there: {(lines or [''])[-1]} ({log})"
+        if any(line.lower().startswith("error:") for line in lines):  # pip's own
+            raise NoRoot(f"pip {words}")
+        raise RootBroken(words)
     made.write_text(needs)
     return f"{_VENV}/bin/python"
 

@@ -20,6 +20,7 @@ from portal.demo.environments.image import unpack_base
 from portal.demo.environments.making import locked, new_directory, run
 from portal.demo.environments.python_packages import digest
 from portal.demo.home import Home
+from portal.images.apptainer.enclosure import TEMPORARY
 
 OWN = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]  # as OCI calls it
 OTHER = "arm64" if OWN == "amd64" else "amd64"
@@ -81,7 +82,7 @@ def make_image(
     release = os_release()
     suite = release.get("VERSION_CODENAME", "")
     key = digest(release.get("ID", ""), suite, architecture, recipe, *packages)
-    folder = Home.find().cache / "test-images"
+    folder = _folder()
     layout = folder / f"{name}-{key}"
     if layout.exists():
         return OciImage(layout, architecture)
@@ -102,6 +103,16 @@ def make_image(
                 (root / "etc/image-of-the-tests").write_text(f"{name}\n")
                 _write(root, layout, architecture)
     return OciImage(layout, architecture)
+
+
+def _folder() -> Path:
+    """Return the folder of the images: in the cache, unless that is in a temporary folder, which
+    definition files that name an image by its path cannot do."""
+    cache = Home.find().cache
+    if not any(Path(os.path.realpath(cache)).is_relative_to(top) for top in TEMPORARY):
+        return cache / "test-images"
+    base = Path.home() / ".cache" if os.geteuid() else Path("/var/cache")
+    return base / "data-scientist-portal/test-images"
 
 
 def _write(root: Path, layout: Path, architecture: str) -> None:

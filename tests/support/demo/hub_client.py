@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import local_hosts
+import machine
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
@@ -20,7 +21,7 @@ def wait_until(
     what: str, check: Callable[[], Any], timeout: float = 120, every: float = 0.25
 ) -> Any:
     """Call ``check`` until its result is true and return that; fail after ``timeout`` seconds."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + machine.patience(timeout)
     while True:
         result = check()
         if result:
@@ -87,7 +88,7 @@ class Person:
 
         Retries for ``patience`` seconds if Slurm's command failed, as on a machine that stood still
         for its MessageTimeout; waiting for a late answer is the portal's task."""
-        give_up = time.monotonic() + patience
+        give_up = time.monotonic() + machine.patience(patience)
         while True:
             response = self.api("POST", self.server_path(server), options)
             silent = response.status_code == 503 and "Slurm does not answer now" in response.text

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from hub_client import wait_until
+from processes import mark
 
 
 class Row(NamedTuple):
@@ -74,17 +75,19 @@ for name in os.listdir('/proc'):
     if not name.isdigit(): continue
     try:
         if os.stat('/proc/' + name).st_uid != os.getuid(): continue
-        env = open(f'/proc/{name}/environ').read().split('\\0')
+        data = open(f'/proc/{name}/environ').read()
         line = open(f'/proc/{name}/cmdline').read().split('\\0')
     except OSError: continue
-    if f'SLURM_JOB_ID={sys.argv[1]}' in env and 'portal_session' in line:
+    own = f'SLURM_JOB_ID={sys.argv[1]}' in data.split('\\0') and sys.argv[2] in data
+    if own and 'portal_session' in line:
         os.kill(int(name), signal.SIGKILL); print(name)
 """
 
 
 def kill_server(demo: Any, user: str, job_id: str) -> None:
     """Kill the server of a person's session with SIGKILL, and wait until its job is over."""
-    killed = demo.run(["/usr/bin/python3", "-c", _KILL, job_id], user=demo.user(user))
+    argv = ["/usr/bin/python3", "-c", _KILL, job_id, mark(demo)]
+    killed = demo.run(argv, user=demo.user(user))
     assert killed.stdout.strip(), "it has no server"
     wait_until("the session is over", lambda: not job_state(demo, job_id))
 

@@ -8,6 +8,7 @@ import uuid
 from typing import Any, NamedTuple
 
 from hub_client import Person
+from machine import patience
 
 
 class Ran(NamedTuple):
@@ -63,7 +64,7 @@ class NotebookKernel:
 
     def wait(self, id: str, seconds: float = 120) -> Ran:
         """Wait until a cell has ended."""
-        return self._loop.run_until_complete(asyncio.wait_for(self._wait(id), seconds))
+        return self._loop.run_until_complete(asyncio.wait_for(self._wait(id), patience(seconds)))
 
     def run(self, code: str, seconds: float = 120) -> Ran:
         """Run a cell and wait until it has ended."""

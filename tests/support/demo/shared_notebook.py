@@ -9,11 +9,12 @@ from typing import Any
 
 import local_hosts
 from jupyter_ydoc import YNotebook
+from machine import patience
 from pycrdt import Provider
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-PATIENCE = 90  # seconds until a test gives up
+PATIENCE = patience(90)  # seconds until a test gives up
 FILE = "shared.ipynb"
 NOTEBOOK = {
     "cells": [

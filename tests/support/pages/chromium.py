@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.suite.machine import patience
+
 playwright = pytest.importorskip("playwright.sync_api")
 
-SOON = 120_000
+SOON = patience(120_000)
 """Milliseconds to wait for an immediate reaction of a page, while three parts of the suite and
 their clusters share two cores. The benchmarks measure the real times."""
 

@@ -23,6 +23,7 @@ from typing import Any
 import ldap3
 import pytest
 from directory_site import relay
+from machine import patience
 
 from portal.demo.daemons.certificates import make_certificates
 from portal.demo.daemons.process import end_child
@@ -86,7 +87,7 @@ class ActiveDirectory:
         self._wait()
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + patience(120)
         while time.monotonic() < deadline:
             assert self.process
             if self.process.poll() is not None:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from jupyter_client.manager import KernelManager
+from machine import patience
 from portal_session.job_kernels import broker, specs
 from portal_session.kernels import command_line, environment
 from portal_session.service import ServiceError
@@ -206,7 +207,7 @@ class Notebook:
 
     def wait(self, id: str, answer: str = "", seconds: float = 60) -> Ran:
         printed, error, traceback, shown, deadline = {"stdout": "", "stderr": ""}, "", "", [], 0.0
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patience(seconds)
         while True:
             if answer and self.client.stdin_channel.msg_ready():
                 self.client.get_stdin_msg(timeout=1)

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from machine import patience
 
 from portal.demo.daemons.process import end_child
 
@@ -52,7 +53,7 @@ class Hub:
             )
 
     def wait(self, seconds: float = 60) -> None:
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patience(seconds)
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
                 if httpx.get(f"{self.url}/health", timeout=2).status_code == 200:

@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from machine import patience
+
 from portal.demo.daemons.ports import free_port
 
 PASSWORD = "s3cret/p@ss word"
@@ -66,7 +68,7 @@ class PostgreSQL:
             if self._user else None, start_new_session=True, **self._user,  # type: ignore[call-overload]
         )  # fmt: skip
         log.close()
-        end = time.monotonic() + 120
+        end = time.monotonic() + patience(120)
         while self._run("pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port), check=False):
             assert self.process.poll() is None, (self.place / "log").read_text()
             assert time.monotonic() < end, (self.place / "log").read_text()

@@ -27,6 +27,7 @@ from typing import Any
 
 import httpx
 from images import OciImage
+from machine import patience
 
 from portal.demo.daemons.certificates import Certificates, make_certificates
 from portal.demo.daemons.ports import free_port
@@ -68,7 +69,7 @@ class Registry:
                 cwd="/",
                 start_new_session=True,
             )
-        end = time.monotonic() + 120
+        end = time.monotonic() + patience(120)
         while not self._answers():
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < end, self.log.read_text()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from machine import patience
 from portal_session.kernels import command_line
 from portal_session.runs.plan import Plan, freeze
 from portal_session.runs.points import Point
@@ -22,7 +23,7 @@ from portal_session.runs.source import read_source
 from quiet_http import QuietHandler, serving
 
 TOKEN = "a-token-of-a-job"
-PATIENCE = 60  # seconds until a test gives up
+PATIENCE = patience(60)  # seconds until a test gives up
 
 
 class PlayedService:
@@ -203,7 +204,7 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 def wait_until(ready: Callable[[], Any], seconds: float = PATIENCE) -> None:
     """Wait until ``ready`` returns something true."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patience(seconds)
     while not ready():
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from machine import patience
 
 from portal.demo.daemons.ports import free_port
 from portal.demo.daemons.process import end_child
@@ -25,7 +26,7 @@ from portal.demo.daemons.process import end_child
 KERNELS = Path(__file__).resolve().parents[3] / "kernels"
 BASE = "/user/ada/"
 TOKEN = "a-token-of-the-test"
-PATIENCE = 90  # seconds until a test gives up
+PATIENCE = patience(90)  # seconds until a test gives up
 _SCRIPT = """#!{python}
 import sys
 from portal_session.tensorboard.program import main

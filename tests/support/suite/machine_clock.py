@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 import time
 
+from machine import slowness
+
 _EVERY, _LATE = 0.05, 0.1  # seconds between two checks; a longer delay is a standstill
 
 
@@ -40,7 +42,8 @@ _watch: list[_Watch] = []
 
 
 def awake() -> float:
-    """Return time.monotonic() without the seconds in which the machine stood still."""
+    """Return seconds, of a clock without those in which the machine stood still. On a machine with
+    a slower processor they are longer, as what is measured in them takes longer."""
     if not _watch:
         _watch.append(_Watch())
-    return _watch[0].now()
+    return _watch[0].now() / slowness().processor

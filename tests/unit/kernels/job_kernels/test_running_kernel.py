@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import zmq
 import zmq.asyncio
+from machine import patience
 from portal_session.job_kernels.job import running_kernel
 from portal_session.job_kernels.job.running_kernel import RunningKernel
 from portal_session.job_kernels.wire.link import Link, unpack
 from portal_session.job_kernels.wire.messages import DELIMITER, Signed
 
-PATIENCE = 10.0
+PATIENCE = patience(10.0)
 
 
 class Process:

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from machine import patience
 from portal_session.runs.execution import reports
 from portal_session.runs.execution.reports import Reports
 from portal_session.service import ServiceError
@@ -83,7 +84,7 @@ def test_curves_are_sent_when_they_have_changed() -> None:
     thread.start()
 
     def reach(cell: int) -> list[bool]:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + patience(30)
         while not service.asked or service.asked[-1]["cell"] != cell or service.errors:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -110,7 +111,7 @@ def test_a_portal_that_is_away_is_asked_less_and_gets_the_newest() -> None:
 
     thread._end.wait = wait  # type: ignore[method-assign, assignment]
     thread.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while len(service.asked) < 4 and time.monotonic() < deadline:
         time.sleep(0.05)
     _, *pauses = pauses[:4]  # the first is before any report

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from machine import patience
 from machine_clock import awake
 
 from portal.errors import SlurmUnavailable, StoreUnavailable
@@ -116,7 +117,7 @@ async def kept(path: Path, session_id: str = "one") -> SessionRecord | None:
 
 
 async def until(check: Callable[[], Awaitable[Any]]) -> Any:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + patience(120)
     while not (found := await check()):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
