@@ -85,10 +85,12 @@ def _set_folder(environ: MutableMapping[str, str], name: str, default: str) -> N
 def _usable(folder: Path, *, private: bool) -> bool:
     """Return True if ``folder`` exists or could be created, and can be written to; if ``private``,
     by this account alone."""
+    if not folder.is_absolute():
+        return False
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
     except (OSError, ValueError):
         return False
     is_own = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return folder.is_absolute() and os.access(folder, os.W_OK | os.X_OK) and (is_own or not private)
+    return os.access(folder, os.W_OK | os.X_OK) and (is_own or not private)

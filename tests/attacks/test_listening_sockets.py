@@ -6,116 +6,48 @@ gives a kernel's output to every subscriber, and debugpy runs what it is sent.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from jupyter_client import BlockingKernelClient
+from listening import Socket, listening_sockets, reached, told
 from session_server import KERNELS as PACKAGE
 from session_server import SessionServer, a_server, make_python, wait_for
 
 INTRUDER = 65534  # "nobody" nearly everywhere; another account than ours
-LISTENS = "0A"  # of TCP, in proc(5)
 PATIENCE = 60
-# Reads a JSON list of addresses, and prints for each what it was told there, as hexadecimal; "" for
-# nothing, null for a refusal by the file system.
-_NEIGHBOUR = r"""
-import json, socket, sys
-DAP = {"seq": 1, "type": "request", "command": "initialize", "arguments": {"adapterID": "x"}}
-body = json.dumps(DAP).encode()
-PROBES = [
-    b"",
-    b"GET /user/ada/api/kernels HTTP/1.0\r\n\r\n",
-    b"Content-Length: %d\r\n\r\n" % len(body) + body,
-    b"\xff" + b"\0" * 8 + b"\x7f\x03\0NULL" + b"\0" * 48,  # a greeting of ZMTP 3.0 (RFC 23)
-]
-said = {}
-for kind, address in json.load(sys.stdin):
-    said[str(address)] = []
-    for probe in PROBES:
-        family = {"tcp": socket.AF_INET, "tcp6": socket.AF_INET6, "unix": socket.AF_UNIX}[kind]
-        with socket.socket(family) as client:
-            client.settimeout(1.5)
-            try:
-                client.connect(tuple(address) if kind != "unix" else address)
-                client.sendall(probe)
-                answer = client.recv(4096)
-            except (PermissionError, FileNotFoundError):
-                said[str(address)].append(None)
-            except (TimeoutError, ConnectionError):
-                said[str(address)].append("")
-            else:
-                said[str(address)].append(answer.hex())
-print(json.dumps(said))
+_MLFLOW = """
+import pathlib, sys, time
+from portal_session.runs.tracking import mlflow_runs, mlflow_server
+runs = mlflow_runs.MlflowRuns(pathlib.Path(sys.argv[1]), None, "ada")
+mlflow_server.MlflowServer(runs).start()
+print("listens", flush=True)
+time.sleep(600)
 """
+KERNELS = ("python3", "bash", "ir")
 
 
-class Listening(NamedTuple):
-    """A socket on which a process listens; ``address`` is a path, or host and port."""
-
-    kind: str
-    address: Any
-    pid: int
+def as_owner(argv: list[str]) -> str:
+    return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
 
 
-def listening_sockets(home: Path) -> list[Listening]:
-    """All listening sockets of the processes whose home this is, also of those that have left
-    their parents."""
-    places = _places()
-    sockets = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"HOME={home}".encode() not in (process / "environ").read_bytes().split(b"\0"):
-                continue
-            ends = {str(end.readlink()) for end in (process / "fd").iterdir()}
-        except OSError:
-            continue
-        inodes = {end[8:-1] for end in ends if end.startswith("socket:[")}
-        sockets += [Listening(*places[i], int(process.name)) for i in inodes & places.keys()]
-    return sockets
+def as_neighbour(argv: list[str]) -> str:
+    other: Any = {"user": INTRUDER, "group": INTRUDER, "extra_groups": []}
+    return subprocess.run(
+        argv, stdout=subprocess.PIPE, text=True, check=True, timeout=300, cwd="/", **other
+    ).stdout
 
 
-def _places() -> dict[str, tuple[str, Any]]:
-    """Kind and address of each listening socket of this node, by its inode (proc(5))."""
-    places: dict[str, tuple[str, Any]] = {}
-    for kind, host in (("tcp", "127.0.0.1"), ("tcp6", "::1")):
-        for line in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == LISTENS:
-                port = int(fields[1].rpartition(":")[2], 16)
-                places[fields[9]] = (kind, [host, port])
-    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
-        fields = line.split()
-        if len(fields) > 7 and int(fields[3], 16) & 0x10000:  # __SO_ACCEPTCON
-            name = fields[7]
-            places[fields[6]] = ("unix", "\0" + name[1:] if name.startswith("@") else name)
-    return places
-
-
-def as_neighbour(sockets: list[Listening]) -> dict[str, list[str | None]]:
-    """What another account is told at these sockets, by address: one answer for each probe."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", _NEIGHBOUR],
-        input=json.dumps([(socket.kind, socket.address) for socket in sockets]),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-        cwd="/",
-        **{"user": INTRUDER, "group": INTRUDER, "extra_groups": []},  # type: ignore[arg-type]
-    )
-    return dict(json.loads(done.stdout))
-
-
-def is_refusal(answer: str | None) -> bool:
-    """Return True if a neighbour learned nothing: silence, no way in, or a login's refusal."""
-    told = bytes.fromhex(answer or "")
-    return not told or told.split(b" ")[1:2] in ([b"302"], [b"400"], [b"401"], [b"403"])
+def sockets_of(server: SessionServer) -> tuple[list[Socket], list[Socket]]:
+    """The session's listening sockets, and those among them that are ports, without its page's."""
+    own = ["127.0.0.1", int(server.url.rpartition(":")[2])]
+    sockets = listening_sockets(as_owner, str(server.home))
+    return sockets, [(kind, at) for kind, at in sockets if kind != "unix" and at != own]
 
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -145,7 +77,14 @@ def start(server: SessionServer, name: str) -> tuple[str, BlockingKernelClient]:
     client = BlockingKernelClient(connection_file=str(file))
     client.load_connection_file()
     client.start_channels()
-    client.wait_for_ready(timeout=PATIENCE)
+
+    def answers() -> bool:
+        with contextlib.suppress(RuntimeError):  # "died": its heart does not beat yet
+            client.wait_for_ready(timeout=PATIENCE)
+            return True
+        return False
+
+    wait_for(answers, server.log.read_text)
     return id, client
 
 
@@ -182,24 +121,19 @@ def debug(client: BlockingKernelClient) -> None:
     assert ask_debugger(client, "attach", {})["success"]
 
 
-KERNELS = ("python3", "bash", "ir")
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_has_no_port_and_a_folder_of_its_own(server: SessionServer, name: str) -> None:
     id, client = start(server, name)
     try:
         code = {"bash": "echo word", "ir": 'cat("word\\n")'}.get(name, "print('word')")
         assert printed(client, code) == "word\n"
-        sockets = listening_sockets(server.home)
-        of_server = int(server.url.rpartition(":")[2])
-        assert {socket.address[1] for socket in sockets if socket.kind != "unix"} == {of_server}
+        sockets, ports = sockets_of(server)
+        assert ports == []
         folder = Path(client.ip).parent
         assert folder.stat().st_mode & 0o777 == 0o700 and not folder.is_symlink()
-        mine = [socket for socket in sockets if str(socket.address).startswith(client.ip)]
+        mine = [socket for socket in sockets if str(socket[1]).startswith(client.ip)]
         assert len(mine) >= 5
-        answers = as_neighbour(mine)
-        assert set(map(tuple, answers.values())) == {(None,) * 4}
+        assert set(map(tuple, told(as_neighbour, mine).values())) == {(None,) * 4}
     finally:
         client.stop_channels()
         assert server.client.delete(f"api/kernels/{id}").status_code == 204
@@ -221,14 +155,10 @@ def test_no_other_account_gets_in_with_the_debugger_on(server: SessionServer) ->
     id, client = start(server, "python3")
     try:
         debug(client)
-        sockets = listening_sockets(server.home)
-        of_server = int(server.url.rpartition(":")[2])
-        ports = [
-            socket for socket in sockets if socket.kind != "unix" and socket.address[1] != of_server
-        ]
+        _, ports = sockets_of(server)
         assert len(ports) >= 2, "debugpy's adapter listens for clients and for debugged processes"
         # Anybody on the node could log in here, and then evaluate code in the kernel.
-        assert set(map(tuple, as_neighbour(ports).values())) == {("",) * 4}
+        assert set(map(tuple, told(as_neighbour, ports).values())) == {("",) * 4}
         assert printed(client, "print(6 * 7)") == "42\n"
         # Its owner's goes on: the debugger sees the kernel's threads.
         reply = ask_debugger(client, "threads", {})
@@ -238,24 +168,28 @@ def test_no_other_account_gets_in_with_the_debugger_on(server: SessionServer) ->
         server.client.delete(f"api/kernels/{id}")
 
 
-def test_nothing_of_a_session_answers_another_account(server: SessionServer) -> None:
-    """Everything on at once: Python with its debugger, R, Bash, a TensorBoard."""
+@pytest.fixture
+def mlflow(server: SessionServer, python: Path) -> Iterator[None]:
+    """The address that a run's point gives to MLflow, in a process of the session's owner."""
+    argv, environ = [str(python), "-c", _MLFLOW, str(server.home)], {"HOME": str(server.home)}
+    with subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"listens\n"
+        yield
+        process.kill()
+
+
+def test_nothing_of_a_session_answers_another_account(server: SessionServer, mlflow: None) -> None:
+    """Everything at once: Python with its debugger, R, Bash, a TensorBoard, MLflow's address."""
     kernels = [start(server, name) for name in KERNELS]
     try:
         debug(kernels[0][1])
         (server.home / "logs").mkdir()
         board = server.start("logs")
         server.until(board, "ready", "ended")
-        sockets = listening_sockets(server.home)
-        assert not [socket for socket in sockets if str(socket.address).startswith("\0")], (
-            "abstract sockets"
-        )
-        answers = as_neighbour(sockets)
-        reached = {
-            address: told for address, told in answers.items() if not all(map(is_refusal, told))
-        }
-        assert not reached
-        assert len(answers) > 3 * len(KERNELS)
+        sockets, ports = sockets_of(server)
+        assert not [at for _, at in sockets if str(at).startswith("\0")], "abstract sockets"
+        assert len(sockets) > 5 * len(KERNELS) and len(ports) >= 3
+        assert reached(as_neighbour, sockets) == {}
     finally:
         for id, client in kernels:
             client.stop_channels()

@@ -30,6 +30,8 @@ _STARTUP = Path(__file__).parents[1] / "job_kernels" / "magic" / "startup.py"
 # Its modules are those that notebooks and scripts import in a run: portal_metrics logs what is
 # shown, portal_checkpoint resumes a loop.
 LIBRARY = Path(__file__).parents[1] / "runs" / "library"
+# By these, kernels that Jupyter's programs start listen on Unix sockets (`local_kernels`).
+_SETTINGS = Path(__file__).parent / "settings"
 
 # How Slurm's commands find the cluster and write times: the node's and the person's, not the job's.
 _OF_COMMANDS = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN"})
@@ -110,10 +112,12 @@ def add_startup(env: MutableMapping[str, str], name: str) -> None:
 
 
 def add_library(env: MutableMapping[str, str]) -> None:
-    """Make ``import portal_metrics`` work, in a Python that may lack this package too."""
-    parts = [part for part in env.get("PYTHONPATH", "").split(os.pathsep) if part]
-    if str(LIBRARY) not in parts:
-        env["PYTHONPATH"] = os.pathsep.join([*parts, str(LIBRARY)])
+    """Make ``import portal_metrics`` work, in a Python that may lack this package too, and give
+    Jupyter's programs their settings."""
+    for name, folder in (("PYTHONPATH", LIBRARY), ("JUPYTER_CONFIG_PATH", _SETTINGS)):
+        parts = [part for part in env.get(name, "").split(os.pathsep) if part]
+        if str(folder) not in parts:
+            env[name] = os.pathsep.join([*parts, str(folder)])
 
 
 def _of_group(group: int) -> Iterator[int]:

@@ -39,7 +39,7 @@ def make_python(root: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True, timeout=120)
     packages = next(root.glob("lib/python3*/site-packages"))
     here = next(path for path in sys.path if path.endswith("site-packages"))
-    (packages / "zz_here.pth").write_text(f"{KERNELS}\n{here}\n")
+    (packages / "a_here.pth").write_text(f"{KERNELS}\n{here}\n")
     for path in KERNELS.glob("*.pth"):
         (packages / path.name).write_text(path.read_text())
     project = tomllib.loads((KERNELS / "pyproject.toml").read_text())["project"]

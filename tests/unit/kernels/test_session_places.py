@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -38,12 +37,17 @@ def test_they_are_the_environments_own(home: Path) -> None:
 @pytest.mark.parametrize("name", [*FOLDERS, "JUPYTERLAB_SETTINGS_DIR"])
 @pytest.mark.parametrize("given", ["/proc/none/at/all", "relative", "/dev/null", ""])
 def test_a_folder_that_cannot_be_used_stops_nobody(
-    home: Path, name: str, given: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    home: Path,
+    name: str,
+    given: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    os.chdir(tmp_path)
+    monkeypatch.chdir(home)
     environ = places(home, **{name: given})
     assert environ[name] == places(home)[name]
     assert (f"{name}={given}: this account cannot use" in capsys.readouterr().err) == bool(given)
+    assert not (home / "relative").exists()
 
 
 def test_a_folder_of_the_site_stays(home: Path) -> None:
