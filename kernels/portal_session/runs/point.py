@@ -34,7 +34,7 @@ from .execution.manifest import (
 )
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
-from .execution.outcome import RESUMES, SUCCEEDED, Outcome
+from .execution.outcome import ENDS, RESUMES, SUCCEEDED, Outcome
 from .execution.repetition import make_repetition
 from .execution.reports import Reports
 from .execution.resumption import Resumption
@@ -60,6 +60,8 @@ END = "SLURM_JOB_END_TIME"  # Unix seconds; Slurm has it since 23.02
 LIMIT = "PORTAL_RUN_OUTPUT_LIMIT"  # bytes of a point's output
 _LIMIT = 50 * 1024 * 1024
 _LAST = 60.0  # seconds for the last report
+_REPORTS = 3.0  # seconds before Slurm's SIGKILL that are left for the end's report
+_LEAST = 1.0  # seconds that the program has after SIGTERM in any case
 _LAST_STOPPED = 8.0  # the same after SIGTERM: Slurm kills what goes on for long
 _SCALARS = 60.0  # seconds for what TensorBoard's files have got last
 _SCALARS_STOPPED = 1.0  # the same after SIGTERM
@@ -121,7 +123,7 @@ class PointRun:
             facts = [asyncio.ensure_future(self._find_facts(manifest, point))]
             self._tracking.follow(*self._program(point))
             if self._reason:
-                self._execution.stop(self._reason)
+                self._execution.stop(self._reason, self._patience)
             outcome = await self._execution.run()
             late = bool(self._reason) or self._resumption.asked
             await self._tracking.end(_SCALARS_STOPPED if late else _SCALARS)
@@ -300,7 +302,14 @@ class PointRun:
             else "The point was stopped"
         )
         if self._execution is not None:
-            self._execution.stop(self._reason)
+            self._execution.stop(self._reason, self._patience)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds that the program may take to end after SIGTERM: Slurm's, without those for the
+        last report."""
+        wait = self._task.kill_wait
+        return max(_LEAST, wait - _REPORTS) if wait else ENDS
 
     def _save(self) -> None:
         """Have the point saved: Slurm sends SIGUSR1 before its time is over."""

@@ -23,7 +23,7 @@ from portal.setting import setting
 
 from .. import parse
 from ..commands import queries
-from ..commands.array_limit import ArrayLimit
+from ..commands.job_limits import JobLimits
 from ..commands.run import SlurmRunner
 from ..jobs.end import JobEnds
 from ..jobs.job_id import check_job_id
@@ -138,7 +138,7 @@ class Cluster(LoggingConfigurable):
             lambda id_: whole_job(self._jobs.value or {}, id_),
         )
         self._accounts = Accounts(self.runner, lambda: self.associations_ttl)
-        self._array_limit = ArrayLimit(self.runner, self.log)
+        self._job_limits = JobLimits(self.runner, self.log)
         self._holders = GpuHolders(self.runner, self._budget, self.log)
         self._jobs_known_at = float("-inf")
         self._placed: dict[str, Job] = {}  # jobs that hold nodes
@@ -258,7 +258,12 @@ class Cluster(LoggingConfigurable):
 
     async def most_array_tasks(self) -> int | None:
         """Return the maximum number of tasks of an array job (MaxArraySize); None: unknown."""
-        return await self._array_limit.get()
+        return await self._job_limits.most_array_tasks()
+
+    async def kill_wait(self) -> int | None:
+        """Return the seconds that Slurm waits between SIGTERM and SIGKILL; None: unknown. Raises
+        nothing."""
+        return await self._job_limits.kill_wait()
 
     async def associations(self, user: str) -> tuple[Association, ...] | None:
         """Return what this person may charge; () for nothing, None if the site has no accounting.
