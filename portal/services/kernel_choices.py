@@ -14,7 +14,7 @@ from portal.launch.course_meeting import at_the_meeting
 from portal.launch.kinds.course_kernel import kernel_environment
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment, Kernel
-from portal.models.catalog.image_job import TestResult
+from portal.models.catalog.image_job import KernelResult, TestResult
 from portal.models.person import Person
 from portal.models.session.resources import Resources
 
@@ -102,14 +102,27 @@ async def _choice(
     )
 
 
+async def kernel_names(parts: CoreServices, environment: Environment) -> tuple[str, ...]:
+    """Return the names of the kernels that an environment has, whether they passed their test or
+    not; () if they are not known."""
+    if environment.kernels:
+        return tuple(kernel.name for kernel in environment.kernels)
+    return tuple(result.kernel.name for result in await _results(parts, environment))
+
+
 async def _tested_kernels(parts: CoreServices, environment: Environment) -> tuple[Kernel, ...]:
     """Return the kernels that its newest test found and that passed."""
+    results = await _results(parts, environment)
+    return tuple(result.kernel for result in results if result.passed)
+
+
+async def _results(parts: CoreServices, environment: Environment) -> Sequence[KernelResult]:
+    """Return what the newest test of an environment says of its kernels."""
     try:
         tests = (await parts.store.tests.newest(environment.fingerprint)).values()
     except StoreUnavailable:
         return ()
     for test in sorted(tests, key=lambda test: test.id, reverse=True):
         if test.result:
-            results = TestResult.model_validate(test.result).kernels
-            return tuple(result.kernel for result in results if result.passed)
+            return TestResult.model_validate(test.result).kernels
     return ()

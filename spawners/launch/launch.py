@@ -276,6 +276,9 @@ class _Hub:
     async def most_array_tasks(self) -> int | None:
         return await self._spawner.shared.cluster.most_array_tasks()
 
+    async def kill_wait(self) -> int | None:
+        return await self._spawner.shared.cluster.kill_wait()
+
     @property
     def tensorboard_resources(self) -> Resources:
         return Resources.model_validate(self._spawner.tensorboard_resources)

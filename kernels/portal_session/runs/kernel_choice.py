@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ..kernels.job_specs import FOLDER, METADATA
@@ -11,6 +11,30 @@ from . import RunError
 from .source import Source, kernel_of
 
 USUAL = "python3"
+
+
+def kernels_here(*, of_user: bool = False) -> Collection[str]:
+    """Return the names of the kernels that this session has; ``of_user``: only those in the user's
+    own folder, which all environments have."""
+    from ..kernels.kernels import SessionKernelSpecs  # half a second that scripts do not need
+
+    specs = SessionKernelSpecs()
+    folders = specs.find_kernel_specs()
+    if not of_user:
+        return folders.keys()
+    own = Path(specs.user_kernel_dir)
+    return [name for name, folder in folders.items() if own in Path(folder).parents]
+
+
+def check_kernel(kernel: str, kernels: Collection[str]) -> None:
+    """Raise RunError for a ``kernel`` that is not one of ``kernels``, those of an environment. ():
+    they are not known. A script has "" instead of a kernel."""
+    if kernel and kernels and kernel.lower() not in {name.lower() for name in kernels}:
+        raise RunError(
+            f"The environment has no kernel '{kernel}'. Its kernels: "
+            f"{', '.join(name for name in kernels if not name.startswith('job-'))}. Choose one "
+            "with --kernel, or another environment."
+        )
 
 
 def kernel_for(source: Source, environ: Mapping[str, str]) -> str:

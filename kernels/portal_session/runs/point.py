@@ -34,7 +34,7 @@ from .execution.manifest import (
 )
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
-from .execution.outcome import RESUMES, SUCCEEDED, Outcome
+from .execution.outcome import ENDS, RESUMES, SUCCEEDED, Outcome
 from .execution.repetition import make_repetition
 from .execution.reports import Reports
 from .execution.resumption import Resumption
@@ -62,6 +62,8 @@ _LIMIT = 50 * 1024 * 1024
 # Seconds for the last report. A portal that is away for longer reads what is missing from the
 # point's folder, by the user's next session; until then, the job of the point keeps its resources.
 _LAST = 360.0
+_REPORTS = 3.0  # seconds before Slurm's SIGKILL that are left for the end's report
+_LEAST = 1.0  # seconds that the program has after SIGTERM in any case
 _LAST_STOPPED = 8.0  # the same after SIGTERM: Slurm kills what goes on for long
 _SCALARS = 60.0  # seconds for what TensorBoard's files have got last
 _SCALARS_STOPPED = 1.0  # the same after SIGTERM
@@ -124,7 +126,7 @@ class PointRun:
             facts = [asyncio.ensure_future(self._find_facts(manifest, point))]
             self._tracking.follow(*self._program(point))
             if self._reason:
-                self._execution.stop(self._reason)
+                self._execution.stop(self._reason, self._patience)
             outcome = await self._execution.run()
             late = bool(self._reason) or self._resumption.asked
             await self._tracking.end(_SCALARS_STOPPED if late else _SCALARS)
@@ -309,7 +311,14 @@ class PointRun:
         )
         self._stopped.set()
         if self._execution is not None:
-            self._execution.stop(self._reason)
+            self._execution.stop(self._reason, self._patience)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds that the program may take to end after SIGTERM: Slurm's, without those for the
+        last report."""
+        wait = self._task.kill_wait
+        return max(_LEAST, wait - _REPORTS) if wait else ENDS
 
     def _save(self) -> None:
         """Have the point saved: Slurm sends SIGUSR1 before its time is over."""

@@ -21,6 +21,7 @@ from portal.models.person import Person
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord
+from portal.services.kernel_choices import kernel_names
 
 from ..base.endpoint import Operation
 from ..sessions.course_estimates import JobEstimates
@@ -30,12 +31,14 @@ from .start import RunsOfSession
 
 class RunEnvironment(Frozen):
     """Environment for a run. ``gpu_types``: those of the cluster on which its test passed;
-    ``default``: its default resources."""
+    ``default``: its default resources; ``kernels``: the names of its kernels, empty if they are
+    not known."""
 
     environment: str
     title: str
     gpu_types: tuple[str, ...]
     default: Resources
+    kernels: tuple[str, ...] = ()
 
 
 class RunChoices(Frozen):
@@ -69,11 +72,9 @@ class SessionRunChoices(RunsOfSession):
         nodes = self.view.snapshot.nodes.values()
         types = {pool.type for node in nodes for pool in node.gpus}
         await parts.catalog.load()
+        environments = await self._environments(record, kept)
         return RunChoices(
-            items=tuple(
-                self._item(environment, types)
-                for environment in await self._environments(record, kept)
-            ),
+            items=tuple([await self._item(environment, types) for environment in environments]),
             environment=record.environment,
             fields=tuple(
                 field
@@ -105,7 +106,7 @@ class SessionRunChoices(RunsOfSession):
         pinned = await usable_environment(self.parts.catalog.offering, kept)
         return [CourseRun.narrowed(pinned, kept.course, AskedFor(), gpus=True)]
 
-    def _item(self, environment: Environment, cluster_types: set[str]) -> RunEnvironment:
+    async def _item(self, environment: Environment, cluster_types: set[str]) -> RunEnvironment:
         types = self.parts.catalog.offering.gpu_types(environment, cluster_types)
         return RunEnvironment(
             environment=environment.name,
@@ -116,6 +117,7 @@ class SessionRunChoices(RunsOfSession):
                 if name != UNTYPED and (not environment.gpu_types or name in environment.gpu_types)
             ),
             default=environment.default,
+            kernels=await kernel_names(self.parts, environment),
         )
 
 

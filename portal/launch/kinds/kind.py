@@ -97,6 +97,9 @@ class Hub(Protocol):
     async def most_array_tasks(self) -> int | None:
         """Return the maximum number of tasks of an array job in Slurm; None: unknown."""
 
+    async def kill_wait(self) -> int | None:
+        """Return the seconds that Slurm waits between SIGTERM and SIGKILL; None: unknown."""
+
     async def course(self, kind: Any, asked: AskedFor, facts: LaunchFacts) -> Place:
         """Return the place of ``kind``, a CourseSession, if it may be launched now. Raises what
         says why not."""

@@ -58,6 +58,7 @@ class Run(Kind):
     run: AskedRun
     after_job: str = ""  # Slurm's id of the job of ``run.after``, as the Hub knows it
     limit: int = 0  # time limit of a point in seconds; 0: none
+    kill_wait: int = 0  # seconds between Slurm's SIGTERM and SIGKILL; 0: unknown
     notice: int = 60  # seconds before the time limit at which a point is told to save itself
 
     @classmethod
@@ -79,6 +80,7 @@ class Run(Kind):
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
         run, largest = await self._at_home(hub), await hub.most_array_tasks()
+        kill_wait = await hub.kill_wait() or 0
         place = await super().place(asked, hub, facts)
         own = dict(place.environments)
         # A course's environment is pinned by the course.
@@ -93,6 +95,7 @@ class Run(Kind):
             for name, chosen in own.items()
         }
         known = {"run": run, "after_job": self._job_before(hub), "notice": hub.run_limits.notice}
+        known["kill_wait"] = kill_wait
         kind = place.kind.model_copy(update=known)
         return place._replace(environments=environments, kind=kind)
 
@@ -163,6 +166,8 @@ class Run(Kind):
         of_job |= run.model_dump(include=more, exclude_defaults=True)
         if self.limit:
             of_job["limit"] = self.limit
+        if self.kill_wait:
+            of_job["kill_wait"] = self.kill_wait
         if run.resumes:
             of_job |= {"resumes": run.resumes, "notice": self.notice}
         return {**super().variables(), "PORTAL_RUN": json.dumps(of_job)}

@@ -1,5 +1,5 @@
-"""Settings of slurm.conf that the portal reads: the size of arrays, and how long a node takes to be
-switched on."""
+"""Settings of slurm.conf that the portal reads: the size of arrays, the time between signals, and
+how long a node takes to be switched on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TTL = 600.0  # seconds
 
 
 class Configuration:
-    """Cached settings; slurmctld is queried when one is needed."""
+    """Cached settings; slurmctld is queried when one is needed. Methods raise nothing."""
 
     def __init__(self, runner: SlurmRunner, log: Any) -> None:
         self._runner, self._log = runner, log
@@ -25,15 +25,20 @@ class Configuration:
 
     async def most_array_tasks(self) -> int | None:
         """Return the maximum number of tasks of an array; None if Slurm does not tell, which then
-        refuses the submission itself. Raises nothing."""
+        refuses the submission itself."""
         value = await self._setting("MaxArraySize")
         # slurm.conf(5): an index is less than MaxArraySize, and 0 turns arrays off.
         return max(0, int(value) - 1) if value.isdigit() else None
 
     async def resume_seconds(self) -> int | None:
         """Return ResumeTimeout, the seconds in which a node that is switched on must be ready;
-        None if Slurm does not tell. Raises nothing."""
+        None if Slurm does not tell."""
         return seconds((await self._setting("ResumeTimeout")).removesuffix(" sec"))
+
+    async def kill_wait(self) -> int | None:
+        """Return KillWait, the seconds between SIGTERM and SIGKILL; None if Slurm does not tell."""
+        value = (await self._setting("KillWait")).removesuffix(" sec")
+        return int(value) if value.isdecimal() else None
 
     async def _setting(self, name: str) -> str:
         try:

@@ -282,6 +282,11 @@ class Cluster(LoggingConfigurable):
         """Return the maximum number of tasks of an array job (MaxArraySize); None: unknown."""
         return await self._configuration.most_array_tasks()
 
+    async def kill_wait(self) -> int | None:
+        """Return the seconds that Slurm waits between SIGTERM and SIGKILL; None: unknown. Raises
+        nothing."""
+        return await self._configuration.kill_wait()
+
     async def associations(self, user: str) -> tuple[Association, ...] | None:
         """Return what this person may charge; () for nothing, None if the site has no accounting.
 

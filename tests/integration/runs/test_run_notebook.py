@@ -110,6 +110,25 @@ def test_the_notebook_grows_on_disk_and_a_stop_keeps_it(
     assert left == []
 
 
+def test_a_cell_that_saves_itself_has_slurms_time(site: RunSite, service: PlayedService) -> None:
+    site.run = {"kill_wait": 10}
+    saves = (
+        "import pathlib, signal, time\n"
+        "def save(*_):\n    time.sleep(2)\n    pathlib.Path('saved').touch()\n"
+        "    raise RuntimeError('saved')\n"
+        "signal.signal(signal.SIGTERM, save)\nprint('on', flush=True)\ntime.sleep(60)"
+    )
+    plan = site.plan(site.notebook(saves, "print('never')"))
+    folder = plan.folder / "0000"
+    process = site.begin(plan)
+    wait_until(lambda: (folder / "output.ipynb").exists() and "on" in printed(folder), 30)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143 and (site.work / "saved").exists()
+    assert service.last(0)["message"] == "The point was stopped (cell 1 of 2)"
+    assert outputs(folder)[0][-1]["ename"] == "RuntimeError" and outputs(folder)[1] == []
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_the_end_of_the_jobs_time_is_told(
     site: RunSite, service: PlayedService, told: bool

@@ -115,7 +115,7 @@ def test_a_child_that_holds_the_output_is_ended(
     wait_until(lambda: has_ended(int(child)), 5)
     message = service.last(0)["message"]
     assert f"({child}), which held its output open and was ended." in message
-    assert message.startswith(f"{child} (exit code 3). It left" if code else "It left behind ")
+    assert ("(exit code 3). It left behind " in message) == bool(code)
 
 
 def test_the_sentence_of_a_progress_bar_is_its_last_state(
@@ -159,6 +159,42 @@ def test_a_script_is_stopped(site: RunSite, service: PlayedService, deaf: bool) 
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
     assert process.returncode == 143
+    assert service.last(0)["message"] == "The point was stopped"
+
+
+SAVES = """
+import os, pathlib, signal, time
+def save(*_):
+    time.sleep({seconds})
+    pathlib.Path("saved").touch()
+    os._exit(0)
+signal.signal(signal.SIGTERM, save)
+print("on", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_script_has_slurms_time_to_end(site: RunSite, service: PlayedService) -> None:
+    """Between SIGTERM and SIGKILL (slurm.conf(5), KillWait), without what the report takes."""
+    site.run = {"kill_wait": 12}
+    plan = site.plan(site.script(SAVES.format(seconds=6)))
+    process = site.begin(plan)
+    log = plan.folder / "0000/output.log"
+    wait_until(lambda: log.exists() and log.read_text() == "on\n")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143 and (site.work / "saved").exists()
+    assert service.last(0)["message"] == "The point was stopped"
+
+
+def test_the_report_comes_before_slurms_kill(site: RunSite, service: PlayedService) -> None:
+    site.run = {"kill_wait": 5}
+    plan = site.plan(site.script(SAVES.format(seconds=60)))
+    process = site.begin(plan)
+    log = plan.folder / "0000/output.log"
+    wait_until(lambda: log.exists() and log.read_text() == "on\n")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=5)
     assert service.last(0)["message"] == "The point was stopped"
 
 

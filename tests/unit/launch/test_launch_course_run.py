@@ -64,9 +64,13 @@ def hub(course: Course = CLASS, **limits: int) -> Any:
     async def most_array_tasks() -> int | None:
         return None
 
+    async def kill_wait() -> int | None:
+        return None
+
     return SimpleNamespace(
         course=place,
         most_array_tasks=most_array_tasks,
+        kill_wait=kill_wait,
         runs=[],
         run_limits=Runs(**limits),
     )
@@ -263,6 +267,7 @@ async def test_launches_at_the_same_moment_see_each_other() -> None:
         return "/home/ada"
 
     at.course, at.most_array_tasks, at.home = course, most_array_tasks, home
+    at.kill_wait = most_array_tasks
     found = await placed({"run": {**RUN, "folder": "~/runs/rates"}}, at)
-    assert order == ["awaited", "awaited", "course"]
+    assert order == ["awaited", "awaited", "awaited", "course"]
     assert found.kind.run.folder == "/home/ada/runs/rates"

@@ -52,9 +52,13 @@ def hub(*others: int, tasks: int | None = None, jobs: Any = (), **limits: int) -
     async def most_array_tasks() -> int | None:
         return tasks
 
+    async def kill_wait() -> int | None:
+        return 30
+
     return SimpleNamespace(
         environments=environments,
         most_array_tasks=most_array_tasks,
+        kill_wait=kill_wait,
         job_of_run=lambda id_: dict(jobs).get(id_, ""),
         runs=[AskedRun.model_validate({**RUN, "points": points}) for points in others],
         run_limits=Runs(**limits),
@@ -283,7 +287,8 @@ async def test_some_points_run_again() -> None:
     assert json.loads(kind.variables()["PORTAL_RUN"])["attempt"] == 2
     at = hub(points_per_user=5)
     place = await kind.place(Asked.parse(options), at, LaunchFacts(CLUSTER, None))
-    assert place.kind == kind, "five of its points count"
+    assert place.kind == kind.model_copy(update={"kill_wait": 30}), "five of its points count"
+    assert json.loads(place.kind.variables()["PORTAL_RUN"])["kill_wait"] == 30
     with pytest.raises(NotAllowed, match=r"it would|they would have 5"):
         await kind.place(Asked.parse(options), hub(points_per_user=4), LaunchFacts(CLUSTER, None))
 

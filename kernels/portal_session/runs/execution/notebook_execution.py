@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import signal
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +26,7 @@ from ..live.rendering import notebook_rendering
 from ..source import is_tagged
 from .notebook_client import PointClient, shortened
 from .notebook_writer import NotebookWriter
-from .outcome import STOPPED, SUCCEEDED, Outcome
+from .outcome import ENDS, STOPPED, SUCCEEDED, Outcome
 
 FILE = "output.ipynb"
 _STARTS = 180  # seconds that a kernel may take until it answers
@@ -55,6 +56,7 @@ class NotebookExecution:
         self._specs = SessionKernelSpecs()
         self._path = folder / FILE
         self._task: asyncio.Task[Outcome] | None = None
+        self._ending: asyncio.Future[None] | None = None
         self._stopped, self._is_over = "", False
         self._client: PointClient | None = None
         self._failed = False  # by an error of a cell: the kernel lives
@@ -75,13 +77,22 @@ class NotebookExecution:
             )
         self.spec = await asyncio.to_thread(self._specs.get_kernel_spec, self._kernel)
 
-    def stop(self, reason: str) -> None:
-        """Stop the execution; ``reason`` is a sentence."""
+    def stop(self, reason: str, seconds: float = ENDS) -> None:
+        """Stop the execution; ``reason`` is a sentence. The kernel gets SIGTERM, which ends it; a
+        cell that handles the signal has ``seconds`` for that."""
+        if not self._stopped and self._task is not None and not self._is_over:
+            self._ending = asyncio.ensure_future(self._terminate(seconds))
         self._stopped = self._stopped or reason
-        if self._task is not None and not self._is_over:
-            self._task.cancel()
         if self.kept is not None:
             self.kept.end()
+
+    async def _terminate(self, seconds: float) -> None:
+        assert self._task is not None and self._client is not None
+        if self.cell:
+            with contextlib.suppress(Exception):  # it has ended already
+                await self._client.km.signal_kernel(signal.SIGTERM)
+            await asyncio.wait({self._task}, timeout=seconds)
+        self._task.cancel()
 
     async def rendered(self, state: str, largest: int) -> dict[str, Any] | None:
         """Return the cells, as `notebook_rendering` does; None while there are none."""
@@ -161,6 +172,8 @@ class NotebookExecution:
                 outputs.take("stream", {"name": "stderr", "text": f"\n{sentence}\n"})
                 return Outcome.failed(self._where(sentence), STOPPED if self._stopped else 1)
             writer.cell_ended()
+            if self._stopped:
+                return Outcome.failed(self._where(self._stopped), STOPPED)
             if _ends(reply):
                 ended = f"It ended itself in cell {self.cell} of {self.cells}."
                 break

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 SUCCEEDED, FAILED, WAITING = "succeeded", "failed", "waiting"
 STOPPED = 143  # exit code after SIGTERM, as a shell has it
+ENDS = 5.0  # seconds that a program may take to end after SIGTERM, if no more are known
 RESUMES = 85  # exit code of a point whose job starts again (deploy/session.sh)
 
 

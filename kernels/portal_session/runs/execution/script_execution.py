@@ -19,12 +19,11 @@ from ..disk import reason
 from ..environment import FROZEN, SOURCE
 from ..live.plain_text import plain_text
 from ..live.rendering import log_rendering
-from .outcome import STOPPED, SUCCEEDED, Outcome
+from .outcome import ENDS, STOPPED, SUCCEEDED, Outcome
 
 FILE = "output.log"
 _PART = 65536  # bytes
 _TAIL = 4096  # bytes of the end that are kept, for the sentence
-_ENDS = 5.0  # seconds that the script may take to end, if no more are known
 _TOGETHER = 0.5  # seconds: Slurm ends all processes of a job at once, the script may be quicker
 _AFTER = 2.0  # seconds for what its own children print after it
 _LEAST = 1.0  # seconds for the last of what they have printed, when they are ended
@@ -61,9 +60,9 @@ class ScriptExecution:
         self._largest, self._size, self._tail = largest, 0, b""
         self._process: asyncio.subprocess.Process | None = None
         self._stopped, self._stopping = "", asyncio.Event()
-        self._patience = _ENDS
+        self._patience = ENDS
 
-    def stop(self, reason: str, seconds: float = _ENDS) -> None:
+    def stop(self, reason: str, seconds: float = ENDS) -> None:
         """Stop the script, which has ``seconds`` to end; ``reason`` is a sentence."""
         self._stopped, self._patience = self._stopped or reason, seconds
         self._stopping.set()

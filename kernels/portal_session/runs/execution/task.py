@@ -16,9 +16,9 @@ from ..parameters import Scalar
 from ..plan import FILE
 from .manifest import FILE as MANIFEST
 
-# JSON: "id", "name", "folder", "points"; if they are set, "limit", "keep_failed", "resumes" and
-# "notice", "attempt" (of points, that are over), "version" (of the environment) and "origin" (of a
-# repetition: "id", "user", "folder").
+# JSON: "id", "name", "folder", "points"; if they are set, "limit", "kill_wait", "keep_failed",
+# "resumes" and "notice", "attempt" (of points, that are over), "version" (of the environment) and
+# "origin" (of a repetition: "id", "user", "folder").
 VARIABLE = "PORTAL_RUN"
 _LARGEST = 128 * 1024 * 1024  # bytes of run.json
 _TRIES = 1000  # attempts of a point
@@ -38,7 +38,7 @@ class Task(NamedTuple):
     kept for some minutes; ``version`` of the environment, 0: unknown; ``origin``: the run that is
     repeated; ``resumes``: how many times the point may be resumed; ``notice``: seconds between
     Slurm's signal and the end of the job's time, at least; ``limit``: that time in seconds, 0:
-    unknown."""
+    unknown; ``kill_wait``: seconds between Slurm's SIGTERM and SIGKILL, 0: unknown."""
 
     id: str
     name: str
@@ -52,6 +52,7 @@ class Task(NamedTuple):
     resumes: int = 0
     notice: int = 60
     limit: int = 0
+    kill_wait: int = 0
 
 
 class PlannedPoint(NamedTuple):
@@ -84,7 +85,7 @@ def read_task(environ: Mapping[str, str]) -> Task:
         of = run.get("origin")
         origin = of and Origin(str(of["id"]), str(of["user"]), Path(of["folder"]))
         resumes, notice = int(run.get("resumes", 0)), int(run.get("notice", 60))
-        limit = int(run.get("limit") or 0)
+        limit, kill_wait = int(run.get("limit") or 0), int(run.get("kill_wait") or 0)
     except (ValueError, KeyError, TypeError):
         raise RunError("It is not a task of a run.") from None
     if number < 0 or not folder.is_absolute() or (origin and not origin.folder.is_absolute()):
@@ -93,7 +94,19 @@ def read_task(environ: Mapping[str, str]) -> Task:
     job = f"{array}_{number}" if array else environ.get("SLURM_JOB_ID", "")
     attempt = 1 + max(0, earlier) + max(0, restarts)
     return Task(
-        id, name, folder, number, attempt, job, keep_failed, version, origin, resumes, notice, limit
+        id,
+        name,
+        folder,
+        number,
+        attempt,
+        job,
+        keep_failed,
+        version,
+        origin,
+        resumes,
+        notice,
+        limit,
+        kill_wait,
     )
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...job_kernels.broker_client import VARIABLE as BROKER
 from ...job_kernels.broker_client import Broker, BrokerError, PatientBroker
 from .. import RunError, about
 from ..asked_points import read_points
-from ..kernel_choice import kernel_for
+from ..kernel_choice import check_kernel, kernel_for, kernels_here
 from ..plan import Plan, freeze
 from ..search.options import add_options
 from . import again, listing, resources, schedules
@@ -127,18 +127,39 @@ def parser(
     return options
 
 
-def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Plan, dict[str, Any]]:
-    """Freeze the run of these options; return its plan, and what the portal is asked for. Raises
-    RunError."""
+def _kernels(
+    options: argparse.Namespace, broker: Broker, environ: Mapping[str, str]
+) -> Collection[str]:
+    """Return the names of the kernels of the options' environment; () if they are not known. Raises
+    BrokerError."""
+    own = environ.get("PORTAL_ENVIRONMENT", "")
+    if options.source.endswith(".py"):
+        return ()
+    if (options.environment or own) == own:
+        return kernels_here()
+    for item in broker.ask("GET", "/runs/choices").get("items") or ():
+        if item.get("environment") == options.environment:
+            named = item.get("kernels") or ()
+            return {*named, *kernels_here(of_user=True)} if named else ()
+    return ()
+
+
+def prepare(
+    options: argparse.Namespace, environ: Mapping[str, str], kernels: Collection[str] = ()
+) -> tuple[Plan, dict[str, Any]]:
+    """Freeze the run of these options; return its plan, and what the portal is asked for.
+    ``kernels``: those of its environment, () if they are not known. Raises RunError."""
     source, name, points, seed, search, typed = read_points(options)
     if options.keep_failed and source.notebook is None:
         raise RunError("'--keep-failed' is for notebooks: a script has no kernel.")
     environment = options.environment or environ.get("PORTAL_ENVIRONMENT", "")
+    kernel = options.kernel or kernel_for(source, environ)
+    check_kernel(kernel, kernels)
     plan = freeze(
         source,
         points,
         name,
-        kernel=options.kernel or kernel_for(source, environ),
+        kernel=kernel,
         environment=environment,
         resources=options.resources,
         seed=seed,
@@ -187,7 +208,8 @@ def begin(options: argparse.Namespace, broker: Broker, environ: Mapping[str, str
     if options.after is not None:
         with about("after"):
             before = listing.named_run(listing.runs_of(broker), options.after)
-    plan, body = prepare(options, environ)
+    kernels = _kernels(options, broker, environ)
+    plan, body = prepare(options, environ, kernels)
     if before:
         body["after"] = before["id"]
     if options.notify:

@@ -19,16 +19,17 @@ ENVIRON = {"PORTAL_ENVIRONMENT": "pytorch", "PORTAL_KERNEL_BROKER": "/nowhere/br
 
 class PlayedBroker(Broker):
     """Broker whose answers are ``answers``, by method and path; an error is raised. ``asked``: the
-    requests but those for the fields of resources."""
+    requests but those for the fields of resources; ``items``: the environments."""
 
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
         super().__init__("/nowhere")
         self.answers = dict(answers or {})
         self.asked: list[tuple[str, Any]] = []
+        self.items: list[dict[str, Any]] = []
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         if path == "/runs/choices":
-            return choices()
+            return {**choices(), "items": self.items}
         self.asked.append((f"{method} {path}", body))
         answer = self.answers.get(f"{method} {path.split('?')[0]}", self.answers.get(method, {}))
         if isinstance(answer, Exception):
@@ -391,3 +392,27 @@ def test_a_run_waits_while_the_portal_is_away_and_says_so(monkeypatch: pytest.Mo
     with pytest.raises(BrokerError, match="Nobody there"):
         patient.ask("POST", "/runs", {})
     assert 1600 <= clock[0] < 1603
+
+
+def test_a_kernel_that_is_missing_is_refused_before_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "data/kernels/mine"
+    own.mkdir(parents=True)
+    (own / "kernel.json").write_text('{"argv": ["x"], "display_name": "x", "language": "x"}')
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
+    notebook = tmp_path / "train.ipynb"
+    notebook.write_text('{"cells": [], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}')
+    broker = PlayedBroker()
+    broker.items = [{"environment": "julia", "kernels": ["julia-1.9"]}, {"environment": "new"}]
+    with pytest.raises(RunError, match=r"no kernel 'nim'. Its kernels: .*python3.*Choose one"):
+        start(broker, notebook, "--kernel", "nim")
+    with pytest.raises(RunError, match=r"no kernel 'python3'. Its kernels: "):
+        start(broker, notebook, "--environment", "julia")
+    assert not broker.asked and not (tmp_path / "runs").exists()
+    start(broker, notebook)
+    for kernel in ("julia-1.9", "MINE"):  # the user's own are in all environments
+        start(broker, notebook, "--environment", "julia", "--kernel", kernel)
+    for environment in ("new", "unknown"):
+        start(broker, notebook, "--environment", environment, "--kernel", "nim")
+    assert len(broker.asked) == 5
