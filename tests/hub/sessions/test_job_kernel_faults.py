@@ -14,6 +14,8 @@ from jobs import job_state, living_jobs, nothing_left
 from notebook_kernel import NotebookKernel
 from outages import without
 from processes import mark
+from terminal import terminal
+from web_service import kill_service
 
 WHO = "student11"
 SPEC = "job-jupyterlab-python3-t4"
@@ -175,6 +177,23 @@ def test_the_hub_and_the_service_away(demo: Any, kernel: NotebookKernel) -> None
         kernel.ask("restart")
         assert kernel.run("x = 1\nprint(x)").printed == "1\n"
     assert kernel.run("print(x)").printed == "1\n"
+
+
+def test_the_service_killed_at_the_start(demo: Any, owner: Person) -> None:
+    """A kernel and a run that are asked for meanwhile wait for it, with their cells."""
+    script = "mkdir -p away && echo 'print(1)' > away/job.py"
+    terminal(owner, script)
+    kill_service(demo)
+    killed_at = time.monotonic()
+    kernel = NotebookKernel.start(owner, SPEC)
+    cell = kernel.send("print(42)")
+    said = terminal(owner, "portal-run away/job.py --cpus 1 --memory 512M")
+    print(f"The run was accepted after {time.monotonic() - killed_at:.1f} s: {said}")
+    assert "Run 'job': 1 point" in said
+    assert kernel.wait(cell).printed == "42\n"
+    kernel.leave()
+    kernel.shut_down()
+    wait_until("both jobs are over", lambda: len(living_jobs(demo, WHO)) == 1)
 
 
 def test_a_node_that_fails_is_named_in_the_cell(demo: Any, kernel: NotebookKernel) -> None:
