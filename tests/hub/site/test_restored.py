@@ -1,5 +1,5 @@
-"""A Hub whose database is an older copy: a session that it does not know is shown, and is not started
-a second time."""
+"""A Hub whose database is an older copy: a session that it does not know is shown, and not started
+twice."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ def test_a_session_that_is_newer_than_the_database(demo: Any, tmp_path: Path) ->
     with other_hub(demo) as (url, place):
         person = Person(url, WHO)
         assert person.api("GET", "/user").status_code == 200
-        for name in ("hub.sqlite", "cookie-secret"):
-            shutil.copy2(place / name, tmp_path / name)
+        shutil.copy2(place / "cookie-secret", tmp_path)
+        with (
+            contextlib.closing(sqlite3.connect(place / "hub.sqlite")) as database,
+            contextlib.closing(sqlite3.connect(tmp_path / "hub.sqlite")) as copy,
+        ):
+            database.backup(copy)
         assert person.launch(LAUNCH).status_code in (201, 202)
         person.wait_ready()
     job_id = only_job(demo, WHO)
