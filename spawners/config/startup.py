@@ -19,6 +19,7 @@ from portal import disk
 from portal.models.session.session import SessionRecord
 
 from ..context import HubContext
+from ..launch.job_log import log_prefix
 from ..lifecycle.orphans import Known, Orphans
 from ..settings import SessionSettings
 
@@ -52,8 +53,8 @@ def _began(change: Any) -> None:
     shared.announcements.start()
     shared.recorder.start(lambda: held(hub.db))
     shared.recorder.take_over(left(hub.db))
-    folder = _setting(hub, "log_directory")
-    orphans = Orphans(shared.cluster, shared.recorder, lambda: known(hub), folder, hub.log)
+    logs = f"{_setting(hub, 'log_directory')}/{log_prefix()}-"
+    orphans = Orphans(shared.cluster, shared.recorder, lambda: known(hub), logs, hub.log)
     _tasks.add(asyncio.ensure_future(orphans.run()))
     _keep_collections_short()
     _tasks.add(asyncio.ensure_future(_keep_room(hub)))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from pathlib import Path
+
+from jupyterhub.app import JupyterHub
 
 from portal import disk
 from portal.errors import ConfigurationError
@@ -28,7 +31,15 @@ async def make_log(directory: str, account: str) -> str:
 
 def _make(directory: str, account: str) -> str:
     disk.ensure_space(directory, Path.cwd())
-    return job_log.make_log(directory, "session", account)
+    return job_log.make_log(directory, log_prefix(), account)
+
+
+def log_prefix() -> str:
+    """Return the beginning of the names of this Hub's logs, by which its jobs differ from those of
+    another portal on the same Slurm: of the secret that signs its cookies, which is no part of its
+    database."""
+    secret = JupyterHub.instance().cookie_secret if JupyterHub.initialized() else b""
+    return f"session-{hashlib.sha256(b'logs' + secret).hexdigest()[:8]}" if secret else "session"
 
 
 async def log_tail(directory: str, name: str) -> str:

@@ -32,19 +32,20 @@ class Known(NamedTuple):
 
 
 class Orphans:
-    """Search for such jobs. ``known`` returns what the Hub knows now; ``folder``: of the logs of
-    this Hub's sessions, by which they differ from another portal's."""
+    """Search for such jobs. ``known`` returns what the Hub knows now; ``logs``: the beginning of
+    the paths of this Hub's logs, by which its jobs differ from another portal's."""
 
     def __init__(
         self,
         cluster: Cluster,
         recorder: Recorder,
         known: Callable[[], Known],
-        folder: str,
+        logs: str,
         log: Any,
     ) -> None:
         self._cluster, self._recorder, self._known = cluster, recorder, known
-        self._folder, self._log = folder, log
+        self._logs, self._log = logs, log
+        self._began = time.time()
 
     async def run(self) -> None:
         """Look now and then, for ever."""
@@ -68,7 +69,9 @@ class Orphans:
         recorded = {record.job_id for record in await self._recorder.store.sessions.living()}
         known = self._known()  # last: nothing is awaited after this
         known = known._replace(jobs={*known.jobs, *recorded, *self._recorder.job_ids})
-        for job in orphan_jobs(snapshot.jobs.values(), known, self._folder, time.time() - _YOUNG):
+        # What an earlier Hub submitted is in its database by now, or never will be.
+        before = max(self._began, time.time() - _YOUNG)
+        for job in orphan_jobs(snapshot.jobs.values(), known, self._logs, before):
             record = record_of(job)
             self._log.warning(
                 "Job %s of %s carries the portal's mark and is not known: its session is '%s'",
@@ -78,7 +81,7 @@ class Orphans:
             self._recorder.close(record)
 
 
-def orphan_jobs(jobs: Iterable[Job], known: Known, folder: str, before: float) -> list[Job]:
+def orphan_jobs(jobs: Iterable[Job], known: Known, logs: str, before: float) -> list[Job]:
     """Return the jobs, an array once, that carry the portal's mark, were submitted ``before`` (Unix
     seconds), live, and are not known."""
     found: dict[str, Job] = {}
@@ -87,7 +90,7 @@ def orphan_jobs(jobs: Iterable[Job], known: Known, folder: str, before: float) -
         id_, mark = array_id(job.id), job.comment.split(":")
         if len(mark) != 3 or mark[0] != _MARK or job.state.ended or id_ in known.jobs:
             continue
-        ours = job.stdout.startswith(f"{folder}/") and (job.user, mark[2]) not in known.starts
+        ours = job.stdout.startswith(logs) and (job.user, mark[2]) not in known.starts
         if not ours or job.user.isdigit() or (job.submit_time or before) >= before:
             continue
         if id_ not in found:

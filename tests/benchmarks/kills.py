@@ -1,5 +1,8 @@
 """``python -m tests.benchmarks.kills [--only ROW,…] [--home DIR]``, as root: start a class of
-thirty while a process of the site is killed with -9; a row for each process.
+thirty while a process of the site is killed with -9; a row for each process. Rows named "work: …"
+are faults of 30 s to 15 min while a run's points end and a kernel's cell prints (work_kills.py):
+lost and twice must be 0, and what the portal shows true within 30 s after the end of the fault.
+``--only short`` is those of 30 s, ``--only work`` all of them.
 
 ``--home`` names a running demo; without it, a demo is started. Sessions are real JupyterLabs. The
 exit status is 1 if a student was left without a session or was started twice.
@@ -28,6 +31,7 @@ from api_client import Caller
 from portal.demo.home import Home
 from portal.demo.running import Running
 
+from . import work_kills
 from .cluster import ROOT, NotMeasured, wait_for
 
 STUDENTS = tuple(f"student{n:02}" for n in range(1, 31))
@@ -177,14 +181,14 @@ class Site:
 
     def _kill(self, kill: Kill) -> None:
         if kill.piece == "service":
-            os.kill(self._service(), signal.SIGKILL)
+            os.kill(self.service(), signal.SIGKILL)
             return
         self.running.control("kill", kill.piece)
         if kill.away is not None:
             time.sleep(kill.away)
             self.running.control("start", kill.piece)
 
-    def _service(self) -> int:
+    def service(self) -> int:
         """Return the process id of the web service, the Hub's child."""
         hub = int((self.running.home.run / "hub.process").read_text().split()[0])
         for entry in Path("/proc").glob("[0-9]*"):
@@ -240,6 +244,30 @@ def _node_ready(site: Site, node: str) -> Callable[[], bool]:
     return ready
 
 
+def _work(site: Site, faults: list[tuple[str, work_kills.Fault, float]]) -> bool:
+    """Carry out faults while kernels and runs work; print a row for each. Return True if all is
+    good."""
+    if not faults:
+        return True
+    work, good = work_kills.Work(site.running), True
+    with work.session():
+        for name, fault, seconds in faults:
+            try:
+                judged = work.row(fault, seconds)
+            except (NotMeasured, AssertionError, httpx.HTTPError) as error:
+                print(f"| {name} | not measured: {error} |", flush=True)
+                good = False
+                continue
+            good = good and judged.good
+            verdict = "good" if judged.good else "bad"
+            lost, twice = len(judged.lost), len(judged.twice)
+            print(
+                f"| {name} | {verdict} | lost {lost} | twice {twice} | {judged.words} |", flush=True
+            )
+            time.sleep(_WRITTEN)
+    return good
+
+
 def main() -> int:
     """Run the rows and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.kills", description=__doc__)
@@ -247,10 +275,19 @@ def main() -> int:
     parser.add_argument("--home", default="", help="a demo that runs already")
     args = parser.parse_args()
     os.chdir(ROOT)
-    wanted = [name.replace("; ", ", ") for name in args.only.split(",")]
+    groups = {"short": "30 s", "work": ""}
+    names = list(work_kills.rows(int))
+    if args.only in groups:
+        wanted = [name for name in names if name.endswith(groups[args.only])]
+    else:
+        wanted = [name.replace("; ", ", ") for name in args.only.split(",")]
     lines, good = [], True
     with _site(args.home) as site:
-        site.make()
+        faults = work_kills.rows(site.service)
+        good = _work(site, [(name, *faults[name]) for name in wanted if name in faults])
+        wanted = [name for name in wanted if name not in faults]
+        if wanted:
+            site.make()
         for name in wanted:
             kill = ROWS[name]
             run = site.start(kill)
@@ -263,6 +300,8 @@ def main() -> int:
             )
             print(lines[-1], flush=True)
             _again(site, kill)
+    if not lines:
+        return int(not good)
     print("\n| killed | ready | with a job at the end | last | |\n|---|---|---|---|---|")
     print("\n".join(lines))
     return int(not good)

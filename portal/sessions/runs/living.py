@@ -24,6 +24,8 @@ from .tasks import Tasks, end_of_held, is_special, point_news, tasks_by_array, w
 
 _GHOST = 30.0  # seconds after its last report in which a task ends by itself
 _KEPT = 900.0  # the same where the kernels of failed points are kept
+_FORGETS = 240.0  # seconds after which slurmctld may forget ended tasks (slurm.conf(5), MinJobAge)
+_STOPPED = "The point was stopped"  # as a point says that got SIGTERM (runs/point.py)
 _AGAIN = "Slurm has put the point back into its queue."
 _LOOKS = 2  # at a task until its end is taken without accounting, which names who cancelled it
 _PAUSE = 15.0  # seconds between two queries about the tasks of one run
@@ -56,6 +58,7 @@ class LivingRuns:
     ) -> None:
         self._store, self._cluster, self._hub = store, cluster, hub
         self._control, self._log = control, log
+        self._accounts = False  # Slurm's accounting has answered with a task once
         self._snapshot: ClusterSnapshot | None = None
         self._arrays: dict[str, dict[int, Job]] = {}
         self._looks: Counter[tuple[RunKey, int]] = Counter()
@@ -100,8 +103,11 @@ class LivingRuns:
                 number: words for number, task in detailed.items() if (words := waiting_words(task))
             }
             gone = [number for number in news.absent if number not in detailed]
-        if news.ended or gone:
-            await self._say(run, record, tasks, news.ended, gone)
+        if run.begun_at < time.time() - _FORGETS:
+            gone = [number for number in gone if self._accounts]
+        cancelled = [n for n in news.cancelled if self._looks[key, n] < 3 * _LOOKS]
+        if news.ended or gone or cancelled:
+            await self._say(run, record, tasks, news.ended, gone, cancelled)
         return None
 
     async def _in_detail(
@@ -128,15 +134,18 @@ class LivingRuns:
         tasks: Tasks,
         ended: tuple[int, ...],
         gone: list[int],
+        cancelled: list[int],
     ) -> None:
-        """Store the ends of points: of tasks that have ended without a report, and of those that
-        Slurm has no more, of which accounting never heard."""
+        """Store the ends of points: of tasks that have ended without a report, of those that Slurm
+        has no more, of which accounting never heard, and of those that do not know who has
+        ``cancelled`` them."""
         key = (run.user, run.id)
         try:
             accounted = await self._cluster.ended_tasks(record.job_id)
         except PortalError as error:
             self._log.info("How the points of job %s ended is unknown: %s", record.job_id, error)
             return
+        self._accounts = self._accounts or bool(accounted)
         ends: dict[int, Job] = {}
         for number in (*ended, *gone):
             self._looks[key, number] += 1
@@ -144,8 +153,13 @@ class LivingRuns:
                 ends[number] = accounted[number]
             elif self._looks[key, number] >= _LOOKS:
                 ends[number] = tasks[number] if number in ended else without_record(record.job_id)
-        points = await self._store.run_points.of_run(*key, list(ends))
+        points = await self._store.run_points.of_run(*key, [*ends, *cancelled])
         now = time.time()
+        for number in cancelled:
+            self._looks[key, number] += 1
+            if number in accounted and points[number].message == _STOPPED:
+                message = ended_point(points[number], accounted[number], now).message
+                await self._store.run_points.explain(key, number, message)
         said = []
         for number, task in ends.items():
             point = points.get(number) or RunPoint(number=number, attempt=run.attempt)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from portal.models.cluster.array import array_id, task_numbers
-from portal.models.cluster.cluster import Job
+from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import FINAL, PointState
 from portal.slurm import pending_words, state_words
 from portal.store.runs.points import PointKeys
@@ -23,11 +23,13 @@ Tasks = Mapping[int, Job]  # by the number of the point
 
 class PointNews(NamedTuple):
     """Numbers of points of which Slurm knows more than the portal: ``ended`` without a report;
-    ``again``: in the queue once more, after they ran; ``absent``: not among the tasks."""
+    ``again``: in the queue once more, after they ran; ``absent``: not among the tasks;
+    ``cancelled``: failed, as far as they know."""
 
-    ended: tuple[int, ...]
-    again: tuple[int, ...]
-    absent: tuple[int, ...]
+    ended: tuple[int, ...] = ()
+    again: tuple[int, ...] = ()
+    absent: tuple[int, ...] = ()
+    cancelled: tuple[int, ...] = ()
 
 
 def tasks_by_array(jobs: Iterable[Job]) -> dict[str, dict[int, Job]]:
@@ -50,7 +52,7 @@ def point_news(
     """Compare what points have reported with their ``tasks`` at ``taken_at`` (Unix seconds).
     ``numbers``: of the points that this job has."""
     points = {key.number: key for key in keys}
-    ended, again, absent = [], [], []
+    ended, again, absent, cancelled = [], [], [], []
     for number in numbers:
         key, task = points.get(number), tasks.get(number)
         if task is None:
@@ -61,9 +63,12 @@ def point_news(
             late = (task.end_time or 0.0) < taken_at - _SETTLES or not task.nodes
             if late and not said and task.exit_code != _RESUMES:
                 ended.append(number)
+            failed = key is not None and key.state is PointState.FAILED
+            if failed and task.state is JobState.CANCELLED:
+                cancelled.append(number)
         elif task.state.pending and key is not None and _ran_before(key, taken_at):
             again.append(number)
-    return PointNews(tuple(ended), tuple(again), tuple(absent))
+    return PointNews(tuple(ended), tuple(again), tuple(absent), tuple(cancelled))
 
 
 def _ran_before(key: PointKeys, taken_at: float) -> bool:

@@ -127,6 +127,13 @@ class RunPointTable(ModelTable[RunPoint]):
         this = and_(own, columns.number.in_(list(numbers)), ran)
         await self._write(update(run_points).where(this).values(**values))
 
+    async def explain(self, key: RunKey, number: int, message: str) -> None:
+        """Set the sentence about a point that has failed."""
+        columns = run_points.c
+        own = and_(columns.user == key[0], columns.run == key[1], columns.number == number)
+        failed = columns.state == PointState.FAILED.value
+        await self._write(update(run_points).where(own, failed).values(message=message))
+
     async def counts(self, user: str, ids: Collection[str]) -> dict[str, dict[PointState, int]]:
         """Return the number of points by run and state; those without a row are left out."""
         columns = run_points.c

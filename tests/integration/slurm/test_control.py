@@ -258,6 +258,20 @@ def test_output_that_is_something_else_is_refused() -> None:
 # -- jobs ----------------------------------------------------------------------------------
 
 
+def test_an_operator_lets_a_job_start_that_waits_for_another(slurm_cluster: Any, job: str) -> None:
+    """A run after one of which Slurm holds ghosts."""
+    need_real_accounts(slurm_cluster)
+    options = [f"--dependency=afterok:{job}", "--begin=now+1hour", "--partition=cpu"]
+    argv = ["sbatch", "--parsable", "--array=0-1", *options, "--wrap=sleep 60"]
+    after = slurm_cluster.run(argv, user=slurm_cluster.user("ada")).stdout.strip()
+    try:
+        assert squeue(slurm_cluster, after, "%E").startswith(f"afterok:{job}")
+        assert as_portal(slurm_cluster, ("start_without_waiting", after)) == ["done"]
+        assert squeue(slurm_cluster, after, "%E") == "(null)"
+    finally:
+        slurm_cluster.run(["scancel", after], check=False)
+
+
 def test_an_operator_holds_releases_and_cancels_jobs_of_others(
     slurm_cluster: Any, job: str
 ) -> None:

@@ -16,7 +16,16 @@ from small_slurm import started
 
 from portal.errors import InvalidRequest, SlurmRefused, SlurmUnavailable
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
+from portal.models.session.run import PointState
+from portal.sessions.runs.tasks import (
+    PointNews,
+    is_special,
+    point_news,
+    tasks_by_array,
+    waiting_words,
+)
 from portal.slurm import Cluster, SlurmRunner, end_words
+from portal.store.runs.points import PointKeys
 
 SLEEP = ("--output=/dev/null", "--wrap", "sleep 300")
 WATCHED = re.compile(r"^\s*(REQUEST_\w+_INFO\w*)\s+\(.*count:(\d+)", re.MULTILINE)
@@ -351,6 +360,31 @@ async def test_bad_ids_never_reach_a_command(cluster: Cluster) -> None:
     with pytest.raises(InvalidRequest):
         await cluster.associations("ada,root")
     assert not cluster.runner.runs
+
+
+async def test_tasks_of_an_array_that_were_cancelled_held_and_requeued(
+    slurm: SmallSlurm, cluster: Cluster
+) -> None:
+    """As runs follow them: a task that is cancelled while it waits is nowhere any more, and the
+    snapshot joins the reasons of the others."""
+    array = ["sbatch", "--partition=cpu", "--array=0-4%1", "--requeue", *SLEEP]
+    job_id = await cluster.submit(array)
+    await until(cluster, f"{job_id}_0", JobState.RUNNING)
+    slurm.run("scancel", f"{job_id}_4")
+    slurm.run("scontrol", "hold", f"{job_id}_3")
+    slurm.run("scontrol", "requeue", f"{job_id}_0")
+    await until(cluster, f"{job_id}_1", JobState.RUNNING)
+    snapshot = await cluster.snapshot(time.monotonic(), urgent=True)
+    tasks = tasks_by_array(snapshot.jobs.values())[job_id]
+    assert sorted(tasks) == [0, 1, 2, 3] and is_special(tasks[3])
+    ran = PointKeys(0, PointState.FAILED, None, {}, {}, time.time() - 60, time.time() - 30)
+    news = point_news(tasks, [ran], range(5), snapshot.taken_at)
+    assert news == PointNews(again=(0,), absent=(4,))
+    detailed = await cluster.array_tasks(job_id)
+    assert sorted(detailed) == [0, 1, 2, 3]
+    assert waiting_words(detailed[3]).startswith("Held by ")
+    assert 4 not in await cluster.ended_tasks(job_id)
+    assert await cluster.array_tasks("999999") == {}
 
 
 # -- accounting ----------------------------------------------------------------------------

@@ -115,6 +115,35 @@ async def test_a_task_that_was_killed_ends_its_point(site: FollowedRun) -> None:
     assert point.missing, "what it logged last is in its folder"
 
 
+async def test_a_point_that_was_cancelled_says_by_whom(site: FollowedRun) -> None:
+    """It knows only that it got SIGTERM."""
+    await reported(site, 0, "failed", message="The point was stopped")
+    await reported(site, 1, "failed", message="ValueError: x")
+    gone = {"nodes": ("gpu01",), "end_time": time.time() - 60}
+    tasks = [a_task(str(number), "CANCELLED", **gone) for number in range(2)]
+    waiting = a_task("[2-3%1]", "PENDING", reason="Priority")
+    await living(site, *tasks, waiting)
+    assert (await site.points())[0].message == "The point was stopped", "accounting is behind"
+    site.slurm.tasks = {n: task.altered(reason="CancelledBy:ada") for n, task in enumerate(tasks)}
+    await living(site, *tasks, waiting)
+    points = await site.points()
+    assert points[0].message == "The point was cancelled by ada."
+    assert points[1].message == "ValueError: x"
+
+
+async def test_without_accounting_old_tasks_are_not_cancelled(
+    site: FollowedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurmctld forgets ended tasks after some minutes."""
+    monkeypatch.setattr(living_module, "_SOON", 0.0)
+    monkeypatch.setattr(living_module, "_FORGETS", -1.0)
+    task = a_task("0", "RUNNING")
+    site.slurm.detailed = {0: task}
+    for _ in range(3):
+        await living(site, task)
+    assert await site.states() == {}
+
+
 HELD = "launch failed requeued held"
 GHOSTS = (a_task("0", "RUNNING"), a_task("[1-3%1]", "PENDING", reason=HELD))
 

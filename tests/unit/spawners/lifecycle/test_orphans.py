@@ -19,7 +19,7 @@ from spawners.lifecycle.orphans import Known, Orphans, orphan_jobs
 from spawners.lifecycle.reconciler import Reconciler
 from spawners.lifecycle.session_recorder import Recorder
 
-LOGS = "/var/log/portal"
+LOGS = "/var/log/portal/session-0a1b2c3d-"
 LOG = logging.getLogger("test")
 NOTHING = Known((), ())
 
@@ -30,7 +30,7 @@ def a_job(id_: str = "7", **more: Any) -> Job:
         "state": JobState.RUNNING,
         "nodes": ("gpu01",),
         "comment": "portal:lab:",
-        "stdout": f"{LOGS}/session-1.log",
+        "stdout": f"{LOGS}1.log",
         "submit_time": 100.0,
         "start_time": 105.0,
     }
@@ -54,7 +54,7 @@ def test_jobs_with_the_portals_mark_are_found() -> None:
         {"comment": "portal"},
         {"comment": "lab:"},
         {"stdout": "/var/log/another-portal/session-1.log"},
-        {"stdout": f"{LOGS}-2/session-1.log"},
+        {"stdout": "/var/log/portal/session-ffffffff-1.log"},
         {"state": JobState.COMPLETED},
         {"submit_time": 201.0},
         {"user": "6101"},
