@@ -130,11 +130,14 @@ class PointRun:
             outcome = await self._execution.run()
             late = bool(self._reason) or self._resumption.asked
             await self._tracking.end(_SCALARS_STOPPED if late else _SCALARS)
+            note = self._tracking.note
             judged = self._resumption.judged
             outcome = await in_thread(lambda: judged(outcome, stopped=bool(self._reason)))
             if point.search and outcome.state == SUCCEEDED:
                 problem = objective_missing(point.search, await in_thread(self._metrics.newest))
                 outcome = Outcome.failed(problem) if problem else outcome
+            words = ". ".join(part for part in (outcome.message.rstrip("."), note) if part)
+            outcome = outcome._replace(message=words) if note else outcome
         except RunError as error:
             outcome = Outcome.failed(str(error), 72)
         except Exception as error:  # the portal and the manifest say so in any case

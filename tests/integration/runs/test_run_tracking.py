@@ -58,6 +58,47 @@ def test_scalars_in_the_point_s_folder(site: RunSite, service: PlayedService) ->
     assert [line["step"] for line in lines(plan.folder / "0000/metrics.jsonl")] == [0, 1, 2]
 
 
+# As add_scalars of PyTorch writes them (torch/utils/tensorboard/writer.py): a folder for each name.
+SCALARS = """
+import os
+from tensorboard.summary import Writer
+for number in range(130):
+    writer = Writer(f"{os.environ['PORTAL_LOGS']}/loss_{number}")
+    writer.add_scalar('loss', number, 0)
+    writer.close()
+writer = Writer(os.environ['PORTAL_LOGS'])
+for step in range(1000):
+    writer.add_scalar('rate', step, step)
+    if step == 501:
+        writer.add_scalar('accuracy', 0.5, step)
+writer.close()
+"""
+
+
+def test_scalars_of_many_names_are_all_read(site: RunSite, service: PlayedService) -> None:
+    plan = site.plan(site.script(SCALARS))
+    process = site.begin(plan)
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, said) == (0, "")
+    values: dict[str, object] = {}
+    for line in lines(plan.folder / "0000/metrics.jsonl"):
+        values.update(line)
+    assert {name: values[name] for name in ("accuracy", "rate")} == {"accuracy": 0.5, "rate": 999.0}
+    assert {name: value for name, value in values.items() if name.startswith("loss")} == {
+        f"loss/{number}": float(number) for number in range(130)
+    }
+
+
+def test_files_that_are_not_read_are_said(site: RunSite, service: PlayedService) -> None:
+    text = "import os, pathlib\nlogs = pathlib.Path(os.environ['PORTAL_LOGS'])\nlogs.mkdir()\n"
+    text += "for number in range(501):\n    (logs / f'events.out.tfevents.{number}').touch()\n"
+    process = site.begin(site.plan(site.script(text)))
+    said, _ = process.communicate(timeout=PATIENCE)
+    report = service.last(0)
+    assert report["state"] == "succeeded", said
+    assert report["message"].startswith("Metrics are missing: of TensorBoard's event files")
+
+
 def test_scalars_in_a_usual_folder_are_seen_while_the_point_runs(
     site: RunSite, service: PlayedService
 ) -> None:

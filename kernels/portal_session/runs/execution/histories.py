@@ -42,9 +42,11 @@ class History:
 
 
 class Histories:
-    """Histories of a point's metrics, by name."""
+    """Histories of a point's metrics, by name. ``always``: name of one that has a history although
+    there are many others."""
 
-    def __init__(self) -> None:
+    def __init__(self, always: str = "") -> None:
+        self._always = always
         self._histories: dict[str, History] = {}
         self._calls = 0
         self._snapshot: dict[str, list[tuple[float, float]]] = {}
@@ -58,7 +60,8 @@ class Histories:
             if name in STEPS:
                 continue
             if name not in self._histories:
-                if len(self._histories) == MOST:
+                kept_free = self._always != "" and self._always not in (*self._histories, name)
+                if len(self._histories) >= MOST - kept_free:
                     continue
                 self._histories[name] = History()
             self._histories[name].add_value(step, value)

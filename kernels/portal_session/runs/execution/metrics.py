@@ -26,7 +26,7 @@ class Metrics:
         self._path, self._always = path, always
         self._at, self._rest = 0, b""
         self._values: dict[str, float] = {}
-        self._histories = Histories()
+        self._histories = Histories(always)
         self._lock = threading.Lock()
 
     def newest(self) -> dict[str, float]:

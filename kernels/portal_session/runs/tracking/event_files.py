@@ -19,7 +19,8 @@ from pathlib import Path
 _USUAL = ("runs", "logs", "log", "lightning_logs", "tb_logs", "tensorboard")
 _DEPTH = 4  # folders below those
 _MOST_FOLDERS = 200  # that are looked at: the file system may be slow, and others look at it too
-_MOST_FILES = 100  # that are read
+_MOST_OWN_FOLDERS = 1000  # the same of the point's own: add_scalars of PyTorch makes one for a name
+_MOST_FILES = 500  # that are read, each with an open file
 _OF_RUN = "run.json"  # `plan.FILE`: its folder has the points of a run
 
 
@@ -36,6 +37,8 @@ class EventFiles:
         name = rf"events\.out\.tfevents\.([0-9]{{1,12}})\.{host}\.([0-9]+)\.[0-9]+(\.[^0-9].*)?"
         self._name = re.compile(name)
         self._found: set[Path] = set()
+        self._unread: set[Path] = set()
+        self._cut = False  # there are more folders than those that were looked at
 
     def new_files(self) -> list[Path]:
         """Return the files that are new since the last look. Blocks as long as the file system."""
@@ -49,10 +52,24 @@ class EventFiles:
         )
         new = []
         for path in (*own, *usual):
-            if path not in self._found and len(self._found) < _MOST_FILES:
+            if path in self._found:
+                continue
+            if len(self._found) < _MOST_FILES:
                 self._found.add(path)
                 new.append(path)
+            elif len(self._unread) < _MOST_FILES:
+                self._unread.add(path)
         return new
+
+    @property
+    def note(self) -> str:
+        """Sentence about files that were found and are not read; "" if all are."""
+        if not self._unread and not self._cut:
+            return ""
+        return (
+            f"Metrics are missing: of TensorBoard's event files, the first {_MOST_FILES} are read, "
+            f"in {_MOST_OWN_FOLDERS:,} folders, and there are more"
+        )
 
     def _is_own(self, name: str) -> bool:
         parts = self._name.fullmatch(name)
@@ -68,7 +85,7 @@ class EventFiles:
 
     def _walked(self, folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
         """Yield the files below a folder, ``depth`` folders deep; those of new folders first."""
-        level, left = [folder], _MOST_FOLDERS
+        level, left = [folder], _MOST_OWN_FOLDERS if folder == self._logs else _MOST_FOLDERS
         for _ in range(depth + 1):
             below: list[tuple[float, Path]] = []
             for place in level[:left]:
@@ -83,6 +100,7 @@ class EventFiles:
                             yield path
                         elif not entry.name.startswith("."):
                             below.append((entry.stat(follow_symlinks=False).st_mtime, path))
+            self._cut |= folder == self._logs and len(level) > left
             left -= len(level[:left])
             level = [path for _, path in sorted(below, reverse=True)]
 

@@ -8,6 +8,7 @@ file of metrics, its only argument. It reads until its input ends, and then once
 import json
 import math
 import os
+import resource
 import select
 import sys
 import types
@@ -35,13 +36,39 @@ def scalar(value, read):
         return None
 
 
-def named(tag, path):
-    """Return the name of a metric. Keras writes one name to train/ and to validation/."""
-    folder = path.split("/")[-2]
-    return folder + "/" + tag if folder in _SPLITS else tag
+class Names:
+    """Names of metrics. The first folder that writes a name has it alone: files of another one get
+    the folder's name before it, as many folders as make it another."""
+
+    def __init__(self):
+        self._folders = {}  # by name
+        self._names = {}  # by folder and tag
+
+    def named(self, tag, path):
+        """Return the name of what the file ``path`` calls ``tag``."""
+        folder = os.path.dirname(path)  # noqa: PTH120
+        key = (folder, tag)
+        if key not in self._names:
+            parts = folder.split("/")
+            names = ["/".join([*parts[-number:], tag]) for number in range(1, len(parts) + 1)]
+            for name in [self._first(tag, parts[-1]), *names]:
+                if self._folders.setdefault(name, folder) == folder:
+                    break
+            self._names[key] = name
+        return self._names[key]
+
+    def _first(self, tag, folder):
+        """Return the name without other folders."""
+        if folder in _SPLITS:  # Keras writes one name to train/ and to validation/
+            return folder + "/" + tag
+        # add_scalars of PyTorch writes one tag to a folder for each name.
+        start = tag.replace("/", "_") + "_"
+        if folder.startswith(start) and len(folder) > len(start):
+            return tag + "/" + folder[len(start) :]
+        return tag
 
 
-def steps_of(loader, path, read):
+def steps_of(loader, path, read, names):
     """Return what a file has got since the last call: the values by name, by step."""
     steps = {}
     for event in loader.Load():
@@ -49,23 +76,32 @@ def steps_of(loader, path, read):
             number = scalar(value, read)
             if number is not None:
                 json_number = number if math.isfinite(number) else str(number)
-                steps.setdefault(event.step, {})[named(value.tag, path)] = json_number
+                steps.setdefault(event.step, {})[names.named(value.tag, path)] = json_number
     return steps
 
 
 def thinned(steps):
-    """Return the steps in order, _MOST of them at most, with the last one."""
-    numbers = sorted(steps)
-    every = -(-len(numbers) // _MOST)
-    return numbers[::-1][:: max(1, every)][::-1]
+    """Return the values by name, by step, of each name _MOST at most, with its last one: one that
+    is written once in a thousand steps must not be lost among the others."""
+    numbers = {}
+    for number in sorted(steps):
+        for name in steps[number]:
+            numbers.setdefault(name, []).append(number)
+    kept = {}
+    for name, of_name in numbers.items():
+        every = -(-len(of_name) // _MOST)
+        for number in of_name[::-1][::every]:
+            kept.setdefault(number, {})[name] = steps[number][name]
+    return kept
 
 
 def append(target, steps):
     """Append a line of JSON for each step, in one write for each."""
     file = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        for number in thinned(steps):
-            line = json.dumps(dict(steps[number], step=number)) + "\n"
+        kept = thinned(steps)
+        for number in sorted(kept):
+            line = json.dumps(dict(kept[number], step=number)) + "\n"
             os.write(file, line.encode())
     finally:
         os.close(file)
@@ -74,6 +110,8 @@ def append(target, steps):
 def main(target):
     """Read until the standard input ends; return the exit code."""
     os.nice(10)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # each file of a point stays open
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     # TensorFlow would take a GPU's memory, and some seconds; TensorBoard has a reader of its own.
     sys.modules["tensorboard.compat.notf"] = types.ModuleType("tensorboard.compat.notf")
     try:
@@ -81,7 +119,7 @@ def main(target):
         from tensorboard.util import tensor_util
     except ImportError:
         return LACKING
-    loaders, rest, goes_on = {}, b"", True
+    loaders, names, rest, goes_on = {}, Names(), b"", True
     while goes_on:
         ready, _, _ = select.select([0], [], [], _PAUSE)
         if ready:
@@ -95,7 +133,7 @@ def main(target):
             try:
                 if loaders[path] is None:
                     loaders[path] = LegacyEventFileLoader(path)
-                append(target, steps_of(loaders[path], path, tensor_util.make_ndarray))
+                append(target, steps_of(loaders[path], path, tensor_util.make_ndarray, names))
             except Exception as error:  # a damaged file ends this file, and no other
                 sys.stderr.write(path + " cannot be read: " + repr(error) + "\n")
                 del loaders[path]

@@ -48,6 +48,11 @@ class Tracking:
         self._scalars = Scalars(self._files, self._metrics, python or [sys.executable], variables)
         self._scalars.start()
 
+    @property
+    def note(self) -> str:
+        """Sentence about metrics that were not read; "" if all were."""
+        return self._files.note
+
     async def end(self, patience: float) -> None:
         """Read what is new for the last time, for ``patience`` seconds at most."""
         if self._scalars is not None:

@@ -92,17 +92,65 @@ def test_a_number_of_folders_is_searched_at_most(
 
 def test_steps_are_thinned_to_their_last(tmp_path: Path) -> None:
     steps = {number: {"loss": float(number)} for number in range(1001)}
-    numbers = event_reader.thinned(steps)
-    assert len(numbers) <= 200 and numbers[-1] == 1000 and numbers == sorted(numbers)
-    assert event_reader.thinned({3: {}, 1: {}}) == [1, 3] and event_reader.thinned({}) == []
+    steps[333]["accuracy"] = 0.5  # once in an epoch
+    steps[777]["accuracy"] = 0.75
+    kept = event_reader.thinned(steps)
+    losses = [number for number in kept if "loss" in kept[number]]
+    assert len(losses) <= 200 and 1000 in losses
+    accuracies = {number: kept[number]["accuracy"] for number in kept if "accuracy" in kept[number]}
+    assert accuracies == {333: 0.5, 777: 0.75}, "not lost among the others"
+    assert event_reader.thinned({3: {"a": 1}, 1: {"a": 2}}) == {1: {"a": 2}, 3: {"a": 1}}
+    assert event_reader.thinned({}) == {}
     target = tmp_path / "metrics.jsonl"
     event_reader.append(str(target), {7: {"loss": "nan"}})
     assert json.loads(target.read_text()) == {"loss": "nan", "step": 7}
 
 
-def test_keras_s_splits_are_part_of_a_name() -> None:
-    assert event_reader.named("loss", "/a/validation/events") == "validation/loss"
-    assert event_reader.named("loss", "/a/version_0/events") == "loss"
+def test_each_folder_has_names_of_its_own() -> None:
+    names = event_reader.Names()
+    files = {
+        "/logs/validation/events": "validation/loss",  # Keras
+        "/logs/version_0/events": "loss",
+        "/logs/version_0/events.2": "loss",
+        "/logs/version_1/events": "version_1/loss",
+        "/more/validation/events": "more/validation/loss",
+        "/logs/loss_train/events": "loss/train",  # add_scalars of PyTorch
+        "/logs/loss_val/events": "loss/val",
+        "/logs/loss_/events": "loss_/loss",
+        "/more/version_1/events": "more/version_1/loss",
+    }
+    for _ in range(2):
+        assert {path: names.named("loss", path) for path in files} == files
+    assert names.named("a/b", "/logs/a_b_c/events") == "a/b/c"
+    assert names.named("accuracy", "/logs/version_1/events") == "accuracy"
+
+
+def test_more_files_than_are_read_are_said(
+    files: EventFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(120):
+        event_file(tmp_path / f"0000/logs/loss_{number}")
+    assert len(files.new_files()) == 120 and files.note == ""
+    monkeypatch.setattr(event_files, "_MOST_FILES", 125)
+    for number in range(10):
+        event_file(tmp_path / "runs/a", 1_700_000_001 + number)
+    assert len(files.new_files()) == 5
+    assert files.note.startswith("Metrics are missing: of TensorBoard's event files, the first 125")
+
+
+def test_more_own_folders_than_are_looked_at_are_said(
+    files: EventFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_files, "_MOST_OWN_FOLDERS", 5)
+    monkeypatch.setattr(event_files, "_MOST_FOLDERS", 5)
+    for number in range(9):  # of others, which are no fault
+        (tmp_path / f"runs/{number}").mkdir(parents=True)
+    files.new_files()
+    assert files.note == ""
+    for number in range(9):
+        event_file(tmp_path / f"0000/logs/loss_{number}")
+    assert len(files.new_files()) == 4
+    assert "Metrics are missing" in files.note
 
 
 def test_scalars_of_both_kinds_are_read_as_the_file_grows(tmp_path: Path) -> None:
@@ -126,12 +174,12 @@ def test_scalars_of_both_kinds_are_read_as_the_file_grows(tmp_path: Path) -> Non
 
     writer = EventFileWriter(str(tmp_path / "train"))
     (path,) = map(str, (tmp_path / "train").iterdir())
-    loader = LegacyEventFileLoader(path)
+    loader, names = LegacyEventFileLoader(path), event_reader.Names()
 
     def steps(step: int, *values: Summary.Value) -> dict[int, dict[str, object]]:
         writer.add_event(Event(step=step, summary=Summary(value=values)))
         writer.flush()
-        return event_reader.steps_of(loader, path, tensor_util.make_ndarray)
+        return event_reader.steps_of(loader, path, tensor_util.make_ndarray, names)
 
     plain = Summary.Value(tag="loss", simple_value=0.5)
     histogram = Summary.Value(tag="weights", histo=HistogramProto(num=3))

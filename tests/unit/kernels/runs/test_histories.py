@@ -12,6 +12,17 @@ from portal_session.runs.execution.histories import MOST, MOST_PAIRS, Histories,
 from portal_session.runs.execution.metrics import Metrics
 
 
+def test_the_metric_of_a_search_has_a_history_among_many(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    metrics = Metrics(path, "accuracy")
+    many = [{f"m{number}": 1.0, "step": 1} for number in range(60)]
+    lines = [*many, {"accuracy": 0.5, "step": 2}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert metrics.newest()["accuracy"] == 0.5
+    curves = metrics.curves(newest=True)
+    assert curves["accuracy"] == [(2.0, 0.5)] and len(curves) == MOST
+
+
 @pytest.mark.parametrize("length", [0, 1, 2, 199, 200, 201, 202, 398, 399, 1000, 12_345])
 def test_a_long_history_is_thinned_evenly(length: int) -> None:
     history = History()
