@@ -150,6 +150,7 @@ class RunSite:
             "name": plan.name,
             "folder": str(plan.folder),
             "points": plan.points,
+            "code_digest": plan.code_digest,
             **self.run,
         }
         process = subprocess.Popen(

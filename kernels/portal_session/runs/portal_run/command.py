@@ -152,6 +152,7 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Pl
         "source": str(plan.source),
         "folder": str(plan.folder),
         "points": plan.points,
+        "code_digest": plan.code_digest,
         "at_once": options.at_once,
     }
     if options.keep_failed:
