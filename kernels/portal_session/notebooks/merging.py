@@ -24,6 +24,8 @@ from pathlib import Path
 
 from nbgitpuller.pull import GitPuller
 
+from .. import git_safety
+
 BRANCH = "main"  # of every bundle that the portal makes
 _UPSTREAM = f"origin/{BRANCH}"
 _OURS = "portal.handouts"  # a git setting that marks repositories made here
@@ -34,6 +36,7 @@ _BUSY = "Another git process is using the handouts folder; the handouts arrive w
 _SETTINGS = """\
 [core]
 \thooksPath = /dev/null
+\tfsmonitor = false
 \tquotePath = false
 \tautocrlf = false
 [diff]
@@ -45,6 +48,7 @@ _SETTINGS = """\
 \tauto = 0
 [safe]
 \tdirectory = *
+\tbareRepository = explicit
 [init]
 \tdefaultBranch = main
 [advice]
@@ -95,7 +99,7 @@ class Repository:
         """Make the folder a repository that follows ``bundle``, whatever state it is in. Files are
         not touched. Raises CannotMerge, subprocess.CalledProcessError."""
         own = self.folder / ".git"
-        if own.is_dir() and not own.is_symlink():
+        if own.is_dir() and not own.is_symlink() and own.stat().st_uid == os.geteuid():
             self._unlock(own)
             if not self.has("ls-files", "-z"):  # the index is truncated
                 (own / "index").unlink(missing_ok=True)
@@ -351,6 +355,8 @@ def use_settings(place: Path) -> None:
         GIT_ALLOW_PROTOCOL="file",
         GIT_TERMINAL_PROMPT="0",
         GIT_EDITOR="true",
+        GIT_NO_LAZY_FETCH="1",
+        **git_safety.variables(),  # those of the folder's own repository precede the file's
         LC_ALL="C.UTF-8",  # nbgitpuller parses git's messages, in English
     )
 

@@ -1,10 +1,56 @@
-"""Errors of the file system, as sentences for the user."""
+"""Files of runs: files that others may have named or placed, and errors as sentences."""
 
 from __future__ import annotations
 
 import errno
+import os
+import stat
+from pathlib import Path
+from typing import IO
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def open_regular(path: Path, *, own: bool = False) -> IO[bytes]:
+    """Open a file to read it; a FIFO or a device, which could hold the reader, is refused. ``own``:
+    so are links and files of other users. Raises OSError."""
+    # Without O_NONBLOCK, the open itself waits for a FIFO's writer (open(2)).
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if own else 0)
+    descriptor = os.open(path, flags)
+    try:
+        about = os.fstat(descriptor)
+        if stat.S_ISDIR(about.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "It is not a regular file", str(path))
+        if own and about.st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "It belongs to another user", str(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, most: int, *, own: bool = False) -> bytes:
+    """Return a file's first ``most`` + 1 bytes, as `open_regular` opens it. Raises OSError."""
+    with open_regular(path, own=own) as file:
+        return file.read(most + 1)
+
+
+def strangers_may_replace(folder: Path) -> bool:
+    """Return True if users who share nothing with this one may put something else in the place of
+    ``folder`` or of what is in it: a folder of its path may be written by all, without the sticky
+    bit, which keeps what is there for its owner, or its owner or that of the next one is another
+    user. Raises OSError."""
+    own, below = (os.geteuid(), 0), None
+    for place in (folder, *folder.parents):
+        about = place.stat()
+        if about.st_mode & stat.S_IWOTH:
+            owners = [about.st_uid, *([] if below is None else [below.lstat().st_uid])]
+            if not about.st_mode & stat.S_ISVTX or not all(owner in own for owner in owners):
+                return True
+        below = place
+    return False
 
 
 def reason(error: OSError) -> str:

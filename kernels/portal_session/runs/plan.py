@@ -1,4 +1,5 @@
-"""Plan of a run: the frozen source and its points, in ``runs/NAME/`` beside the source.
+"""Plan of a run: the frozen source with its local modules, and its points, in ``runs/NAME/`` beside
+the source; in the home if strangers could replace that folder.
 
 A folder is claimed by making it, so two runs never share one. ``run.json`` comes last: without it,
 a folder is no run.
@@ -18,14 +19,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import RunError
-from .disk import reason
+from .disk import read_regular, reason, strangers_may_replace
 from .folders import note_folder
+from .frozen import FILE, LARGEST, MODULES, about_modules, code_digest
 from .git_state import git_state
+from .local_modules import local_modules
 from .points import Point
 from .source import Source
 
-FOLDER = "runs"  # beside the source
-FILE = "run.json"
+FOLDER = "runs"  # beside the source, or in the home
 LONGEST_NAME = 60
 LONGEST_PATH = 1000  # as the portal takes it
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,59}")
@@ -33,13 +35,15 @@ _TRIES = 1000  # names that are taken
 
 
 class Plan(NamedTuple):
-    """Frozen run. ``folder``: its absolute path; ``points``: their number."""
+    """Frozen run. ``folder``: its absolute path; ``points``: their number; ``code_digest``: of what
+    will be executed, which the portal keeps."""
 
     id: str
     name: str
     source: Path
     folder: Path
     points: int
+    code_digest: str
 
     def remove(self) -> None:
         """Remove the folder, and ``runs`` if nothing else is in it: the run was refused."""
@@ -84,21 +88,27 @@ def freeze(
     what is the same for all. ``typed``: a script's values as they were typed. Raises RunError;
     nothing is left then.
     """
-    place = _real(source.path).parent / FOLDER
+    of_source = _real(source.path).parent
+    place = _place(of_source)
     if not str(place).isprintable() or len(str(place)) + LONGEST_NAME > LONGEST_PATH - 1:
         raise RunError(
             "The path of the source is longer than 900 characters, or has characters that cannot "
             "be printed. Move it to another folder."
         )
+    modules = local_modules(source, of_source)
     folder = _claimed(place, name)
-    plan = Plan(str(uuid.uuid4()), folder.name, source.path, folder, len(points))
+    plan = Plan(str(uuid.uuid4()), folder.name, source.path, folder, len(points), "")
     try:
-        content = {
+        if strangers_may_replace(folder):  # 'runs' was made by another user meanwhile
+            raise RunError(f"{place} belongs to another user. Start the run again.")
+        content: dict[str, Any] = {
             "id": plan.id,
             "name": plan.name,
             "source": str(source.path),
             "file": source.file_name,
             "sha256": source.sha256,
+            "modules": about_modules(modules),
+            "working_directory": str(of_source),
             "kernel": kernel,
             "environment": environment,
             "image_digest": os.environ.get("PORTAL_IMAGE_DIGEST", ""),
@@ -113,6 +123,10 @@ def freeze(
         if typed:
             content["typed"] = list(typed)
         _write(folder / source.file_name, source.content)
+        if modules:
+            (folder / MODULES).mkdir()
+        for module, described in zip(modules, content["modules"]):
+            _write(folder / described["file"], module.content)
         _write(folder / FILE, json.dumps(content, allow_nan=False, indent=1).encode())
     except OSError as error:
         plan.remove()
@@ -121,13 +135,13 @@ def freeze(
         plan.remove()
         raise
     note_folder(plan.id, folder)
-    return plan
+    return plan._replace(code_digest=code_digest(content))
 
 
 def frozen_points(folder: Path) -> list[Point]:
     """Return the points of the run in ``folder``; [] if it is not there or damaged."""
     try:
-        points = json.loads((folder / FILE).read_bytes())["points"]
+        points = json.loads(read_regular(folder / FILE, LARGEST))["points"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
     valid = isinstance(points, list) and all(isinstance(point, dict) for point in points)
@@ -142,16 +156,36 @@ def _real(path: Path) -> Path:
         raise RunError(f"The folder of '{path}' cannot be found.") from None
 
 
+def _place(of_source: Path) -> Path:
+    """Return the folder of runs of a source in the folder ``of_source``: it is there, unless users
+    who share nothing with this one could replace what is in it, or have made it. Raises
+    RunError."""
+    place = of_source / FOLDER
+    try:
+        paths = (place, place.resolve()) if place.is_dir() else (of_source,)
+        if not any(strangers_may_replace(path) for path in paths):
+            return place
+        home = Path.home().resolve()
+        if strangers_may_replace(home):
+            raise RunError(
+                f"All users may replace files in {of_source}, and in your home. Copy the source to "
+                "a folder in which only you may write."
+            )
+        return home / FOLDER
+    except (OSError, RuntimeError) as error:
+        raise RunError(f"The run cannot be written to {place}: {error}.") from None
+
+
 def _claimed(place: Path, name: str) -> Path:
     """Return a new folder in ``place`` with this name, or with the first number that is free.
     Raises RunError."""
     try:
-        place.mkdir(exist_ok=True)
+        place.mkdir(mode=0o775, exist_ok=True)
         for number in range(1, _TRIES + 1):
             ending = f"-{number}" if number > 1 else ""
             folder = place / f"{name[: LONGEST_NAME - len(ending)]}{ending}"
             with suppress(FileExistsError):
-                folder.mkdir()
+                folder.mkdir(mode=0o775)
                 return folder
     except FileExistsError:
         raise RunError(f"'{place}' is a file; runs need a folder of this name.") from None

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,6 +52,7 @@ from .execution.task import (
     read_task,
     succeeded_before,
 )
+from .frozen import VARIABLE as FROZEN
 from .live.channel import LiveChannel
 from .live.kept_kernel import kept_until
 from .search.question import ask_parameters, objective_missing
@@ -86,6 +90,7 @@ class PointRun:
         self._resumption: Resumption | None = None
         self._reason = ""  # why it is stopped
         self._stopped = asyncio.Event()
+        self._code: tempfile.TemporaryDirectory[str] | None = None  # what is executed
         address = Address.from_environ(environ)
         self._service = None if address is None else Service(address, environ)
         self._live: LiveChannel | None = None
@@ -113,6 +118,10 @@ class PointRun:
                 return 0
             await in_thread(make_repetition, self._task)
             point = await in_thread(read_point, self._task)
+            self._code = tempfile.TemporaryDirectory(prefix="portal-run-")  # mode 700
+            code, repeats = Path(self._code.name), self._task.origin is not None
+            place = functools.partial(point.frozen.place, code, point.cwd, repeats=repeats)
+            await in_thread(place)
             self._values = shown_values(point.values)
             folder = await in_thread(claim_folder, self._task)
             objective = str(point.search["metric"]) if point.search else ""
@@ -154,6 +163,8 @@ class PointRun:
         await self._end(outcome, manifest)
         seconds = _LAST_OUTPUT_STOPPED if hurries else _LAST_OUTPUT
         await self._live.end(outcome.state, kept, seconds)
+        if self._code is not None:
+            await in_thread(shutil.rmtree, self._code.name, True)
         return outcome.exit
 
     async def _with_parameters(self, point: PlannedPoint, manifest: Manifest) -> PlannedPoint:
@@ -182,13 +193,14 @@ class PointRun:
         named: dict[str, Any] = {"name": task.name, "number": task.number}
         named["metrics"] = folder / METRICS
         assert self._resumption is not None and self._tracking is not None
+        assert self._code is not None
         named["more"] = {**self._tracking.begin(os.environ), **self._resumption.variables}
+        named["more"][FROZEN] = self._code.name
         if point.source.suffix == ".py":
             variables = of_program(self._environ, **named, values=point.values)
             argv = arguments(point.values, point.typed)
-            return ScriptExecution(
-                point.source, point.path, argv, folder, point.cwd, variables, limit
-            )
+            copy = Path(self._code.name, point.source.name)
+            return ScriptExecution(copy, point.path, argv, folder, point.cwd, variables, limit)
         try:
             from .execution.notebook_execution import NotebookExecution
         except ModuleNotFoundError as error:
@@ -196,8 +208,7 @@ class PointRun:
                 f"This environment cannot execute notebooks: it lacks the Python package "
                 f"'{error.name}'. Install 'nbclient' into it, which comes with JupyterLab."
             ) from None
-        content = await in_thread(point.source.read_bytes)
-        notebook = injected(parsed(content, point.source.name), point.values)
+        notebook = injected(parsed(point.frozen.content, point.source.name), point.values)
         execution = NotebookExecution(
             notebook,
             point.kernel,
@@ -218,7 +229,7 @@ class PointRun:
             "point": task.number,
             "attempt": task.attempt,
             "parameters": point.values,
-            "source": {"file": point.source.name, "sha256": point.sha256},
+            "source": {"file": point.source.name, "sha256": point.frozen.plan["sha256"]},
             "kernel": point.kernel,
             "environment": self._environ.get("PORTAL_ENVIRONMENT", ""),
             **environment_facts(task.version, self._environ),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import RunError, about
+from .disk import read_regular
 from .parameters import Declared, Scalar, check_name, check_value, read_value, written
 
 Point = dict[str, Scalar]
@@ -56,8 +57,7 @@ def read_list(path: Path, known: Declared | None, *, typed: bool = False) -> lis
     source's own value), or JSON, a list of objects. ``typed``: values are texts, as they were
     typed. Raises RunError."""
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+        content = read_regular(path, LARGEST)
         if len(content) > LARGEST:
             raise RunError(f"'{path.name}' is larger than {LARGEST >> 20} MB.")
         text = content.decode("utf-8-sig")

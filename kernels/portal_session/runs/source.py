@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import RunError
+from .disk import read_regular
 
 LARGEST = 100 * 1024 * 1024  # bytes
 PARAMETERS = "parameters"  # tag of the cell with the parameters, as papermill has it
@@ -45,8 +46,7 @@ def read_source(path: Path) -> Source:
             "needs one of them."
         )
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+        content = read_regular(path, LARGEST)
     except FileNotFoundError:
         raise RunError(f"There is no file '{path}'. Check the path.") from None
     except OSError as error:

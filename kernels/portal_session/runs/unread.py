@@ -14,6 +14,7 @@ from typing import Any, Callable
 
 from ..service import ServiceError
 from ..situation import in_thread
+from .disk import read_regular
 from .execution.metrics import FILE as METRICS
 from .execution.metrics import Metrics
 from .execution.shown_values import shown_values
@@ -129,7 +130,7 @@ def _point_of(id: str, folder: Path, number: int, objective: str) -> dict[str, A
     for place in point_folders(folder, number):
         if not (is_own(place) and is_own(place / "manifest.json")):
             continue
-        manifest = manifest_of(place)
+        manifest = manifest_of(place, own=True)
         run = manifest.get("run")
         if not isinstance(run, dict) or run.get("id") != id:
             continue
@@ -169,8 +170,7 @@ def run_of(id: str, folder: Path) -> dict[str, Any] | None:
     if not (is_own(folder) and is_own(path)):
         return None
     try:
-        with path.open("rb") as file:
-            plan = json.loads(file.read(_LARGEST_PLAN))
+        plan = json.loads(read_regular(path, _LARGEST_PLAN, own=True))
         points, name = len(plan["points"]), str(plan["name"])
         created, source = _seconds(plan.get("created_at")), str(plan["source"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -179,7 +179,7 @@ def run_of(id: str, folder: Path) -> dict[str, Any] | None:
         manifest
         for number in range(points)
         for place in point_folders(folder, number)[:1]
-        if is_own(place) and (manifest := manifest_of(place))
+        if is_own(place) and (manifest := manifest_of(place, own=True))
     ]
     if plan.get("id") != id or not manifests:
         return None
@@ -201,8 +201,7 @@ def run_of(id: str, folder: Path) -> dict[str, Any] | None:
 def _objective(folder: Path) -> str:
     """Return the metric of a run whose parameters are searched; "" of others."""
     try:
-        with (folder / PLAN).open("rb") as file:
-            search = json.loads(file.read(_LARGEST_PLAN)).get("search")
+        search = json.loads(read_regular(folder / PLAN, _LARGEST_PLAN, own=True)).get("search")
     except (OSError, ValueError, AttributeError, RecursionError):
         return ""
     return str(search.get("metric") or "") if isinstance(search, dict) else ""

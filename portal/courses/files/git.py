@@ -19,6 +19,7 @@ from portal.errors import ConfigurationError, PortalError
 
 BRANCH = "refs/heads/main"  # of what is handed out
 _SETTINGS = (
+    "safe.bareRepository=explicit",
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.attributesFile=/dev/null",

@@ -38,6 +38,7 @@ _SHOULD_BE = {
     "origin": "must be an object with 'id', 'user' and 'folder' of the run that is repeated",
     "version": "must be a version number of its environment, a whole number; 0 is the published "
     "version",
+    "code_digest": "must be 'sha256:' and 64 hexadecimal digits",
     "digest": "must be 'sha256:' and 64 hexadecimal digits",
     "resumes": "must be a whole number from 0 to 1,000",
     "course": "must be the name of a course: lowercase letters, digits and dashes",
@@ -162,7 +163,7 @@ class Run(Kind):
     def variables(self) -> dict[str, str]:
         run = self.run
         of_job: dict[str, Any] = run.model_dump(include={"id", "name", "folder", "points"})
-        more = {"keep_failed", "attempt", "origin", "version"}
+        more = {"keep_failed", "attempt", "origin", "version", "code_digest"}
         of_job |= run.model_dump(include=more, exclude_defaults=True)
         if self.limit:
             of_job["limit"] = self.limit

@@ -66,6 +66,7 @@ AfterRun = Annotated[
 AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]
 KeepFailed = Annotated[bool, Field(strict=True)]
 Resumes = Annotated[int, Field(ge=0, le=MOST_RESUMES, strict=True)]
+Digest = Annotated[str, StringConstraints(pattern=r"^(sha256:[0-9a-f]{64})?$")]
 PointNumber = Annotated[int, Field(ge=0, lt=MOST_POINTS, strict=True)]
 Metric = Annotated[float, Field(allow_inf_nan=False)]
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -100,8 +101,9 @@ class AskedRun(Frozen):
     them run at the same time at most; ``keep_failed``: the kernel of a notebook's cell that fails
     is kept for ten minutes; ``after``: the id of another run of the same user, all of whose points
     must succeed first; ``resumes``: how many times a point goes on in another job after the time
-    limit of its own. The folder of a repetition may begin with "~", the home of its user on the
-    node.
+    limit of its own; ``code_digest``: of what is executed, the frozen source with its local modules
+    and points, by which each task knows them again; "" of a run that is older than this. The folder
+    of a repetition may begin with "~", the home of its user on the node.
 
     The portal sets the rest. ``only``: the numbers of the points that run, "" for all; ``attempt``:
     the attempts of points that are over; ``origin``: what is repeated; ``version`` of the
@@ -117,11 +119,12 @@ class AskedRun(Frozen):
     keep_failed: KeepFailed = False
     after: AfterRun = ""
     resumes: Resumes = 0
+    code_digest: Digest = ""
     only: PointNumbers = ""
     attempt: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS - 1_000, strict=True)] = 0
     origin: RunOrigin | None = None
     version: Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)] = 0
-    digest: Annotated[str, StringConstraints(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
+    digest: Digest = ""
     course: CourseName | Literal[""] = ""
 
     @model_validator(mode="after")

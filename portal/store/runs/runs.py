@@ -28,7 +28,7 @@ runs = keyed(
     *filled(TEXT, "source", "folder"),
     *filled(NAME, "after", server_default=_EMPTY),
     *filled(TEXT, "reason", server_default=_EMPTY),
-    *filled(TEXT, "only", "digest", server_default=text("''")),
+    *filled(TEXT, "only", "digest", "code_digest", server_default=text("''")),
     *filled(COUNT, "attempt", "version", server_default="0"),
     *optional(Json, "origin"),
     *filled(NAME, "course", server_default=_EMPTY),

@@ -22,14 +22,15 @@ sys.exit(0 if os.environ["PORTAL_RUN_POINT"] == "0" or os.path.exists("fixed") e
 
 def variable(plan: Plan, **more: Any) -> str:
     """PORTAL_RUN as the Hub makes it."""
-    named = {"id": plan.id, "name": plan.name, "folder": str(plan.folder), "points": plan.points}
+    named = {"id": plan.id, "name": plan.name, "folder": str(plan.folder), "points": plan.points,
+             "code_digest": plan.code_digest}  # fmt: skip
     return json.dumps({**named, **more})
 
 
 def repetition(site: RunSite, plan: Plan, name: str = "train-2", **more: Any) -> tuple[Plan, str]:
     """A run that repeats another one, as the portal makes it, and its PORTAL_RUN."""
     folder = plan.folder.with_name(name)
-    new = Plan(ID, name, plan.source, folder, plan.points)
+    new = Plan(ID, name, plan.source, folder, plan.points, plan.code_digest)
     origin = {"id": plan.id, "user": "ada", "folder": str(plan.folder)}
     return new, variable(new, origin=origin, **more)
 
@@ -151,16 +152,18 @@ def test_an_original_that_cannot_be_read(site: RunSite, service: PlayedService) 
 def test_a_colleague_s_repetition_is_in_their_home(
     site: RunSite, service: PlayedService, tmp_path: Path
 ) -> None:
-    plan = site.plan(site.script("import helper; print(helper.NAMED)"))
     site.script("NAMED = 'beside the original'\n", "helper.py")
+    plan = site.plan(site.script("import helper; print(helper.NAMED)"))
     folder = site.home / "other/runs/train-2"
     folder.parent.parent.mkdir()
     origin = {"id": plan.id, "user": "ada", "folder": str(plan.folder)}
-    new = Plan(ID, "train-2", plan.source, folder, 1)
+    new = Plan(ID, "train-2", plan.source, folder, 1, plan.code_digest)
     assert site.execute(new, PORTAL_RUN=variable(new, origin=origin))[0] == 0
     assert (folder / "0000/output.log").read_text() == "beside the original\n"
     # A repetition of the repetition has the same folder to work in.
-    second = Plan(ID.replace("7", "6"), "train-3", plan.source, folder.with_name("train-3"), 1)
+    second = new._replace(
+        id=ID.replace("7", "6"), name="train-3", folder=folder.with_name("train-3")
+    )
     origin = {"id": ID, "user": "grace", "folder": str(folder)}
     assert site.execute(second, PORTAL_RUN=variable(second, origin=origin))[0] == 0
     assert (second.folder / "0000/output.log").read_text() == "beside the original\n"

@@ -151,6 +151,7 @@ class RunSite:
             "name": plan.name,
             "folder": str(plan.folder),
             "points": plan.points,
+            "code_digest": plan.code_digest,
             **self.run,
         }
         process = subprocess.Popen(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..plan import FILE
-from .task import Task, manifest_of, point_folders, read_plan
+from ..frozen import FILE, read_plan
+from .task import Task, manifest_of, point_folders
 
 MOST = 30  # sentences, as the portal takes them
 _MOST_PACKAGES = 15

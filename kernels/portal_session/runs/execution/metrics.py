@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from ..disk import open_regular
 from .histories import Histories
 
 FILE = "metrics.jsonl"  # in the point's folder
@@ -33,7 +34,7 @@ class Metrics:
         """Return the newest finite value by name, MOST names at most."""
         with self._lock:
             try:
-                with self._path.open("rb") as file:
+                with open_regular(self._path, own=True) as file:
                     file.seek(self._at)
                     while part := file.read(_PART):
                         self._at += len(part)

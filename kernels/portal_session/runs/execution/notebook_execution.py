@@ -21,6 +21,7 @@ from ...kernels.command_line import PROVISIONER
 from ...kernels.kernels import SessionKernelSpecs
 from ...situation import in_thread
 from .. import RunError
+from ..frozen import VARIABLE as FROZEN
 from ..live.kept_kernel import KeptKernel
 from ..live.rendering import notebook_rendering
 from ..source import is_tagged
@@ -29,6 +30,15 @@ from .notebook_writer import NotebookWriter
 from .outcome import ENDS, STOPPED, SUCCEEDED, Outcome
 
 FILE = "output.ipynb"
+# As first in the path for a moment: the kernel may run in a container without this package.
+_INSTALL = """\
+import sys as _sys
+_sys.path.insert(0, {folder!r})
+import portal_frozen as _frozen
+_sys.path.remove({folder!r})
+_frozen.install()
+del _sys, _frozen
+"""
 _STARTS = 180  # seconds that a kernel may take until it answers
 _ENDS = 10.0  # seconds that it may take to end
 _GOOD_EXITS = frozenset({"", "0", "None", "False"})  # of SystemExit; other values are failures
@@ -150,6 +160,7 @@ class NotebookExecution:
             await client.async_start_new_kernel(cwd=str(self._cwd), env=self._variables)
             await client.async_start_new_kernel_client()
             await client.keep_all_output()
+            await self._use_frozen(client)
         except Exception as error:  # of the kernelspec, its program, its sockets
             if self._stopped:
                 return Outcome.failed(self._stopped, STOPPED)
@@ -187,6 +198,16 @@ class NotebookExecution:
         if self._stopped:
             return Outcome.failed(self._where(self._stopped), STOPPED)
         return Outcome(SUCCEEDED, ended, 0)
+
+    async def _use_frozen(self, client: PointClient) -> None:
+        """Have the kernel import the frozen modules. Raises RunError."""
+        if self.spec.language.lower() != "python" or FROZEN not in self._variables:
+            return
+        code = _INSTALL.format(folder=self._variables[FROZEN])
+        request = client.kc.execute(code, silent=True, store_history=False, allow_stdin=False)
+        reply = await client.async_wait_for_reply(request)
+        if reply is None or reply["content"].get("status") != "ok":
+            raise RunError("it does not import the frozen modules.")
 
     def _keep(
         self, manager: Any, client: PointClient, until: float, stack: contextlib.ExitStack

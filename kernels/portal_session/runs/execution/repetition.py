@@ -1,4 +1,5 @@
-"""Folder of a run that repeats another one: its source and points are those of the original.
+"""Folder of a run that repeats another one: its code and points are those of the original, by the
+digest that the portal keeps.
 
 The portal cannot read users' files, so the first task that arrives makes the folder, on its node,
 as the user: under another name first, so that it is there whole or not at all.
@@ -6,24 +7,20 @@ as the user: under another name first, so that it is there whole or not at all.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 import shutil
 import time
 import uuid
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from .. import RunError
 from ..folders import note_folder
+from ..frozen import FILE, MODULES, Frozen, read_frozen
 from ..git_state import git_state
-from ..plan import FILE
-from ..source import LARGEST
 from .drift import of_git
-from .task import Origin, Task, read_plan, working_directory
+from .task import Origin, Task, working_directory
 
 _SETTLES = 60.0  # seconds after which each node sees a folder that another one has made (nfs(5))
 _PAUSE = 0.5
@@ -34,14 +31,14 @@ def make_repetition(task: Task) -> None:
     runs. Raises RunError with the folder that cannot be read or written."""
     if task.origin is None or (task.folder / FILE).exists():
         return
-    plan, content = _original(task.origin)
+    frozen = _original(task.origin, task.code_digest)
+    plan = frozen.plan
     cwd = working_directory(plan, task.origin.folder)
     state = git_state(cwd)
     new = {
         **plan,
         "id": task.id,
         "name": task.name,
-        "working_directory": str(cwd),
         "git": state,
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "origin": {
@@ -57,7 +54,10 @@ def make_repetition(task: Task) -> None:
         task.folder.parent.mkdir(exist_ok=True)
         whole.mkdir()
         try:
-            (whole / str(plan["file"])).write_bytes(content)
+            if frozen.modules:
+                (whole / MODULES).mkdir()
+            for name, content in frozen.files.items():
+                (whole / name).write_bytes(content)
             (whole / FILE).write_text(json.dumps(new, allow_nan=False, indent=1))
             _rename(whole, task.folder)
         finally:
@@ -85,8 +85,8 @@ def _wait_for(path: Path) -> None:
         time.sleep(_PAUSE)
 
 
-def _original(origin: Origin) -> tuple[dict[str, Any], bytes]:
-    """Return run.json and the source of the original. Raises RunError."""
+def _original(origin: Origin, digest: str) -> Frozen:
+    """Return the frozen code of the original. Raises RunError."""
     try:
         list(origin.folder.iterdir())
     except FileNotFoundError:
@@ -99,21 +99,7 @@ def _original(origin: Origin) -> tuple[dict[str, Any], bytes]:
             f"The original run's folder {origin.folder} cannot be read: {error.strerror}. Ask "
             f"{origin.user} to let you read it, with 'chmod' or 'setfacl', then repeat the run."
         ) from None
-    plan = read_plan(origin.folder, origin.id)
-    file, sha256 = str(plan.get("file")), plan.get("sha256")
-    if not re.fullmatch(r"source\.(ipynb|py)", file):
-        raise RunError(f"{origin.folder / FILE} is damaged.")
-    source = origin.folder / file
     try:
-        with source.open("rb") as opened:
-            content = opened.read(LARGEST + 1)
-    except OSError as error:
-        raise RunError(
-            f"{source} cannot be read: {error.strerror}. Ask {origin.user} to let you read it."
-        ) from None
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise RunError(
-            f"{source} was changed after it was frozen, so the run cannot be repeated. "
-            "Start a new run."
-        )
-    return plan, content
+        return read_frozen(origin.folder, origin.id, digest)
+    except RunError as error:
+        raise RunError(f"The run cannot be repeated as it was. {error}") from None

@@ -14,6 +14,7 @@ import json
 from pathlib import Path
 from typing import Any, Callable
 
+from ..disk import read_regular
 from .outcome import FAILED, RESUMES, SUCCEEDED, WAITING, Outcome
 from .task import Task
 
@@ -22,6 +23,7 @@ PLACE, ATTEMPT = "PORTAL_CHECKPOINT", "PORTAL_ATTEMPT"  # variables of the progr
 FILE, NOTE, REQUEST = "checkpoint", "saved.json", "save-now"
 _COUNT = "resumed"  # file in the shared folder: how many times the point was resumed
 _PATIENCE = 0.6  # share of the time that is left, for saving at the next step
+_LARGEST = 10_000  # bytes of what was noted
 _LIMIT = "the time limit of its job was reached"
 
 
@@ -73,7 +75,7 @@ class Resumption:
     def _note(self) -> dict[str, Any]:
         """Return what this attempt has saved; {} if that is nothing."""
         try:
-            note = json.loads((self._folder / NOTE).read_text())
+            note = json.loads(read_regular(self._folder / NOTE, _LARGEST, own=True))
         except (OSError, ValueError):
             return {}
         return note if isinstance(note, dict) and (self._place / FILE).exists() else {}
@@ -122,5 +124,5 @@ class Resumption:
 
 def _number(path: Path) -> int:
     with contextlib.suppress(OSError, ValueError):
-        return max(0, int(path.read_text()))
+        return max(0, int(read_regular(path, 100, own=True)))
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -11,16 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import RunError
-from ..disk import reason
+from ..disk import read_regular, reason
+from ..frozen import FILE, LARGEST, Frozen, read_frozen
 from ..parameters import Scalar
-from ..plan import FILE
 from .manifest import FILE as MANIFEST
 
 # JSON: "id", "name", "folder", "points"; if they are set, "limit", "kill_wait", "keep_failed",
-# "resumes" and "notice", "attempt" (of points, that are over), "version" (of the environment) and
-# "origin" (of a repetition: "id", "user", "folder").
+# "resumes" and "notice", "attempt" (of points, that are over), "version" (of the environment),
+# "code_digest" (of what is executed) and "origin" (of a repetition: "id", "user", "folder").
 VARIABLE = "PORTAL_RUN"
-_LARGEST = 128 * 1024 * 1024  # bytes of run.json
 _TRIES = 1000  # attempts of a point
 
 
@@ -38,7 +36,8 @@ class Task(NamedTuple):
     kept for some minutes; ``version`` of the environment, 0: unknown; ``origin``: the run that is
     repeated; ``resumes``: how many times the point may be resumed; ``notice``: seconds between
     Slurm's signal and the end of the job's time, at least; ``limit``: that time in seconds, 0:
-    unknown; ``kill_wait``: seconds between Slurm's SIGTERM and SIGKILL, 0: unknown."""
+    unknown; ``kill_wait``: seconds between Slurm's SIGTERM and SIGKILL, 0: unknown;
+    ``code_digest``: of the frozen code, as the portal keeps it, "" of an older run."""
 
     id: str
     name: str
@@ -53,20 +52,22 @@ class Task(NamedTuple):
     notice: int = 60
     limit: int = 0
     kill_wait: int = 0
+    code_digest: str = ""
 
 
 class PlannedPoint(NamedTuple):
     """Point to execute. ``source``: the frozen copy of the file ``path``; ``kernel``: name of a
-    kernelspec; ``cwd``: the folder of the source itself; ``sha256``: of the source; ``typed``: a
-    script's values as they were typed, where JSON writes them otherwise; ``search``: by which the
-    portal chooses further values; ``repeats``: the folder of the run that this one repeats."""
+    kernelspec; ``cwd``: the folder of the source itself; ``frozen``: what is executed, as it was
+    compared with its digest; ``typed``: a script's values as they were typed, where JSON writes
+    them otherwise; ``search``: by which the portal chooses further values; ``repeats``: the folder
+    of the run that this one repeats."""
 
     source: Path
+    path: Path
     kernel: str
     values: dict[str, Scalar]
     cwd: Path
-    sha256: str
-    path: Path
+    frozen: Frozen
     typed: Mapping[str, str]
     search: Mapping[str, Any] | None = None
     repeats: Path | None = None
@@ -86,6 +87,7 @@ def read_task(environ: Mapping[str, str]) -> Task:
         origin = of and Origin(str(of["id"]), str(of["user"]), Path(of["folder"]))
         resumes, notice = int(run.get("resumes", 0)), int(run.get("notice", 60))
         limit, kill_wait = int(run.get("limit") or 0), int(run.get("kill_wait") or 0)
+        code_digest = str(run.get("code_digest") or "")
     except (ValueError, KeyError, TypeError):
         raise RunError("It is not a task of a run.") from None
     if number < 0 or not folder.is_absolute() or (origin and not origin.folder.is_absolute()):
@@ -107,37 +109,29 @@ def read_task(environ: Mapping[str, str]) -> Task:
         notice,
         limit,
         kill_wait,
+        code_digest,
     )
 
 
 def read_point(task: Task) -> PlannedPoint:
-    """Return the task's point. Raises RunError, also if the frozen source was changed."""
-    plan = read_plan(task.folder, task.id)
+    """Return the task's point. Raises RunError, also if what was frozen was changed."""
+    frozen = read_frozen(task.folder, task.id, task.code_digest)
+    plan = frozen.plan
     try:
         values = plan["points"][task.number]
-        source = task.folder / str(plan["file"])
-        kernel, sha256 = str(plan["kernel"]), str(plan["sha256"])
+        kernel, search = str(plan["kernel"]), plan.get("search")
         path = working_directory(plan, task.folder) / Path(str(plan["source"])).name
         of_points = plan.get("typed") or [{}] * len(plan["points"])
         typed = {str(name): str(text) for name, text in of_points[task.number].items()}
-        search, origin = plan.get("search"), plan.get("origin")
-        repeats = Path(str(origin["folder"])) if isinstance(origin, dict) else None
     except IndexError:
         raise RunError(f"The run has no point {task.number}.") from None
     except (KeyError, TypeError, AttributeError):
         raise RunError(f"{task.folder / FILE} is damaged.") from None
-    if not isinstance(values, dict) or not re.fullmatch(r"source\.(ipynb|py)", source.name):
+    if not isinstance(values, dict):
         raise RunError(f"{task.folder / FILE} is damaged.")
-    try:
-        with source.open("rb") as file:
-            digest = hashlib.sha256()
-            while part := file.read(1024 * 1024):
-                digest.update(part)
-    except OSError as error:
-        raise RunError(f"{source} cannot be read: {error.strerror}.") from None
-    if digest.hexdigest() != sha256:
-        raise RunError(f"{source} was changed after it was frozen. Start a new run.")
-    return PlannedPoint(source, kernel, values, path.parent, sha256, path, typed, search, repeats)
+    source = task.folder / str(plan["file"])
+    repeats = None if task.origin is None else task.origin.folder
+    return PlannedPoint(source, path, kernel, values, path.parent, frozen, typed, search, repeats)
 
 
 def working_directory(plan: Mapping[str, Any], folder: Path) -> Path:
@@ -145,33 +139,11 @@ def working_directory(plan: Mapping[str, Any], folder: Path) -> Path:
     return Path(str(plan.get("working_directory") or folder.parent.parent))
 
 
-def read_plan(folder: Path, id: str) -> dict[str, Any]:
-    """Return run.json of the run with this id. Raises RunError."""
-    path = folder / FILE
-    try:
-        with path.open("rb") as file:
-            text = file.read(_LARGEST)
-    except FileNotFoundError:
-        raise RunError(
-            f"{path} does not exist on this node: it was deleted, or its folder is only on the "
-            "session's node."
-        ) from None
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}.") from None
-    try:
-        plan = json.loads(text)
-    except (ValueError, RecursionError):
-        raise RunError(f"{path} is damaged.") from None
-    if not isinstance(plan, dict) or plan.get("id") != id:
-        raise RunError(f"{path} is another run's.")
-    return plan
-
-
 def succeeded_before(task: Task) -> Path | None:
     """Return the folder in which an earlier attempt of the point has succeeded; None without one.
     The portal may not know of it: its database was away, or an older copy was put back."""
     for folder in point_folders(task.folder, task.number):
-        manifest = manifest_of(folder)
+        manifest = manifest_of(folder, own=True)
         of = manifest.get("run")  # the folder may be that of a run that was deleted
         own = isinstance(of, dict) and of.get("id") == task.id
         if own and manifest.get("state") == "succeeded":
@@ -191,11 +163,11 @@ def point_folders(folder: Path, number: int) -> list[Path]:
     return [folder / match[0] for match in matches]
 
 
-def manifest_of(folder: Path) -> dict[str, Any]:
-    """Return the manifest in a point's folder; {} without one that can be read."""
+def manifest_of(folder: Path, *, own: bool = False) -> dict[str, Any]:
+    """Return the manifest in a point's folder; {} without one that can be read. ``own``: it must be
+    this user's."""
     try:
-        with (folder / MANIFEST).open("rb") as file:
-            manifest = json.loads(file.read(_LARGEST))
+        manifest = json.loads(read_regular(folder / MANIFEST, LARGEST, own=own))
     except (OSError, ValueError, RecursionError):
         return {}
     return manifest if isinstance(manifest, dict) else {}

@@ -9,6 +9,7 @@ a plain loop. This module is found as `portal_metrics` is, and imports the stand
 import json
 import os
 import pickle
+import stat
 import sys
 import time
 from itertools import islice
@@ -111,11 +112,27 @@ class _Loop:
     def _loaded(self):  # type: ignore[no-untyped-def]
         """Return what the newest attempt has saved; None if none has."""
         path = self._place / FILE
-        if not path.exists():
-            return None
         try:
-            with path.open("rb") as file:
-                return _load(file)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise RuntimeError(f"{path} cannot be read: {error.strerror}.") from error
+        with os.fdopen(descriptor, "rb") as file:
+            about = os.fstat(file.fileno())
+            # Unpickling executes what the file says.
+            own = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid()
+            if not own or about.st_mode & stat.S_IWOTH:
+                raise RuntimeError(
+                    f"{path} is not a file that only you may write, so it is not read. Delete it "
+                    "to start over."
+                )
+            return self._of(file, path)
+
+    def _of(self, file, path):  # type: ignore[no-untyped-def]
+        """Return what a checkpoint has. Raises RuntimeError."""
+        try:
+            return _load(file)
         except Exception as error:
             words = f"{type(error).__name__}: {error}"
             raise RuntimeError(
@@ -170,6 +187,7 @@ def _write(path, fill):  # type: ignore[no-untyped-def]
     new = path.with_name(f".{path.name}.new")
     try:
         with new.open("wb") as file:
+            os.fchmod(file.fileno(), 0o600)
             fill(file)
             file.flush()
             os.fsync(file.fileno())

@@ -15,6 +15,13 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
     import sys
     import traceback
 
+    folder = os.environ.get("PORTAL_FROZEN")
+    if folder:  # a container need not see the folder of this module
+        sys.path.insert(0, folder)
+        import portal_frozen
+
+        sys.path.remove(folder)
+        portal_frozen.install()
     path = os.environ["PORTAL_SOURCE"]
     with open(os.environ["PORTAL_FROZEN_SOURCE"], "rb") as file:  # noqa: PTH123
         content = file.read()

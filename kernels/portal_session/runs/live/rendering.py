@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..disk import open_regular
 from ..source import text_of
 from .plain_text import newest_part, plain_text
 
@@ -27,7 +28,7 @@ def log_rendering(path: Path, largest: int) -> dict[str, Any]:
     """Return the end of a log as ``log``, and True as ``cut`` if it has a beginning that is left
     out. A log that is not there is empty. ``largest``: bytes of the JSON."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path, own=True) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - _LONGEST_LOG))
             content = file.read(_LONGEST_LOG)

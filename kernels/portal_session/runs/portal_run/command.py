@@ -173,6 +173,7 @@ def prepare(
         "source": str(plan.source),
         "folder": str(plan.folder),
         "points": plan.points,
+        "code_digest": plan.code_digest,
         "at_once": options.at_once,
     }
     if options.keep_failed:

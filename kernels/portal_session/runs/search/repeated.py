@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..disk import read_regular
 from ..execution.task import manifest_of, point_folders
+from ..frozen import FILE, LARGEST
 from ..parameters import Scalar
-from ..plan import FILE
 
 _MOST = 1_000  # attempts of a point
 
@@ -19,10 +20,11 @@ def parameters_before(
     folder: Path, number: int, search: Mapping[str, Any]
 ) -> dict[str, Scalar] | None:
     """Return the searched parameters of the point ``number`` of the run in ``folder``, by its
-    newest attempt; None if it never had any, or if that cannot be read."""
+    newest attempt; None if it never had any, or if that cannot be read or is another user's: of
+    those, the portal knows the parameters."""
     names = [str(each["name"]) for each in search["parameters"]]
     for attempt in point_folders(folder, number)[:_MOST]:
-        values = manifest_of(attempt).get("parameters")
+        values = manifest_of(attempt, own=True).get("parameters")
         if isinstance(values, dict) and all(_is_scalar(values.get(name, ())) for name in names):
             return {name: values[name] for name in names}
     return None
@@ -31,7 +33,7 @@ def parameters_before(
 def frozen_search(folder: Path) -> dict[str, Any] | None:
     """Return the search of the run in ``folder``; None without one, or if run.json is damaged."""
     try:
-        search = json.loads((folder / FILE).read_bytes())["search"]
+        search = json.loads(read_regular(folder / FILE, LARGEST))["search"]
         names = [each["name"] for each in search["parameters"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -3,7 +3,8 @@
 All below the point's own folder of logs are its own. In the folders where programs write them by
 default, beside those of other points and sessions, a file is the point's if its name has this host
 and one of the point's processes, and a time after the point's start (TensorBoard's names have all
-three: tensorboard/summary/writer/event_file_writer.py).
+three: tensorboard/summary/writer/event_file_writer.py). Others may use such a name: a file counts
+if it belongs to the user, and the reader opens it so (`event_reader.opened`).
 """
 
 from __future__ import annotations
@@ -96,8 +97,11 @@ class EventFiles:
                         listed = list(entries)
                     for entry in listed:
                         path = place / entry.name
-                        if not entry.is_dir(follow_symlinks=False):
-                            yield path
+                        if entry.is_file(follow_symlinks=False):
+                            if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                                yield path
+                        elif not entry.is_dir(follow_symlinks=False):
+                            continue
                         elif not entry.name.startswith("."):
                             below.append((entry.stat(follow_symlinks=False).st_mtime, path))
             self._cut |= folder == self._logs and len(level) > left

@@ -10,6 +10,7 @@ import math
 import os
 import resource
 import select
+import stat
 import sys
 import types
 
@@ -95,9 +96,22 @@ def thinned(steps):
     return kept
 
 
+def opened(path):
+    """Return a path that leads to the file at ``path`` as long as this process lives, whatever
+    takes its place. Raises OSError for a file of another user, and for what is none, as a FIFO:
+    in a folder that several may write, anybody can use the name of a point's file."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    about = os.fstat(file)
+    if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
+        os.close(file)
+        raise OSError("it is not a file of this user")
+    return "/proc/self/fd/" + str(file)
+
+
 def append(target, steps):
     """Append a line of JSON for each step, in one write for each."""
-    file = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    file = os.open(target, flags, 0o644)
     try:
         kept = thinned(steps)
         for number in sorted(kept):
@@ -132,7 +146,7 @@ def main(target):
         for path in list(loaders):
             try:
                 if loaders[path] is None:
-                    loaders[path] = LegacyEventFileLoader(path)
+                    loaders[path] = LegacyEventFileLoader(opened(path))
                 append(target, steps_of(loaders[path], path, tensor_util.make_ndarray, names))
             except Exception as error:  # a damaged file ends this file, and no other
                 sys.stderr.write(path + " cannot be read: " + repr(error) + "\n")

@@ -39,6 +39,7 @@ def repeat(user: str, original: Run, name: str) -> Run:
         origin=RunOrigin(id=original.id, user=original.user, folder=original.folder),
         version=original.version,
         digest=original.digest,
+        code_digest=original.code_digest,
         course=original.course,
         user=user,
         server=server_for(id_),

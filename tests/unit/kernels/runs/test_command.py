@@ -11,6 +11,7 @@ import pytest
 from portal_session.job_kernels import broker_client
 from portal_session.job_kernels.broker_client import Broker, BrokerError
 from portal_session.runs import RunError, plan
+from portal_session.runs.frozen import code_digest
 from portal_session.runs.portal_run import command
 from run_fields import choices
 
@@ -66,6 +67,7 @@ def test_what_the_portal_is_asked_for(script: Path) -> None:
     content = json.loads((folder / "run.json").read_text())
     assert asked == "POST /runs"
     assert body == {
+        "code_digest": code_digest(content),
         "id": content["id"],
         "name": "rates",
         "source": str(script),

@@ -1,0 +1,106 @@
+"""Local modules of a run's point, as they were when the run was started: after ``install()`` they
+are imported from their frozen copies. For the program, they are beside its source as before.
+
+A point's kernel calls it before the first cell, `portal_main` before a script. This module imports
+the standard library only.
+"""
+
+import importlib.util
+import json
+import linecache
+import os
+import sys
+from importlib.abc import SourceLoader
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+VARIABLE = "PORTAL_FROZEN"  # path of the folder with the copies
+FILE = "frozen.json"
+
+
+def install():  # type: ignore[no-untyped-def]
+    """Have frozen modules imported in place of their files; once, and not outside of a run."""
+    folder = os.environ.get(VARIABLE)
+    if not folder or any(isinstance(finder, Finder) for finder in sys.meta_path):
+        return
+    frozen = json.loads(Path(folder, FILE).read_text(encoding="utf-8"))
+    at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else len(sys.meta_path)
+    sys.meta_path.insert(at, Finder(Path(folder), **frozen))
+
+
+class Finder:
+    """Finder of the frozen ``modules``: by name, their paths and their files in ``folder``.
+    ``roots``: the folders in which they were found, the source's first; ``repeats``: the run
+    repeats another one."""
+
+    def __init__(self, folder, modules, roots, repeats):  # type: ignore[no-untyped-def]
+        self._folder, self._modules, self._repeats = folder, modules, repeats
+        self._roots = [Path(root) for root in roots]
+
+    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
+        """Return the spec of a frozen module, None for others. Raises ImportError for a file of
+        another user that was not frozen with the run that is repeated."""
+        if name not in self._modules and not self._repeats:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        origin = Path(spec.origin).resolve() if spec is not None and spec.has_location else None
+        if name in self._modules and (origin is None or self._is_local(origin)):
+            file, copy = Path(self._modules[name][0]), self._folder / self._modules[name][1]
+            place = file.parents[file.name == "__init__.py"]
+            # An installed package may have the name of a folder beside the source.
+            if path is None or place in [Path(folder).resolve() for folder in path]:
+                package = [str(file.parent)] if file.name == "__init__.py" else None
+                return importlib.util.spec_from_file_location(
+                    name,
+                    str(file),
+                    loader=Loader(str(file), copy),
+                    submodule_search_locations=package,
+                )
+        if origin is not None and self._repeats and self._is_new(origin):
+            raise ImportError(
+                str(origin) + " belongs to another user, and was not frozen with the run that is "
+                "repeated, so it is not executed. Copy the source and its modules to one of your "
+                "folders, and start a run there."
+            )
+        return None
+
+    def _is_local(self, origin):  # type: ignore[no-untyped-def]
+        """Return True for a file of the folders with the source's modules."""
+        return not _is_installed(origin) and any(root in origin.parents for root in self._roots)
+
+    def _is_new(self, origin):  # type: ignore[no-untyped-def]
+        """Return True for a file of another user, from the folders of the run that is repeated or
+        of the user whose they are."""
+        try:
+            owner = origin.stat().st_uid
+            of_source = self._roots[0].stat().st_uid
+        except OSError:
+            return False
+        theirs = owner != os.getuid() and (owner == of_source != 0 or self._is_local(origin))
+        return theirs and not _is_installed(origin)
+
+
+def _is_installed(origin):  # type: ignore[no-untyped-def]
+    """Return True for a file of this Python's own packages."""
+    return any(Path(place).resolve() in origin.parents for place in (sys.prefix, sys.base_prefix))
+
+
+class Loader(SourceLoader):
+    """Loader of a module whose file is ``path``, from its frozen ``copy``."""
+
+    def __init__(self, path, copy):  # type: ignore[no-untyped-def]
+        self._path, self._copy = path, copy
+
+    def get_filename(self, fullname):  # type: ignore[no-untyped-def]
+        """Return the path that the module has as ``__file__``."""
+        return self._path
+
+    def get_data(self, path):  # type: ignore[no-untyped-def]
+        """Return the frozen content of the module; of other files, what they have."""
+        return (self._copy if path == self._path else Path(path)).read_bytes()
+
+    def exec_module(self, module):  # type: ignore[no-untyped-def]
+        """Execute the module. Tracebacks show its lines as they were."""
+        text = self.get_source(module.__name__)
+        linecache.cache[self._path] = (len(text), None, text.splitlines(True), self._path)
+        super().exec_module(module)
