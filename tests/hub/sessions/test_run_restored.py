@@ -32,11 +32,12 @@ def test_the_next_session_restores_it(demo: Any) -> None:
         assert ended(caller) == []
         session_of(person)
         try:
-            (again,) = wait_until("it is back", lambda: ended(caller))
-            same = ("id", "name", "folder", "points", "environment", "counts")
-            assert {name: again[name] for name in same} == {name: run[name] for name in same}
+            wait_until("it is back", lambda: ended(caller))
             path = f"runs/{run['id']}/points"
             points = wait_until("its points are read", lambda: read(caller, path))
+            (again,) = ended(caller)
+            same = ("id", "name", "folder", "points", "environment", "counts")
+            assert {name: again[name] for name in same} == {name: run[name] for name in same}
             assert [point["metrics"] for point in points] == [{"loss": 0.25, "step": 7}] * 2
             assert [point["parameters"] for point in points] == [{"n": 1}, {"n": 2}]
         finally:
