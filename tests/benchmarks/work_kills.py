@@ -107,6 +107,7 @@ class Work:
         wait_for("points run", lambda: self._executed(folder).total() == POINTS, 120)
         lines = int((seconds + 15) / _LINE)
         cell = kernel.send(_CELL.format(lines=lines, pause=_LINE))
+        wait_for("the cell runs", (folder / "cells").exists, 60)
         with fault(self):
             time.sleep(seconds)
         over = time.monotonic()

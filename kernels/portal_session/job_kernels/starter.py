@@ -24,7 +24,7 @@ from .record import BadRecord, Record
 
 VARIABLE = "PORTAL_KERNEL"  # JSON: "id", and "name", the kernelspec's
 PATIENCE = "PORTAL_KERNEL_PATIENCE"  # seconds without the session, after which the job ends
-_PATIENCE = 600.0
+_PATIENCE = 1200.0  # a network that was cut for a quarter of an hour costs no variables
 _FIRST = 60.0  # seconds until the record must name an address
 
 

@@ -50,22 +50,22 @@ async def answers(site: Site) -> Result:
             warning("no node takes jobs", "`sinfo -R` shows why each node is down or drained.")
         )
     else:
-        results += [
-            warning(
-                f"node {node.name} is drained with '{node.reason}'",
-                "slurmctld was killed, and started a job again that the node had already. End what "
-                "is left of it there, then: scontrol update "
-                f"nodename={node.name} state=resume",
-            )
-            for node in snapshot.nodes.values()
-            if node.duplicate_job
-        ]
         results.append(
             ok(
                 f"{len(usable)} of {len(snapshot.nodes)} nodes take jobs, "
                 f"{len(snapshot.partitions)} partitions"
             )
         )
+    results += [
+        warning(
+            f"node {node.name} is drained with '{node.reason}'",
+            "slurmctld was killed, and started a job again that the node had already. End what "
+            "is left of it there, then: scontrol update "
+            f"nodename={node.name} state=resume",
+        )
+        for node in snapshot.nodes.values()
+        if node.duplicate_job
+    ]
     return worst(results)
 
 

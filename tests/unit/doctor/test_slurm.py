@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from portal.doctor.checks import slurm
-from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node
+from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.slurm.commands.run import Output
 
 PRIVATE = (Path(__file__).parents[2] / "slurm_outputs/22.05/private-configuration.txt").read_text()
@@ -86,3 +86,24 @@ async def test_a_slurmdbd_that_hides_people_from_the_portal_is_named(
     assert "sacctmgr modify user portal set adminlevel=Operator" in found.mend
     found = await slurm.rights.function(site("gres/gpu", "Operator"))
     assert found.level.name.lower() == "ok"
+
+
+async def test_a_node_that_a_killed_slurmctld_has_drained_is_named() -> None:
+    where = site("gres/gpu", "Operator")
+    nodes = {
+        name: Node(name=name, address=name, state=state, reason=reason)
+        for name, state, reason in (
+            ("gpu01", "IDLE+DRAIN", "Duplicate jobid"),
+            ("gpu02", "IDLE+DRAIN", "a fan is broken"),
+            ("gpu03", "IDLE", "Duplicate jobid"),
+        )
+    }
+
+    async def snapshot() -> ClusterSnapshot:
+        return ClusterSnapshot(taken_at=0, nodes=nodes, partitions={"gpu": Partition(name="gpu")})
+
+    where.cluster.snapshot = snapshot
+    found = await slurm.answers.function(where)
+    assert "node gpu01 is drained with 'Duplicate jobid'" in found.found
+    assert "scontrol update nodename=gpu01 state=resume" in found.mend
+    assert "gpu02" not in found.found and "gpu03" not in found.found
