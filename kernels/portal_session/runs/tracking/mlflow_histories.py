@@ -29,7 +29,7 @@ class Histories:
         self._owners: dict[tuple[str, ...], int] = {}  # by number, in order
         self._left = MOST
 
-    def add(self, run: str, metric: Mapping[str, Any]) -> None:
+    def add_value(self, run: str, metric: Mapping[str, Any]) -> None:
         """Add a value, unless there are MOST."""
         history = self._histories.setdefault((run, metric["key"]), _History())
         if self._left <= 0:

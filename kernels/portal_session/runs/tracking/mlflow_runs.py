@@ -199,7 +199,7 @@ class MlflowRuns:
                 run["metrics"][metric["key"]] = metric
             if "model_id" in metric:
                 self._models.take(run["run_id"], metric)
-            self._histories.add(run["run_id"], metric)
+            self._histories.add_value(run["run_id"], metric)
         return {}
 
     def _delete_tag(self, body: Mapping[str, Any]) -> dict[str, Any]:
