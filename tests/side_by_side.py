@@ -3,11 +3,11 @@ Slurm and the Hub on newer versions of Slurm.
 
 First the tests that start no process (tests/unit, as `make unit`) and, in parallel, a demo from
 which all others begin. Then all other parts, a few at a time, the longest first: the tests that
-wait for Slurm and for browsers, the others, ruff and mypy, and the demo's frameworks. More at a
-time would only wait for the processor, and time out. Each process has a demo of its own; slow
-builds are shared (PORTAL_CACHE). Output goes to
-build/test-*.log, and to the terminal when a part is done; the slowest tests of all parts are listed
-at the end. A signal ends the parts first.
+wait for Slurm and for browsers, the others; beside them the demo's frameworks, which mostly wait,
+then ruff and mypy. More at a time would only wait for the processor, and time out. Each process
+has a demo of its own; slow builds are shared (PORTAL_CACHE). Output goes to build/test-*.log, and
+to the terminal when a part is done; the slowest tests of all parts are listed at the end. A signal
+ends the parts first.
 
 At the very end, tests that failed are run once more, alone: tests/support/suite/unstable.py.
 """
@@ -66,13 +66,13 @@ PARTS = {
     "hub": _pytest("hub", "tests/hub", *_TWICE),
     "rest": _pytest("rest", "tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
     "browser": _pytest("browser", "tests/browser", *_TWICE),
-    "lint": dataclasses.replace(_pytest("lint", "tests/project/test_lint.py"), again=[]),
     "showcase": _pytest("showcase", _SHOWCASE),
+    "lint": dataclasses.replace(_pytest("lint", "tests/project/test_lint.py"), again=[]),
 }
 LIVE = {f"slurm-{name}": _live(name) for name in live_slurm.SUITES}
 STAGES = (FIRST, PARTS)
 SUITES = {"test": STAGES, "live": (LIVE,)}
-_AT_A_TIME = 3  # parts
+_AT_A_TIME = 4  # parts
 _EVERY = 60.0  # seconds between two lines of progress
 _DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(\S.*)$", re.MULTILINE)
 
