@@ -2,6 +2,7 @@
 #   make run     run the whole portal on this machine; Ctrl-C stops it
 #   make unit    run the tests that start no process, in about a minute
 #   make test    run the whole suite;  make test ARGS="tests/unit/spawners/form/test_form.py -k gpu"  runs a part
+#   make test-live   run Slurm and the Hub on newer versions of Slurm
 ifndef PORTAL_HOME
 PORTAL_HOME := $(shell [ "$$(id -u)" = 0 ] && echo /var/lib/data-scientist-portal || echo "$$HOME/.local/share/data-scientist-portal")
 endif
@@ -13,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE  # with it, each process of the suite would com
 BIN := $(PORTAL_HOME)/venv/bin
 ARGS ?=
 
-.PHONY: run stop status reset unit test bench lint docs pictures clean
+.PHONY: run stop status reset unit test test-live bench lint docs pictures clean
 .DEFAULT_GOAL := run
 
 run:
@@ -36,6 +37,10 @@ unit:
 test:
 	@sh deploy/install.sh test
 	@exec "$(BIN)/python" -m $(if $(ARGS),pytest $(ARGS),tests.side_by_side)
+
+test-live:
+	@sh deploy/install.sh test
+	@exec "$(BIN)/python" -m tests.side_by_side live
 
 bench:
 	@sh deploy/install.sh test

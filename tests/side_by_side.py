@@ -1,12 +1,13 @@
-"""``make test`` without ARGS: the whole suite, in stages.
+"""``make test`` without ARGS: the whole suite, in stages. ``make test-live`` (the argument "live"):
+Slurm and the Hub on newer versions of Slurm.
 
 First the tests that start no process (tests/unit, as `make unit`) and, in parallel, a demo from
 which all others begin. Then all other parts, a few at a time, the longest first: the tests that
-wait for Slurm and for browsers, the others, ruff and mypy, the demo's frameworks, and Slurm and the
-Hub on newer versions of Slurm. More at a time would only wait for the processor, and time out. Each
-process has a demo of its own; slow builds are shared (PORTAL_CACHE). Output goes to
-build/test-*.log, and to the terminal when a part is done; the slowest tests of all parts are listed
-at the end. A signal ends the parts first.
+wait for Slurm and for browsers, the others; beside them the demo's frameworks, which mostly wait,
+then ruff and mypy. More at a time would only wait for the processor, and time out. Each process
+has a demo of its own; slow builds are shared (PORTAL_CACHE). Output goes to build/test-*.log, and
+to the terminal when a part is done; the slowest tests of all parts are listed at the end. A signal
+ends the parts first.
 
 At the very end, tests that failed are run once more, alone: tests/support/suite/unstable.py.
 """
@@ -65,24 +66,26 @@ PARTS = {
     "hub": _pytest("hub", "tests/hub", *_TWICE),
     "rest": _pytest("rest", "tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
     "browser": _pytest("browser", "tests/browser", *_TWICE),
-    "lint": dataclasses.replace(_pytest("lint", "tests/project/test_lint.py"), again=[]),
     "showcase": _pytest("showcase", _SHOWCASE),
-    **{f"slurm-{name}": _live(name) for name in live_slurm.SUITES},
+    "lint": dataclasses.replace(_pytest("lint", "tests/project/test_lint.py"), again=[]),
 }
+LIVE = {f"slurm-{name}": _live(name) for name in live_slurm.SUITES}
 STAGES = (FIRST, PARTS)
-_AT_A_TIME = 3  # parts
+SUITES = {"test": STAGES, "live": (LIVE,)}
+_AT_A_TIME = 4  # parts
 _EVERY = 60.0  # seconds between two lines of progress
 _DURATION = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(\S.*)$", re.MULTILINE)
 
 
 def main() -> int:
     """Return 1 if a part has failed, else 0."""
-    return run(STAGES)
+    suite = sys.argv[1] if len(sys.argv) > 1 else "test"
+    return run(SUITES[suite], history=f"unstable-{suite}.json")
 
 
-def run(stages: Sequence[Mapping[str, Part]]) -> int:
+def run(stages: Sequence[Mapping[str, Part]], history: str = "unstable-test.json") -> int:
     """Run the parts of each stage side by side, then alone what failed; return 1 if any test or
-    part has failed, else 0."""
+    part has failed, else 0. ``history``: file of the unstable tests of its runs."""
     BUILD.mkdir(exist_ok=True)
     runs.end_on_signals()
     started = time.monotonic()
@@ -95,7 +98,7 @@ def run(stages: Sequence[Mapping[str, Part]]) -> int:
     parts = {name: part for stage in stages for name, part in stage.items()}
     verdict = unstable.judge(parts, statuses, _run_alone)
     _print_slowest(list(parts))
-    verdict.print(BUILD / "unstable.json")
+    verdict.print(BUILD / history)
     print(summary(verdict.counts, time.monotonic() - started), flush=True)
     return int(verdict.red)
 

@@ -83,7 +83,7 @@ def test_a_test_that_passes_alone_does_not_fail_the_run(
     assert "beside others" in both.partition("-- alone:")[0]
     assert "\nalone\n" in both.partition("-- alone:")[2]
     assert "\nUNSTABLE tests/test_busy.py::test_busy\n" in both
-    kept = json.loads((suite.parent / "build/unstable.json").read_text())
+    kept = json.loads((suite.parent / "build/unstable-test.json").read_text())
     assert [run["tests"] for run in kept] == [["tests/test_busy.py::test_busy"]]
 
 
@@ -163,7 +163,7 @@ def test_a_part_that_does_not_depend_on_the_machine(
 
 
 def test_each_part_of_the_suite_writes_its_outcome() -> None:
-    for stage in side_by_side.STAGES:
+    for stage in (stage for suite in side_by_side.SUITES.values() for stage in suite):
         for name, part in stage.items():
             assert f"--outcome={part.outcome}" in part.command and name in part.outcome.name
     assert shutil.which(side_by_side.PARTS["hub"].command[0])

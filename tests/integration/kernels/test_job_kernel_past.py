@@ -243,7 +243,7 @@ async def served(session: Session, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     kernel.follower.close()
     kernel.client.stop_channels()
     await kernel.manager.shutdown_kernel()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while session.jobs.living or records.ids(session.home):
         assert time.monotonic() < deadline, "a job or a record is left"
         await asyncio.sleep(0.1)
@@ -277,7 +277,7 @@ async def test_a_relay_that_is_killed_while_its_job_waits_is_a_restart_that_page
     session: Session, held: None, served: Served
 ) -> None:
     """What it kept for the job is lost with it, and a page must not wait for that."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while not session.jobs.waiting:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)

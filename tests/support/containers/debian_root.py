@@ -218,6 +218,7 @@ def _environment(cache: Path, more: Mapping[str, str]) -> dict[str, str]:
         name: value
         for name, value in os.environ.items()
         if name.startswith(("PIP_", "UV_"))
+        or name in ("PORTAL_REQUIRE_ALL", "PORTAL_TEST_MACHINE")
         or name.lower() in ("http_proxy", "https_proxy", "no_proxy")
     }
     return {

@@ -2,8 +2,8 @@
 all others, as CPython's regrtest does.
 
 A test that passes then is *unstable*: the run passes, says so with both outputs, and keeps the list
-in build/unstable.json. Never run again: a part that died, files that could not be collected,
-forbidden skips, parts that do not depend on the machine; and nothing is if many tests fail.
+in build/unstable-test.json (or -live). Never run again: a part that died, files that could not be
+collected, forbidden skips, parts that do not depend on the machine; and nothing is if many fail.
 """
 
 from __future__ import annotations
