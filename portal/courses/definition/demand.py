@@ -41,7 +41,8 @@ def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Dem
         seats = min(seats, len([room for room in rooms if room])) // each.nodes
     pools = [pool for node in nodes for pool in node.gpus if not types or pool.type in types]
     total = sum(pool.count for pool in pools)
-    free = sum(max(0, pool.count - pool.used) for pool in pools)
+    awake = [pool for node in nodes if not node.asleep for pool in node.gpus]
+    free = sum(max(0, pool.count - pool.used) for pool in awake if not types or pool.type in types)
     wanted = students * each.gpus * each.nodes
     kind = f"{types[0]} GPUs" if len(types) == 1 else "GPUs"
     where = f"'{named}'" if named else "the cluster"

@@ -153,6 +153,12 @@ async def test_what_cannot_be_built(site: Site) -> None:
         (JobState.OUT_OF_MEMORY, {"memory": 16384}, "failed", r"more memory .*16384 MiB"),
         (JobState.NODE_FAIL, {"nodes": ("cpu01",)}, "unknown", "The node failed on cpu01"),
         (JobState.CANCELLED, {"reason": "CancelledBy:root"}, "cancelled", "in Slurm by root"),
+        (
+            JobState.CANCELLED,
+            {"reason": "CancelledBy:root", "node_trouble": "cpu01 (Prolog error)"},
+            "unknown",
+            r"could not launch the job on cpu01 \(Prolog error\)\. Try again",
+        ),
         (JobState.PREEMPTED, {}, "unknown", "preempted"),
         (JobState.FAILED, {"exit_code": 127}, "failed", "ended with code 127"),
         (None, {}, "unknown", "unknown to slurmctld"),

@@ -64,6 +64,10 @@ def test_nodes_that_do_not_work_hold_nothing() -> None:
     down = now.nodes["gpu01"].model_copy(update={"state": "DOWN"})
     found = demand_of(kept(), 8, now.model_copy(update={"nodes": now.nodes | {"gpu01": down}}))
     assert (found.seats, found.gpus_there) == (4, 4)
+    # One that is switched on when needed holds as many, but nothing is free there now.
+    asleep = now.nodes["gpu01"].model_copy(update={"state": "IDLE+POWERED_DOWN"})
+    found = demand_of(kept(), 8, now.model_copy(update={"nodes": now.nodes | {"gpu01": asleep}}))
+    assert (found.seats, found.gpus_there, found.gpus_free) == (8, 8, 4)
 
 
 async def test_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from portal.dashboard.view import Placed
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, JobState
 from portal.models.cluster.dashboard import page_facts
 from portal.models.cluster.gpu import GpuReading, GpuState
+from portal.paths import data_path
 from portal.slurm.reasons import node_words
 
 NAMES = ("user", "name", "account", "environment", "session_id")
@@ -73,6 +74,13 @@ def test_a_reading_without_utilisation_leaves_the_use_unknown() -> None:
 def test_a_gpu_that_nobody_holds_is_what_its_node_is(state: str, unheld: str) -> None:
     (gpu,) = built(snapshot(node("gpu01", pool(1), state=state))).gpus.values()
     assert gpu.state == unheld
+
+
+@pytest.mark.parametrize("state", GpuState)
+def test_the_page_has_a_word_and_a_colour_for_each_state(state: GpuState) -> None:
+    static = data_path("static")
+    assert f"  {state}: {{ word: " in (static / "js/words.js").read_text()
+    assert f".gpu-{state} {{" in (static / "css/dashboard.css").read_text()
 
 
 def test_a_gpu_of_a_drained_node_that_a_job_holds_stays_held() -> None:
