@@ -7,8 +7,10 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from importlib.metadata import EntryPoint
@@ -376,6 +378,25 @@ async def test_a_kernel_in_the_container_ends_with_it_and_is_interrupted_once(
     finally:
         await provisioner.kill()
         await provisioner.wait()
+
+
+async def test_a_kernel_in_the_container_has_the_folder_of_its_sockets(beside: Path) -> None:
+    """Also where the container does not see the node's folder for temporary files."""
+    folder = Path(tempfile.mkdtemp(prefix="portal-k-", dir="/srv"))
+    install(beside / "data", "sockets", argv=["/bin/sh"])
+    specs = SessionKernelSpecs()
+    manager = AsyncKernelManager(transport="ipc", ip=f"{folder}/1", kernel_spec_manager=specs)
+    spec = specs.get_kernel_spec("sockets")
+    provisioner = SessionProvisioner(kernel_id="k", kernel_spec=spec, parent=manager)
+    argv = ["/bin/sh", "-c", f"echo seen >{folder}/1-5"]
+    try:
+        await provisioner.launch_kernel(argv, env=dict(os.environ), start_new_session=True)
+        assert await provisioner.wait() == 0
+        assert (folder / "1-5").read_text() == "seen\n"
+        await provisioner.cleanup()
+        assert list(folder.iterdir()) == [], "its sockets are removed with it"
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_a_terminal_is_a_shell_in_the_container(beside: Path) -> None:
