@@ -38,6 +38,7 @@ from portal_session.kernels.command_line import (
 )
 from portal_session.kernels.container import HERE, Container
 from portal_session.kernels.kernels import SessionKernelSpecs, _read_specs
+from portal_session.kernels.sockets import PORTS_ONLY
 from session_server import make_python
 from test_session_command_line import a_server, provisioners  # noqa: F401  a fixture
 
@@ -94,6 +95,21 @@ def test_a_session_shows_what_its_environment_names_and_what_the_person_installe
             specs.get_kernel_spec(hidden)
     monkeypatch.setenv("PORTAL_KERNELS", "{broken")
     assert "other" in SessionKernelSpecs().find_kernel_specs()
+
+
+async def test_a_kernel_that_knows_ports_only_says_so(folders: tuple[Path, Path]) -> None:
+    install(folders[0], "old", metadata={PORTS_ONLY: True})
+    install(folders[0], "new")
+    specs = SessionKernelSpecs()
+    assert specs.get_kernel_spec("old").display_name == "old (readable by all users of its node)"
+    for name, transport in (("old", "tcp"), ("new", "ipc")):
+        manager = AsyncKernelManager(kernel_name=name, kernel_spec_manager=specs)
+        spec = specs.get_kernel_spec(name)
+        provisioner = SessionProvisioner(kernel_id="k", kernel_spec=spec, parent=manager)
+        await provisioner.pre_launch(env={})
+        assert manager.transport == transport
+        manager.cleanup_connection_file()
+        await provisioner.cleanup()
 
 
 def test_kernelspecs_of_an_image_are_read_with_care() -> None:
