@@ -83,6 +83,12 @@ def start(server: SessionServer, name: str) -> tuple[str, BlockingKernelClient]:
     client = BlockingKernelClient(connection_file=str(file))
     client.load_connection_file()
     client.start_channels()
+    until_ready(client, server)
+    return id, client
+
+
+def until_ready(client: BlockingKernelClient, server: SessionServer) -> None:
+    """Wait until the kernel answers."""
 
     def answers() -> bool:
         with contextlib.suppress(RuntimeError):  # "died": its heart does not beat yet
@@ -91,7 +97,6 @@ def start(server: SessionServer, name: str) -> tuple[str, BlockingKernelClient]:
         return False
 
     wait_for(answers, server.log.read_text)
-    return id, client
 
 
 def printed(client: BlockingKernelClient, code: str) -> str:
@@ -146,12 +151,18 @@ def test_a_kernel_has_no_port_and_a_folder_of_its_own(server: SessionServer, nam
     assert not list(folder.glob(f"{Path(client.ip).name}-*")), "nothing is left of an ended kernel"
 
 
-def test_what_forked_processes_print_comes_by_a_unix_socket(server: SessionServer) -> None:
+def test_forked_processes_print_by_a_unix_socket_also_after_a_restart(
+    server: SessionServer,
+) -> None:
     id, client = start(server, "python3")
     forked = "multiprocessing.get_context('fork').Process(target=print, args=['from a child'])"
+    code = f"import multiprocessing\nchild = {forked}\nchild.start(); child.join()"
     try:
-        code = f"import multiprocessing\nchild = {forked}\nchild.start(); child.join()"
         assert printed(client, code) == "from a child\n"
+        assert server.client.post(f"api/kernels/{id}/restart").status_code == 200
+        until_ready(client, server)
+        assert printed(client, code) == "from a child\n"
+        assert sockets_of(server)[1] == []
     finally:
         client.stop_channels()
         server.client.delete(f"api/kernels/{id}")
