@@ -7,15 +7,21 @@ gives a kernel's output to every subscriber, and debugpy runs what it is sent.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jupyter_client import BlockingKernelClient
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import KernelManager
 from listening import Socket, listening_sockets, reached, told
+from portal_session.kernels.environment import command_of
 from session_server import KERNELS as PACKAGE
 from session_server import SessionServer, a_server, make_python, wait_for
 
@@ -77,6 +83,12 @@ def start(server: SessionServer, name: str) -> tuple[str, BlockingKernelClient]:
     client = BlockingKernelClient(connection_file=str(file))
     client.load_connection_file()
     client.start_channels()
+    until_ready(client, server)
+    return id, client
+
+
+def until_ready(client: BlockingKernelClient, server: SessionServer) -> None:
+    """Wait until the kernel answers."""
 
     def answers() -> bool:
         with contextlib.suppress(RuntimeError):  # "died": its heart does not beat yet
@@ -85,7 +97,6 @@ def start(server: SessionServer, name: str) -> tuple[str, BlockingKernelClient]:
         return False
 
     wait_for(answers, server.log.read_text)
-    return id, client
 
 
 def printed(client: BlockingKernelClient, code: str) -> str:
@@ -140,12 +151,18 @@ def test_a_kernel_has_no_port_and_a_folder_of_its_own(server: SessionServer, nam
     assert not list(folder.glob(f"{Path(client.ip).name}-*")), "nothing is left of an ended kernel"
 
 
-def test_what_forked_processes_print_comes_by_a_unix_socket(server: SessionServer) -> None:
+def test_forked_processes_print_by_a_unix_socket_also_after_a_restart(
+    server: SessionServer,
+) -> None:
     id, client = start(server, "python3")
     forked = "multiprocessing.get_context('fork').Process(target=print, args=['from a child'])"
+    code = f"import multiprocessing\nchild = {forked}\nchild.start(); child.join()"
     try:
-        code = f"import multiprocessing\nchild = {forked}\nchild.start(); child.join()"
         assert printed(client, code) == "from a child\n"
+        assert server.client.post(f"api/kernels/{id}/restart").status_code == 200
+        until_ready(client, server)
+        assert printed(client, code) == "from a child\n"
+        assert sockets_of(server)[1] == []
     finally:
         client.stop_channels()
         server.client.delete(f"api/kernels/{id}")
@@ -166,6 +183,36 @@ def test_no_other_account_gets_in_with_the_debugger_on(server: SessionServer) ->
     finally:
         client.stop_channels()
         server.client.delete(f"api/kernels/{id}")
+
+
+def test_a_kernel_in_a_container_beside_the_server_closes_them_by_itself(
+    python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no other file of the package: only the copy among its sockets."""
+    beside = {"exec": ["/bin/apptainer", "exec"], "image": "/i.sif", "roots": ["/home"]}
+    monkeypatch.setenv("PORTAL_CONTAINER", json.dumps(beside))
+    spec = KernelSpec(argv=[str(python), "-m", "ipykernel"], language="python")
+    folder = tempfile.mkdtemp(prefix="portal-k-")
+    command = command_of(spec, "python3", spec.argv, dict(os.environ), "", folder)
+    assert command.argv[2:5] == ["--bind", folder, "/i.sif"]
+    startup = command.env["APPTAINERENV_PYTHONSTARTUP"]
+    assert Path(startup).parents[1] == Path(folder)
+    manager = KernelManager(transport="ipc", ip=f"{folder}/1")
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONSTARTUP": startup}
+    manager.start_kernel(env=environ)
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=PATIENCE)
+        debug(client)
+        sockets = listening_sockets(as_owner, str(tmp_path))
+        ports = [(kind, at) for kind, at in sockets if kind != "unix"]
+        assert len(ports) >= 2
+        assert set(map(tuple, told(as_neighbour, ports).values())) == {("",) * 4}
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+        shutil.rmtree(folder)
 
 
 @pytest.fixture

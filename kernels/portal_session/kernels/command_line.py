@@ -14,7 +14,7 @@ from .container import Container
 from .environment import add_library, command_of, for_commands, interrupt_inside
 from .job_specs import begin, continue_life
 from .shell import shell_command
-from .sockets import remove_sockets, use_unix_sockets
+from .sockets import PORTS_ONLY, remove_sockets, use_unix_sockets
 
 _OFTEN = 5.0  # seconds; a relay that is killed again within them is left to Jupyter
 PROVISIONER = "portal-provisioner"  # an entry point of this package
@@ -38,7 +38,7 @@ class SessionProvisioner(LocalProvisioner):
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Prepare a launch as LocalProvisioner does."""
-        if self.parent is not None:
+        if self.parent is not None and not self.kernel_spec.metadata.get(PORTS_ONLY):
             use_unix_sockets(self.parent)
         await begin(self.parent, self.kernel_spec, self.kernel_id)
         return await super().pre_launch(**kwargs)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
@@ -30,6 +31,8 @@ _STARTUP = Path(__file__).parents[1] / "job_kernels" / "magic" / "startup.py"
 # Its modules are those that notebooks and scripts import in a run: portal_metrics logs what is
 # shown, portal_checkpoint resumes a loop.
 LIBRARY = Path(__file__).parents[1] / "runs" / "library"
+_PYTHON_STARTUP = "PYTHONSTARTUP"
+_LOOPBACK = Path(__file__).parent / "loopback" / "__main__.py"
 # By these, kernels that Jupyter's programs start listen on Unix sockets (`local_kernels`).
 _SETTINGS = Path(__file__).parent / "settings"
 
@@ -84,12 +87,24 @@ def command_of(
         if spec.language == "python":
             add_startup(env, name)
         return Command(argv, env, False)
-    inside = container.environment(env, tuple(spec.env))
+    names = tuple(spec.env)
+    if sockets and spec.language == "python" and _PYTHON_STARTUP not in names:
+        # It knows no other file of this package.
+        env, names = {**env, _PYTHON_STARTUP: _copied_to(sockets)}, (*names, _PYTHON_STARTUP)
+    inside = container.environment(env, names)
     for variable in spec.env:  # meant for the kernel, not for Apptainer itself
         inside.pop(variable, None)
         if variable in os.environ:
             inside[variable] = os.environ[variable]
     return Command(container.command(argv, cwd, sockets), inside, True)
+
+
+def _copied_to(folder: str) -> str:
+    """Copy the program of `loopback` to a folder that the container sees; return its path."""
+    place = Path(folder, _LOOPBACK.parent.name, _LOOPBACK.name)
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    shutil.copyfile(_LOOPBACK, place)
+    return str(place)
 
 
 def interrupt_inside(group: int, apptainer: int) -> None:
@@ -103,10 +118,10 @@ def interrupt_inside(group: int, apptainer: int) -> None:
 
 def add_startup(env: MutableMapping[str, str], name: str) -> None:
     """Make IPython run the portal's startup file, and then the user's own (`magic.startup`)."""
-    own = env.get("PYTHONSTARTUP", "")
+    own = env.get(_PYTHON_STARTUP, "")
     if own:
         env["PORTAL_PYTHONSTARTUP"] = own
-    env["PYTHONSTARTUP"] = str(_STARTUP)
+    env[_PYTHON_STARTUP] = str(_STARTUP)
     env[NAME] = name
     add_library(env)
 

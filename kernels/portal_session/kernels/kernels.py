@@ -22,6 +22,7 @@ from . import job_specs
 from .container import HERE, Container
 from .environment import for_commands
 from .plain_spec import named
+from .sockets import PORTS_ONLY, READABLE
 
 BASH = "bash"
 _PATIENCE = 120  # seconds until a container has answered; a cold image takes some
@@ -84,6 +85,8 @@ class SessionKernelSpecs(KernelSpecManager):
                 _keep_inside(spec)
         if self._titles.get(name) and not own:
             spec.display_name = self._titles[name]
+        if spec.metadata.get(PORTS_ONLY):
+            spec.display_name = f"{spec.display_name} ({READABLE})"
         return spec
 
     def _all(self) -> dict[str, str]:

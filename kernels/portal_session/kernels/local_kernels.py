@@ -48,9 +48,9 @@ def _change(module):  # type: ignore[no-untyped-def]
     prepare = provisioner.pre_launch
 
     async def pre_launch(self, **kwargs):  # type: ignore[no-untyped-def]
-        from .sockets import use_unix_sockets
+        from .sockets import PORTS_ONLY, use_unix_sockets
 
-        if self.parent is not None:
+        if self.parent is not None and not self.kernel_spec.metadata.get(PORTS_ONLY):
             use_unix_sockets(self.parent)
         return await prepare(self, **kwargs)
 

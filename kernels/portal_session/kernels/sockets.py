@@ -15,6 +15,10 @@ from typing import Any
 
 from ..tensorboard.runtime import OF_KERNELS, Runtime
 
+# In the metadata of a kernelspec: true for a kernel that can listen on ports only.
+PORTS_ONLY = "portal_ports_only"
+READABLE = "readable by all users of its node"  # in such a kernel's title
+
 _numbers = itertools.count(1)
 _runtime: tuple[int, Runtime] | None = None  # with the process that made it
 

@@ -122,7 +122,9 @@ def remove_leftovers(environ: Mapping[str, str]) -> None:
 def _parents(environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield folders for the directory: on this node, short, and safe from other users."""
     seen = set()
-    for name in (environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp", "/dev/shm"):  # noqa: S108 - a directory of mode 700 is made in it
+    # logind removes XDG_RUNTIME_DIR when its user logs out of the node, though jobs go on.
+    last = environ.get("XDG_RUNTIME_DIR", "")
+    for name in (tempfile.gettempdir(), "/tmp", "/dev/shm", last):  # noqa: S108 - a directory of mode 700 is made in it
         # Apptainer's --bind, by which a container beside the server sees it, has no quoting.
         if not name.startswith("/") or name in seen or ":" in name or "," in name:
             continue

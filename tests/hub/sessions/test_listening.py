@@ -27,7 +27,6 @@ def kernels(ada: Person) -> Iterator[dict[str, NotebookKernel]]:
     yield kernels
     for kernel in kernels.values():
         kernel.leave()
-        kernel.shut_down()
 
 
 def test_nothing_of_a_session_answers_another_account(

@@ -7,8 +7,10 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from importlib.metadata import EntryPoint
@@ -36,6 +38,7 @@ from portal_session.kernels.command_line import (
 )
 from portal_session.kernels.container import HERE, Container
 from portal_session.kernels.kernels import SessionKernelSpecs, _read_specs
+from portal_session.kernels.sockets import PORTS_ONLY
 from session_server import make_python
 from test_session_command_line import a_server, provisioners  # noqa: F401  a fixture
 
@@ -92,6 +95,21 @@ def test_a_session_shows_what_its_environment_names_and_what_the_person_installe
             specs.get_kernel_spec(hidden)
     monkeypatch.setenv("PORTAL_KERNELS", "{broken")
     assert "other" in SessionKernelSpecs().find_kernel_specs()
+
+
+async def test_a_kernel_that_knows_ports_only_says_so(folders: tuple[Path, Path]) -> None:
+    install(folders[0], "old", metadata={PORTS_ONLY: True})
+    install(folders[0], "new")
+    specs = SessionKernelSpecs()
+    assert specs.get_kernel_spec("old").display_name == "old (readable by all users of its node)"
+    for name, transport in (("old", "tcp"), ("new", "ipc")):
+        manager = AsyncKernelManager(kernel_name=name, kernel_spec_manager=specs)
+        spec = specs.get_kernel_spec(name)
+        provisioner = SessionProvisioner(kernel_id="k", kernel_spec=spec, parent=manager)
+        await provisioner.pre_launch(env={})
+        assert manager.transport == transport
+        manager.cleanup_connection_file()
+        await provisioner.cleanup()
 
 
 def test_kernelspecs_of_an_image_are_read_with_care() -> None:
@@ -376,6 +394,25 @@ async def test_a_kernel_in_the_container_ends_with_it_and_is_interrupted_once(
     finally:
         await provisioner.kill()
         await provisioner.wait()
+
+
+async def test_a_kernel_in_the_container_has_the_folder_of_its_sockets(beside: Path) -> None:
+    """Also where the container does not see the node's folder for temporary files."""
+    folder = Path(tempfile.mkdtemp(prefix="portal-k-", dir="/srv"))
+    install(beside / "data", "sockets", argv=["/bin/sh"])
+    specs = SessionKernelSpecs()
+    manager = AsyncKernelManager(transport="ipc", ip=f"{folder}/1", kernel_spec_manager=specs)
+    spec = specs.get_kernel_spec("sockets")
+    provisioner = SessionProvisioner(kernel_id="k", kernel_spec=spec, parent=manager)
+    argv = ["/bin/sh", "-c", f"echo seen >{folder}/1-5"]
+    try:
+        await provisioner.launch_kernel(argv, env=dict(os.environ), start_new_session=True)
+        assert await provisioner.wait() == 0
+        assert (folder / "1-5").read_text() == "seen\n"
+        await provisioner.cleanup()
+        assert list(folder.iterdir()) == [], "its sockets are removed with it"
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_a_terminal_is_a_shell_in_the_container(beside: Path) -> None:

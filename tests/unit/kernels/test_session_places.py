@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from portal_session.places import set_places
+from portal_session.tensorboard.runtime import Runtime
 
 FOLDERS = {
     "JUPYTER_DATA_DIR": "share/jupyter",
@@ -74,3 +75,15 @@ def test_what_an_image_has_in_such_a_folder_is_found_all_the_same(home: Path) ->
 
 def test_an_image_without_configuration_reaches_its_hub(home: Path) -> None:
     assert "JUPYTER_NO_CONFIG" not in places(home, JUPYTER_NO_CONFIG="1")
+
+
+def test_sockets_are_not_where_logging_out_removes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, temporary = tmp_path / "run", tmp_path / "t"
+    for folder in (runtime, temporary):
+        folder.mkdir(mode=0o700)
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    made = Runtime.make({"XDG_RUNTIME_DIR": str(runtime)})
+    assert made.path.parent == temporary
+    made.remove()

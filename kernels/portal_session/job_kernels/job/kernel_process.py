@@ -48,7 +48,8 @@ class KernelProcess:
         provisioner = spec.metadata.get("kernel_provisioner", {}).get("provisioner_name")
         if provisioner not in (None, "local-provisioner"):
             raise OSError(f"its kernelspec requires the provisioner '{provisioner}'")
-        command = command_of(spec, self._name, self._argv(spec), _variables(spec), self._cwd)
+        argv, variables = self._argv(spec), _variables(spec)
+        command = command_of(spec, self._name, argv, variables, self._cwd, str(self._folder))
         self._in_container = command.in_container
         self.interrupted_by_message = spec.interrupt_mode == "message"
         self._process = subprocess.Popen(
