@@ -142,7 +142,9 @@ class PointRun:
             note = self._tracking.note
             judged = self._resumption.judged
             outcome = await in_thread(lambda: judged(outcome, stopped=bool(self._reason)))
-            if point.search and outcome.state == SUCCEEDED:
+            if point.search and outcome.pruned:
+                outcome = outcome.in_search()
+            elif point.search and outcome.state == SUCCEEDED:
                 problem = objective_missing(point.search, await in_thread(self._metrics.newest))
                 outcome = Outcome.failed(problem) if problem else outcome
             words = ". ".join(part for part in (outcome.message.rstrip("."), note) if part)

@@ -188,6 +188,9 @@ class RunDrift(Frozen):
     points: int
 
 
+# How the message of a point begins that has succeeded by ending early in a search
+# (optuna.TrialPruned; portal_session/runs/execution/outcome.py).
+PRUNED = "Pruned"
 FINAL = frozenset({PointState.SUCCEEDED, PointState.FAILED, PointState.LOST})
 
 

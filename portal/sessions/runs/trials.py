@@ -17,12 +17,14 @@ _ENDED = frozenset({PointState.SUCCEEDED, PointState.FAILED, PointState.LOST})
 
 class Trial(NamedTuple):
     """Point of a search: what was chosen for it (`Search.values`), and the ``value`` of the metric;
-    None while it runs, and if it ``failed``."""
+    None while it runs, and if it ``failed``. ``pruned``: it ended early, so that this is not its
+    result."""
 
     number: int
     chosen: Mapping[str, float]
     value: float | None = None
     failed: bool = False
+    pruned: bool = False
 
 
 def trials_of(
@@ -30,22 +32,24 @@ def trials_of(
 ) -> list[Trial]:
     """Return the trials. ``chosen``: by the points' numbers; ``keys``: of points that have
     reported. The value is the last one that the point has logged; a point that has succeeded
-    without one counts as failed."""
+    without one, and was not pruned, counts as failed."""
     points = {key.number: key for key in keys}
     trials = []
     for number, parameters in sorted(chosen.items()):
         key, value = points.get(number), None
         if key is not None and key.state is PointState.SUCCEEDED:
             value = key.metrics.get(search.metric)
-        failed = key is not None and key.state in _ENDED and value is None
-        trials.append(Trial(number, parameters, value, failed))
+        pruned = key is not None and key.state is PointState.SUCCEEDED and key.pruned
+        failed = key is not None and key.state in _ENDED and value is None and not pruned
+        trials.append(Trial(number, parameters, value, failed, pruned))
     return trials
 
 
 def best_of(search: Search, trials: Iterable[Trial]) -> BestTrial | None:
-    """Return the best point; None if none has a value yet. Of equal ones, the first counts."""
+    """Return the best point; None if none has a result yet. Of equal ones, the first counts."""
     sign = -1 if search.direction is Direction.MAXIMIZE else 1
-    valued = [(sign * trial.value, trial) for trial in trials if trial.value is not None]
+    valued = [(sign * trial.value, trial) for trial in trials
+              if trial.value is not None and not trial.pruned]  # fmt: skip
     if not valued:
         return None
     _, best = min(valued, key=lambda pair: pair[0])
@@ -74,9 +78,16 @@ def choose(search: Search, trials: Sequence[Trial], number: int) -> dict[str, fl
         state = states.RUNNING
         if trial.failed or trial.value is not None:
             state = states.FAIL if trial.failed else states.COMPLETE
+        if trial.pruned:
+            state = states.PRUNED
+        seen = {0: trial.value} if trial.pruned and trial.value is not None else None
         study.add_trial(
             optuna.trial.create_trial(
-                params=dict(trial.chosen), distributions=ranges, value=trial.value, state=state
+                params=dict(trial.chosen),
+                distributions=ranges,
+                value=trial.value,
+                state=state,
+                intermediate_values=seen,
             )
         )
     return dict(study.ask(fixed_distributions=ranges).params)

@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 
-from portal.models.session.run import PointState, RunDrift, RunPoint
+from portal.models.session.run import PRUNED, PointState, RunDrift, RunPoint
 
 from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
 from ..engine.listing import moment
@@ -80,7 +80,8 @@ _VALUES = ("metrics", "parameters")
 
 
 class PointKeys(NamedTuple):
-    """Values that points are sorted by. Times are Unix seconds."""
+    """Values that points are sorted by. Times are Unix seconds. ``pruned``: it ended early, by its
+    own decision."""
 
     number: int
     state: PointState
@@ -89,6 +90,7 @@ class PointKeys(NamedTuple):
     parameters: Mapping[str, Any]
     started_at: float | None
     ended_at: float | None
+    pruned: bool = False
 
 
 class RunPointTable(ModelTable[RunPoint]):
@@ -152,8 +154,9 @@ class RunPointTable(ModelTable[RunPoint]):
         ``values``, metrics and parameters are left out: they cost most."""
         columns = run_points.c
         names = [name for name in PointKeys._fields if values or name not in _VALUES]
+        pruned = columns.message.startswith(PRUNED).label("pruned")
         query = (
-            select(*(columns[name] for name in names))
+            select(*(pruned if name == "pruned" else columns[name] for name in names))
             .where(columns.user == user, columns.run == run)
             .order_by(columns.number)
         )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from itertools import pairwise
 
 import psutil
 import pytest
+from portal_session.kernels.environment import LIBRARY
 from run_site import PlayedService, RunSite, manifest, wait_until
 
 ECHO = """
@@ -75,6 +78,21 @@ def test_a_script_is_where_its_author_has_it(site: RunSite, service: PlayedServi
     ]
     message = "AttributeError: 'NoneType' object has no attribute 'missing' (exit code 1)"
     assert service.last(0)["message"] == message
+
+
+def test_a_script_in_a_container_that_lacks_the_library_is_there_too(site: RunSite) -> None:
+    """The text of the main module is its argument then."""
+    path = site.script("print('other')")
+    frozen = site.home / "frozen.py"
+    frozen.write_text("import sys\nprint(__file__, sys.argv, sys.path[0], __name__)")
+    done = subprocess.run(
+        [sys.executable, "-c", (LIBRARY / "portal_main.py").read_text(), "--v=1.10"],
+        env={"PORTAL_SOURCE": str(path), "PORTAL_FROZEN_SOURCE": str(frozen)},
+        cwd=site.work,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"{path} {[str(path), '--v=1.10']} {site.work} __main__\n", done.stderr
 
 
 def test_arguments_are_as_they_were_typed(site: RunSite) -> None:

@@ -76,6 +76,24 @@ def test_points_of_a_script_get_their_parameters(site: RunSite, service: PlayedS
     assert manifest(other.folder / "0002")["parameters"] == values[2]
 
 
+@pytest.mark.parametrize("search", [None, SEARCH])
+def test_a_point_that_prunes_itself(
+    site: RunSite, service: PlayedService, search: dict[str, Any] | None
+) -> None:
+    service.choose = lambda number: {"x": 0.25, "kind": "far"}
+    raises = "import optuna\nraise optuna.TrialPruned('at step 3')"
+    said = "TrialPruned: at step 3"
+    for source, message in (
+        (site.script(raises), f"optuna.exceptions.{said} (exit code 1)"),
+        (site.notebook(raises, parameters="x = 1.0\nkind = 'near'"), f"{said} (cell "),
+    ):
+        plan = site.plan(source, **({"search": search} if search else {}))
+        assert site.execute(plan)[0] == (0 if search else 1)
+        last = service.last(0)
+        assert last["state"] == ("succeeded" if search else "failed")
+        assert last["message"].startswith(f"Pruned. {message}" if search else message)
+
+
 def test_a_notebook_has_them_too_and_must_log_the_metric(
     site: RunSite, service: PlayedService
 ) -> None:

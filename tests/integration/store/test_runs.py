@@ -105,18 +105,23 @@ async def test_what_was_lost_may_report(store: Store) -> None:
 
 async def test_points_without_a_report_have_no_row(store: Store) -> None:
     await store.run_points.save(
-        [point(0, metrics={"loss": 1.5}), point(7, "failed"), point(8, "failed")]
+        [
+            point(0, metrics={"loss": 1.5}),
+            point(7, "failed", message="Pruned"),
+            point(8, "succeeded", message="Pruned. TrialPruned: at step 3"),
+        ]
     )
     other = (("barbara", ID), point(0)[1])
     await store.run_points.save([other])
     counts = await store.run_points.counts("ada", [ID, "ffffffff"])
-    assert counts == {ID: {PointState.RUNNING: 1, PointState.FAILED: 2}}
+    counted = {PointState.RUNNING: 1, PointState.FAILED: 1, PointState.SUCCEEDED: 1}
+    assert counts == {ID: counted}
     assert await store.run_points.counts("ada", []) == {}
     keys = await store.run_points.keys(*KEY)
-    assert [(key.number, key.state) for key in keys] == [
-        (0, PointState.RUNNING),
-        (7, PointState.FAILED),
-        (8, PointState.FAILED),
+    assert [(key.number, key.state, key.pruned) for key in keys] == [
+        (0, PointState.RUNNING, False),
+        (7, PointState.FAILED, True),
+        (8, PointState.SUCCEEDED, True),
     ]
     bare = await store.run_points.keys(*KEY, values=False)
     assert bare == [key._replace(metrics={}, parameters={}) for key in keys]

@@ -82,6 +82,22 @@ def test_results_of_trials() -> None:
     assert "x" in choose(search, trials, 6)
 
 
+def test_pruned_trials_are_no_results_but_are_learned_from() -> None:
+    """Here all that were pruned are on one side, with the lower values."""
+    search = a_search({"name": "x", "kind": "float", "low": 0.0, "high": 1.0})
+    chosen = {number: {"x": number / 40} for number in range(40)}
+    keys = [
+        PointKeys(n, PointState.SUCCEEDED, None, {"loss": n / 40}, {}, None, None, pruned=n < 20)
+        for n in chosen
+    ]
+    keys[0] = keys[0]._replace(metrics={})  # before it has logged anything
+    trials = trials_of(search, chosen, keys)
+    assert not any(trial.failed for trial in trials)
+    best = best_of(search, trials)
+    assert best is not None and best.point == 20
+    assert all(choose(search, trials, number)["x"] > 0.45 for number in range(40, 46))
+
+
 @pytest.mark.parametrize(
     "ranges",
     [

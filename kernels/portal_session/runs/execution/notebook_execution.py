@@ -27,7 +27,7 @@ from ..live.rendering import notebook_rendering
 from ..source import is_tagged
 from .notebook_client import PointClient, shortened
 from .notebook_writer import NotebookWriter
-from .outcome import ENDS, STOPPED, SUCCEEDED, Outcome
+from .outcome import ENDS, PRUNED, STOPPED, SUCCEEDED, Outcome
 
 FILE = "output.ipynb"
 # As first in the path for a moment: the kernel may run in a container without this package.
@@ -192,8 +192,10 @@ class NotebookExecution:
                 error_fields = shortened({"ename": "Error", "evalue": "", **reply})
                 if not any(output["output_type"] == "error" for output in outputs.as_json()):
                     outputs.take("error", error_fields)
-                self._failed = True
-                return Outcome.failed(self._where(_sentence(**error_fields)))
+                pruned = error_fields["ename"] == PRUNED
+                self._failed = not pruned
+                sentence = self._where(_sentence(**error_fields))
+                return Outcome.failed(sentence)._replace(pruned=pruned)
         client.set_widgets_metadata()
         if self._stopped:
             return Outcome.failed(self._where(self._stopped), STOPPED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 import sys
@@ -19,7 +20,7 @@ from ..disk import reason
 from ..environment import FROZEN, SOURCE
 from ..live.plain_text import plain_text
 from ..live.rendering import log_rendering
-from .outcome import ENDS, STOPPED, SUCCEEDED, Outcome
+from .outcome import ENDS, PRUNED, STOPPED, SUCCEEDED, Outcome
 
 FILE = "output.log"
 _PART = 65536  # bytes
@@ -155,7 +156,9 @@ class ScriptExecution:
             return Outcome.failed(f"{FILE} cannot be written: {reason(results[0])}")
         if code == 0:
             return Outcome(SUCCEEDED, left, 0)
-        return Outcome.failed(f"{self._sentence(code)}. {left}" if left else self._sentence(code))
+        sentence = self._sentence(code)
+        pruned = re.match(rf"optuna\.([a-z_]+\.)*{PRUNED}\b", sentence) is not None
+        return Outcome.failed(f"{sentence}. {left}" if left else sentence)._replace(pruned=pruned)
 
     async def _read(self, reader: asyncio.StreamReader, log: IO[bytes]) -> None:
         """Write the script's output; read and drop what exceeds the limit, so that the script
