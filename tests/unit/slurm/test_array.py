@@ -148,7 +148,8 @@ def test_accounting_has_each_task() -> None:
         (
             {"COMPLETED": 1200, "FAILED": 2, "TIMEOUT": 1},
             "failed",
-            "The run has ended: 1,200 of 1,203 points succeeded, 2 failed, 1 reached the time limit.",
+            "The run has ended: 1,200 of 1,203 points succeeded, 2 failed, 1 reached the time "
+            "limit.",
         ),
         (
             {"COMPLETED": 5, "CANCELLED": 1},
@@ -174,8 +175,8 @@ def test_its_ending_names_the_cause() -> None:
     log = "/opt/lab/bin/python3: No module named portal_session.runs"
     ending = explain(whole(task("123_0", "FAILED", exit_code=1)), log, ready=False)
     assert ending.message == (
-        "The run has ended: 0 of 1 point succeeded, 1 failed. The environment's portal-session is too old for "
-        "runs; an admin must build or update the environment."
+        "The run has ended: 0 of 1 point succeeded, 1 failed. The environment's portal-session is "
+        "too old for runs; an admin must build or update the environment."
     )
 
 
