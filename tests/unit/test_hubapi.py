@@ -121,6 +121,17 @@ async def test_answers_in_words(
         await hub.api().stop_server("ada", "", on_behalf_of="grace")
 
 
+@pytest.mark.parametrize(
+    "words", ["auth has expired for ada, login again", "'ada' is no longer allowed to use this"]
+)
+async def test_a_user_who_may_no_longer_log_in_is_no_fault_of_the_service(
+    hub: SmallHub, words: str
+) -> None:
+    hub.answers["POST"] = (403, {"message": words})
+    with pytest.raises(errors.NotAllowed, match="may no longer use the portal, or must sign in"):
+        await hub.api().begin_server("ada", "run-5e2f3c1a", {})
+
+
 async def test_a_server_that_still_starts_can_be_stopped(hub: SmallHub) -> None:
     hub.answers["GET"] = (200, {"ready": False, "pending": "spawn"})
     await hub.api().stop_server("ada", "", on_behalf_of="ada")
