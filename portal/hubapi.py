@@ -207,6 +207,14 @@ class HubApi(LoggingConfigurable):
             people |= known if isinstance(known, dict) else {}
         return people
 
+    async def may_log_in(self, user: str) -> bool:
+        """Return False if the Hub does not know this user, or its authenticator would refuse them
+        for sure. Raises HubUnavailable."""
+        query = urlencode({"name": user, "login": "1"})
+        known = _json(await self._ask("GET", f"portal/people?{query}", "")).get("people")
+        facts = known.get(user) if isinstance(known, dict) else None
+        return isinstance(facts, dict) and facts.get("may_log_in") is not False
+
     async def people_of(self, group: str) -> tuple[str, ...]:
         """Return the names of a Hub group's members. Raises NotFound, HubUnavailable."""
         query = urlencode({"group": group})

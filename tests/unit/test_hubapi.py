@@ -343,3 +343,17 @@ async def test_the_name_of_a_server_is_removed_only_where_it_does_not_run(hub: S
     assert (method, path) == ("DELETE", "/hub/api/users/ada/servers/big")
     assert headers["X-Portal-For"] == "ada"
     assert headers["Content-Length"] == str(len('{"remove": true}'))
+
+
+@pytest.mark.parametrize(
+    ("people", "may"),
+    [
+        ({"ada": {"may_log_in": True}}, True),
+        ({"ada": {"may_log_in": False}}, False),
+        ({}, False),
+    ],
+)
+async def test_who_may_log_in(hub: SmallHub, people: Any, may: bool) -> None:
+    hub.answers["GET"] = (200, {"people": people})
+    assert await hub.api().may_log_in("ada") is may
+    assert hub.asked[-1][1].endswith("portal/people?name=ada&login=1")
