@@ -49,6 +49,9 @@ _OF_LAUNCHES: Mapping[str, type[PortalError]] = {
         Unavailable,
     )
 }
+# Refusals of a user whose login was refreshed in vain, by JupyterHub (handlers/base.py) and by
+# portal.directory.course_login. Any other 403 is about the service's own token.
+_OF_USERS = ("auth has expired", "is no longer allowed")
 _PER_QUESTION = 50  # people per request, since their names are in its URL
 _AT_ONCE = 50  # requests; with tornado's default, 10, others wait behind slow stops
 
@@ -204,6 +207,14 @@ class HubApi(LoggingConfigurable):
             people |= known if isinstance(known, dict) else {}
         return people
 
+    async def may_log_in(self, user: str) -> bool:
+        """Return False if the Hub does not know this user, or its authenticator would refuse them
+        for sure. Raises HubUnavailable."""
+        query = urlencode({"name": user, "login": "1"})
+        known = _json(await self._ask("GET", f"portal/people?{query}", "")).get("people")
+        facts = known.get(user) if isinstance(known, dict) else None
+        return isinstance(facts, dict) and facts.get("may_log_in") is not False
+
     async def people_of(self, group: str) -> tuple[str, ...]:
         """Return the names of a Hub group's members. Raises NotFound, HubUnavailable."""
         query = urlencode({"group": group})
@@ -341,6 +352,11 @@ def _guest_path(user: str, server: str, person: str) -> str:
 def _error(status: int, message: str, scope: str) -> PortalError:
     if status == 404:
         return NotFound("The Hub has no such server.")
+    if status == 403 and any(words in message for words in _OF_USERS):
+        return NotAllowed(
+            "This user may no longer use the portal, or must sign in again. Sign in, then try "
+            "again; if that is refused, ask an administrator."
+        )
     if status in (401, 403):
         return ConfigurationError(
             f"The Hub does not let the portal's service do this: its role lacks the scope "

@@ -91,7 +91,7 @@ class Broadcaster:
         TooManyRequests if this person has ``most_each``."""
         open_ = [stream for stream in self._streams if not stream.closed]
         if len(open_) >= most:
-            raise Unavailable("Too many live pages are open. Reload this page to update it.")
+            raise Unavailable("Too many live pages of this portal are open now.")
         if sum(stream.user == user for stream in open_) >= most_each:
             raise TooManyRequests(
                 f"You already have {most_each} live pages open. Close some of them."

@@ -138,6 +138,10 @@ class CourseLogin(PortalLogin):
             result = {**result, "groups": _held(user)}
         return await self._with_courses({**result, "name": name})
 
+    def is_refused(self, name: str) -> bool:
+        """Return True if a refresh has shown that this user may no longer use the Hub."""
+        return self._refused.get(name, False)
+
     async def ask_again(self, user: Any, handler: Any) -> bool | dict[str, Any]:
         """Return the result of the authenticator's own refresh.
 

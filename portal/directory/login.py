@@ -7,6 +7,8 @@ import re
 from typing import Any
 
 from jupyterhub.auth import Authenticator
+from jupyterhub.utils import maybe_future
+from tornado import web
 from traitlets import Callable, Unicode, default
 from traitlets import Set as SetTrait
 
@@ -48,6 +50,30 @@ class PortalLogin(Authenticator):
 
     def _well_formed(self, name: str) -> bool:
         return bool(name) and re.fullmatch(self.username_pattern or ".*", name) is not None
+
+
+async def may_log_in(login: Authenticator, user: Any) -> bool:
+    """Return False if the authenticator ``login`` is sure to refuse this user of the Hub. What only
+    a login itself can show (a password, an expired refresh token) counts as shown."""
+    try:
+        await maybe_future(login.refresh_user(user, None))
+        if getattr(login, "is_refused", lambda name: False)(user.name):
+            return False
+        groups = [group.name for group in user.groups]
+        facts = {"name": user.name, "groups": groups, "admin": user.admin}
+        facts["auth_state"] = await user.get_auth_state()
+        if not await maybe_future(login.check_blocked_users(user.name, facts)):
+            return False
+        # Rules of other classes may need groups that the Hub does not have.
+        judges = login.manage_groups or type(login).check_allowed.__module__ == "jupyterhub.auth"
+        if login.allow_all or user.admin or not judges:
+            return True
+        return bool(await maybe_future(login.check_allowed(user.name, facts)))
+    except web.HTTPError:  # how some authenticators refuse
+        return False
+    except Exception:  # of any kind: such as a rule that needs what is not kept of a login
+        login.log.warning("Whether %s may log in is not known", user.name, exc_info=True)
+        return True
 
 
 def came_late(user: Any, answer: asyncio.Task[dict[str, Any] | bool]) -> None:

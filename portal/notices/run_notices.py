@@ -13,7 +13,6 @@ from typing import Any
 
 from portal.errors import PortalError
 from portal.models.session.run import Notify, PointState, Run, RunEvent
-from portal.models.words import count
 from portal.store import Store
 from portal.store.runs.notices import OpenNotice
 
@@ -145,18 +144,20 @@ def mail_of(notice: OpenNotice, states: Counts, failure: str, pages: str) -> Mai
     first failed one says; ``pages``: address of the service with a final slash."""
     run, name = notice.run, one_line(notice.run.name)
     begun = [state for state in PointState if states.get(state) and state is not PointState.WAITING]
-    numbers = [f"{states[state]:,} {state}" for state in begun]
+    succeeded = f"{states.get(PointState.SUCCEEDED, 0):,} of {run.points:,} succeeded"
+    others = [state for state in begun if state is not PointState.SUCCEEDED]
+    numbers = [succeeded, *(f"{states[state]:,} {state}" for state in others)]
     waiting = run.points - sum(states[state] for state in begun)
     if waiting and run.ended_at is None:
         numbers.append(f"{waiting:,} waiting")
-    words = ", ".join(numbers) or "no point has started"
+    words = ", ".join(numbers)
     of = f"Your run '{name}' of {one_line(run.source)}"
     if notice.event is RunEvent.END:
         subject = f"Your run '{name}' has ended: {words}"
-        first = f"{of} has ended. Of {count(run.points, 'point')}: {words}."
+        first = f"{of} has ended: {words}."
     else:
         subject = f"A point of your run '{name}' has failed"
-        first = f"{of} has had its first failure. Of {count(run.points, 'point')}: {words}."
+        first = f"{of} has had its first failure: {words}."
     reasons = [one_line(" ".join(text.split()), 1000) for text in (run.reason, failure) if text]
     link = f"The run and all its points:\n{pages}runs/{run.id}"
     return Mail(key_of(notice), run.user, subject, [first, *reasons, link])

@@ -37,13 +37,14 @@ TITLES = {
     "unknown": "Unknown",
 }
 
+_RUN = "run"  # the key of a run's options (portal.launch.kinds.run)
+_SUCCEEDED = re.compile(r"([0-9,]+ of [0-9,]+) points? succeeded")  # see _reason_of_array
 _WIDTH = 1000
 # Who cancels a job that its node refuses, and within how many seconds of its start.
 _SLURM = ("root", "slurm")
 _REFUSED_WITHIN = 3.0
 # Of the tasks of an array: in a sentence after their number, and as a code if all have the same.
 _ENDINGS = {
-    JobState.COMPLETED: "completed",
     JobState.TIMEOUT: "reached the time limit",
     JobState.DEADLINE: "reached the deadline",
     JobState.OUT_OF_MEMORY: "used more memory than requested",
@@ -111,8 +112,22 @@ def explain(
     return Ending(code=code, message=message, log=log, job_id=job.id, by=by)
 
 
+def title_of(record: SessionRecord) -> str:
+    """Return how this session ended in a few words, of a run with its numbers."""
+    if numbers := _SUCCEEDED.search(record.ending_message if _RUN in record.options else ""):
+        return f"{numbers[1]} succeeded"
+    return TITLES.get(record.ending_code or "unknown", TITLES["unknown"])
+
+
 def words_for(record: SessionRecord, viewer: str) -> str:
     """Return why this session ended, for the person called ``viewer``; "" while it lives."""
+    words = _words_for(record, viewer)
+    if _RUN in record.options:
+        words = words.replace("The session", "The run").replace("the session", "the run")
+    return words
+
+
+def _words_for(record: SessionRecord, viewer: str) -> str:
     if record.ending_code == "stopped":
         return stop_words(record.stopped_by, record.user, viewer)
     if record.ending_code == "cancelled" and record.stopped_by:
@@ -241,16 +256,17 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
 def _reason_of_array(job: ArrayJob, log: str) -> tuple[str, str]:
     """Return the code, and a sentence with the numbers; "failed" if the tasks ended differently."""
     count, completed = job.ended_tasks, job.tasks.get(JobState.COMPLETED, 0)
-    points = f"{count:,} point{'' if count == 1 else 's'}"
+    points = f"{completed:,} of {count:,} point{'' if count == 1 else 's'} succeeded"
     if completed == count:
-        return "finished", f"The run has finished: {points} completed."
+        return "finished", f"The run has finished: {points}."
     parts = [
         f"{number:,} {_ending(state, number)}"
         for state, number in sorted(job.tasks.items(), key=lambda item: -item[1])
+        if state is not JobState.COMPLETED
     ]
     code = _CODES.get(job.state, "failed")
     cause = cause_of(log) if JobState.FAILED in job.tasks else ""
-    return code, f"The run has ended. Of {points}, {', '.join(parts)}.{cause}"
+    return code, f"The run has ended: {', '.join([points, *parts])}.{cause}"
 
 
 def _ending(state: JobState, number: int) -> str:

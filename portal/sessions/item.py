@@ -18,7 +18,7 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import JobUsage, SessionReports
 
 from .efficiency import Efficiency, efficiency_of
-from .ending import TITLES, words_for
+from .ending import title_of, words_for
 from .links import SessionLinks, links_of
 from .right_size import Suggestion, suggestion_for
 
@@ -177,7 +177,7 @@ def _ending(record: SessionRecord, viewer: str) -> EndingItem | None:
     code = record.ending_code or "unknown"
     return EndingItem(
         code=code,
-        title=TITLES.get(code, TITLES["unknown"]),
+        title=title_of(record),
         words=words_for(record, viewer) or "How the session ended is unknown.",
         stopped_by=record.stopped_by,
     )

@@ -14,6 +14,7 @@ from typing import Any
 from jupyterhub import orm
 from jupyterhub.scopes import get_scopes_for
 
+from portal.directory.login import may_log_in
 from portal.errors import InvalidRequest, NotFound, PortalError
 from portal.models.scope import COURSES_CREATE
 
@@ -33,7 +34,7 @@ class PeopleHandler(MovesBase):
 
     GET takes names (``?name=ada&name=grace``) or a group (``?group=NAME``); the response is
     ``{"people": {NAME: {"teaches": BOOL, "mail": ADDRESS or null}}}`` for those known to the Hub,
-    and for a group's people the names alone.
+    and for a group's people the names alone. With ``login=1`` each has "may_log_in" too.
 
     A POST's body is ``{"people": [NAME, …]}``, the response ``{"made": [NAME, …], "refused":
     {NAME: why}}``. ``made`` are those who are new to the Hub."""
@@ -54,7 +55,12 @@ class PeopleHandler(MovesBase):
                 raise NotFound(f"The Hub has no group '{group}'.")
             return {user.name: {} for user in orm_group.users}
         users = {name: self.find_user(name) for name in self.get_query_arguments("name")}
-        return {name: await self._told(user) for name, user in users.items() if user is not None}
+        known = {name: user for name, user in users.items() if user is not None}
+        people = {name: await self._told(user) for name, user in known.items()}
+        if self.get_query_argument("login", ""):
+            for name, user in known.items():
+                people[name]["may_log_in"] = await may_log_in(self.authenticator, user)
+        return people
 
     async def _told(self, user: Any) -> dict[str, Any]:
         mail_in = getattr(self.authenticator, "mail_in", None)

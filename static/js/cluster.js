@@ -35,6 +35,7 @@ const filters = new Filters(() => {
 const jobs = new Jobs(byId("jobs"), model, filters);
 
 let connection = "starting";
+let refusal = ""; // why the service does not send a stream
 let store = null; // the state of the database
 
 function filter() {
@@ -77,7 +78,8 @@ function age() {
   }
   if (store?.error) troubles.push(["store", `${store.error}${store.error_since ? ` (since ${clock(store.error_since)})` : ""} History, sessions and usage are unavailable.`]);
   if (connection === "polling") {
-    troubles.push(["polling", "The live connection does not work, so this page updates every few seconds instead."]);
+    const why = refusal || "The live connection does not work.";
+    troubles.push(["polling", `${why} This page updates every few seconds instead.`]);
   }
   if (connection === "lost") troubles.push(["lost", "The connection to the portal is lost. Reconnecting…"]);
   showTroubles(troubles);
@@ -146,8 +148,9 @@ new Live({
   interval: page.interval,
   onReset: reset,
   onChanges: changed,
-  onState: (state) => {
+  onState: (state, message) => {
     connection = state;
+    refusal = state === "polling" ? message : "";
     age();
   },
 }).start();

@@ -12,7 +12,8 @@ const TRY_STREAM_AGAIN = 30000; // milliseconds between attempts while polling
 
 export class Live {
   // `onReset()` fetches the board and resolves to its {stream, version}; `onChanges(changes, own)`
-  // applies one change; `onState(state, message)` receives "live", "lost" or "polling".
+  // applies one change; `onState(state, message)` receives "live", "lost" or "polling", with the reason if
+  // the service gives one.
   constructor({ interval, onReset, onChanges, onState }) {
     this.interval = interval * 1000;
     this.onReset = onReset;
@@ -20,6 +21,7 @@ export class Live {
     this.onState = onState;
     this.last = ""; // id of the last event
     this.failures = 0;
+    this.why = ""; // the service's reason for refusing the stream
     this.queue = Promise.resolve();
     document.addEventListener("visibilitychange", () => (document.hidden ? this.stop() : this.start()));
     window.addEventListener("pagehide", () => this.stop());
@@ -105,16 +107,31 @@ export class Live {
     this.failures += 1;
     clearTimeout(this.retryTimer);
     if (this.failures >= PATIENCE) {
-      this.retryTimer = setTimeout(() => this.#connect(), TRY_STREAM_AGAIN);
-      if (!this.polling) {
-        this.polling = true;
-        this.#poll();
-      }
+      this.#pollInstead();
       return;
+    }
+    if (this.failures === 1) {
+      this.why = "";
+      this.#reason().then((why) => {
+        if (!why || !this.failures || !this.running) return;
+        this.why = why;
+        this.failures = PATIENCE;
+        this.#pollInstead();
+      });
     }
     this.onState("lost", message);
     const wait = Math.min(LAST_RETRY, FIRST_RETRY * 2 ** (this.failures - 1));
     this.retryTimer = setTimeout(() => this.#connect(), wait * (0.75 + Math.random() / 2));
+  }
+
+  #pollInstead() {
+    this.#close();
+    clearTimeout(this.retryTimer);
+    this.retryTimer = setTimeout(() => this.#connect(), TRY_STREAM_AGAIN);
+    if (!this.polling) {
+      this.polling = true;
+      this.#poll();
+    }
   }
 
   async #poll() {
@@ -122,7 +139,7 @@ export class Live {
     try {
       await this.#ask();
       if (!this.polling) return; // the stream is back
-      this.onState("polling", "");
+      this.onState("polling", this.why);
       if (this.away) {
         // The service was down, not only the stream: try the stream now.
         this.away = false;
@@ -136,6 +153,21 @@ export class Live {
     }
     clearTimeout(this.pollTimer);
     this.pollTimer = setTimeout(() => this.#poll(), this.interval);
+  }
+
+  // The service's reason for refusing a stream, e.g. too many of them; "" without one. The browser tells
+  // none, so it is asked for with a request of its own.
+  async #reason() {
+    const request = new AbortController();
+    try {
+      const query = { _xsrf: facts.xsrf, last_event_id: this.last };
+      const response = await fetch(apiUrl("events", query), { signal: request.signal, credentials: "same-origin" });
+      return response.ok ? "" : ((await response.json()).error?.message ?? "");
+    } catch {
+      return "";
+    } finally {
+      request.abort();
+    }
   }
 
   async #ask() {

@@ -3,6 +3,7 @@ goes on through breaks. Pictures of all pages go to build/screenshots/."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -350,6 +351,19 @@ def test_without_a_stream_the_page_polls(demo: Any, page: Any, submit: Any) -> N
     page.unroute("**/api/v1/events*")
     expect(page.locator("#fresh")).to_contain_text("Live")
     expect(page.locator("#troubles")).to_be_empty()
+
+
+def test_a_stream_that_is_refused_says_why(demo: Any, page: Any) -> None:
+    words = "You already have 20 live pages open. Close some of them."
+    body = json.dumps({"error": {"code": "too_many_requests", "message": words}})
+    page.route("**/api/v1/events*", lambda route: route.fulfill(status=429, body=body))
+    sign_in(page, demo.url, "grace")
+    visit(page, demo)
+    troubles = page.locator("#troubles")
+    expect(troubles).to_have_text(f"{words} This page updates every few seconds instead.")
+    expect(page.locator("#fresh")).to_contain_text("Updating every few seconds")
+    page.unroute("**/api/v1/events*")
+    expect(troubles).to_be_empty()
 
 
 def test_an_outage_of_slurm_is_said_and_nothing_is_lost(demo: Any, page: Any, submit: Any) -> None:

@@ -94,7 +94,7 @@ def test_from_a_notebook_to_a_colleagues_repetition(demo: Any, ada: Person, page
     said = terminal(ada, f"portal-run story/train.ipynb {options}")
     assert "Run 'train': 20 points" in said, said
     run = _opened(demo, page, "train")
-    expect(run).to_contain_text("18 succeeded, 2 failed", timeout=LONG)
+    expect(run).to_contain_text("18 of 20 succeeded, 2 failed", timeout=LONG)
 
     page.get_by_label("State").select_option("failed")
     failed = page.locator("#list")

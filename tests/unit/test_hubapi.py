@@ -121,6 +121,17 @@ async def test_answers_in_words(
         await hub.api().stop_server("ada", "", on_behalf_of="grace")
 
 
+@pytest.mark.parametrize(
+    "words", ["auth has expired for ada, login again", "'ada' is no longer allowed to use this"]
+)
+async def test_a_user_who_may_no_longer_log_in_is_no_fault_of_the_service(
+    hub: SmallHub, words: str
+) -> None:
+    hub.answers["POST"] = (403, {"message": words})
+    with pytest.raises(errors.NotAllowed, match="may no longer use the portal, or must sign in"):
+        await hub.api().begin_server("ada", "run-5e2f3c1a", {})
+
+
 async def test_a_server_that_still_starts_can_be_stopped(hub: SmallHub) -> None:
     hub.answers["GET"] = (200, {"ready": False, "pending": "spawn"})
     await hub.api().stop_server("ada", "", on_behalf_of="ada")
@@ -332,3 +343,17 @@ async def test_the_name_of_a_server_is_removed_only_where_it_does_not_run(hub: S
     assert (method, path) == ("DELETE", "/hub/api/users/ada/servers/big")
     assert headers["X-Portal-For"] == "ada"
     assert headers["Content-Length"] == str(len('{"remove": true}'))
+
+
+@pytest.mark.parametrize(
+    ("people", "may"),
+    [
+        ({"ada": {"may_log_in": True}}, True),
+        ({"ada": {"may_log_in": False}}, False),
+        ({}, False),
+    ],
+)
+async def test_who_may_log_in(hub: SmallHub, people: Any, may: bool) -> None:
+    hub.answers["GET"] = (200, {"people": people})
+    assert await hub.api().may_log_in("ada") is may
+    assert hub.asked[-1][1].endswith("portal/people?name=ada&login=1")

@@ -28,7 +28,10 @@ _PAGE = """<!doctype html>
 <body style="font: 1rem system-ui, sans-serif; max-width: 45rem; margin: 4rem auto">
 <h1>{title}</h1><p role="status">{words}</p>{more}</body></html>
 """
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_FRAMES = "frame-ancestors 'self'"
+_POLICY = (
+    f"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; {_FRAMES}"
+)
 
 
 def add_handlers(web_app: Any, program: Program) -> None:
@@ -84,6 +87,10 @@ class ProgramProxy(ProxyHandler):
             raise web.HTTPError(403, "The request does not come from a page of this session.")
         if self._program.answers:
             await self.proxy(_HOST, self._program.port, path)
+            if not self._headers_written:  # else they are events, which no frame shows
+                # In addition to a policy of the program's: a browser heeds each.
+                self._headers.add("Content-Security-Policy", _FRAMES)
+                self._headers["X-Frame-Options"] = "SAMEORIGIN"
             return
         if "again" in self.request.query_arguments:
             self._program.start()
@@ -113,10 +120,19 @@ class ProgramProxy(ProxyHandler):
         return f"{protocol}://{host}:{port}{self.request.uri}"
 
     def add_header(self, name: str, value: Any) -> None:
-        """Add a header, but no cookie of the program's: the browser is logged in to the
-        session."""
-        if name.lower() != "set-cookie":
+        """Add a header, but no cookie of the program's: the browser is logged in to the session,
+        and only the cookies of that login are its own."""
+        if name.lower() != "set-cookie" or value in self._login_cookies():
             super().add_header(name, value)
+
+    def set_header(self, name: str, value: Any) -> None:
+        """Set a header, but no cookie: jupyter-server-proxy copies some of the program's so."""
+        if name.lower() != "set-cookie":
+            super().set_header(name, value)
+
+    def _login_cookies(self) -> list[str]:
+        cookies = getattr(self, "_new_cookie", None) or {}  # of RequestHandler.set_cookie
+        return [cookie.OutputString(None) for cookie in cookies.values()]
 
     def proxy_request_headers(self) -> httputil.HTTPHeaders:
         headers = super().proxy_request_headers()

@@ -22,15 +22,16 @@ _VARIABLES = {
 _FILTER = re.compile(r"filter\..+\.(clean|smudge|process|required)", re.IGNORECASE | re.DOTALL)
 
 
-def git_state(folder: Path) -> dict[str, Any] | None:
-    """Return the ``commit``, and whether a file of the repository is changed (``dirty``, None if
-    git does not say so in time); None outside of a repository of this user, and without git.
+def git_state(source: Path) -> dict[str, Any] | None:
+    """Return the ``commit``, and whether a file of the repository is changed or the ``source``, a
+    file or folder, is not in it (``dirty``, None if git does not say so in time); None outside of a
+    repository of this user, and without git.
 
     No program that the repository names is executed: a file with a filter whose time has changed
     counts as changed.
     """
     try:
-        folder = folder.resolve(strict=True)
+        folder = (source if source.is_dir() else source.parent).resolve(strict=True)
         if not is_own(folder):
             return None
     except (OSError, RuntimeError):
@@ -45,6 +46,9 @@ def git_state(folder: Path) -> dict[str, Any] | None:
         off = {name: "false" if name.lower().endswith("required") else "" for name in filters}
         status = "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty"
         changes = _output(folder, *status, more=off)
+    if changes is not None and not source.is_dir():
+        known = _output(folder, "ls-files", "-z", "--", f":(literal){source.name}")
+        changes = None if known is None else changes or ("" if known else "untracked")
     return {"commit": commit.strip()[:64], "dirty": None if changes is None else bool(changes)}
 
 

@@ -113,7 +113,7 @@ def freeze(
             "environment": environment,
             "image_digest": os.environ.get("PORTAL_IMAGE_DIGEST", ""),
             "resources": dict(resources or {}),
-            "git": git_state(source.path.parent),
+            "git": git_state(source.path),
             "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "seed": seed,
             "points": list(points),

@@ -6,11 +6,15 @@ import { UNKNOWN, clock, count, duration, exactly } from "../words.js";
 // The states of points, in the order of the bar.
 export const STATES = ["succeeded", "failed", "lost", "running", "waiting"];
 
-// "3 succeeded, 2 waiting"
+// "3 succeeded, 2 waiting"; of a run that has ended, as in Sessions and mail: "5 of 6 succeeded, 1 failed".
 export function countWords(run) {
-  return STATES.filter((state) => run.counts[state])
-    .map((state) => `${run.counts[state].toLocaleString("en")} ${state}`)
-    .join(", ");
+  const number = (state) => run.counts[state].toLocaleString("en");
+  const words = STATES.filter((state) => run.counts[state]).map((state) => `${number(state)} ${state}`);
+  if (run.ended_at !== null && run.points) {
+    if (run.counts.succeeded) words.shift();
+    words.unshift(`${number("succeeded")} of ${run.points.toLocaleString("en")} succeeded`);
+  }
+  return words.join(", ");
 }
 
 // The bar, and its numbers in words beside it.

@@ -404,7 +404,7 @@ def test_the_end_of_a_run_is_told_on_any_page(demo: Any, page: Any) -> None:
     stored(demo, end)
     # The page's rules for scripts leave no room for wait_for_function.
     (told,) = wait_until("it is told", lambda: page.evaluate("window.shown"), 120)
-    assert told.startswith("Your run has ended | rates: 10 succeeded, 1 failed"), told
+    assert told.startswith("Your run has ended | rates: 10 of 200 succeeded, 1 failed"), told
 
 
 def test_runs_are_compared_and_deleted(demo: Any, page: Any) -> None:

@@ -108,7 +108,7 @@ def test_it_runs_until_the_last_task_has_ended(
     ending = ended(ada)
     assert (ending["code"], ending["words"]) == (
         "finished",
-        "The run has finished: 5 points completed.",
+        "The run has finished: 5 of 5 points succeeded.",
     )
     wait_until("its server is gone", lambda: not ada.server(SERVER).get("ready"))
 
@@ -126,7 +126,7 @@ def test_its_ending_has_the_numbers(
     launch(5, "odd-points")
     ending = ended(ada)
     assert ending["code"] == "failed"
-    assert ending["words"] == "The run has ended. Of 5 points, 3 completed, 2 failed."
+    assert ending["words"] == "The run has ended: 3 of 5 points succeeded, 2 failed."
 
 
 def test_one_that_is_over_at_once_has_finished(
@@ -134,7 +134,7 @@ def test_one_that_is_over_at_once_has_finished(
 ) -> None:
     points.take(0)
     launch(1)
-    assert ended(ada)["words"] == "The run has finished: 1 point completed."
+    assert ended(ada)["words"] == "The run has finished: 1 of 1 point succeeded."
 
 
 def test_an_environment_without_the_program_says_so(
@@ -143,7 +143,7 @@ def test_an_environment_without_the_program_says_so(
     """The folder of the run does not exist, so the program fails if it is there."""
     launch(5, "python-venv")
     ending = ended(ada)
-    assert ending["code"] == "failed" and "Of 5 points, 5 failed." in ending["words"]
+    assert ending["code"] == "failed" and "0 of 5 points succeeded, 5 failed." in ending["words"]
 
 
 def test_a_stop_ends_all_tasks(

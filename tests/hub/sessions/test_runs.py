@@ -113,7 +113,7 @@ def test_a_run_from_its_start_to_its_end(demo: Any, ada: Person, token: str) -> 
     assert [job.id for job in living_jobs(demo, "ada") if "_" in job.id], "Slurm has it"
     ended = wait_until("it has ended", lambda: (r := run(ada, token, id_))["ended_at"] and r, 150)
     assert ended["counts"] == {"waiting": 0, "running": 0, "succeeded": 2, "failed": 2, "lost": 0}
-    assert ended["message"] == "The run has ended. Of 4 points, 2 completed, 2 failed."
+    assert ended["message"] == "The run has ended: 2 of 4 points succeeded, 2 failed."
     assert (ended["state"], ended["metrics"]) == ("ended", ["loss"])
     assert ended["job_id"].isdigit()
     answer = ask(ada, token, "GET", f"runs/{id_}/points?sort=-metric&metric=loss")

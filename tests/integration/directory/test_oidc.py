@@ -218,7 +218,7 @@ def test_the_hubs_people_are_told_to_the_service_alone(site: Site) -> None:
     site.provider.person("grace", "gpu-users", "portal-admins")
     site.log_in("grace")
     admin = site.hub.client("grace")
-    for query in ("name=ada", "group=gpu-users"):
+    for query in ("name=ada", "name=ada&login=1", "group=gpu-users"):
         assert admin.get(f"/hub/api/portal/people?{query}").status_code == 403
         assert site.hub.admin.get(f"portal/people?{query}").status_code == 403
         assert site.open().get(f"/hub/api/portal/people?{query}").status_code == 403

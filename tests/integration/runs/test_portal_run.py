@@ -116,6 +116,9 @@ def test_a_run_from_its_start_to_its_stop(session: SessionServer, portal: Portal
     content = json.loads((folder / "run.json").read_text())
     commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True)
     assert content["git"] == {"commit": commit.stdout.strip(), "dirty": False}
+    (repository / "new.py").write_text("print('not committed')\n")
+    assert portal_run(session, "project/new.py").returncode == 0
+    assert json.loads((repository / "runs/new/run.json").read_text())["git"]["dirty"] is True
     (repository / "train.py").write_text("print('changed')\n")
     assert portal_run(session, "project/train.py", "--name", "other").returncode == 0
     assert json.loads((repository / "runs/other/run.json").read_text())["git"]["dirty"] is True

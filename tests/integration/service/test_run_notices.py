@@ -84,10 +84,10 @@ async def test_the_first_failure_and_the_end_are_told_once_each(store: Store) ->
     assert failure["To"] == end["To"] == "ada@example.org"
     assert failure["Subject"] == "A point of your run 'rates' has failed"
     said = text_of(failure)
-    assert "Of 3 points: 1 succeeded, 1 failed, 1 waiting." in said
+    assert "first failure: 1 of 3 succeeded, 1 failed, 1 waiting." in said
     assert "Point 2: ValueError: a rate of 0" in said
     assert f"https://gpu.example.org/services/portal/runs/{ID}" in said
-    assert end["Subject"] == "Your run 'rates' has ended: 1 succeeded, 2 failed"
+    assert end["Subject"] == "Your run 'rates' has ended: 1 of 3 succeeded, 2 failed"
     assert "Point 1: Another." in text_of(end), "it ended before point 2"
     assert failure["Message-ID"] != end["Message-ID"]
     assert await store.run_notices.open() == []
@@ -104,7 +104,9 @@ async def test_only_what_was_asked_for(store: Store) -> None:
         for id_ in (ID, "6e2f3c1a"):
             await store.runs.end("ada", id_, NOW)
         await sending(store, port).send_due(NOW)
-    assert [mail["Subject"] for mail in inbox.mails] == ["Your run 'rates' has ended: 1 failed"]
+    assert [mail["Subject"] for mail in inbox.mails] == [
+        "Your run 'rates' has ended: 0 of 3 succeeded, 1 failed"
+    ]
 
 
 async def test_a_run_without_failures_and_one_whose_end_says_it(store: Store) -> None:

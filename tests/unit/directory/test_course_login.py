@@ -12,6 +12,7 @@ from tornado import web
 from traitlets.config import Config
 
 from portal.directory.course_login import CourseLogin, groups_given
+from portal.directory.login import may_log_in
 from portal.errors import DirectoryUnavailable
 
 
@@ -285,3 +286,38 @@ def test_what_can_be_a_group() -> None:
         "x" * 255
     ]
     assert len(groups_given(f"g{n}" for n in range(5000))) == 1000
+
+
+# -- who may still log in, asked while they are away -----------------------------------------------
+
+
+def kept(*groups: str, name: str = "ada", admin: bool = False) -> Any:
+    async def get_auth_state() -> None:
+        return None
+
+    facts = {**vars(user(*groups, name=name)), "admin": admin, "get_auth_state": get_auth_state}
+    return SimpleNamespace(**facts)
+
+
+async def test_who_may_still_log_in() -> None:
+    rules = {"allow_all": False, "allowed_users": {"grace"}}
+    hub = made(**rules, blocked_users={"mallory"})
+    assert await may_log_in(hub, kept("gpu-users"))
+    assert await may_log_in(hub, kept(name="grace"))
+    assert await may_log_in(hub, kept(admin=True))
+    assert not await may_log_in(hub, kept("staff")), "they have left the group"
+    assert not await may_log_in(hub, kept("gpu-users", name="mallory"))
+    hub.answer = model("staff")
+    assert not await may_log_in(hub, kept("gpu-users")), "the login service says so"
+    hub.answer = False
+    assert await may_log_in(made(), kept()), "they must sign in again, and may"
+
+
+async def test_a_rule_that_cannot_be_checked_refuses_nobody() -> None:
+    class Strict(Service):
+        def check_allowed(self, username: str, authentication: Any = None) -> bool:
+            return bool(authentication["auth_state"]["token"])
+
+    assert await may_log_in(Strict(allow_all=False, manage_groups=True), kept())
+    groups_unknown = Service(allow_all=False, allowed_users={"grace"})
+    assert await may_log_in(groups_unknown, kept())

@@ -9,7 +9,7 @@ import pytest
 
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.session import SessionRecord, SessionState
-from portal.sessions.ending import TITLES, explain, words_for
+from portal.sessions.ending import TITLES, explain, title_of, words_for
 from spawners.launch.resubmit import lost, reason_of
 
 STEPD = (
@@ -257,3 +257,19 @@ def test_a_job_that_its_node_refused_was_cancelled_by_nobody() -> None:
 )
 def test_other_cancellations_are_somebodys(job: Job, log: str) -> None:
     assert explain(job, log, ready=False, owner="ada").code == "cancelled" and not lost(job, log)
+
+
+def test_a_run_is_called_a_run_and_has_its_numbers_for_a_title() -> None:
+    run = a_record("failed", "", "The run has ended: 5 of 6 points succeeded, 1 failed.")
+    run = run.model_copy(update={"options": {"run": {"id": "5e2f3c1a"}}})
+    assert title_of(run) == "5 of 6 succeeded"
+    stopped = run.model_copy(
+        update={"ending_code": "stopped", "ending_message": "", "stopped_by": "ada"}
+    )
+    assert title_of(stopped) == "Stopped"
+    assert words_for(stopped, "ada") == "You stopped the run."
+    assert words_for(stopped.model_copy(update={"stopped_by": ""}), "ada") == (
+        "The run was stopped from the portal."
+    )
+    session = run.model_copy(update={"options": {}})
+    assert title_of(session) == "Failed"

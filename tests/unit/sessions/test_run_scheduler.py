@@ -58,6 +58,10 @@ class Hub:
         self.refusal: BaseException | None = None
         self.refused_name = ""
         self.lost: BaseException | None = None
+        self.gone: set[str] = set()  # users who can no longer log in
+
+    async def may_log_in(self, user: str) -> bool:
+        return user not in self.gone
 
     async def begin_server(self, user: str, server: str, options: Any) -> None:
         if server in [begun for begun, _ in self.begun]:
@@ -367,3 +371,13 @@ async def test_the_database_is_away(site: Site, monkeypatch: pytest.MonkeyPatch)
         await site.scheduler.start_due(FIRST)
     await site.scheduler.start_due(FIRST + 15)
     assert site.names == ["train-2026-11-23"]
+
+
+async def test_nothing_starts_for_a_user_who_can_no_longer_log_in(site: Site) -> None:
+    await site.add_runs()
+    site.hub.gone = {"ada"}
+    for day in range(5):
+        await site.scheduler.start_due(FIRST + day * DAY)
+    schedule = await site.schedule()
+    assert site.names == [] and schedule.paused
+    assert "'ada' can no longer log in to this portal." in schedule.message

@@ -143,23 +143,23 @@ def test_accounting_has_each_task() -> None:
 @pytest.mark.parametrize(
     ("states", "code", "message"),
     [
-        ({"COMPLETED": 5}, "finished", "The run has finished: 5 points completed."),
-        ({"COMPLETED": 1}, "finished", "The run has finished: 1 point completed."),
+        ({"COMPLETED": 5}, "finished", "The run has finished: 5 of 5 points succeeded."),
+        ({"COMPLETED": 1}, "finished", "The run has finished: 1 of 1 point succeeded."),
         (
             {"COMPLETED": 1200, "FAILED": 2, "TIMEOUT": 1},
             "failed",
-            "The run has ended. Of 1,203 points, 1,200 completed, 2 failed, 1 reached the time "
+            "The run has ended: 1,200 of 1,203 points succeeded, 2 failed, 1 reached the time "
             "limit.",
         ),
         (
             {"COMPLETED": 5, "CANCELLED": 1},
             "cancelled",
-            "The run has ended. Of 6 points, 5 completed, 1 was cancelled.",
+            "The run has ended: 5 of 6 points succeeded, 1 was cancelled.",
         ),
         (
             {"TIMEOUT": 2},
             "walltime",
-            "The run has ended. Of 2 points, 2 reached the time limit.",
+            "The run has ended: 0 of 2 points succeeded, 2 reached the time limit.",
         ),
     ],
 )
@@ -175,8 +175,8 @@ def test_its_ending_names_the_cause() -> None:
     log = "/opt/lab/bin/python3: No module named portal_session.runs"
     ending = explain(whole(task("123_0", "FAILED", exit_code=1)), log, ready=False)
     assert ending.message == (
-        "The run has ended. Of 1 point, 1 failed. The environment's portal-session is too old for "
-        "runs; an admin must build or update the environment."
+        "The run has ended: 0 of 1 point succeeded, 1 failed. The environment's portal-session is "
+        "too old for runs; an admin must build or update the environment."
     )
 
 

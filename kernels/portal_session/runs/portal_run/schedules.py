@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import time
+import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ...job_kernels.broker_client import Broker
 from .. import RunError
@@ -14,6 +16,7 @@ from .text_table import aligned, printable
 
 COMMANDS = ("schedule", "schedules", "unschedule")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
 _PATH = "/runs/schedules"
 
 
@@ -54,6 +57,11 @@ def _schedule(words: Sequence[str], broker: Broker) -> str:
         help="mail at the end of each run, or at its first failed point, and about missed times",
     )
     chosen = options.parse_args(words)
+    if not _TIME.fullmatch(chosen.at):
+        raise RunError(
+            f"'{chosen.at[:100]}' is not a time of day. Write it with two digits for hours and "
+            "minutes, from 00:00 to 23:59, such as 02:30."
+        )
     body: dict[str, Any] = {
         "run": named_run(runs_of(broker), chosen.name)["id"],
         "at": chosen.at,
@@ -71,7 +79,8 @@ def _schedule(words: Sequence[str], broker: Broker) -> str:
         [
             f"'{printable(schedule, 'name')}' will be repeated at {_when(schedule)}.",
             *([f"Chain: {' → '.join(chain)}"] if len(chain) > 1 else ()),
-            f"Next:  {_clock(schedule.get('next_at'))}",
+            f"Next:  {_clock(schedule, 'next_at')}",
+            f"Id:    {printable(schedule, 'id')}",
         ]
     )
 
@@ -99,12 +108,12 @@ def _schedules(broker: Broker) -> list[dict[str, Any]]:
 def _table(schedules: Sequence[Mapping[str, Any]]) -> str:
     if not schedules:
         return "You have no schedules."
-    rows = [("RUN", "TIMES", "NEXT", "LAST", "MESSAGE")]
+    rows = [("RUN", "ID", "TIMES", "NEXT", "LAST", "MESSAGE")]
     for schedule in schedules:
-        following = "paused" if schedule.get("paused") else _clock(schedule.get("next_at"))
-        last = _clock(schedule.get("last_at"))
+        following = "paused" if schedule.get("paused") else _clock(schedule, "next_at")
+        last, id_ = _clock(schedule, "last_at"), printable(schedule, "id")
         name, message = printable(schedule, "name"), printable(schedule, "message")
-        rows.append((name, _when(schedule), following or "ended", last, message))
+        rows.append((name, id_, _when(schedule), following or "ended", last, message))
     return aligned(rows)
 
 
@@ -117,8 +126,14 @@ def _when(schedule: Mapping[str, Any]) -> str:
     return f"{at} {zone}, {names}" + (f" until {until}" if until else "")
 
 
-def _clock(at: object) -> str:
-    """Return Unix seconds as this machine's local time; "" for no time."""
+def _clock(schedule: Mapping[str, Any], name: str) -> str:
+    """Return a time of a schedule in the schedule's own time zone, which the user has chosen, or
+    in UTC if this machine does not know that; "" for no time."""
+    at = schedule.get(name)
     if not isinstance(at, (int, float)) or isinstance(at, bool):
         return ""
-    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(at))
+    try:
+        zone: tzinfo = ZoneInfo(str(schedule.get("timezone")))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        zone = timezone.utc
+    return datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d %H:%M %Z")

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
-from portal.errors import Conflict, PortalError, TooManyRequests, Unavailable
+from portal.errors import Conflict, NotAllowed, PortalError, TooManyRequests, Unavailable
 from portal.launch.kinds.run import server_for
 from portal.launch.runs import Runs
 from portal.models.audit import AuditEntry, Outcome
@@ -36,6 +36,9 @@ class Hub(Protocol):
 
     async def server_state(self, user: str, server: str) -> str:
         """Return the state of a server; "" for one that does not run."""
+
+    async def may_log_in(self, user: str) -> bool:
+        """Return False if this user can no longer log in. Raises HubUnavailable."""
 
 
 class RunScheduler:
@@ -125,6 +128,8 @@ class RunScheduler:
     ) -> None:
         """Start the runs of a time, in their order; append their ids to ``started``. Those that an
         earlier try has started are left alone. Raises PortalError."""
+        if not await self._hub.may_log_in(schedule.user):
+            raise NotAllowed(f"'{schedule.user}' can no longer log in to this portal.")
         for position, original in enumerate(schedule.runs):
             id_ = start_id(schedule, planned, position)
             if not await self._launched(schedule.user, id_):

@@ -52,8 +52,9 @@ def test_a_schedule_is_made() -> None:
         {"run": "5e2f3c1a", "at": "02:00", "days": [*range(5)], "until": "", "notify": ["end"]},
     )
     assert "'train' will be repeated at 02:00 Europe/Berlin, mon,tue,wed,thu,fri." in said
-    assert "Chain: prepare → train" in said and "Next:  2026-09-21" in said
-    schedules.run(["schedule", "train", "--at", "2:00", "--timezone", "UTC"], broker)
+    assert "Chain: prepare → train" in said and "Next:  2026-09-21 16:13 CEST" in said
+    assert f"Id:    {ID}" in said
+    schedules.run(["schedule", "train", "--at", "02:00", "--timezone", "UTC"], broker)
     body = broker.asked[-1][1]
     assert body["days"] == [*range(7)] and body["timezone"] == "UTC", "the portal checks the rest"
 
@@ -61,6 +62,7 @@ def test_a_schedule_is_made() -> None:
 def test_they_are_listed_and_deleted() -> None:
     broker = PlayedBroker(MADE, {**MADE, "id": "1", "name": "other", "paused": True})
     said = schedules.run(["schedules"], broker)
+    assert ID in said and "2026-09-21 16:13 CEST" in said, "the schedule's own time zone"
     assert "train" in said and "paused" in said and "\x1b" not in said and "?[31mNo." in said
     assert schedules.run(["unschedule", "train"], broker) == "The schedule of 'train' was deleted."
     assert broker.asked[-1] == (f"DELETE /runs/schedules/{ID}", None)
@@ -97,3 +99,11 @@ def test_what_are_no_days(text: str) -> None:
 def test_the_command_line_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "Broker", lambda path: PlayedBroker())
     assert command.run(["schedules"], ENVIRON) == "You have no schedules."
+
+
+@pytest.mark.parametrize("at", ["2:30", "24:00", "02:60", "noon", "02:30:00", ""])
+def test_what_is_no_time_of_day(at: str) -> None:
+    broker = PlayedBroker()
+    with pytest.raises(RunError, match="is not a time of day"):
+        schedules.run(["schedule", "train", "--at", at], broker)
+    assert broker.asked == []
