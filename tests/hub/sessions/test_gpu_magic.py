@@ -80,7 +80,7 @@ def test_errors_and_interrupts(demo: Any, kernel: NotebookKernel) -> None:
     assert (ran.status, ran.error) == ("error", "division by zero")
     job = _job(demo)
     cell = kernel.send("%%gpu\nimport time\nprint('begun', flush=True)\ntime.sleep(120)")
-    time.sleep(3)
+    kernel.until_printed(cell, "begun")
     kernel.ask("interrupt")
     ran = kernel.wait(cell, 20)
     assert (ran.status, ran.printed) == ("error", "begun\n")

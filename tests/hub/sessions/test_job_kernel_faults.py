@@ -98,7 +98,7 @@ def test_two_pages_share_it(demo: Any, owner: Person, kernel: NotebookKernel) ->
     assert kernel.wait(cells[0]).printed == "first\n"
     assert other.wait(cells[1]).printed == "second\n"
     running = kernel.send(SLEEPING)
-    time.sleep(1)
+    kernel.until_printed(running, "begun")
     other.ask("interrupt")
     assert kernel.wait(running, 20).status == "error"
     other.leave()

@@ -86,8 +86,8 @@ def test_a_cell_runs_on_a_gpu(demo: Any, kernel: NotebookKernel) -> None:
 def test_interrupt_and_restart_keep_the_job(demo: Any, kernel: NotebookKernel) -> None:
     assert kernel.run("x = 1").status == "ok"
     job = _job(demo)
-    running = kernel.send("import time\ntime.sleep(60)")
-    time.sleep(1)
+    running = kernel.send("import time\nprint('begun', flush=True)\ntime.sleep(60)")
+    kernel.until_printed(running, "begun")
     kernel.ask("interrupt")
     assert kernel.wait(running, 10).status == "error"
     assert kernel.run("print(x)").printed == "1\n"
@@ -110,10 +110,10 @@ def test_a_kernel_that_dies_says_why_and_is_started_again(
 
 
 def test_a_job_that_is_cancelled_is_named(demo: Any, kernel: NotebookKernel) -> None:
-    running = kernel.send("import time\ntime.sleep(120)")
+    running = kernel.send("import time\nprint('begun', flush=True)\ntime.sleep(120)")
     job = wait_until("its job", lambda: _job(demo))
     wait_until("its job runs", lambda: job_state(demo, job.id) == "RUNNING")
-    time.sleep(2)
+    kernel.until_printed(running, "begun")
     demo.run(["scancel", job.id], user=demo.user("ada"))
     ran = kernel.wait(running, 60)
     assert ran.status == "error" and "Restart the kernel" in ran.error, ran
@@ -196,8 +196,7 @@ def test_a_server_that_is_killed_leaves_it_to_the_next(
     _make_notebook(ada, LONG)
     kernel = start(NOTEBOOK)
     assert kernel.run("x = 41").status == "ok"
-    kernel.send(LONG, cell="long")
-    time.sleep(3)
+    kernel.until_printed(kernel.send(LONG, cell="long"), "2\n")
     job = _job(demo)
     (session,) = [row for row in living_jobs(demo, "ada") if row.id != job.id]
     kernel.leave()

@@ -125,7 +125,7 @@ def test_input_is_asked_for_in_the_notebook(notebook: Notebook) -> None:
 
 def test_an_interrupt_reaches_the_cell(session: Session, notebook: Notebook) -> None:
     id = notebook.send("%%gpu\nimport time\nprint('begun', flush=True)\ntime.sleep(60)")
-    time.sleep(1.5)
+    notebook.until_printed(id, "begun")
     notebook.manager.interrupt_kernel()
     ran = notebook.wait(id, seconds=15)
     assert (ran.status, ran.printed) == ("error", "begun\n")
@@ -207,8 +207,8 @@ def test_it_is_given_back(session: Session, notebook: Notebook) -> None:
 
 def test_a_job_that_is_over_is_replaced(session: Session, notebook: Notebook) -> None:
     notebook.good("%%gpu\nx = 1")
-    id = notebook.send("%%gpu\nimport time\ntime.sleep(60)")
-    time.sleep(1.5)
+    id = notebook.send("%%gpu\nimport time\nprint('begun', flush=True)\ntime.sleep(60)")
+    notebook.until_printed(id, "begun")
     (job,) = [job for job in session.jobs.running.values() if job.poll() is None]
     job.kill()
     ran = notebook.wait(id, seconds=40)

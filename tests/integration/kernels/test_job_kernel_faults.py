@@ -187,7 +187,7 @@ def test_a_cut_loses_nothing(session: Session, monkeypatch: pytest.MonkeyPatch) 
     running = kernel.send(
         "import time\nfor number in range(60):\n    print(number)\n    time.sleep(0.1)"
     )
-    time.sleep(2)
+    kernel.until_printed(running, "10\n")
     line.loses = True
     time.sleep(1.5)
     assert line.cut() == 1

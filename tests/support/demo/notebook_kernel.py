@@ -66,6 +66,11 @@ class NotebookKernel:
         """Wait until a cell has ended."""
         return self._loop.run_until_complete(asyncio.wait_for(self._wait(id), patience(seconds)))
 
+    def until_printed(self, id: str, text: str, seconds: float = 60) -> None:
+        """Wait until a cell has printed ``text``; ``wait`` has all of its output nevertheless."""
+        printing = self._until_printed(id, text)
+        self._loop.run_until_complete(asyncio.wait_for(printing, patience(seconds)))
+
     def run(self, code: str, seconds: float = 120) -> Ran:
         """Run a cell and wait until it has ended."""
         return self.wait(self.send(code), seconds)
@@ -109,6 +114,13 @@ class NotebookKernel:
             elif kind == "status":
                 idle = content["execution_state"] == "idle"
         return Ran(status, printed, error, shown)
+
+    async def _until_printed(self, id: str, text: str) -> None:
+        printed, messages = "", list[dict[str, Any]]()
+        while text not in printed:
+            messages.append(await self._next(id))
+            printed += messages[-1]["content"].get("text", "")
+        self._others[:0] = messages
 
     async def _next(self, id: str) -> dict[str, Any]:
         """Return the next message of a cell; the reply of one may come after output of the next."""

@@ -4,6 +4,7 @@ and kernels are real."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import queue
@@ -196,6 +197,7 @@ class Notebook:
         env = dict(environ)
         if spec == "python3":
             environment.add_startup(env, spec)
+        self._kept: list[dict[str, Any]] = []  # messages for `wait`
         self.manager = KernelManager(kernel_name=spec)
         self.manager.start_kernel(env=env)
         self.client = self.manager.client()
@@ -204,6 +206,17 @@ class Notebook:
 
     def send(self, code: str) -> str:
         return str(self.client.execute(code, allow_stdin=True))
+
+    def until_printed(self, id: str, text: str, seconds: float = 60) -> None:
+        """Wait until a cell has printed ``text``; ``wait`` has all of its output nevertheless."""
+        printed, deadline = "", time.monotonic() + patience(seconds)
+        while text not in printed:
+            assert time.monotonic() < deadline, printed
+            with contextlib.suppress(queue.Empty):
+                message = self.client.get_iopub_msg(timeout=0.1)
+                self._kept.append(message)
+                if message["parent_header"].get("msg_id") == id:
+                    printed += message["content"].get("text", "")
 
     def wait(self, id: str, answer: str = "", seconds: float = 60) -> Ran:
         printed, error, traceback, shown, deadline = {"stdout": "", "stderr": ""}, "", "", [], 0.0
@@ -214,7 +227,8 @@ class Notebook:
                 self.client.input(answer)
             assert time.monotonic() < deadline, (printed, error, shown)
             try:
-                message = self.client.get_iopub_msg(timeout=0.1)
+                kept = self._kept
+                message = kept.pop(0) if kept else self.client.get_iopub_msg(timeout=0.1)
             except queue.Empty:
                 continue
             if message["parent_header"].get("msg_id") != id:
