@@ -151,6 +151,13 @@ class LDAPAuthenticator(DirectorySettings):
             return str(self.username_map.get(username.lower(), username))
         return str(super().normalize_username(username))
 
+    def check_blocked_users(
+        self, username: str, authentication: dict[str, Any] | None = None
+    ) -> bool:
+        """Return True if the person is not blocked; the setting's names are in lower case."""
+        allowed = super().check_blocked_users(username, authentication)
+        return bool(allowed) and not _meets([username], self.blocked_users)
+
     def _hub_name(self, account: str) -> str:
         """Return the Hub's name of the directory's person with this account."""
         if account != account.lower():

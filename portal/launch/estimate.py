@@ -51,7 +51,7 @@ def room_now(
     enough = 0
     for name in names:
         node = snapshot.nodes.get(name)
-        fits = node is not None and (asleep or not node.asleep) and _fits(resources, node)
+        fits = node is not None and _fits(resources, node) and (asleep or not node.asleep)
         enough += fits and not (partition.whole_nodes and node and node.cpus_allocated)
         if enough >= resources.nodes:
             return True
@@ -71,19 +71,17 @@ def _reserved(resources: Resources, snapshot: ClusterSnapshot, now: float) -> se
 
 
 def _fits(resources: Resources, node: Node) -> bool:
-    memory = resources.memory or 0
+    # The cheap questions first: most nodes of a busy cluster are full.
+    if node.cpus - node.cpus_allocated < (resources.cpus or 1):
+        return False
+    if node.memory - node.memory_allocated < (resources.memory or 0):
+        return False
     gpus = sum(
         max(0, pool.count - pool.used)
         for pool in node.gpus
         if resources.gpu_type in (None, pool.type)
     )
-    return (
-        node.usable
-        and suits(resources, node)
-        and node.cpus - node.cpus_allocated >= (resources.cpus or 1)
-        and node.memory - node.memory_allocated >= memory
-        and gpus >= resources.gpus
-    )
+    return gpus >= resources.gpus and node.usable and suits(resources, node)
 
 
 def somebody_waits(resources: Resources, snapshot: ClusterSnapshot) -> bool:
@@ -100,7 +98,7 @@ def counts_too_many(resources: Resources, snapshot: ClusterSnapshot) -> bool:
 
 def starts_now(resources: Resources, snapshot: ClusterSnapshot, now: float) -> bool:
     """Return True if the snapshot alone says "now": there is room, and nobody waits for it."""
-    return room_now(resources, snapshot, now) and not somebody_waits(resources, snapshot)
+    return not somebody_waits(resources, snapshot) and room_now(resources, snapshot, now)
 
 
 def woken(

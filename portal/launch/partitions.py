@@ -14,8 +14,9 @@ from ..models.person import Person
 from ..models.session.resources import Resources
 from .estimate import starts_now
 from .fields import Objection
-from .limits.limits import accounting_limits, has_gpus, holds, nodes_of, partition_limits
+from .limits.limits import accounting_limits, has_gpus, holds, partition_limits
 from .limits.qos import admits_qos, charged, effective_qos, limiting
+from .node_kinds import kinds_of
 
 Associations = Sequence[Association] | None  # None: the site keeps no accounting
 
@@ -173,12 +174,12 @@ def _rank(
     partition: Partition, resources: Resources, snapshot: ClusterSnapshot
 ) -> tuple[bool, bool, bool, bool, bool, float, str]:
     """Return the place of a partition among those that would run a request, the best one first."""
-    nodes = nodes_of(partition, snapshot)
-    up = sum(node.usable and holds(resources, node) for node in nodes) >= resources.nodes
+    kinds = kinds_of(partition, snapshot)
+    up = sum(kind.usable for kind in kinds if holds(resources, kind.node)) >= resources.nodes
     there = resources.model_copy(update={"partition": partition.name})
     return (
         not up,
-        not resources.gpus and any(map(has_gpus, nodes)),
+        not resources.gpus and any(has_gpus(kind.node) for kind in kinds),
         _preemptable(partition, snapshot),
         not starts_now(there, snapshot, snapshot.taken_at),
         not partition.default,

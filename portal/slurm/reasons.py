@@ -68,7 +68,7 @@ _STATES = {
     JobState.CANCELLED: "it was cancelled",
     JobState.COMPLETED: "it ended normally",
     JobState.COMPLETING: "it is ending",
-    JobState.CONFIGURING: "waiting for its nodes to become ready",
+    JobState.CONFIGURING: "its nodes are being prepared or switched on",
     JobState.DEADLINE: "it could not end before its deadline",
     JobState.EXPEDITING: "it is being started again at once",
     JobState.FAILED: "it failed",

@@ -38,7 +38,7 @@ def reason_of(job: Job) -> str:
     """Return why the job of a launch is submitted again."""
     if job.state is JobState.UNKNOWN:
         return f"Slurm has lost job {job.id}"
-    if job.state is JobState.CANCELLED and job.node_trouble:
+    if job.state in (JobState.FAILED, JobState.CANCELLED) and job.node_trouble:
         return f"Job {job.id} could not start on {job.node_trouble}"
     if job.state in (JobState.FAILED, JobState.CANCELLED):
         return f"Its node did not start job {job.id}"

@@ -15,7 +15,9 @@ from ...models.catalog.environment import Environment
 from ...models.catalog.offered import refusals_of
 from ...models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Qos
 from ...models.session.resources import Resources, time_text
+from ...models.words import count
 from ..fields import Objection
+from ..node_kinds import kinds_of
 
 ANY_TIME = "PartitionTimeLimit"  # flags that let a job exceed the partition's own limits
 ANY_NODES = "PartitionMaxNodes"
@@ -161,11 +163,6 @@ def tres_words(name: str, amount: int) -> str:
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
 
 
-def nodes_of(partition: Partition, snapshot: ClusterSnapshot) -> list[Node]:
-    """Return the known nodes of a partition."""
-    return [snapshot.nodes[name] for name in partition.nodes if name in snapshot.nodes]
-
-
 def has_gpus(node: Node, gpu_type: str | None = None) -> bool:
     """Return True if a node has GPUs (of ``gpu_type``, if one is named)."""
     return any(pool.count and gpu_type in (None, pool.type) for pool in node.gpus)
@@ -187,7 +184,7 @@ def partition_limits(
 ) -> list[Objection]:
     """Return what the partition and its nodes cannot give. ``flags``: of the session's QOS."""
     reasons: list[Objection] = []
-    nodes = nodes_of(partition, snapshot)
+    kinds = kinds_of(partition, snapshot)
     where = f"The partition '{partition.name}'"
     if partition.max_time is not None and resources.time and ANY_TIME not in flags:
         if resources.time > partition.max_time:
@@ -205,8 +202,8 @@ def partition_limits(
         reasons.append(Objection(least, "nodes"))
     most_cpus, most_memory = partition.max_cpus_per_node, partition.max_memory_per_node
     if most_cpus is not None and (resources.cpus or 0) > most_cpus:
-        number = tres_words("cpu", most_cpus)
-        reasons.append(Objection(f"{where} allows at most {number} on one node.", "cpus"))
+        size = tres_words("cpu", most_cpus)
+        reasons.append(Objection(f"{where} allows at most {size} on one node.", "cpus"))
     if most_memory is not None and (resources.memory or 0) > most_memory:
         size = tres_words("mem", most_memory)
         reasons.append(Objection(f"{where} allows at most {size} on one node.", "memory"))
@@ -214,16 +211,16 @@ def partition_limits(
         reasons.append(
             Objection(f"{where} takes only sessions in a reservation. Choose one.", "reservation")
         )
-    if not nodes:
+    if not kinds:
         return reasons
-    if resources.nodes > len(nodes):
-        reasons.append(
-            Objection(f"{where} has {len(nodes)} nodes, not {resources.nodes}.", "nodes")
-        )
+    number = sum(kind.number for kind in kinds)
+    if resources.nodes > number:
+        reasons.append(Objection(f"{where} has {number} nodes, not {resources.nodes}.", "nodes"))
     if resources.constraint:
-        having = [n for n in nodes if suits(Resources(constraint=resources.constraint), n)]
+        alone = Resources(constraint=resources.constraint)
+        having = [kind for kind in kinds if suits(alone, kind.node)]
         if not having:
-            features = ", ".join(sorted({feature for node in nodes for feature in node.features}))
+            features = ", ".join(sorted({name for kind in kinds for name in kind.node.features}))
             reasons.append(
                 Objection(
                     f"{where} has no node with the features '{resources.constraint}'. "
@@ -232,43 +229,44 @@ def partition_limits(
                 )
             )
             return reasons
-        nodes = having
-        if resources.nodes > len(nodes):
+        kinds = tuple(having)
+        number = sum(kind.number for kind in kinds)
+        if resources.nodes > number:
             reasons.append(
                 Objection(
-                    f"{where} has {len(nodes)} nodes with the features '{resources.constraint}', "
+                    f"{where} has {number} nodes with the features '{resources.constraint}', "
                     f"not {resources.nodes}.",
                     "nodes",
                 )
             )
     if resources.gpus:
-        fitting = [node for node in nodes if has_gpus(node, resources.gpu_type)]
-        kind = f"{resources.gpu_type} GPUs" if resources.gpu_type else "GPUs"
+        fitting = tuple(kind for kind in kinds if has_gpus(kind.node, resources.gpu_type))
+        noun = f"{resources.gpu_type} GPUs" if resources.gpu_type else "GPUs"
         if not fitting:
-            have = sorted({p.type for n in nodes for p in n.gpus if p.count})
+            have = sorted({pool.type for kind in kinds for pool in kind.node.gpus if pool.count})
             offer = f"It has: {', '.join(have)}." if have else ""
-            lacking = Objection(f"{where} has no {kind}. {offer}".strip(), "gpus")
+            lacking = Objection(f"{where} has no {noun}. {offer}".strip(), "gpus")
             return [*reasons, lacking]
-        most = max(_most_gpus(resources, node) for node in fitting)
+        most = max(_most_gpus(resources, kind.node) for kind in fitting)
         if resources.gpus > most:
-            reasons.append(Objection(f"{where} has at most {most} {kind} on one node.", "gpus"))
-        nodes = fitting
-    cpus = max(node.cpus for node in nodes)
+            reasons.append(Objection(f"{where} has at most {most} {noun} on one node.", "gpus"))
+        kinds = fitting
+    cpus = max(kind.node.cpus for kind in kinds)
     if resources.cpus and resources.cpus > cpus:
         reasons.append(Objection(f"{where} has at most {cpus} CPUs on one such node.", "cpus"))
-    memory = max(node.memory for node in nodes)
+    memory = max(kind.node.memory for kind in kinds)
     if resources.memory and resources.memory > memory:
         reasons.append(
             Objection(
                 f"{where} has at most {memory // 1024}G of memory on one such node.", "memory"
             )
         )
-    holding = sum(holds(resources, node) for node in nodes)
+    holding = sum(kind.number for kind in kinds if holds(resources, kind.node))
     if not reasons and holding < resources.nodes:
         whole = ", ".join(tres_words(*tres) for tres in asked_tres(resources).items())
-        number = f"{holding} nodes" if holding else "no node"
+        fewer = f"only {count(holding, 'node')}" if holding else "no node"
         reasons.append(
-            Objection(f"{where} has {number} with all of this together: {whole}.", "partition")
+            Objection(f"{where} has {fewer} with all of this together: {whole}.", "partition")
         )
     return reasons
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from enum import StrEnum
+from functools import lru_cache
 
 from .. import Frozen
 
@@ -172,11 +173,13 @@ class Node(Frozen):
         return words_of_state(self.state)
 
 
+@lru_cache(maxsize=512)
 def words_of_state(state: str) -> frozenset[str]:
     """Split a node's state into base and flags, spelled out as in sinfo(1) "NODE STATE CODES"."""
     return frozenset(state.replace("*", "+NOT_RESPONDING").split("+"))
 
 
+@lru_cache(maxsize=512)
 def takes_jobs(words: frozenset[str]) -> bool:
     """Return True if a node whose state has these words takes new jobs."""
     # Nobody answers on a node that is switched off or starting.

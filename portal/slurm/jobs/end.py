@@ -23,7 +23,10 @@ _REMEMBERED = 256
 _ACCOUNTING_LAG = 60.0  # seconds
 # Of a job that its node did not begin: states, who "cancels" it, seconds between that and the
 # draining of the node, and the most that a prolog takes.
-_NODE_ENDS = {JobState.CANCELLED, JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.LAUNCH_FAILED}
+_NODE_ENDS = {
+    *(JobState.CANCELLED, JobState.FAILED, JobState.NODE_FAIL, JobState.BOOT_FAIL),
+    JobState.LAUNCH_FAILED,
+}
 _SLURM = ("root", "slurm", "0")
 _NEAR = 60.0
 _LONGEST_PROLOG = 900.0
@@ -134,15 +137,16 @@ class JobEnds:
         """Query a job; return it, and for how many seconds the answer holds."""
         job = await self._ask(job_id)
         if job is not None and job.state in _NODE_ENDS and _by_slurm(job):
-            job = job.altered(node_trouble=await self._trouble(job))
+            if trouble := await self._trouble(job):
+                job = job.altered(node_trouble=trouble)
         return job, math.inf if job is not None and _settled(job) else 0.0
 
     async def _trouble(self, job: Job) -> str:
         """See ``node_trouble``. slurmctld hears of a failed prolog a moment after the job's end."""
         if not job.nodes or self._nodes is None:
             return ""
-        # Without accounting, each cancelled job is looked at.
-        for pause in (0.0, 0.5, 1.0) if job.reason else (0.3,):
+        # Others than those that root has cancelled usually have nothing to do with their node.
+        for pause in (0.0, 0.5, 1.0) if job.reason.startswith("CancelledBy:") else (0.3,):
             await asyncio.sleep(pause)
             if trouble := node_trouble(job, await self._nodes()):
                 return trouble

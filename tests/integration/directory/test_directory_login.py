@@ -164,6 +164,7 @@ async def test_a_session_runs_as_the_directorys_account(
         person = await log_in(hub, typed)
         assert person is not None and person["name"] == account
         assert person["admin"] is True and "poets" in person["groups"]
+    assert await log_in(make(own_slapd, blocked_users={"adal"}), "AdaL") is None
     user = SimpleNamespace(name=account)
     assert (await hub.refresh_user(user))["name"] == account  # type: ignore[index]
     assert await hub.members_of("poets") == (account,)

@@ -180,7 +180,7 @@ async def test_a_prolog_that_fails_is_named(slurm: SmallSlurm, cluster: Cluster)
     slurm.run("scancel", again)
     await state_of(cluster, again, JobState.CANCELLED)
     job = await cluster.ended_job(again)
-    assert job is not None and explain(job, "").code == "cancelled"
+    assert job is not None and explain(job, "Job runs on cpu01.").code == "cancelled"
 
 
 async def test_shares_of_a_gpu_take_it(slurm: SmallSlurm, cluster: Cluster) -> None:

@@ -140,6 +140,7 @@ PROLOG = Job(  # as sacct of 22.05 has it, sacct-prolog
         ({}, "cpu01 (Prolog error)"),
         ({"reason": ""}, "cpu01 (Prolog error)"),  # without accounting
         ({"state": JobState.NODE_FAIL, "reason": ""}, "cpu01 (Prolog error)"),
+        ({"state": JobState.FAILED, "reason": ""}, "cpu01 (Prolog error)"),
         ({"reason": "CancelledBy:ada"}, ""),  # the owner did it
         ({"reason": "CancelledBy:operator"}, ""),
         ({"nodes": ("cpu02",)}, ""),

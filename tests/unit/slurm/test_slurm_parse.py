@@ -698,6 +698,7 @@ def test_a_node_that_saves_power_takes_jobs(state: str, words: str) -> None:
     assert node.usable and node.asleep and node.responding
     assert node_words(node.state, 600).startswith(words)
     assert node_words(node.state).count("about") == 0
+    assert "switched on" in state_words(JobState.CONFIGURING), "of a job that has got it"
     for away in ("DRAIN", "DOWN", "FAIL", "MAINT"):
         broken = node.model_copy(update={"state": f"{node.state}+{away}"})
         assert not broken.usable and "switched" not in node_words(broken.state, 600)
