@@ -97,7 +97,7 @@ class RunReport(PointHandler):
     @Operation(
         "Report the progress of a point of a run. Needs the token of the run's job.",
         body=PointReport,
-        errors=(409,),
+        errors=(409, 429),
     )
     async def on_post(self) -> ReportAnswer:
         """Send it again if it was lost. The newest report counts; one of an end is final, except
@@ -115,7 +115,8 @@ class RunReport(PointHandler):
             ended_at=now if state in FINAL else None,
             **report.model_dump(exclude={"point", "state", "curves"}),
         )
-        await self.parts.run_reports.take(run, point, report.curves)
+        size = len(self.request.body)
+        await self.parts.run_reports.take(run, point, report.curves, size)
         key = (run.user, run.id, report.point)
         return ReportAnswer(watched=self.parts.live_points.is_watched(key))
 

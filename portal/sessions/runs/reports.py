@@ -6,16 +6,17 @@ A thousand points report every few seconds, to a database that writes one transa
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Any
 
-from portal.errors import PortalError
+from portal.errors import PortalError, TooManyRequests
 from portal.models.session.run import Curves, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
 from portal.store import Store
 from portal.store.runs.runs import RunKey
 
 _REMEMBERED = 2_000  # runs whose points report
+_MOST_WAITING = 16 * 1024 * 1024  # bytes of a user's reports that wait for the database
 _SAID = (PointState.SUCCEEDED, PointState.FAILED)
 _Waiting = tuple[RunKey, RunPoint, asyncio.Future[None]]
 
@@ -30,6 +31,7 @@ class RunReports:
         # By run and number of a point: its attempt, and the newest curves.
         self._curves: dict[tuple[RunKey, int], tuple[int, Curves]] = {}
         self._writing: asyncio.Task[None] | None = None
+        self._bytes = Counter[str]()  # of reports that wait, by user
 
     async def add_run(self, run: Run) -> None:
         """Insert a new run. Raises Conflict if the user has one of this id, StoreUnavailable."""
@@ -67,9 +69,23 @@ class RunReports:
         await self._store.runs.add_run(run)
         return run
 
-    async def take(self, run: Run, point: RunPoint, curves: Curves | None = None) -> None:
+    async def take(
+        self, run: Run, point: RunPoint, curves: Curves | None = None, size: int = 0
+    ) -> None:
         """Store a report, and the ``curves`` of its metrics unless there are none; return once it
-        is. Raises StoreUnavailable."""
+        is. ``size``: bytes of the report. Raises TooManyRequests if too much of the user waits;
+        StoreUnavailable."""
+        if self._bytes[run.user] + size > _MOST_WAITING:
+            raise TooManyRequests("Too many reports of your runs wait. Send this one later.")
+        self._bytes[run.user] += size
+        try:
+            await self._stored(run, point, curves)
+        finally:
+            self._bytes[run.user] -= size
+            if self._bytes[run.user] <= 0:
+                del self._bytes[run.user]
+
+    async def _stored(self, run: Run, point: RunPoint, curves: Curves | None) -> None:
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         key = (run.user, run.id)
         self._waiting.append((key, point, stored))

@@ -14,6 +14,7 @@ from portal.models.session.run import Curves
 from ..engine.columns import COUNT, NAME, filled, keyed, keys
 from ..engine.rows import StoreTable
 from .runs import RunKey
+from .sizes import Sizes
 
 run_curves = keyed(
     "run_curves",
@@ -23,13 +24,16 @@ run_curves = keyed(
     *filled(LargeBinary, "curves"),
 )
 
+_SIZES = Sizes(run_curves, "curves", share=0.75)  # the points' own values have room in any case
+
 
 class RunCurveTable(StoreTable):
     """The table of curves, by run and point. Every method raises StoreUnavailable."""
 
     async def save(self, curves: Sequence[tuple[RunKey, int, int, Curves]]) -> None:
         """Insert the curves of points, each with its number and attempt, or replace those before,
-        unless they are of a later attempt; all or none. Each point may be there once."""
+        unless they are of a later attempt; all or none. Each point may be there once. If a run or a
+        user has stored too much, further curves are left out."""
         if not curves:
             return
         insert = self._database.insert(run_curves)
@@ -46,7 +50,7 @@ class RunCurveTable(StoreTable):
                  "curves": _packed(histories)}
                 for key, number, attempt, histories in curves
             ]  # fmt: skip
-            to.execute(statement, rows)
+            _SIZES.write(to, self._database, rows, lambda kept: to.execute(statement, kept))
 
         await self._database.run(write, write=True)
 

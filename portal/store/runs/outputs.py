@@ -9,6 +9,7 @@ from portal.models.session.run_output import KeptOutput
 from ..engine.columns import COUNT, NAME, TIME, Json, filled, keyed, keys
 from ..engine.rows import ModelTable
 from .runs import RunKey
+from .sizes import Sizes
 
 MOST = 200  # points of a run whose output is kept: further ones rarely say anything else
 
@@ -21,6 +22,8 @@ run_outputs = keyed(
     *filled(Json, "output"),
 )
 
+_SIZES = Sizes(run_outputs, "output", share=0.75)
+
 
 class RunOutputTable(ModelTable[KeptOutput]):
     """The table of outputs. Every method raises StoreUnavailable."""
@@ -29,11 +32,12 @@ class RunOutputTable(ModelTable[KeptOutput]):
 
     async def save(self, key: RunKey, number: int, kept: KeptOutput) -> None:
         """Insert the last output of a point, or replace that of the same attempt or an earlier
-        one. Nothing happens if MOST points of the run have one."""
+        one. Nothing happens if MOST points of the run have one, or if the run or its user has
+        stored too much."""
         columns = run_outputs.c
         own = [columns.user == key[0], columns.run == key[1]]
         row = {**kept.model_dump(), "user": key[0], "run": key[1], "number": number}
-        upsert = self._database.insert(run_outputs).values(row)
+        upsert = self._database.insert(run_outputs)
         statement = upsert.on_conflict_do_update(
             index_elements=["user", "run", "number"],
             set_={name: upsert.excluded[name] for name in ("attempt", "at", "output")},
@@ -43,7 +47,7 @@ class RunOutputTable(ModelTable[KeptOutput]):
 
         def write(to: Connection) -> None:
             if to.execute(others).scalar_one() < MOST:
-                to.execute(statement)
+                _SIZES.write(to, self._database, [row], lambda rows: to.execute(statement, rows))
 
         await self._database.run(write, write=True)
 

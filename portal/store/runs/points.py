@@ -34,6 +34,7 @@ from .outputs import run_outputs
 from .runs import RunKey, deleted_runs, runs
 from .searches import run_searches, run_trials
 from .shares import run_shares
+from .sizes import Sizes, run_sizes
 
 run_points = keyed(
     "run_points",
@@ -75,8 +76,21 @@ _OF_RUNS = (
     (run_trials, run_trials.c.user),
     (run_searches, run_searches.c.user),
     (run_shares, run_shares.c.owner),
+    (run_sizes, run_sizes.c.user),
 )
 _VALUES = ("metrics", "parameters")
+
+
+def _without_values(row: dict[str, Any]) -> dict[str, Any]:
+    message = f"{row['message'][:500]} {_FULL}".strip()
+    return {**row, "metrics": {}, "parameters": {}, "drift": [], "message": message}
+
+
+_FULL = (
+    "Its values are in its folder only: the portal keeps no more of this run, or of all your runs. "
+    "Delete runs that you no longer need."
+)
+_SIZES = Sizes(run_points, "metrics", "parameters", "drift", "message", reduced=_without_values)
 
 
 class PointKeys(NamedTuple):
@@ -102,7 +116,8 @@ class RunPointTable(ModelTable[RunPoint]):
         """Insert the newest reports on points, or replace those before; all or none.
 
         A point that said that it has ended stays as it is, unless the report is of a later
-        attempt. Each point may be there once.
+        attempt. Each point may be there once. If a run or a user has stored too much, the report's
+        values are left out, and its message says so.
         """
         insert = self._database.insert(run_points)
         new, old = insert.excluded, run_points.c
@@ -117,8 +132,12 @@ class RunPointTable(ModelTable[RunPoint]):
             where=or_(later, and_(new.attempt == old.attempt, *open_)),
         )
         rows = [{**point.model_dump(), "user": key[0], "run": key[1]} for key, point in points]
+
+        def write(to: Connection) -> None:
+            _SIZES.write(to, self._database, rows, lambda kept: to.execute(statement, kept))
+
         if rows:
-            await self._write(statement, rows)
+            await self._database.run(write, write=True)
 
     async def wait_again(self, key: RunKey, numbers: Collection[int], message: str) -> None:
         """Make points wait that Slurm has put back into its queue, unless they have succeeded."""
