@@ -265,6 +265,9 @@ class _Hub:
     def job_of_run(self, id_: str) -> str:
         return job_of_run(self._spawner, id_)
 
+    async def recorded_run(self, id_: str) -> AskedRun | None:
+        return await self._spawner.shared.store.runs.get(self._spawner.user.name, id_)
+
     @property
     def run_limits(self) -> Runs:
         return self._spawner.shared.runs

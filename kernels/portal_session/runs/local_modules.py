@@ -7,18 +7,21 @@ beside the source is the environment's, which has a version of its own.
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from . import RunError
 from .disk import read_regular
 from .source import Source, language_of, text_of
 
 MOST = 500
+_IMPORTS = ("import_module", "importlib.import_module", "__import__")
 LARGEST = 20 * 1024 * 1024  # bytes of all of them
 _MAGIC = re.compile(r"^([ \t]*)([%!?].*|[\w.]+\?{1,2})$", re.MULTILINE)  # of IPython
 _OF_SHELL = re.compile(r"\s*%%(?!time|timeit|capture|prun|gpu)")  # a cell that is not Python
@@ -82,12 +85,21 @@ def _imported(text: str, package: str, roots: list[Path]) -> Iterator[str]:
     """Yield the names that a text may import. Folders that it adds to sys.path by their names are
     added to ``roots``."""
     try:
-        nodes: Any = ast.walk(ast.parse(text))
+        nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         for match in _PLAIN.finditer(text):
             names = (match[1] or match[2]).split(",")
             yield from (name.split()[0] for name in names if name.split())
         return
+    calls = [(node, _last_text(node)) for node in nodes if isinstance(node, ast.Call)]
+    for call, argument in calls:
+        if argument and ast.unparse(call.func) in ("sys.path.append", "sys.path.insert"):
+            with suppress(OSError, RuntimeError, ValueError):  # such as a name that is too long
+                root = (roots[0] / argument).resolve(strict=True)
+                if root not in roots:
+                    roots.append(root)
+        elif argument and ast.unparse(call.func) in _IMPORTS:
+            yield argument
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -99,14 +111,6 @@ def _imported(text: str, package: str, roots: list[Path]) -> Iterator[str]:
             if base:
                 yield base
                 yield from (f"{base}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and (text_argument := _last_text(node)):
-            called = ast.unparse(node.func)
-            if called in ("sys.path.append", "sys.path.insert"):
-                root = (roots[0] / text_argument).resolve()
-                if root not in roots and root.is_dir():
-                    roots.append(root)
-            elif called in ("import_module", "importlib.import_module", "__import__"):
-                yield text_argument
 
 
 def _last_text(call: ast.Call) -> str:
@@ -125,11 +129,11 @@ def _files(name: str, roots: list[Path]) -> Iterator[tuple[str, Path]]:
         place, files = root, []
         for at, part in enumerate(parts, 1):
             package, module = place / part / "__init__.py", place / f"{part}.py"
-            if package.exists() or module.exists():
-                files.append((".".join(parts[:at]), package if package.exists() else module))
+            # Not Path.exists, which raises an error for a folder that is closed to this user.
+            path = next((path for path in (package, module) if os.access(path, os.F_OK)), None)
+            if path is not None:
+                files.append((".".join(parts[:at]), path))
             place = place / part
-            if not place.is_dir():
-                break
         if files:
             yield from files
             return

@@ -118,7 +118,7 @@ class PointRun:
                 return 0
             await in_thread(make_repetition, self._task)
             point = await in_thread(read_point, self._task)
-            self._code = tempfile.TemporaryDirectory(prefix="portal-run-")  # mode 700
+            self._code = await in_thread(_private_folder, self._environ)
             code, repeats = Path(self._code.name), self._task.origin is not None
             place = functools.partial(point.frozen.place, code, point.cwd, repeats=repeats)
             await in_thread(place)
@@ -343,6 +343,19 @@ class PointRun:
 
     def _resumed(self) -> str:
         return "" if self._resumption is None else self._resumption.words
+
+
+def _private_folder(environ: Mapping[str, str]) -> tempfile.TemporaryDirectory[str]:
+    """Make a folder of mode 700, which a container beside this program sees too. Raises
+    RunError."""
+    container, place = Container.from_environ(environ), None
+    try:
+        if container is not None and not container.has(tempfile.gettempdir()):
+            place = Path.home() / ".portal"
+            place.mkdir(mode=0o700, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix=".portal-run-", dir=place)
+    except OSError as error:
+        raise RunError(f"The code of the point cannot be copied: {error.strerror}.") from None
 
 
 def _limit(environ: Mapping[str, str]) -> int:

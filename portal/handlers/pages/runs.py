@@ -63,12 +63,16 @@ class RunPage(Page):
     async def variables(self, *segments: str) -> dict[str, Any]:
         """Answer 404 if this person has no such run. While the database is down, the page says so
         itself."""
+        user, owner = self.person.name, self.get_query_argument("owner", "")
         with contextlib.suppress(StoreUnavailable):
-            user, store = self.person.name, self.parts.store
-            run = await store.runs.get(user, segments[0])
-            if run is None and await store.run_shares.get(user, segments[0]) is None:
+            store = self.parts.store
+            if owner in ("", user):
+                run = await store.runs.get(user, segments[0])
+            else:
+                run = await store.run_shares.get(user, owner, segments[0])
+            if run is None:
                 raise NotFound("You have no such run.")
-        return {"run_id": segments[0]}
+        return {"run_id": segments[0], "run_owner": "" if owner == user else owner}
 
 
 class ComparisonPage(Page):

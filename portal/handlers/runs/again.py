@@ -12,16 +12,20 @@ from portal.models.session.run import Run
 
 from ..base.endpoint import Operation
 from ..base.own_session import own_server
-from .runs import RUN_ID, RunAction
+from .runs import RUN_ID, OwnerQuery, RunAction
 from .start import AskedResources, StartedRun
+
+_MOST_ORIGINS = 100
 
 
 class Repetition(Frozen):
-    """Repetition that would be started now: its ``name``; the ``version`` of its ``environment``,
+    """Repetition that would be started now: its ``name``; ``author``: the user whose code it
+    executes, that of the first run which was repeated; the ``version`` of its ``environment``,
     null: not known; ``drift``: what differs from the original as far as the portal knows, in
     sentences."""
 
     name: str
+    author: str
     environment: str
     version: int | None
     drift: tuple[str, ...]
@@ -75,24 +79,28 @@ class RunRepetition(RunAction):
         self.by_session = own_server(model, SESSION_OWN) is not None
         return super().check_hub_user(model)
 
-    @Operation("Preview a repetition of a run.", errors=(409,))
+    @Operation("Preview a repetition of a run.", query=OwnerQuery, errors=(409,))
     async def on_get(self, run: str) -> Repetition:
         """Return its name, and what will differ, as far as the portal knows before it runs."""
         original = await self.seen(run)
         pin, drift = await self._environment(original)
         return Repetition(
             name=await self.parts.run_repetitions.name(self.person.name, original),
+            author=await self._author(original),
             environment=original.environment,
             version=pin.version or None,
             drift=drift,
         )
 
-    @Operation("Repeat a run exactly, as a new run.", status=202, errors=(409, 429))
+    @Operation(
+        "Repeat a run exactly, as a new run.", query=OwnerQuery, status=202, errors=(409, 429)
+    )
     async def on_post(self, run: str) -> StartedRepetition:
-        """Start a new run of yours with the frozen source, points and resources of a run of yours,
-        or of one that is shared with you.
+        """Start a new run of yours with the frozen source, local modules, points and resources of a
+        run of yours, or of one that is shared with you.
 
-        Its first job copies the source from the original's folder, which you must be able to read.
+        Its first job copies the code from the original's folder, which you must be able to read,
+        and executes nothing if it is not the code that the original was started with.
         The environment has the same version if that can still be used, and otherwise the one that
         is published now. The answer comes once Slurm has the job.
         """
@@ -106,6 +114,18 @@ class RunRepetition(RunAction):
         self.done("")
         return StartedRepetition(id=new.id, server=new.server, name=new.name, drift=drift)
 
+    async def _author(self, run: Run) -> str:
+        """Return the user who has started the first run that ``run`` repeats, as far as the records
+        of those between are kept."""
+        for _ in range(_MOST_ORIGINS):
+            if run.origin is None:
+                break
+            before = await self.parts.store.runs.get(run.origin.user, run.origin.id)
+            if before is None:
+                return run.origin.user
+            run = before
+        return run.user
+
     async def _environment(self, original: Run) -> tuple[Any, tuple[str, ...]]:
         """Return the pin of the repetition, and how its environment differs from the original's.
         Raises NotAllowed, Conflict, StoreUnavailable."""
@@ -116,6 +136,12 @@ class RunRepetition(RunAction):
             raise NotAllowed(
                 f"Only {original.user} can repeat this run: its files are in {original.user}'s "
                 f"folder of the course '{original.course}'."
+            )
+        if not original.code_digest and original.user != self.person.name:
+            raise NotAllowed(
+                "This run is older than the digests by which the portal knows the code of a run "
+                f"again, so it would not be certain what is executed. Ask {original.user} to start "
+                "a new run and to share that."
             )
         current = await pin_of(parts.catalog, parts.store, name, course=original.course)
         if original.course:  # the launch says whether its environment can be used

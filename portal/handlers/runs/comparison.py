@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
-from portal.models.session.run import RunId
+from pydantic import Field, StringConstraints
+
 from portal.sessions.runs.comparison import RunComparison, compared
 
 from ..base.endpoint import Operation, Query
 from .runs import RunAction
 
+ComparedRun = Annotated[
+    str,
+    StringConstraints(pattern=r"^([^\s\x00-\x1f\x7f,:/*]{1,255}/)?[0-9a-f](-?[0-9a-f]){7,39}$"),
+    Field(
+        description="Id of a run; of one that is shared with you, its user, a slash and its id.",
+        examples=["5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"],
+    ),
+]
+
 
 class ComparisonQuery(Query):
-    """Ids of the runs to compare: two at least."""
+    """Runs to compare: two at least."""
 
-    a: RunId
-    b: RunId
-    c: RunId | None = None
-    d: RunId | None = None
+    a: ComparedRun
+    b: ComparedRun
+    c: ComparedRun | None = None
+    d: ComparedRun | None = None
 
     @property
-    def ids(self) -> list[str]:
-        """Ids of the runs, each once, in their order."""
+    def keys(self) -> list[tuple[str, str]]:
+        """User ("" for oneself) and id of the runs, each once, in their order."""
         given = (self.a, self.b, self.c, self.d)
-        return list(dict.fromkeys(id_ for id_ in given if id_ is not None))
+        parts = (run.rpartition("/") for run in given if run is not None)
+        return list(dict.fromkeys((owner, id_) for owner, _, id_ in parts))
 
 
 class RunsComparison(RunAction):
@@ -34,7 +46,7 @@ class RunsComparison(RunAction):
     @Operation("Compare up to four of your runs.", query=ComparisonQuery)
     async def on_get(self) -> RunComparison:
         """Return their facts and parameters that differ, and the best point of each metric."""
-        runs = [await self.seen(id_) for id_ in self.query.ids]
+        runs = [await self.seen(id_, owner) for owner, id_ in self.query.keys]
         table = self.parts.store.run_points
         keys = [await table.keys(run.user, run.id) for run in runs]
         return await asyncio.to_thread(compared, await self.items(runs), keys)

@@ -43,13 +43,22 @@ class RunsQuery(PageQuery):
     ] = "-created_at"  # fmt: skip
 
 
-class RunQuery(Query):
+class OwnerQuery(Query):
+    """User of a run. Several users can have runs of one id: sessions choose the ids."""
+
+    owner: Annotated[
+        str,
+        Field(max_length=255, description="User who shares the run with you; by default yourself."),
+    ] = ""
+
+
+class RunQuery(OwnerQuery):
     """Metric by which the best points of a run are named."""
 
     metric: Annotated[str, Field(max_length=100)] = ""
 
 
-class PointsOrder(Query):
+class PointsOrder(OwnerQuery):
     """Filter and order of a run's points."""
 
     state: PointState | None = None
@@ -112,13 +121,13 @@ class RunAction(SessionAction):
             raise NotFound(_NO_SUCH)
         return run
 
-    async def seen(self, id_: str) -> Run:
-        """Return a run of this user, or one that is shared with them. Raises NotFound,
-        StoreUnavailable."""
-        if self.course:
+    async def seen(self, id_: str, owner: str | None = None) -> Run:
+        """Return a run of this user, or one that its ``owner``, by default that of the query,
+        shares with them. Raises NotFound, StoreUnavailable."""
+        owner = self.query.owner if owner is None else owner
+        if self.course or owner in ("", self.person.name):
             return await self.own(id_)
-        run = await self.parts.store.runs.get(self.person.name, id_)
-        run = run or await self.parts.store.run_shares.get(self.person.name, id_)
+        run = await self.parts.store.run_shares.get(self.person.name, owner, id_)
         if run is None:
             raise NotFound(_NO_SUCH)
         return run
@@ -276,7 +285,7 @@ class OneRunPoint(RunAction):
     path = "runs/{run}/points/{point}"
     parameters = {"run": RUN_ID, "point": r"[0-9]{1,5}"}
 
-    @Operation("Get a point of one of your runs.")
+    @Operation("Get a point of one of your runs.", query=OwnerQuery)
     async def on_get(self, run: str, point: str) -> RunPoint:
         """Return it as it has reported last; a point that has not reported waits."""
         seen_run, number = await self.seen(run), int(point)

@@ -86,6 +86,10 @@ class Hub(Protocol):
         """Return Slurm's id of the job of the person's run with this id; "" if that run does not
         wait or run, or has no job yet."""
 
+    async def recorded_run(self, id_: str) -> AskedRun | None:
+        """Return the person's run with this id as the portal has recorded it; None without one.
+        Raises StoreUnavailable."""
+
     @property
     def run_limits(self) -> Runs:
         """Limits of the site for runs."""

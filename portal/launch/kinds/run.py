@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from ...errors import InvalidRequest, NotAllowed, Unavailable
+from ...errors import InvalidRequest, NotAllowed, StoreUnavailable, Unavailable
 from ...models.session.run import AskedRun
 from .kind import AskedFor, Hub, Kind, LaunchFacts, Place
 
@@ -22,6 +22,8 @@ OPTION = "run"  # the key of ``user_options``; its keys are those of AskedRun
 # first 20 of its digits.
 _DIGITS = 20
 _SERVER = re.compile(rf"run-[0-9a-f]{{8,{_DIGITS}}}")
+# What only the portal says of a run, in its record.
+_OF_PORTAL = {"only", "attempt", "origin", "version", "digest"}
 _SHOULD_BE = {
     "id": "must have 8 to 40 characters: 8 or more digits and letters from a to f, and single "
     "dashes between them",
@@ -80,6 +82,7 @@ class Run(Kind):
         return self
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
+        await self._check_record(hub)
         run, largest = await self._at_home(hub), await hub.most_array_tasks()
         kill_wait = await hub.kill_wait() or 0
         place = await super().place(asked, hub, facts)
@@ -99,6 +102,29 @@ class Run(Kind):
         known["kill_wait"] = kill_wait
         kind = place.kind.model_copy(update=known)
         return place._replace(environments=environments, kind=kind)
+
+    async def _check_record(self, hub: Hub) -> None:
+        """Raise NotAllowed if the run is not as the portal has recorded it before it asked the Hub,
+        StoreUnavailable if that is not known. A run without a record may say of itself what a
+        session says."""
+        of_portal = self.run.model_dump(include=_OF_PORTAL, exclude_defaults=True)
+        try:
+            record = await hub.recorded_run(self.run.id)
+        except StoreUnavailable:
+            if of_portal:
+                raise
+            return
+        if record is None:
+            forged = list(of_portal)
+        else:
+            # A launch after the run before has succeeded does not name that.
+            names = AskedRun.model_fields.keys() - {"after"}
+            forged = [name for name in names if getattr(record, name) != getattr(self.run, name)]
+        if forged:
+            raise NotAllowed(
+                f"The portal has not recorded this '{min(forged)}' of the run. Start it with "
+                "portal-run or in JupyterLab, and repeat it on its page."
+            )
 
     async def _at_home(self, hub: Hub) -> AskedRun:
         """Return the run with the absolute path of its folder. Raises InvalidRequest."""

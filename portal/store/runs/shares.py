@@ -46,12 +46,11 @@ class RunShareTable(ModelTable[Run]):
         query = select(columns.user).where(columns.owner == owner, columns.run == run)
         return [row.user for row in await self._rows_of(query.order_by(columns.user))]
 
-    async def get(self, user: str, run: str) -> Run | None:
-        """Return a run that is shared with a user, by its id; None without one. Sessions choose the
-        ids: of several runs with the same one, that counts which was shared first."""
+    async def get(self, user: str, owner: str, run: str) -> Run | None:
+        """Return the run with this id that its ``owner`` shares with a user; None without one."""
         query = select(runs).join(run_shares, _OF_RUN)
-        query = query.where(run_shares.c.user == user, runs.c.id == run)
-        return await self._first(query.order_by(run_shares.c.at).limit(1))
+        of_owner = and_(runs.c.user == owner, runs.c.id == run)
+        return await self._first(query.where(run_shares.c.user == user, of_owner))
 
     async def with_user(
         self, user: str, *, offset: int = 0, limit: int = 50

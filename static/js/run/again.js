@@ -5,8 +5,10 @@ import { actionButton, actions } from "./actions.js";
 import { call, facts } from "../api.js";
 import { answered, ask, tell } from "../dialog.js";
 import { el, fill, hidden } from "../dom.js";
+import { runPage } from "./view.js";
 import { count } from "../words.js";
 
+const ownerOf = (run) => (run.mine ? undefined : run.user);
 /** @type {(run: any) => `runs/${string}`} */
 const path = (run) => `runs/${encodeURIComponent(run.id)}`;
 
@@ -66,17 +68,18 @@ function askChanges(run, left) {
 }
 
 async function repeat(run) {
-  const plan = await answered(call(`${path(run)}/repetitions`));
+  const plan = await answered(call(`${path(run)}/repetitions`, { query: { owner: ownerOf(run) } }));
   if (!plan) return;
   const version = plan.version === null ? "" : `, version ${plan.version}`;
+  const code = plan.author === facts.user ? "your own code" : `the code of ${plan.author}, with all that you may do`;
   const differs = plan.drift.length ? ` ${plan.drift.join(" ")}` : "";
   const sure = await ask({
     title: `Repeat “${run.name}” as “${plan.name}”?`,
-    text: `A new run executes ${count(run.points, "point")} with the same source and parameters in ${plan.environment}${version}.${differs} Each point reports what else differs.`,
+    text: `A new run executes ${code}: ${count(run.points, "point")} with the source, its local modules and the parameters as they were, in ${plan.environment}${version}.${differs} Each point reports what else differs.`,
     action: "Repeat",
   });
   if (sure === null) return;
-  const started = await answered(call(`${path(run)}/repetitions`, { method: "POST" }));
+  const started = await answered(call(`${path(run)}/repetitions`, { method: "POST", query: { owner: ownerOf(run) } }));
   if (started) window.location.assign(`${facts.prefix}runs/${started.id}`);
 }
 
@@ -84,7 +87,7 @@ async function repeat(run) {
 export function driftPart(run) {
   if (!run.origin) return null;
   const own = run.origin.user === run.user || run.origin.user === facts.user;
-  const link = el("a", { href: `${facts.prefix}runs/${run.origin.id}` }, own ? "another run" : `a run of ${run.origin.user}`);
+  const link = el("a", { href: runPage(run.origin) }, own ? "another run" : `a run of ${run.origin.user}`);
   const finished = run.counts.succeeded + run.counts.failed;
   return el(
     "div.run-drift",

@@ -1,10 +1,10 @@
 // Comparison of two to four runs, whose ids are in the page's address.
 
-import { call, facts } from "../api.js";
+import { call } from "../api.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
 import { Lines } from "./lines.js";
 import { Picker } from "./picker.js";
-import { badge, countWords, metric, value } from "./view.js";
+import { badge, countWords, metric, runPage, value } from "./view.js";
 import { count, exactly } from "../words.js";
 
 const STEPS = ["step", "epoch"]; // no metrics to be best by
@@ -12,7 +12,10 @@ const POINTS = 10; // of each run, in the plot
 const query = Object.fromEntries([...new URLSearchParams(window.location.search)].filter(([name, id]) => "abcd".includes(name) && id));
 const metrics = byId("compare-metric");
 const goals = byId("compare-goal");
-const address = (run, number = null) => `${facts.prefix}runs/${encodeURIComponent(run.id)}${number === null ? "" : `?point=${number}`}`;
+const address = (run, number = null) => {
+  const page = runPage(run);
+  return number === null ? page : `${page}${page.includes("?") ? "&" : "?"}point=${number}`;
+};
 let comparison;
 let plot;
 let picker;
@@ -94,7 +97,7 @@ async function curves() {
   const chosen = metrics.value;
   const pages = await Promise.all(
     runs.map((run) =>
-      call(`runs/${encodeURIComponent(run.id)}/curves`, { query: { curve: chosen, sort: goals.value, metric: chosen, limit: POINTS } }),
+      call(`runs/${encodeURIComponent(run.id)}/curves`, { query: { owner: run.user, curve: chosen, sort: goals.value, metric: chosen, limit: POINTS } }),
     ),
   );
   if (metrics.value !== chosen) return; // another one was chosen meanwhile

@@ -19,8 +19,9 @@ export class PointPanel {
   #places = new Map(); // of the sections, by section
   #back = null; // the element that opened the panel
 
-  constructor(id) {
+  constructor(id, owner) {
     this.id = id;
+    this.owner = owner;
     this.place = byId("point");
     const given = new URLSearchParams(window.location.search).get("point");
     this.number = /^\d{1,5}$/.test(given ?? "") ? Number(given) : null;
@@ -64,7 +65,7 @@ export class PointPanel {
   async update(run) {
     const { number } = this;
     if (number === null) return;
-    const point = await call(`runs/${encodeURIComponent(this.id)}/points/${number}`).catch((error) => {
+    const point = await call(`runs/${encodeURIComponent(this.id)}/points/${number}`, { query: { owner: this.owner } }).catch((error) => {
       if (error.status !== 404) throw error;
       return null; // the address names a point that the run does not have
     });

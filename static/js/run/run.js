@@ -28,10 +28,11 @@ const EVERY = 5000;
 const PLOTS_EVERY = 15000;
 const main = byId("run");
 const { id } = main.dataset;
+const owner = main.dataset.owner || undefined; // another user, who shares the run
 const shares = new Shares(byId("shares"));
 const pager = new Pager(byId("list-pager"), LIMIT, () => poller.now());
 const poller = new Poller({ every: EVERY, ask: load, onTrouble: showTrouble });
-const panel = new PointPanel(id);
+const panel = new PointPanel(id, owner);
 const open = (number) => panel.open(number, shown).catch(showTrouble);
 const best = new Best(() => poller.now(), open);
 const views = new Views(
@@ -71,12 +72,12 @@ function makeTable(run) {
 }
 
 async function load() {
-  let run = await call(`runs/${encodeURIComponent(id)}`, { query: { metric: best.metric } });
-  if (best.offer(run)) run = await call(`runs/${encodeURIComponent(id)}`, { query: { metric: best.metric } });
+  let run = await call(`runs/${encodeURIComponent(id)}`, { query: { owner, metric: best.metric } });
+  if (best.offer(run)) run = await call(`runs/${encodeURIComponent(id)}`, { query: { owner, metric: best.metric } });
   show(run);
   best.show(run);
   shares.show(run);
-  const query = { state: values.state || undefined, ...order(sort) };
+  const query = { owner, state: values.state || undefined, ...order(sort) };
   byId("points-csv").href = apiUrl(`runs/${encodeURIComponent(id)}/points.csv`, query);
   if (views.name === "table") await loadTable(run, query);
   else await views.update(run, { metric: best.metric, lowest: best.lowest, query });

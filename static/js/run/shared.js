@@ -1,10 +1,10 @@
 // The runs that other users share with this one. The part is hidden while there are none.
 
-import { call, facts } from "../api.js";
+import { call } from "../api.js";
 import { byId, el, setText, showTrouble } from "../dom.js";
 import { Pager } from "../pager.js";
 import { Poller } from "../poller.js";
-import { badge, points, time } from "./view.js";
+import { badge, points, runPage, time } from "./view.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
 
@@ -17,7 +17,7 @@ export function showShared() {
     label: "shared-title",
     key: (run) => `${run.user}/${run.id}`,
     columns: [
-      { head: "Name", cell: (run) => el("a", { href: `${facts.prefix}runs/${run.id}` }, run.name) },
+      { head: "Name", cell: (run) => el("a", { href: runPage(run) }, run.name) },
       { head: "User", cell: (run) => run.user },
       { head: "State", cell: (run) => badge(run.state) },
       { head: "Points", cell: points, wide: true },

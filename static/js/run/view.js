@@ -1,5 +1,6 @@
 // How a run is shown: its state, and a bar of its points by state.
 
+import { facts } from "../api.js";
 import { el, hidden } from "../dom.js";
 import { UNKNOWN, clock, count, duration, exactly } from "../words.js";
 
@@ -35,6 +36,12 @@ export const time = (at) => (at === null ? "" : el("time", { title: exactly(at) 
 export function seconds(point, now) {
   if (point.started_at === null) return "";
   return duration((point.ended_at ?? now) - point.started_at);
+}
+
+// The page of a run; another user's is addressed by its user and id.
+export function runPage(run) {
+  const owner = run.user === facts.user ? "" : `?owner=${encodeURIComponent(run.user)}`;
+  return `${facts.prefix}runs/${encodeURIComponent(run.id)}${owner}`;
 }
 
 export const badge = (state) => el(`span.point-state.point-is-${state}`, {}, state);

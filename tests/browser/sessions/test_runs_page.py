@@ -59,6 +59,7 @@ def runs(demo: Any) -> Iterator[None]:
             "user": "ada",
             "server": f"run-{id_.replace('-', '')[:20]}",
             "environment": "jupyterlab",
+            "code_digest": f"sha256:{'0' * 64}",
             "created_at": time.time(),
         }
         return Run(**{**values, "id": id_, "name": name, **more})
@@ -378,7 +379,11 @@ def test_a_shared_run_is_for_reading(demo: Any, page: Any) -> None:
     expect(row).to_contain_text("ada")
     check(page, "runs-shared")
     row.get_by_role("link", name="before").click()
-    expect(page.get_by_role("button", name="Repeat exactly")).to_be_visible()
+    assert page.url.endswith(f"/runs/{OLD}?owner=ada")
+    page.get_by_role("button", name="Repeat exactly").click()
+    dialog = page.locator("dialog.ask")
+    expect(dialog).to_contain_text("A new run executes the code of ada, with all that you may do")
+    dialog.get_by_role("button", name="Back").click()
     for name in ("Run failed points again", "Share run", "Stop run"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
 

@@ -9,6 +9,7 @@ import time
 
 import psutil
 import pytest
+from portal_session.runs.frozen import code_digest
 from run_site import (
     PlayedService,
     RunSite,
@@ -193,7 +194,9 @@ def test_a_missing_kernel_names_those_that_there_are(site: RunSite, service: Pla
     notebook = json.loads(source.read_text())
     plan = site.plan(source)
     content = json.loads((plan.folder / "run.json").read_text())
-    (plan.folder / "run.json").write_text(json.dumps({**content, "kernel": "julia-1.9"}))
+    content["kernel"] = "julia-1.9"
+    (plan.folder / "run.json").write_text(json.dumps(content))
+    plan = plan._replace(code_digest=code_digest(content))
     assert notebook and site.execute(plan)[0] == 72
     assert "has no kernel 'julia-1.9'. Its kernels:" in service.last(0)["message"]
     assert "python3" in service.last(0)["message"]

@@ -68,9 +68,7 @@ def test_points_of_a_script_get_their_parameters(site: RunSite, service: PlayedS
     assert manifest(plan.folder / "0003-2")["parameters"] == values[3], "a later attempt"
     # A run that repeats this one asks nobody.
     other = site.plan(source, [{"note": "same"}] * 4, search=SEARCH)
-    content = json.loads((other.folder / "run.json").read_text())
-    origin = {"origin": {"folder": str(plan.folder)}}
-    (other.folder / "run.json").write_text(json.dumps({**content, **origin}))
+    site.run = {"origin": {"id": plan.id, "user": "ada", "folder": str(plan.folder)}}
     service.choose = lambda number: {}
     assert site.execute(other, 2)[0] == 0
     assert manifest(other.folder / "0002")["parameters"] == values[2]

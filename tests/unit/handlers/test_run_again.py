@@ -28,6 +28,7 @@ from portal.store import Store
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "run-5e2f3c1a0b7d4c8e9a6f"
 KEY = ("ada", ID)
+DIGEST = f"sha256:{'d' * 64}"
 NO_SUCH = (404, "You have no such run.")
 TOKENS = {
     "session": of_server("ada"),
@@ -146,6 +147,7 @@ async def ended(site: Site) -> Site:
         name="rates",
         source="work/train.ipynb",
         folder="/home/ada/projects/runs/rates",
+        code_digest=DIGEST,
         points=4,
         user="ada",
         server=SERVER,
@@ -224,7 +226,7 @@ async def test_hostile_changes_are_refused(ended: Site, body: Any) -> None:
 
 async def test_a_run_is_repeated(ended: Site) -> None:
     assert await ended.get(f"runs/{ID}/repetitions") == {
-        "name": "rates-2", "environment": "torch", "version": None, "drift": [],
+        "name": "rates-2", "author": "ada", "environment": "torch", "version": None, "drift": [],
     }  # fmt: skip
     answer = await ended.ask("POST", f"runs/{ID}/repetitions", "session")
     assert answer.status_code == 202, answer.text
@@ -314,28 +316,29 @@ async def test_a_colleague_sees_it_and_repeats_it(ended: Site) -> None:
     shared = await ended.get("shared-runs", "barbara")
     assert (shared["total"], shared["items"][0]["user"]) == (1, "ada")
     assert shared["items"][0]["counts"]["failed"] == 2
-    item = await ended.get(f"runs/{ID}", "barbara")
+    item = await ended.get(f"runs/{ID}?owner=ada", "barbara")
     assert (item["mine"], item["name"]) == (False, "rates")
     assert not {"account", "qos", "reservation"} & item["resources"].keys()
     assert (item["after"], item["reason"], item["notify"]) == ("", "", [])
-    assert (await ended.get(f"runs/{ID}/points", "barbara"))["total"] == 4
+    assert (await ended.get(f"runs/{ID}/points?owner=ada", "barbara"))["total"] == 4
     assert (await ended.get("runs", "barbara"))["total"] == 0
     # She may look at it and repeat it; all else is the owner's.
     refused = [("DELETE", "", None), ("POST", "/again", {}), ("GET", "/shares", None)]
     for method, path, body in (*refused, ("POST", "/shares", {"user": "carol"})):
         answer = await ended.ask(method, f"runs/{ID}{path}", "barbara", body)
         assert (answer.status_code, said(answer)) == NO_SUCH, path
-    answer = await ended.ask("POST", f"runs/{ID}/repetitions", "barbara")
+    answer = await ended.ask("POST", f"runs/{ID}/repetitions?owner=ada", "barbara")
     assert answer.status_code == 202, answer.text
     ((user, _, options),) = ended.hub.begun
     assert user == "barbara" and "account" not in options
     assert options["run"]["folder"] == "~/runs/rates-2"
+    assert options["run"]["code_digest"] == DIGEST
     assert options["run"]["origin"]["user"] == "ada"
     assert ("barbara", "repeat-run", "done") in await ended.audit()
     answer = await ended.ask("DELETE", f"runs/{ID}/shares/barbara", "ada")
     assert answer.status_code == 200
     assert (await ended.get("shared-runs", "barbara"))["total"] == 0
-    answer = await ended.ask("GET", f"runs/{ID}", "barbara")
+    answer = await ended.ask("GET", f"runs/{ID}?owner=ada", "barbara")
     assert (answer.status_code, said(answer)) == NO_SUCH
     assert (await ended.get("runs", "barbara"))["total"] == 1, "the repetition is hers"
     answer = await ended.ask("DELETE", f"runs/{ID}/shares/barbara", "ada")
@@ -382,8 +385,8 @@ async def test_a_run_of_a_course_stays_one(taught: Site) -> None:
 
 async def test_a_run_of_a_course_is_repeated_by_its_user_alone(taught: Site) -> None:
     await taught.ask("POST", f"runs/{ID}/shares", "ada", {"user": "barbara"})
-    assert (await taught.get(f"runs/{ID}", "barbara"))["course"] == "deep"
-    answer = await taught.ask("POST", f"runs/{ID}/repetitions", "barbara")
+    assert (await taught.get(f"runs/{ID}?owner=ada", "barbara"))["course"] == "deep"
+    answer = await taught.ask("POST", f"runs/{ID}/repetitions?owner=ada", "barbara")
     words = "Only ada can repeat this run: its files are in ada's folder of the course 'deep'."
     assert (answer.status_code, said(answer)) == (403, words)
     answer = await taught.ask("GET", "shared-runs", "course")
@@ -400,6 +403,9 @@ async def test_a_stranger_finds_nothing(ended: Site) -> None:
                                ("DELETE", "/shares/barbara", None)):  # fmt: skip
         answer = await ended.ask(method, f"runs/{ID}{path}", "carol", body)
         assert (answer.status_code, said(answer)) == NO_SUCH, (method, path)
+        if path in ("", "/points", "/repetitions") and method != "DELETE":
+            answer = await ended.ask(method, f"runs/{ID}{path}?owner=ada", "carol", body)
+            assert (answer.status_code, said(answer)) == NO_SUCH, (method, path)
     assert (await ended.get("shared-runs", "carol"))["total"] == 0
     assert ended.hub.begun == [] and await ended.get(f"runs/{ID}/shares") == {"users": ["barbara"]}
 
@@ -408,7 +414,7 @@ async def test_a_colleague_without_the_environment(ended: Site) -> None:
     await ended.ask("POST", f"runs/{ID}/shares", "ada", {"user": "barbara"})
     ended.catalog.hidden.add("barbara")
     for method in ("GET", "POST"):
-        answer = await ended.ask(method, f"runs/{ID}/repetitions", "barbara")
+        answer = await ended.ask(method, f"runs/{ID}/repetitions?owner=ada", "barbara")
         assert answer.status_code == 403
         assert said(answer).startswith("The environment 'torch' of this run is not available")
     assert ended.hub.begun == []

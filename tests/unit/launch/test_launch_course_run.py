@@ -55,7 +55,7 @@ CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
 )
 
 
-def hub(course: Course = CLASS, **limits: int) -> Any:
+def hub(course: Course = CLASS, record: Any = None, **limits: int) -> Any:
     async def place(kind: Any, asked: Any, facts: LaunchFacts) -> Place:
         offered = kind.narrowed(LAB, course, asked, gpus=True)
         role = {"role": Role.STUDENT, "course_title": course.title}
@@ -67,8 +67,12 @@ def hub(course: Course = CLASS, **limits: int) -> Any:
     async def kill_wait() -> int | None:
         return None
 
+    async def recorded_run(id_: str) -> AskedRun | None:
+        return AskedRun.model_validate(record) if record else None
+
     return SimpleNamespace(
         course=place,
+        recorded_run=recorded_run,
         most_array_tasks=most_array_tasks,
         kill_wait=kill_wait,
         runs=[],
@@ -168,7 +172,8 @@ async def test_the_site_s_limits_hold_and_the_course_s_environment_stays_pinned(
     with pytest.raises(NotAllowed, match="Runs are not offered on this site"):
         await placed({"run": RUN}, hub(per_user=0))
     # Whose ``hub`` has no ``pinned``: another version would have none of the course's limits.
-    place = await placed({"environment": "lab", "run": {**RUN, "version": 7}})
+    run = {**RUN, "version": 7}
+    place = await placed({"environment": "lab", "run": run}, hub(record=run))
     assert place.environments["lab"].default.account == "dl101"
 
 

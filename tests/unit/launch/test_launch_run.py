@@ -42,9 +42,16 @@ CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
 )
 
 
-def hub(*others: int, tasks: int | None = None, jobs: Any = (), **limits: int) -> Any:
+def hub(
+    *others: int, tasks: int | None = None, jobs: Any = (), record: Any = None, **limits: int
+) -> Any:
     """The Hub of a user with ``others``, the numbers of points of runs that wait or run; ``jobs``:
-    those of runs by id."""
+    those of runs by id; ``record``: the run as the portal has recorded it, or an error."""
+
+    async def recorded_run(id_: str) -> AskedRun | None:
+        if isinstance(record, Exception):
+            raise record
+        return AskedRun.model_validate(record) if record else None
 
     async def environments() -> dict[str, Environment]:
         return {"lab": LAB}
@@ -59,6 +66,7 @@ def hub(*others: int, tasks: int | None = None, jobs: Any = (), **limits: int) -
         environments=environments,
         most_array_tasks=most_array_tasks,
         kill_wait=kill_wait,
+        recorded_run=recorded_run,
         job_of_run=lambda id_: dict(jobs).get(id_, ""),
         runs=[AskedRun.model_validate({**RUN, "points": points}) for points in others],
         run_limits=Runs(**limits),
@@ -285,18 +293,19 @@ async def test_some_points_run_again() -> None:
     assert isinstance(kind, Run)
     assert kind.sbatch_options() == ["--array=3,17-20%2", "--requeue"]
     assert json.loads(kind.variables()["PORTAL_RUN"])["attempt"] == 2
-    at = hub(points_per_user=5)
+    at = hub(points_per_user=5, record=options["run"])
     place = await kind.place(Asked.parse(options), at, LaunchFacts(CLUSTER, None))
     assert place.kind == kind.model_copy(update={"kill_wait": 30}), "five of its points count"
     assert json.loads(place.kind.variables()["PORTAL_RUN"])["kill_wait"] == 30
     with pytest.raises(NotAllowed, match=r"it would|they would have 5"):
-        await kind.place(Asked.parse(options), hub(points_per_user=4), LaunchFacts(CLUSTER, None))
+        at = hub(points_per_user=4, record=options["run"])
+        await kind.place(Asked.parse(options), at, LaunchFacts(CLUSTER, None))
 
 
 async def test_a_repetition_gets_its_version_and_its_home() -> None:
     origin = {"id": ID, "user": "grace", "folder": "/home/grace/runs/rates"}
     run = {**RUN, "folder": "~/runs/rates-2", "origin": origin, "version": 3}
-    asked, at = Asked.parse({**OPTIONS, "run": run}), hub()
+    asked, at = Asked.parse({**OPTIONS, "run": run}), hub(record=run)
 
     async def pinned(environment: Environment, version: int) -> Environment:
         assert (environment.name, version) == ("lab", 3)
@@ -314,4 +323,5 @@ async def test_a_repetition_gets_its_version_and_its_home() -> None:
     long = {**run, "folder": f"~/{'x' * 998}", "version": 0}
     with pytest.raises(InvalidRequest, match="The 'folder' of a run must be an absolute path"):
         asked = Asked.parse({**OPTIONS, "run": long})
+        at.recorded_run = hub(record=long).recorded_run
         await asked.kind.place(asked, at, LaunchFacts(CLUSTER, None))

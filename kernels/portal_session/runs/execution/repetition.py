@@ -39,6 +39,7 @@ def make_repetition(task: Task) -> None:
         **plan,
         "id": task.id,
         "name": task.name,
+        "working_directory": str(cwd),  # a run that is older than digests does not say it
         "git": state,
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "origin": {
