@@ -642,9 +642,11 @@ async def test_a_refused_search_leaves_nothing(site: Site) -> None:
     assert await site.parts.store.run_searches.get(("ada", ID)) is None
     site.hub.refusal = None
     await site.start(search=SEARCH)
-    answer = await site.ask("POST", "session/runs", "session", {**BODY, "search": SEARCH})
-    assert answer.status_code == 409, answer.text
-    assert await site.parts.store.run_searches.get(("ada", ID)) is not None
+    kept = await site.parts.store.run_searches.get(("ada", ID))
+    for change in ({"search": {**SEARCH, "seed": 7}}, {"search": SEARCH, "points": 4}):
+        answer = await site.ask("POST", "session/runs", "session", {**BODY, **change})
+        assert answer.status_code == 409, answer.text
+        assert await site.parts.store.run_searches.get(("ada", ID)) == kept is not None
 
 
 @pytest.mark.parametrize(
