@@ -205,3 +205,37 @@ def _until_submitted(demo: Any, start: Start) -> None:
         lambda: any("_" in job.id for job in living_jobs(demo, "ada")) or not start.is_alive(),
         every=0.02,
     )
+
+
+def test_what_is_done_to_one_task_is_said_of_its_point_alone(
+    demo: Any, ada: Person, token: str
+) -> None:
+    """Slurm forgets a task that is cancelled while it waits, at once."""
+    id_ = next(IDS)
+    body = {
+        "id": id_, "name": "sleeping", "source": "a.py", "folder": "/tmp/runs/sleeping",
+        "environment": "sleeping", "points": 5, "at_once": 1,
+        **{"cpus": 1, "memory": "100M", "time": "0:10:00", "partition": "cpu"},
+    }  # fmt: skip
+    with played_python(demo, "sleeping", "#!/bin/bash\nsleep 600\n"):
+        answer = ask(ada, token, "POST", "session/runs", body)
+        assert answer.is_success, answer.text
+        try:
+            wait_until("one runs", lambda: any("_0" in job.id for job in living_jobs(demo, "ada")))
+            tasks = (job.id for job in living_jobs(demo, "ada") if "_" in job.id)
+            array = next(tasks).partition("_")[0]
+            demo.run(["scancel", f"{array}_4"], user=demo.user("ada"))
+            demo.run(["scontrol", "hold", f"{array}_3"])
+            told = {3: ("waiting", "Held by an administrator."),
+                    4: ("failed", "The point was cancelled before it started.")}  # fmt: skip
+
+            def points() -> dict[int, tuple[str, str]]:
+                items = ask(ada, token, "GET", f"runs/{id_}/points").json()["items"]
+                return {item["number"]: (item["state"], item["message"]) for item in items}
+
+            others = dict.fromkeys(range(3), ("waiting", ""))
+            wait_until("both are said", lambda: points() == others | told, 60)
+            assert ask(ada, token, "GET", f"runs/{id_}").json()["ended_at"] is None
+        finally:
+            ask(ada, token, "DELETE", f"runs/{id_}")
+    wait_until("no run is left", lambda: not any("_" in j.id for j in living_jobs(demo, "ada")))
