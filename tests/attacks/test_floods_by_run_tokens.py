@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from machine import patience
 
 from portal.errors import TooManyRequests
 from portal.models.session.run import Curves, PointState, Run, RunPoint
@@ -97,7 +98,7 @@ async def test_the_database_is_bounded_for_a_user(store: Store, tmp_path: Path) 
     assert len(points) == 100, "the states are there in any case"
 
     ada = a_run("ada")
-    await asyncio.wait_for(table.take(ada, *large(0), REPORT), 5)
+    await asyncio.wait_for(table.take(ada, *large(0), REPORT), patience(5))
     (point,) = (await store.run_points.of_run("ada", ada.id, [0])).values()
     assert len(point.parameters) == 50 and await store.run_curves.numbers("ada", ada.id) == {0}
     # Runs that are deleted make room.

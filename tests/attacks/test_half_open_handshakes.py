@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from machine import patience
 from portal_session.job_kernels.wire.handshakes import MOST
 from portal_session.job_kernels.wire.keys import context, make_keys, server_name
 
@@ -99,7 +100,7 @@ class Relay(NamedTuple):
         said = server_name(self.keys[1]) if name else None
         try:
             with (
-                socket.create_connection(("127.0.0.1", self.port), 5, (host, 0)) as plain,
+                socket.create_connection(("127.0.0.1", self.port), patience(5), (host, 0)) as plain,
                 tls.wrap_socket(plain, server_hostname=said) as connection,
             ):
                 connection.sendall(b"hello\n")
@@ -195,7 +196,7 @@ def test_the_starter_comes_through_a_flood(relay: Relay, host: str, name: bool) 
             time.sleep(0.01)
         began, before = time.monotonic(), count
         assert [relay.greeted(host, name=name) for _ in range(3)] == [True] * 3
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < patience(10)
         assert count > before, "the flood went on"
     finally:
         over.set()
