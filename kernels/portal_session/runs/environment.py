@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..kernels.environment import LIBRARY, for_commands
+from ..kernels.environment import LIBRARY, add_library, for_commands
 from .parameters import Scalar, written
 
 METRICS = "PORTAL_METRICS"  # path of the file with a point's metrics
@@ -37,6 +37,7 @@ def of_program(
     own = variables.get("PYTHONPATH", "").split(os.pathsep)
     parts = [*(part for part in own if part != str(LIBRARY)), str(LIBRARY)]
     variables["PYTHONPATH"] = os.pathsep.join(part for part in parts if part)
+    add_library(variables)
     return variables
 
 

@@ -69,3 +69,9 @@ def test_the_program_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.Mo
         program.add_to_path(environ, tmp_path)
     assert environ["PATH"] == f"/usr/bin:{tmp_path}/bin"
     assert (tmp_path / "bin/portal-run").readlink() == server / "portal-run"
+
+
+def test_kernels_that_a_runs_program_starts_get_the_settings_of_jupyter() -> None:
+    variables = of_program({}, name="r", number=0, metrics=Path("/m"))
+    (folder,) = variables["JUPYTER_CONFIG_PATH"].split(":")
+    assert (Path(folder) / "jupyter_config.py").is_file()
