@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from neighbour import as_neighbour, needs_root, shared_folder
-from portal_session.runs import RunError
+from portal_session.runs import RunError, disk
 from portal_session.runs.disk import strangers_may_replace
 from portal_session.runs.plan import Plan, freeze
 from portal_session.runs.source import read_source
@@ -163,6 +163,26 @@ def test_folders_in_which_strangers_may_replace_a_run(
         if made_by_neighbour:
             os.chown(shared / "runs", 5, -1)
         assert strangers_may_replace(shared / "runs") is replaceable
+
+
+@needs_root
+@pytest.mark.parametrize(("made_by", "replaceable"), [("root", False), ("stranger", True)])
+def test_in_a_container_root_is_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_by: str, replaceable: bool
+) -> None:
+    """All owners but the user are then."""
+    (tmp_path / "uid_map").write_text("         6         6          1\n")
+    monkeypatch.setattr(disk, "_UID_MAP", tmp_path / "uid_map")
+    monkeypatch.setattr(os, "geteuid", lambda: 6)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).stat().st_mode & 0o002 != 0)
+    with shared_folder() as shared:
+        os.chown(shared, 65534, -1)
+        (shared / "made").mkdir()
+        (shared / "made").chmod(0o777 if made_by == "stranger" else 0o755)
+        os.chown(shared / "made", 65534, -1)
+        (shared / "made/mine").mkdir()
+        os.chown(shared / "made/mine", 6, -1)
+        assert strangers_may_replace(shared / "made/mine") is replaceable
 
 
 def test_without_a_place_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 from typing import IO
 
+_UID_MAP, _UNMAPPED = Path("/proc/self/uid_map"), Path("/proc/sys/kernel/overflowuid")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -42,15 +43,28 @@ def strangers_may_replace(folder: Path) -> bool:
     ``folder`` or of what is in it: a folder of its path may be written by all, without the sticky
     bit, which keeps what is there for its owner, or its owner or that of the next one is another
     user. Raises OSError."""
-    own, below = (os.geteuid(), 0), None
+    below: Path | None = None
     for place in (folder, *folder.parents):
-        about = place.stat()
-        if about.st_mode & stat.S_IWOTH:
-            owners = [about.st_uid, *([] if below is None else [below.lstat().st_uid])]
-            if not about.st_mode & stat.S_ISVTX or not all(owner in own for owner in owners):
+        mode = place.stat().st_mode
+        if mode & stat.S_IWOTH:
+            trusted = _is_trusted(place.resolve()) and (below is None or _is_trusted(below))
+            if not mode & stat.S_ISVTX or not trusted:
                 return True
         below = place
     return False
+
+
+def _is_trusted(place: Path) -> bool:
+    """Return True if a folder or link is this user's or root's. In a container, root's may appear
+    as nobody's, as other users' do (user_namespaces(7)): a folder that is sticky, or in which this
+    user cannot write, is root's then."""
+    about = place.lstat()
+    if about.st_uid in (os.geteuid(), 0):
+        return True
+    mapped = _UID_MAP.read_text().split()
+    if mapped == ["0", "0", "4294967295"] or about.st_uid != int(_UNMAPPED.read_text()):
+        return False
+    return bool(about.st_mode & stat.S_ISVTX) or not os.access(place, os.W_OK)
 
 
 def reason(error: OSError) -> str:
