@@ -20,12 +20,11 @@ import pytest
 from jupyter_client import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
-from listening import Socket, listening_sockets, reached, told
+from listening import Socket, as_neighbour, as_owner, listening_sockets, reached, told
 from portal_session.kernels.environment import command_of
 from session_server import KERNELS as PACKAGE
 from session_server import SessionServer, a_server, make_python, wait_for
 
-INTRUDER = 65534  # "nobody" nearly everywhere; another account than ours
 PATIENCE = 60
 _MLFLOW = """
 import pathlib, sys, time
@@ -36,17 +35,6 @@ print("listens", flush=True)
 time.sleep(600)
 """
 KERNELS = ("python3", "bash", "ir")
-
-
-def as_owner(argv: list[str]) -> str:
-    return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
-
-
-def as_neighbour(argv: list[str]) -> str:
-    other: Any = {"user": INTRUDER, "group": INTRUDER, "extra_groups": []}
-    return subprocess.run(
-        argv, stdout=subprocess.PIPE, text=True, check=True, timeout=300, cwd="/", **other
-    ).stdout
 
 
 def sockets_of(server: SessionServer) -> tuple[list[Socket], list[Socket]]:

@@ -1,5 +1,6 @@
 """Kernels that programs in a session's terminals and notebooks start themselves: jupyter console,
-nbconvert, nbgrader, papermill. They too listen on Unix sockets.
+nbconvert, nbgrader, papermill. They too listen on Unix sockets, and so does marimo; what it cannot
+run so is refused.
 
 ``portal_session.pth`` calls `follow` in every Python that has this package, and
 ``settings/jupyter_config.py`` in Jupyter's programs of any other. The session's own server has its
@@ -11,39 +12,44 @@ from __future__ import annotations
 
 import sys
 
-_MODULE = "jupyter_client.provisioning.local_provisioner"
-
 
 def follow() -> None:
-    """Change jupyter_client's local provisioner, or the one that is imported later."""
-    if _MODULE in sys.modules:
-        _change(sys.modules[_MODULE])
-    elif not any(type(finder).__name__ == _Finder.__name__ for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    """Change the modules of `_CHANGES`, or those of them that are imported later."""
+    later = {}
+    for name, change in _CHANGES.items():
+        if name in sys.modules:
+            change(sys.modules[name])
+        else:
+            later[name] = change
+    if later and not any(type(finder).__name__ == _Finder.__name__ for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder(later))  # type: ignore[arg-type]
 
 
 class _Finder:
-    """Finder of that one module: it has the others find it, and changes it once it is run."""
+    """Finder of these modules: it has the others find them, and changes each once it is run."""
+
+    def __init__(self, changes):  # type: ignore[no-untyped-def]
+        self._changes = changes
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
-        if name != _MODULE:
+        change = self._changes.pop(name, None)
+        if change is None:
             return None
         from importlib.util import find_spec
 
-        sys.meta_path.remove(self)
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
 
             def run_changed(module):  # type: ignore[no-untyped-def]
                 run(module)
-                _change(module)
+                change(module)
 
             spec.loader.exec_module = run_changed
         return spec
 
 
-def _change(module):  # type: ignore[no-untyped-def]
+def _use_unix_sockets(module):  # type: ignore[no-untyped-def]
     provisioner = module.LocalProvisioner
     prepare = provisioner.pre_launch
 
@@ -55,3 +61,48 @@ def _change(module):  # type: ignore[no-untyped-def]
         return await prepare(self, **kwargs)
 
     provisioner.pre_launch = pre_launch
+
+
+def _use_unix_listener(module):  # type: ignore[no-untyped-def]
+    """Let marimo wait for a kernel's process at a Unix socket. Its port asks nobody for a password:
+    the first to connect is the kernel, and what it sends is unpickled."""
+
+    class Connection:
+        """In place of multiprocessing.connection, of which that module uses `Listener` alone."""
+
+        @staticmethod
+        def Listener(*args, **kwargs):  # type: ignore[no-untyped-def]
+            from multiprocessing.connection import Listener
+
+            from .sockets import new_place
+
+            return Listener(new_place(), "AF_UNIX")
+
+    module.connection = Connection
+
+
+def _refuse_ports(module):  # type: ignore[no-untyped-def]
+    """Refuse marimo's other kernels, which have ZeroMQ sockets on ports, without a key: a client
+    gets the cells' code, and what it sends is shown as output, or unpickled."""
+
+    def create(*args, **kwargs):  # type: ignore[no-untyped-def]
+        from marimo._session.managers.ipc import KernelStartupError
+
+        raise KernelStartupError(_REFUSAL)
+
+    for name in ("Connection", "AppHostConnection"):
+        if hasattr(module, name):
+            getattr(module, name).create = create
+
+
+_REFUSAL = (
+    "marimo runs notebooks with an environment of their own ([tool.marimo.venv], --sandbox), and"
+    " several apps at once, by ports that other users of this node can read and write. Remove that"
+    " from the notebook and install its packages in this session, or run one app at a time."
+)
+_CHANGES = {
+    "jupyter_client.provisioning.local_provisioner": _use_unix_sockets,
+    "marimo._session.managers.kernel": _use_unix_listener,
+    "marimo._ipc.connection": _refuse_ports,
+    "marimo._session.app_host.connection": _refuse_ports,
+}

@@ -28,7 +28,13 @@ def use_unix_sockets(manager: Any) -> None:
     unless it does already. Raises OSError with a sentence if there is no folder for them."""
     if manager.transport != "ipc":
         manager.transport = "ipc"
-        manager.ip = f"{_folder()}/{next(_numbers)}"  # a socket: "-" and its number are added
+        manager.ip = new_place()  # a socket: "-" and its number are added
+
+
+def new_place() -> str:
+    """Return a path for sockets in this process's directory. Raises OSError with a sentence if
+    there is no folder for it."""
+    return f"{_folder()}/{next(_numbers)}"
 
 
 def remove_sockets(manager: Any) -> None:

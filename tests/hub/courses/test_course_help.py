@@ -14,11 +14,14 @@ import local_hosts
 import pytest
 from api_client import Caller
 from hub_client import wait_until
+from listening import Run, listening_sockets, reached
+from notebook_kernel import NotebookKernel
 from terminal import type_in, until_closed
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 COURSE = "courses/dl101"
+DEBUGGED = "import debugpy; print(debugpy.listen(('127.0.0.1', 0))[1])"
 SERVER = "course-dl101"
 HELP = f"{COURSE}/people/student01/help"
 CUT = 10  # seconds within which who is to go is out
@@ -99,6 +102,51 @@ def test_nobody_but_its_owner_enters(course: Class) -> None:
     for who in ("grace", "barbara", "student02"):
         for path in ("api/terminals", "lab", "portal/situation"):
             assert course.inside(who, path).status_code == 403, (who, path)
+
+
+def test_nothing_of_it_answers_from_inside_another_students_container(
+    demo: Any, course: Class
+) -> None:
+    """The containers share their node's network, and nothing else."""
+    if not demo.people:
+        pytest.skip("the one-account form has no other student")
+    other = course.people["student02"].person
+    assert other.launch({"course": "dl101"}, SERVER).status_code in (201, 202)
+    owned = {
+        name: NotebookKernel.start(course.student, name, server=SERVER)
+        for name in ("python3", "bash")
+    }
+    try:
+        assert owned["bash"].run("echo $((6 * 7))").printed == "42\n"
+        port = owned["python3"].run(DEBUGGED)
+        assert port.status == "ok", port.error
+        sockets = listening_sockets(lambda argv: str(demo.run(argv).stdout), "/home/student01")
+        other.wait_ready(SERVER)
+        intruder = NotebookKernel.start(other, "python3", server=SERVER)
+        inside = _inside(intruder)
+        ports = inside(["", "-c", "print(open('/proc/net/tcp').read())"])
+        assert f"0100007F:{int(port.printed):04X}" in ports, "the network is the node's"
+        assert len(sockets) >= 12, "those of two kernels, the debugger, and the session's page"
+        assert not [at for _, at in sockets if str(at).startswith("\0")], "abstract sockets"
+        assert reached(inside, sockets, f"/user/student01/{SERVER}/api/kernels") == {}
+        intruder.leave()
+    finally:
+        for kernel in owned.values():
+            kernel.shut_down()
+            kernel.leave()
+        other.stop(SERVER)
+
+
+def _inside(kernel: NotebookKernel) -> Run:
+    """Run a program for Python in the container of a kernel."""
+
+    def run(argv: list[str]) -> str:
+        code = f"import subprocess, sys; argv = [sys.executable, *{argv[1:]!r}]"
+        ran = kernel.run(f"{code}\nprint(subprocess.check_output(argv, text=True), end='')", 300)
+        assert ran.status == "ok", ran.error
+        return ran.printed
+
+    return run
 
 
 @pytest.mark.parametrize("by", ["student", "staff"])

@@ -6,6 +6,7 @@ Both are programs, for any Python 3, so that they can run as either account and 
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -35,15 +36,16 @@ for process in pathlib.Path("/proc").glob("[0-9]*"):
     sockets += [places[inode] for inode in ends & places.keys()]
 print(json.dumps(sockets))
 """
-# Takes a JSON list of sockets, and prints for each what it was told there, as hexadecimal; "" for
-# nothing, null for a refusal by the file system.
+# Takes a JSON list of sockets and a path of the session's pages, and prints for each socket what it
+# was told there, as hexadecimal; "" for nothing, null for a refusal by the file system.
 _NEIGHBOUR = r"""
 import json, socket, sys
+path = sys.argv[2].encode()
 DAP = {"seq": 1, "type": "request", "command": "initialize", "arguments": {"adapterID": "x"}}
 body = json.dumps(DAP).encode()
 PROBES = [
     b"",
-    b"GET /user/ada/api/kernels HTTP/1.0\r\n\r\n",
+    b"GET " + path + b" HTTP/1.0\r\n\r\n",
     b"Content-Length: %d\r\n\r\n" % len(body) + body,
     b"\xff" + b"\0" * 8 + b"\x7f\x03\0NULL" + b"\0" * 48,  # a greeting of ZMTP 3.0 (RFC 23)
 ]
@@ -67,6 +69,9 @@ for kind, address in json.loads(sys.argv[1]):
 print(json.dumps(said))
 """
 
+INTRUDER = 65534  # "nobody" nearly everywhere; another account than ours
+_PATH = "/user/ada/api/kernels"
+_REFUSALS = [[status] for status in (b"302", b"303", b"400", b"401", b"403")]
 Run = Callable[[list[str]], str]  # runs an argv as an account, and returns what it prints
 Socket = tuple[str, Any]  # "tcp", "tcp6" or "unix"; its host and port, or its path
 
@@ -77,14 +82,16 @@ def listening_sockets(run: Run, home: str) -> list[Socket]:
     return [(kind, address) for kind, address in json.loads(printed)]
 
 
-def told(run: Run, sockets: list[Socket]) -> dict[str, list[str | None]]:
+def told(run: Run, sockets: list[Socket], path: str = _PATH) -> dict[str, list[str | None]]:
     """What the account of ``run`` is told at these sockets, by address: one for each probe."""
-    return dict(json.loads(run(["/usr/bin/python3", "-c", _NEIGHBOUR, json.dumps(sockets)])))
+    argv = ["/usr/bin/python3", "-c", _NEIGHBOUR, json.dumps(sockets), path]
+    return dict(json.loads(run(argv)))
 
 
-def reached(run: Run, sockets: list[Socket]) -> dict[str, list[str | None]]:
-    """What the account of ``run`` is told that is no refusal, by address."""
-    answers = told(run, sockets)
+def reached(run: Run, sockets: list[Socket], path: str = _PATH) -> dict[str, list[str | None]]:
+    """What the account of ``run`` is told that is no refusal, by address. ``path``: a page of the
+    session, on its host, that is behind its login."""
+    answers = told(run, sockets, path)
     return {place: said for place, said in answers.items() if not all(map(is_refusal, said))}
 
 
@@ -93,6 +100,17 @@ def is_refusal(answer: str | None) -> bool:
     words = bytes.fromhex(answer or "")
     # http.server answers what is no HTTP with a page of HTTP/0.9, which has no status line.
     malformed = words.startswith(b"<!DOCTYPE HTML>") and b"Error code: 400" in words
-    return (
-        not words or malformed or words.split(b" ")[1:2] in ([b"302"], [b"400"], [b"401"], [b"403"])
-    )
+    return not words or malformed or words.split(b" ")[1:2] in _REFUSALS
+
+
+def as_owner(argv: list[str]) -> str:
+    """Run a program as this account: what it prints."""
+    return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+
+
+def as_neighbour(argv: list[str]) -> str:
+    """Run a program as `INTRUDER`, which root can: what it prints."""
+    other: Any = {"user": INTRUDER, "group": INTRUDER, "extra_groups": []}
+    return subprocess.run(
+        argv, stdout=subprocess.PIPE, text=True, check=True, timeout=300, cwd="/", **other
+    ).stdout
