@@ -96,14 +96,14 @@ async def _kernels(server: Server, container: Container | None) -> list[str]:
         spec = specs.get(name, {}).get("spec", {})
         title = str(spec.get("display_name") or titles.get(name) or name)
         language = str(spec.get("language", ""))
-        began, kernel = time.monotonic(), Kernel(server, name)
+        began, kernel = time.monotonic(), Kernel(server, name, spec)
         reason = ""
         try:
             if not spec:
                 raise Failed("It is not in the environment.")
             await _within(_KERNEL, "It", _prints(kernel, language))
         except Failed as error:
-            reason = str(error)
+            reason = kernel.reason(error)
             wrong.append(f"The kernel '{title}' does not work: {reason}")
         say(
             "kernel",

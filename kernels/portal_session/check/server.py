@@ -11,15 +11,18 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
+from ..kernels.sockets import PORTS_ONLY
 from .hub import PREFIX, Hub
 
 _REQUEST = 60.0  # seconds
 _QUIET_END = 10.0
+_ON_SOCKETS = ("python", "r", "bash")  # languages whose usual kernels listen on Unix sockets
 
 
 class Failed(Exception):
@@ -111,11 +114,14 @@ class Server:
 
 
 class Kernel:
-    """Kernel of the server, between ``start`` and ``stop``."""
+    """Kernel of the server, between ``start`` and ``stop``. ``spec``: its kernelspec, {} if there
+    is none."""
 
-    def __init__(self, server: Server, name: str) -> None:
+    def __init__(self, server: Server, name: str, spec: Mapping[str, Any]) -> None:
         self._server = server
         self._name = name
+        self._spec = spec
+        self._answered = False
         self._id = ""
         self._socket: WebSocketClientConnection | None = None
         self._session = uuid.uuid4().hex
@@ -135,6 +141,7 @@ class Kernel:
                 self._see_that_it_lives(message)
             elif message["parent_header"].get("msg_id") == request_id:
                 if message["header"]["msg_type"] == "kernel_info_reply":
+                    self._answered = True
                     info = message["content"].get("language_info", {})
                     self.version = str(info.get("version", ""))
                     return
@@ -169,6 +176,18 @@ class Kernel:
             elif kind == "status" and content["execution_state"] == "idle":
                 idle = True
         return "".join(output)
+
+    def reason(self, error: Failed) -> str:
+        """Return why it failed: ``error``, and the likely cause if it has never answered."""
+        language = str(self._spec.get("language", "")).lower()
+        ports_only = self._spec.get("metadata", {}).get(PORTS_ONLY)
+        if self._answered or not self._spec or language in _ON_SOCKETS or ports_only:
+            return str(error)
+        return (
+            f"{error} Kernels listen on Unix sockets here, not on ports. If this one cannot, add "
+            f'"metadata": {{"{PORTS_ONLY}": true}} to its kernel.json: then all users of its node '
+            "can read what it prints."
+        )
 
     async def stop(self) -> None:
         if self._socket is not None:
