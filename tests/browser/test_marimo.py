@@ -17,6 +17,7 @@ from hub_client import Person, wait_until
 from jobs import living_jobs
 from lab_page import log_in
 from launch_story import PICTURES, ada
+from listening import as_account, listening_sockets, reached
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -96,3 +97,9 @@ def test_marimo_is_launched_and_runs_a_cell(
     shown = demo.run(["ps", "-ewwo", "args"], demo.user("barbara")).stdout
     assert "marimo edit" in shown and "--token-password " not in shown
     assert [now.id for now in living_jobs(demo, "ada")] == [job.id]
+
+    if demo.people:
+        home = demo.run(["sh", "-c", "echo ~ada"]).stdout.strip()
+        sockets = listening_sockets(as_account(demo, "ada"), home)
+        assert len([at for kind, at in sockets if kind == "tcp"]) == 2, "marimo, and its session"
+        assert reached(as_account(demo, "barbara"), sockets, "/user/ada/portal/program/") == {}

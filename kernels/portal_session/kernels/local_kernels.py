@@ -95,6 +95,23 @@ def _refuse_ports(module):  # type: ignore[no-untyped-def]
             getattr(module, name).create = create
 
 
+def _refuse_language_servers(module):  # type: ignore[no-untyped-def]
+    """Refuse marimo's language servers before 0.25.1, whose ports ask for no token."""
+    if hasattr(module.LspServer, "auth_token"):
+        return
+
+    async def start(self):  # type: ignore[no-untyped-def]
+        return module.AlertNotification(
+            title="Language servers are off", description=_REFUSED_SERVERS, variant="danger"
+        )
+
+    module.BaseLspServer.start = start
+
+
+_REFUSED_SERVERS = (
+    "Before version 0.25.1 of marimo, other users of this node could use them, and so read files as"
+    " you. Install a newer marimo, or turn them off in the settings."
+)
 _REFUSAL = (
     "marimo runs notebooks with an environment of their own ([tool.marimo.venv], --sandbox), and"
     " several apps at once, by ports that other users of this node can read and write. Remove that"
@@ -105,4 +122,5 @@ _CHANGES = {
     "marimo._session.managers.kernel": _use_unix_listener,
     "marimo._ipc.connection": _refuse_ports,
     "marimo._session.app_host.connection": _refuse_ports,
+    "marimo._server.lsp": _refuse_language_servers,
 }

@@ -8,14 +8,10 @@ from typing import Any
 import pytest
 from hub_client import Person, wait_until
 from jobs import nothing_left
-from listening import Run, listening_sockets, reached
+from listening import as_account, listening_sockets, reached
 from notebook_kernel import NotebookKernel
 
 DEBUGGED = "import debugpy; print(debugpy.listen(('127.0.0.1', 0))[1])"
-
-
-def _as(demo: Any, name: str) -> Run:
-    return lambda argv: str(demo.run(argv, user=demo.user(name), timeout=300).stdout)
 
 
 @pytest.fixture
@@ -48,11 +44,11 @@ def test_nothing_of_a_session_answers_another_account(
         "TensorBoard reads", lambda: ada.session("GET", board).json()["state"] in ("ready", "ended")
     )
     home = demo.run(["sh", "-c", "echo ~ada"]).stdout.strip()
-    sockets = listening_sockets(_as(demo, "ada"), home)
+    sockets = listening_sockets(as_account(demo, "ada"), home)
     assert int(port.printed) in {at[1] for kind, at in sockets if kind != "unix"}
     assert len(sockets) > 20, "those of four kernels and of TensorBoard, and the session's page"
     assert not [at for _, at in sockets if str(at).startswith("\0")], "abstract sockets"
-    assert reached(_as(demo, "barbara"), sockets) == {}
+    assert reached(as_account(demo, "barbara"), sockets) == {}
     assert python.run("%gpu stop").status == "ok"
     ada.stop()
     nothing_left(demo, "ada")

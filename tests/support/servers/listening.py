@@ -114,3 +114,8 @@ def as_neighbour(argv: list[str]) -> str:
     return subprocess.run(
         argv, stdout=subprocess.PIPE, text=True, check=True, timeout=300, cwd="/", **other
     ).stdout
+
+
+def as_account(demo: Any, name: str) -> Run:
+    """Run programs as an account of a demo."""
+    return lambda argv: str(demo.run(argv, user=demo.user(name), timeout=300).stdout)
