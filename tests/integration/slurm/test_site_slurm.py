@@ -208,7 +208,7 @@ async def test_a_plugins_refusal_is_no_outage(slurm: SmallSlurm, cluster: Cluste
 async def test_a_node_that_saves_power_is_switched_on_when_needed(
     slurm: SmallSlurm, cluster: Cluster
 ) -> None:
-    person, now = Person(name=slurm.user), time.time()
+    person = Person(name=slurm.user)
     slurm.run("scontrol", "update", "nodename=cpu[01-02]", "state=power_down_asap")
     for name in ("cpu01", "cpu02"):
         node = await node_that(cluster, name, "POWERED_DOWN")
@@ -217,6 +217,7 @@ async def test_a_node_that_saves_power_is_switched_on_when_needed(
     assert told.resume_seconds == 600
     assert "switched on when needed, about 10 minutes" in node_words(node.state, 600)
     asked = PLAIN.model_copy(update={"partition": "cpu"})
+    now = time.time()
     start = await start_of(cluster.runner, asked, slurm.user, "lab", 20)
     of_slurm = from_slurm(start, now)
     assert of_slurm.outlook is Outlook.NOW, "Slurm counts the node as free"

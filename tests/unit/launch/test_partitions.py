@@ -104,6 +104,14 @@ def test_a_partition_that_refuses_is_not_chosen_and_says_why(rule: str) -> None:
         assert "aaa" in caught.value.message or rule == "its qos"
 
 
+@pytest.mark.parametrize(("asked", "automatic"), [({}, True), ({"partition": "work"}, False)])
+def test_a_launch_knows_whether_its_partition_was_named(
+    asked: dict[str, str], automatic: bool
+) -> None:
+    request = decide(Asked.parse(asked), ADA, {"lab": LAB}, cluster(part("work")), ROWS, PLAIN)
+    assert (request.resources.partition, request.partition_automatic) == ("work", automatic)
+
+
 def test_a_partition_of_root_is_roots() -> None:
     rows = (Association(user="root", account="service", is_default_account=True),)
     root = Person(name="root")
