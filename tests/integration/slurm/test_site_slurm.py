@@ -21,6 +21,7 @@ from portal.models.person import Person
 from portal.models.session.estimate import Outlook
 from portal.models.session.resources import Resources
 from portal.sessions.ending import explain
+from portal.sessions.runs.tasks import waiting_words
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.commands.start_estimate import test_only as start_of
 from portal.slurm.reasons import node_words
@@ -181,6 +182,26 @@ async def test_a_prolog_that_fails_is_named(slurm: SmallSlurm, cluster: Cluster)
     await state_of(cluster, again, JobState.CANCELLED)
     job = await cluster.ended_job(again)
     assert job is not None and explain(job, "Job runs on cpu01.").code == "cancelled"
+
+
+async def test_a_point_whose_prolog_failed_names_the_node_and_can_be_released(
+    slurm: SmallSlurm, cluster: Cluster
+) -> None:
+    marker = slurm.home / "broken-cpu01"
+    marker.touch()
+    array = ("--requeue", "--array=0-1%1", "--partition=cpu", "--nodelist=cpu01")
+    job_id = await cluster.submit(batch(slurm, *array))
+    await node_that(cluster, "cpu01", "DRAIN")
+    async with asyncio.timeout(60):
+        while (task := (await cluster.array_tasks(job_id))[0]).priority != 0:
+            await asyncio.sleep(0.1)
+    marker.unlink()
+    words = waiting_words(task, (await snapshot(cluster)).nodes.values())
+    assert "its launch failed, and cpu01 (Prolog error) was taken out of service" in words, task
+    assert f"'scontrol release {job_id}_0'" in words
+    slurm.run("scontrol", "update", "nodename=cpu01", "state=resume")
+    slurm.run("scontrol", "release", f"{job_id}_0")
+    assert not waiting_words((await cluster.array_tasks(job_id))[0])
 
 
 async def test_shares_of_a_gpu_take_it(slurm: SmallSlurm, cluster: Cluster) -> None:

@@ -104,7 +104,7 @@ def test_pending_reasons(recording: Recording) -> None:
 def test_a_job_that_slurm_holds_says_who_releases_it() -> None:
     """The words of squeue after a start failed (job_state_reason_string in Slurm's source)."""
     words = pending_words("launch failed requeued held")
-    ways_out = "launch it again, or ask an administrator to release it"
+    ways_out = "release it with 'scontrol release', or launch it again"
     assert words == f"held because its launch failed on its node: {ways_out}"
 
 
