@@ -20,8 +20,8 @@ _PENDING = {
     "JobHeldUser": "held by its owner",
     "JobHeldAdmin": "held by an administrator",
     # The owner can release these two: they are WAIT_HELD_USER, as sacct says (JobHeldUser).
-    "job requeued in held state": "requeued and held: release it with 'scontrol release', or launch "
-    "it again",
+    "job requeued in held state": "requeued and held: release it with 'scontrol release', or "
+    "launch it again",
     "launch failed requeued held": "held because its launch failed on its node: release it with "
     "'scontrol release', or launch it again",
     "JobHoldMaxRequeue": "held because it was started too often without success: launch it again, "

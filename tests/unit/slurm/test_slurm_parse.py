@@ -315,6 +315,20 @@ def test_lists_of_names_and_denials() -> None:
     assert (partition.nodes, partition.max_nodes) == ((), 4)
     assert (partition.max_time, partition.default_time) == (1800, None)
     assert partition.default_memory_per_node is None
+    assert (partition.resume_seconds, partition.one_user) == (None, False)
+
+
+def test_limits_of_cpus_and_memory_and_a_partitions_own_times() -> None:
+    text = (
+        "PartitionName=x ExclusiveUser=YES MaxCPUsPerNode=8 MaxCPUsPerSocket=4 Nodes=cpu01 "
+        "State=UP MaxMemPerCPU=2000 ResumeTimeout=120"
+    )
+    partition = parse.partitions(text)["x"]
+    assert (partition.max_cpus_per_node, partition.max_cpus_per_socket) == (8, 4)
+    assert (partition.max_memory_per_cpu, partition.max_memory_per_node) == (2000, None)
+    assert (partition.resume_seconds, partition.one_user) == (120, True)
+    unlimited = parse.partitions("PartitionName=x MaxCPUsPerSocket=UNLIMITED Exclusive=NO")["x"]
+    assert (unlimited.max_cpus_per_socket, unlimited.one_user) == (None, False)
 
 
 # -- accounting ----------------------------------------------------------------------------
