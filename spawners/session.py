@@ -17,6 +17,7 @@ from traitlets import Instance
 from portal.launch.kinds import of_server, serves
 from portal.models.cluster.cluster import Job
 from portal.models.person import Person
+from portal.models.session.session import options_again
 from portal.sessions.ending import Ending
 
 from .context import HubContext
@@ -39,7 +40,7 @@ class SessionSpawner(SessionSettings):
         super().__init__(**kwargs)
         self.api_token: str
         self.last_options: dict[str, Any] = {}  # validated, of the last launch
-        self.partition_chosen = True  # by the user; False: by the portal, for that launch alone
+        self.partition_automatic = False  # nobody named its partition
         self.prefill: dict[str, Any] = {}  # options from a link; shown once
         self.posted_port = 0
         self.token_id = 0
@@ -155,7 +156,8 @@ class SessionSpawner(SessionSettings):
         self._ready, self.ending = False, None
         (self._port_posted.set if successor.port else self._port_posted.clear)()
         self.last_options = dict(successor.options)
-        self.user_options = dict(successor.options)
+        self.partition_automatic = successor.partition_automatic
+        self.user_options = self.options_again
         new = db.get(orm.APIToken, successor.token_id)
         client = self.orm_spawner.oauth_client
         if client is not None and new is not None:
@@ -172,6 +174,11 @@ class SessionSpawner(SessionSettings):
         self.orm_spawner.started = utcnow(with_tz=False)
         self.server.ip, self.server.port = address, self.posted_port
 
+    @property
+    def options_again(self) -> dict[str, Any]:
+        """The owner's last launch, as it would be asked for again."""
+        return options_again(self.last_options, self.partition_automatic)
+
     # -- what outlives the Hub ------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
@@ -183,7 +190,7 @@ class SessionSpawner(SessionSettings):
             "token_id": self.token_id,
             "server_address": self.server_address,
             "last_options": self.last_options,
-            "partition_automatic": not self.partition_chosen,
+            "partition_automatic": self.partition_automatic,
             "ending": self.ending.model_dump() if self.ending else None,
         }
         return {key: value for key, value in state.items() if value}
@@ -197,7 +204,7 @@ class SessionSpawner(SessionSettings):
         self.server_address = str(state.get("server_address", ""))
         self._ready = bool(self.server_address)
         self.last_options = dict(state.get("last_options", {}))
-        self.partition_chosen = not state.get("partition_automatic", False)
+        self.partition_automatic = bool(state.get("partition_automatic", False))
         ending = state.get("ending")
         self.ending = Ending(**ending) if ending else None
         if self.posted_port:

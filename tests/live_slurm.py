@@ -30,6 +30,7 @@ from portal.demo.home import Home
 SUITES = {"24.11": ("trixie",), "newest": ("testing", "unstable")}
 TESTS = (
     "tests/integration/slurm/test_estimates_slurm.py",
+    "tests/integration/slurm/test_site_slurm.py",
     "tests/integration/slurm/test_slurm_cluster.py",
     "tests/integration/slurm/test_course_reservations.py",
     "tests/integration/doctor/test_doctor_demo.py",

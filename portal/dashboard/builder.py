@@ -145,7 +145,7 @@ class Builder:
             if old is not None and self._nodes.get(name) is node:
                 new.nodes[name] = old
                 continue
-            item = node_item(node, snapshot.resume_seconds)
+            item = node_item(node, snapshot.resume_seconds_of([node]))
             if item == old:
                 item = old
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -52,14 +53,18 @@ def room_now(
     for name in names:
         node = snapshot.nodes.get(name)
         fits = node is not None and _fits(resources, node) and (asleep or not node.asleep)
-        enough += fits and not (partition.whole_nodes and node and node.cpus_allocated)
+        # Whose jobs are on a node of one user is not looked at.
+        alone = partition.whole_nodes or partition.one_user
+        enough += fits and not (alone and node and node.cpus_allocated)
         if enough >= resources.nodes:
             return True
     return False
 
 
 def _reserved(resources: Resources, snapshot: ClusterSnapshot, now: float) -> set[str]:
-    end = now + (resources.time or 0)
+    partition = snapshot.partitions.get(resources.partition or "")
+    time_limit = resources.time or (partition.usual_time if partition else None)
+    end = now + (math.inf if time_limit is None else time_limit)
     return {
         node
         for reservation in snapshot.reservations.values()
@@ -112,12 +117,17 @@ def woken(
         or not room_now(resources, snapshot, now, asleep=True)
     ):
         return estimate
-    if snapshot.resume_seconds is None:
+    names = snapshot.partitions[resources.partition or ""].nodes
+    nodes = [snapshot.nodes[name] for name in names if name in snapshot.nodes]
+    needed = snapshot.resume_seconds_of(
+        node for node in nodes if node.asleep and _fits(resources, node)
+    )
+    if needed is None:
         reason = f"{_WAKES} How long that takes is not known."
         return Estimate(outlook=Outlook.UNKNOWN, reason=reason, made_at=now)
     return Estimate(
         outlook=Outlook.LATER,
-        starts_at=now + snapshot.resume_seconds,
+        starts_at=now + needed,
         basis=Basis.SNAPSHOT,
         reason=_WAKES,
         made_at=now,

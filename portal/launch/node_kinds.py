@@ -13,8 +13,8 @@ _Partitions = Mapping[str, Partition]
 
 
 class NodeKind(NamedTuple):
-    """Nodes of a partition that have the same features, GPUs, CPUs and memory. ``node``: one of
-    them; ``number``: all; ``usable``: those that take new jobs."""
+    """Nodes of a partition that have the same features, GPUs, CPUs, sockets and memory. ``node``:
+    one of them; ``number``: all; ``usable``: those that take new jobs."""
 
     node: Node
     number: int
@@ -41,7 +41,7 @@ def kinds_of(partition: Partition, snapshot: ClusterSnapshot) -> tuple[NodeKind,
 
 def _key(node: Node) -> object:
     gpus = tuple((pool.type, pool.count) for pool in node.gpus)
-    return node.features, gpus, node.cpus, node.memory
+    return node.features, gpus, node.cpus, node.sockets, node.memory
 
 
 def _kinds(partition: Partition, keys: Mapping[str, object], nodes: _Nodes) -> tuple[NodeKind, ...]:

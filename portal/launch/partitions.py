@@ -137,7 +137,7 @@ def choose_partition(
             return wanted
     refusals = {p.name: _refusals(p, resources, snapshot, associations) for p in allowed}
     possible = [partition for partition in allowed if not refusals[partition.name]]
-    sure = [p for p in possible if not _doubtful(p, person, associations)]
+    sure = [p for p in possible if not _doubtful(p, resources, person, associations)]
     if sure:
         return min(sure, key=lambda p: _rank(p, resources, snapshot)).name
     if possible:
@@ -163,11 +163,16 @@ def _refusals(
     return reasons + accounting_limits(resources, rows, limiting(snapshot, qos, partition.name))
 
 
-def _doubtful(partition: Partition, person: Person, associations: Associations) -> bool:
-    """Return True if only Slurm knows whether the partition takes jobs of this person."""
+def _doubtful(
+    partition: Partition, resources: Resources, person: Person, associations: Associations
+) -> bool:
+    """Return True if only Slurm knows whether the partition takes this job of this person."""
     groups = partition.allow_groups and not set(person.groups) & set(partition.allow_groups)
     accounts = associations is None and (partition.allow_accounts or partition.deny_accounts)
-    return bool(groups or accounts or partition.hidden)
+    # Slurm gives such a job more CPUs, as well as it can (slurm.conf(5), MaxMemPerCPU).
+    most = partition.max_memory_per_cpu
+    adjusted = most and (resources.memory or 0) > most * (resources.cpus or 1)
+    return bool(groups or accounts or adjusted or partition.hidden)
 
 
 def _rank(

@@ -67,7 +67,12 @@ def decide(
     if reasons:
         raise NotAllowed(" ".join(reasons), reasons[0].field)
     kind = (kind or asked.kind).within(resources.time)
-    return LaunchRequest(environment=environment, resources=resources, kind=kind)
+    return LaunchRequest(
+        environment=environment,
+        resources=resources,
+        kind=kind,
+        partition_automatic=asked.resources.partition is None,
+    )
 
 
 def _freest(gpu_types: Sequence[str], nodes: Sequence[Node]) -> str:

@@ -66,15 +66,17 @@ class Asked(AskedFor):
 class LaunchRequest(Frozen):
     """Session to launch: an environment this person may use, and complete resources.
 
-    ``kind``: what runs in it, with all that the Hub knows of it.
+    ``kind``: what runs in it, with all that the Hub knows of it. ``partition_automatic``: the
+    request did not name its partition.
     """
 
     environment: Environment
     resources: Resources
     kind: Kind = USUAL()
+    partition_automatic: bool = False
 
     def options(self) -> dict[str, Any]:
-        """Return ``user_options`` that ask for the same again: only known keys, JSON values."""
+        """Return ``user_options`` that ask for the very same: only known keys, JSON values."""
         chosen = self.resources.model_dump(exclude_none=True)
         return self.kind.options(self.environment.name, chosen)
 

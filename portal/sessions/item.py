@@ -126,9 +126,7 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
             or any(
                 other.server == record.server and other.id != record.id for other in context.living
             ),
-            again={**record.options, "environment": record.environment}
-            if context.environment and not tensorboard_folders
-            else None,
+            again=record.again if context.environment and not tensorboard_folders else None,
             suggested=suggestion.options if suggestion and not tensorboard_folders else None,
         )
     job = context.job if record.state is not SessionState.ENDED else None

@@ -42,8 +42,8 @@ class BeforeMove(Frozen):
 
 
 def options_of(record: SessionRecord) -> dict[str, Any]:
-    """Return the ``user_options`` of a session."""
-    return {"environment": record.environment, **record.options}
+    """Return the ``user_options`` of a session, as they would be asked for again."""
+    return record.again
 
 
 class Moves:

@@ -64,7 +64,7 @@ def suggestion_for(
         return None
     options = {
         key: value
-        for key, value in {**record.options, **changes}.items()
+        for key, value in {**record.again, **changes}.items()
         if value is not None and key != "environment"
     }
     if not options.keys() <= set(OPTION_KEYS):

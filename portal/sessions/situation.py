@@ -56,7 +56,6 @@ def situation_of(record: SessionRecord, job: Job, known: SessionData) -> Situati
         record, known.usage, known.reports, now=known.now, simulated=known.simulated
     )
     running = job.state.running
-    options = {"environment": record.environment, **record.options}
     return Situation.like(
         known,
         session_id=record.id,
@@ -81,7 +80,7 @@ def situation_of(record: SessionRecord, job: Job, known: SessionData) -> Situati
         ),
         links={
             "session": f"{known.prefix}sessions/{record.id}",
-            "launch": spawn_url(record, known.base, options),
+            "launch": spawn_url(record, known.base, record.again),
             "cluster": known.prefix,
         },
     )

@@ -1,6 +1,7 @@
 """Access to Slurm: the only subprocess, the only parser of its output, and the shared watcher."""
 
 from .commands.run import CommandTimedOut, Output, SlurmRunner
+from .jobs.end import launch_trouble
 from .reasons import end_words, pending_words, state_words
 from .watch.cluster import Cluster
 
@@ -10,6 +11,7 @@ __all__ = [
     "Output",
     "SlurmRunner",
     "end_words",
+    "launch_trouble",
     "pending_words",
     "state_words",
 ]

@@ -19,10 +19,11 @@ _PENDING = {
     "BeginTime": "waiting for its start time",
     "JobHeldUser": "held by its owner",
     "JobHeldAdmin": "held by an administrator",
-    "job requeued in held state": "requeued and held: launch it again, or ask an administrator to "
-    "release it",
-    "launch failed requeued held": "held because its launch failed on its node: launch it again, "
-    "or ask an administrator to release it",
+    # The owner can release these two: they are WAIT_HELD_USER, as sacct says (JobHeldUser).
+    "job requeued in held state": "requeued and held: release it with 'scontrol release', or "
+    "launch it again",
+    "launch failed requeued held": "held because its launch failed on its node: release it with "
+    "'scontrol release', or launch it again",
     "JobHoldMaxRequeue": "held because it was started too often without success: launch it again, "
     "or ask an administrator to release it",
     "Reservation": "waiting for its reservation to begin",

@@ -206,6 +206,9 @@ class LaunchForm(LoggingConfigurable):
         longest = choices.longest_time(supply, associations, snapshot.qos)
         times = self._times(preset, longest)
         cards = tuple(choices.card(tiles(e), preferences, e is chosen) for e in environments)
+        resume_seconds = snapshot.resume_seconds_of(
+            node for node in snapshot.nodes.values() if node.asleep
+        )
         return LaunchView(
             cards=cards,
             tags=common_tags(cards),
@@ -213,9 +216,9 @@ class LaunchForm(LoggingConfigurable):
             gpu_counts=choices.gpu_counts(most, count),
             gpu_most=most,
             gpus=count,
-            gpu_tiles=self._gpu_tiles(supply, last, snapshot.resume_seconds) if most else (),
+            gpu_tiles=self._gpu_tiles(supply, last, resume_seconds) if most else (),
             times=times,
-            cpus_text=_cpus_text(supply, snapshot.resume_seconds),
+            cpus_text=_cpus_text(supply, resume_seconds),
             folded=folded_fields(
                 Facts(snapshot, supply, associations, person, now, simulated, last, preset)
             ),

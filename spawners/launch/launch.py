@@ -135,7 +135,7 @@ async def render_form(spawner: SessionSpawner) -> str:
         offered,
         ready.associations,
         spawner.person,
-        last=prefill or last_choice(spawner) or None,
+        last=prefill or spawner.options_again or None,
         storage=ready.storage,
         problems=ready.problems,
         unknown=ready.unknown,
@@ -144,15 +144,6 @@ async def render_form(spawner: SessionSpawner) -> str:
         tiles=spawner.shared.tiles.tile_for,
     )
     return form.render(view)
-
-
-def last_choice(spawner: SessionSpawner) -> dict[str, Any]:
-    """Return the options of the owner's last launch; without a partition that was the portal's
-    choice: it depends on what was free then."""
-    options = dict(spawner.last_options)
-    if not spawner.partition_chosen:
-        options.pop("partition", None)
-    return options
 
 
 async def considered(

@@ -74,14 +74,15 @@ class UserOptions(SessionSpawner):
             ensure_set_up()
             self._request = await launch_request(self, options)
         except PortalError as error:
-            self._restore_options(self.last_options)
+            self._restore_options(self.options_again)
             raise refusal(error) from None
         self.last_options = self._request.options()
-        self.partition_chosen = bool(options.get("partition"))
-        self.user_options = dict(self.last_options)  # stored with the job's id
+        self.partition_automatic = self._request.partition_automatic
+        # Stored with the job's id. JupyterHub starts a server with them if it is given none.
+        self.user_options = self.options_again
 
     def _restore_options(self, options: dict[str, Any]) -> None:
-        self.user_options = dict(options)
+        self.user_options = options
         self.orm_spawner.user_options = dict(options)
         self.user.db.commit()
 

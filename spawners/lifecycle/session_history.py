@@ -108,6 +108,7 @@ class SessionHistory:
             environment=before.environment,
             environment_title=before.environment_title,
             options=successor.options,
+            partition_automatic=successor.partition_automatic,
             course=before.course,
             job_id=successor.job_id,
             submitted_at=successor.asked_at // 1,  # whole seconds, as in Slurm
@@ -168,6 +169,7 @@ class SessionHistory:
             environment=request.environment.name,
             environment_title=request.environment.title,
             options=request.options(),
+            partition_automatic=request.partition_automatic,
             course=request.kind.of_course,
             job_id=spawner.job_id,
             submitted_at=time.time() // 1,  # as Slurm counts, or it would start before it
@@ -187,6 +189,7 @@ class SessionHistory:
             groups=spawner.person.groups,
             environment=str(spawner.last_options.get("environment", "")),
             options=spawner.last_options,
+            partition_automatic=spawner.partition_automatic,
             job_id=spawner.job_id,
             state=SessionState.RUNNING if spawner.server_address else SessionState.PENDING,
             submitted_at=began,

@@ -70,6 +70,7 @@ async def queue_successor(
         raise
     successor = Successor(
         options=request.options(),
+        partition_automatic=request.partition_automatic,
         words=f"Job {job_id} was submitted. The session continues.",
         by=by,
         asked_at=asked_at,

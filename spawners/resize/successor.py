@@ -10,10 +10,11 @@ from portal.models.session.move import LIVE, Move, MoveState
 
 class Successor(Frozen):
     """Job that is to take a session's place. ``token_id`` is the row of the new server's token,
-    ``by`` who asked for it. Times are Unix seconds."""
+    ``by`` who asked for it, ``partition_automatic`` as in LaunchRequest. Times are Unix seconds."""
 
     state: MoveState = MoveState.QUEUED
     options: dict[str, Any]
+    partition_automatic: bool = False
     words: str = ""
     by: str = ""
     asked_at: float

@@ -251,9 +251,10 @@ def partition_limits(
         if resources.gpus > most:
             reasons.append(Objection(f"{where} has at most {most} {noun} on one node.", "gpus"))
         kinds = fitting
-    cpus = max(kind.node.cpus for kind in kinds)
+    cpus = max(_cpus_of(kind.node, partition) for kind in kinds)
     if resources.cpus and resources.cpus > cpus:
-        reasons.append(Objection(f"{where} has at most {cpus} CPUs on one such node.", "cpus"))
+        size = tres_words("cpu", cpus)
+        reasons.append(Objection(f"{where} has at most {size} on one such node.", "cpus"))
     memory = max(kind.node.memory for kind in kinds)
     if resources.memory and resources.memory > memory:
         reasons.append(
@@ -261,7 +262,23 @@ def partition_limits(
                 f"{where} has at most {memory // 1024}G of memory on one such node.", "memory"
             )
         )
-    holding = sum(kind.number for kind in kinds if holds(resources, kind.node))
+    each = partition.max_memory_per_cpu
+    if each and most_cpus is not None:
+        cpus = min(cpus, most_cpus)
+    if each and (resources.memory or 0) > each * cpus:
+        size = tres_words("mem", each * cpus)
+        reasons.append(
+            Objection(
+                f"{where} allows at most {size} on one such node: {tres_words('mem', each)} for "
+                "each CPU.",
+                "memory",
+            )
+        )
+    holding = sum(
+        kind.number
+        for kind in kinds
+        if holds(resources, kind.node) and _cpus_of(kind.node, partition) >= (resources.cpus or 0)
+    )
     if not reasons and holding < resources.nodes:
         whole = ", ".join(tres_words(*tres) for tres in asked_tres(resources).items())
         fewer = f"only {count(holding, 'node')}" if holding else "no node"
@@ -269,6 +286,14 @@ def partition_limits(
             Objection(f"{where} has {fewer} with all of this together: {whole}.", "partition")
         )
     return reasons
+
+
+def _cpus_of(node: Node, partition: Partition) -> int:
+    """Return the CPUs that a job of the partition may have on a node."""
+    limit = partition.max_cpus_per_socket
+    if limit is None or not node.sockets:
+        return node.cpus
+    return min(node.cpus, limit * node.sockets)
 
 
 def _most_gpus(resources: Resources, node: Node) -> int:

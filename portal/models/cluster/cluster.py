@@ -6,6 +6,7 @@ Terms and states are Slurm's: squeue(1) "JOB STATE CODES", scontrol(1), sinfo(1)
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
 
@@ -125,6 +126,7 @@ class Node(Frozen):
     state: str
     cpus: int = 0
     cpus_allocated: int = 0
+    sockets: int = 0  # 0: unknown
     memory: int = 0
     memory_allocated: int = 0
     gpus: tuple[GpuPool, ...] = ()
@@ -227,7 +229,9 @@ class Partition(Frozen):
     min_nodes: int = 0
     max_nodes: int | None = None
     max_cpus_per_node: int | None = None
+    max_cpus_per_socket: int | None = None
     max_memory_per_node: int | None = None
+    max_memory_per_cpu: int | None = None
     default_memory_per_cpu: int | None = None
     default_memory_per_node: int | None = None
     allow_accounts: tuple[str, ...] = ()
@@ -243,8 +247,15 @@ class Partition(Frozen):
     requires_reservation: bool = False
     hidden: bool = False
     whole_nodes: bool = False  # OverSubscribe=EXCLUSIVE
+    one_user: bool = False  # ExclusiveUser: a node is one user's while jobs run on it
+    resume_seconds: int | None = None  # its own ResumeTimeout; None: the cluster's
     priority_tier: int = 1
     preemptable: bool = False  # PreemptMode is not OFF; of the lower PriorityTier only
+
+    @property
+    def usual_time(self) -> int | None:
+        """Time limit of a job that names none (slurm.conf(5), DefaultTime); None: no limit."""
+        return self.max_time if self.default_time is None else self.default_time
 
 
 class Job(Frozen):
@@ -338,7 +349,7 @@ class ClusterSnapshot(Frozen):
     ``error`` is empty for a fresh answer; if Slurm did not answer, the last snapshot is kept with
     its old ``taken_at`` and a sentence that says what failed. ``submit_host``: short name of the
     machine that submits jobs; "": unknown. ``resume_seconds``: time in which a node that is asleep
-    is switched on; None: unknown, or no node is asleep.
+    is switched on, unless its partition has a time of its own; None: unknown, or none is asleep.
     """
 
     taken_at: float
@@ -351,6 +362,17 @@ class ClusterSnapshot(Frozen):
     error: str = ""
     submit_host: str = ""
     resume_seconds: int | None = None
+
+    def resume_seconds_of(self, nodes: Iterable[Node]) -> int | None:
+        """Return the longest time in which these nodes are switched on; None: unknown. A node of
+        several partitions has the longest of theirs (slurm.conf(5), ResumeTimeout)."""
+        longest: int | None = 0
+        for partitions in {node.partitions for node in nodes}:
+            known = [self.partitions[name] for name in partitions if name in self.partitions]
+            own = [part.resume_seconds for part in known if part.resume_seconds is not None]
+            needed = max(own, default=self.resume_seconds)
+            longest = None if longest is None or needed is None else max(longest, needed)
+        return longest or None
 
     @property
     def age(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +23,7 @@ class SessionRecord(Frozen):
 
     ``id`` is opaque and made by the Hub. ``user`` is the Hub's name, ``account`` the one that the
     job belongs to. ``options`` are the validated ``user_options`` of the launch and never change;
+    ``partition_automatic``: their partition is one that nobody named, for that launch alone.
     ``time_limit`` is its job's final time limit in seconds, extensions included. ``log_path`` is
     the Hub's own file and never leaves the service.
     """
@@ -34,6 +36,7 @@ class SessionRecord(Frozen):
     environment: str = ""
     environment_title: str = ""
     options: dict[str, Any] = {}
+    partition_automatic: bool = False
     course: str = ""
     job_id: str = ""
     state: SessionState = SessionState.PENDING
@@ -50,3 +53,17 @@ class SessionRecord(Frozen):
     peak_memory: int | None = None
     exit_code: int | None = None
     time_limit: int | None = None
+
+    @property
+    def again(self) -> dict[str, Any]:
+        """The ``user_options`` that ask for the same session again."""
+        options = options_again(self.options, self.partition_automatic)
+        options.pop("environment", None)
+        return {"environment": self.environment, **options}
+
+
+def options_again(options: Mapping[str, Any], partition_automatic: bool) -> dict[str, Any]:
+    """Return the options of a launch for the next one: without a partition that nobody named, since
+    its choice depends on what was free, and in order, then."""
+    dropped = ("partition",) if partition_automatic else ()
+    return {key: value for key, value in options.items() if key not in dropped}

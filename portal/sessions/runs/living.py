@@ -99,8 +99,11 @@ class LivingRuns:
         detailed = await self._in_detail(key, record, tasks, news.absent)
         gone: list[int] = []
         if detailed is not None:
+            troubled = [node for node in snapshot.nodes.values() if node.drained or node.down]
             self.words[key] = {
-                number: words for number, task in detailed.items() if (words := waiting_words(task))
+                number: words
+                for number, task in detailed.items()
+                if (words := waiting_words(task, troubled))
             }
             gone = [number for number in news.absent if number not in detailed]
         if run.begun_at < time.time() - _FORGETS:

@@ -149,7 +149,7 @@ def run_of(record: SessionRecord) -> Run | None:
         user=record.user,
         server=record.server,
         environment=record.environment,
-        resources={key: value for key, value in record.options.items() if key not in others},
+        resources={key: value for key, value in record.again.items() if key not in others},
         created_at=record.submitted_at,
         job_id=record.job_id,
     )

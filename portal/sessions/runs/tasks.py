@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from portal.models.cluster.array import array_id, task_numbers
-from portal.models.cluster.cluster import Job, JobState
+from portal.models.cluster.cluster import Job, JobState, Node
 from portal.models.session.run import FINAL, PointState
-from portal.slurm import pending_words, state_words
+from portal.slurm import launch_trouble, pending_words, state_words
 from portal.store.runs.points import PointKeys
 
 _RESUMES = 85  # exit code of a point whose job starts again (deploy/session.sh)
@@ -17,6 +17,9 @@ _SETTLES = 20.0  # seconds in which the report of a task that has ended may stil
 _STARTS = 5.0  # seconds that a point may have reported its start before Slurm's word is older
 # Reasons of a task that waits for its turn, as its run says too (squeue(1), "JOB REASON CODES").
 _TURN = frozenset({"", "None", "Resources", "Priority", "JobArrayTaskLimit", "Dependency"})
+# Holds that the job's owner can release (squeue's words); others need an administrator.
+_LAUNCH_FAILED = "launch failed requeued held"
+_OWNERS = (_LAUNCH_FAILED, "job requeued in held state", "JobHeldUser")
 
 Tasks = Mapping[int, Job]  # by the number of the point
 
@@ -97,9 +100,15 @@ def is_special(task: Job) -> bool:
     return any(reason.strip() not in _TURN for reason in task.reason.split(","))
 
 
-def waiting_words(task: Job) -> str:
-    """Return what a task waits for besides its turn, as a sentence; "" for nothing."""
+def waiting_words(task: Job, nodes: Iterable[Node] = ()) -> str:
+    """Return what a task waits for besides its turn, and who can change that, in sentences; "" for
+    nothing. ``nodes``: the cluster's that take no jobs."""
     if not is_special(task):
         return ""
     words = pending_words(task.reason) if task.reason else state_words(task.state)
+    if task.reason in _OWNERS:
+        words = words.partition(":")[0]
+        if task.reason == _LAUNCH_FAILED and (trouble := launch_trouble(task, nodes)):
+            words = f"held because its launch failed, and {trouble} was taken out of service"
+        words += f". Release it with 'scontrol release {task.id}', or stop the run and run it again"
     return f"{words[:1].upper()}{words[1:]}."

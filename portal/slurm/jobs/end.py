@@ -7,7 +7,7 @@ import logging
 import math
 import pwd
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from portal.cache import SharedAnswers
@@ -29,6 +29,7 @@ _NODE_ENDS = {
 }
 _SLURM = ("root", "slurm", "0")
 _NEAR = 60.0
+_AT_ONCE = 5.0  # the same for a launch that failed: Slurm does both in one step
 _LONGEST_PROLOG = 900.0
 _NO_ACCOUNTING = "accounting storage is disabled"  # sacct's words where there is no slurmdbd
 _UNKNOWN_JOB = ("invalid job id", "job/step already completing or completed", "not found")
@@ -93,6 +94,21 @@ def node_trouble(job: Job, nodes: Mapping[str, Node]) -> str:
         if ended and (began or ended) - _NEAR <= node.reason_at <= ended + _NEAR:
             return f"{name} ({node.reason})"
     return ""
+
+
+def launch_trouble(job: Job, nodes: Iterable[Node]) -> str:
+    """Return the nodes that were drained or given up as Slurm put a job back whose launch had
+    failed: "cpu01 (Prolog error)"; "" if there are none. Such a job has no nodes any more, and its
+    submit time is that moment (22.05 and 24.11, tests/integration/slurm/test_site_slurm.py)."""
+    partitions, moment = set(job.partition.split(",")), job.submit_time or 0.0
+    return ", ".join(
+        f"{node.name} ({node.reason})"
+        for node in nodes
+        if node.reason_at is not None
+        and abs(node.reason_at - moment) <= _AT_ONCE
+        and (node.drained or node.down)
+        and not partitions.isdisjoint(node.partitions)
+    )
 
 
 def _settled(job: Job) -> bool:

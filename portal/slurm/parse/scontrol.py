@@ -58,6 +58,7 @@ def _node(field: dict[str, str]) -> Node:
         # CPUEfctv leaves out the CPUs that Slurm keeps for itself.
         cpus=number(field.get("CPUEfctv") or field.get("CPUTot", "")) or 0,
         cpus_allocated=number(field.get("CPUAlloc", "")) or 0,
+        sockets=number(field.get("Sockets", "")) or 0,
         memory=_node_memory(field),
         memory_allocated=mebibytes(field.get("AllocMem", "")) or 0,
         gpus=pools(field.get("Gres", ""), field.get("GresUsed", "")),
@@ -84,7 +85,9 @@ def partitions(text: str) -> dict[str, Partition]:
             min_nodes=number(field.get("MinNodes", "")) or 0,
             max_nodes=number(field.get("MaxNodes", "")),
             max_cpus_per_node=number(field.get("MaxCPUsPerNode", "")),
+            max_cpus_per_socket=number(field.get("MaxCPUsPerSocket", "")),
             max_memory_per_node=mebibytes(field.get("MaxMemPerNode", "")),
+            max_memory_per_cpu=mebibytes(field.get("MaxMemPerCPU", "")) or None,
             default_memory_per_cpu=mebibytes(field.get("DefMemPerCPU", "")),
             default_memory_per_node=mebibytes(field.get("DefMemPerNode", "")),
             allow_accounts=names(field.get("AllowAccounts", "")),
@@ -99,6 +102,8 @@ def partitions(text: str) -> dict[str, Partition]:
             requires_reservation=field.get("ReqResv") == "YES",
             hidden=field.get("Hidden") == "YES",
             whole_nodes=field.get("OverSubscribe") == "EXCLUSIVE",
+            one_user=field.get("ExclusiveUser") == "YES" or field.get("Exclusive") == "USER",
+            resume_seconds=number(field.get("ResumeTimeout", "")),
             priority_tier=number(field.get("PriorityTier", "")) or 0,
             preemptable=field.get("PreemptMode", "OFF") not in ("OFF", "GANG"),
         )

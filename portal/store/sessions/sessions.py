@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Index, delete, func, select
+from sqlalchemy import Boolean, Index, delete, false, func, select
 
 from portal.models.session.session import SessionRecord, SessionState
 
@@ -18,6 +18,7 @@ sessions = keyed(
     *filled(NAME, "user", "server", "account", "environment", "environment_title", "course"),
     *filled(NAME, "job_id", "state", "ending_code", "stopped_by"),
     *filled(Json, "groups", "options", "nodes"),
+    *filled(Boolean(), "partition_automatic", server_default=false()),
     *filled(TIME, "submitted_at"),
     *optional(TIME, "started_at", "ready_at", "ended_at"),
     *optional(COUNT, "peak_memory", "exit_code", "time_limit"),

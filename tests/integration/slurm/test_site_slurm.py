@@ -21,6 +21,7 @@ from portal.models.person import Person
 from portal.models.session.estimate import Outlook
 from portal.models.session.resources import Resources
 from portal.sessions.ending import explain
+from portal.sessions.runs.tasks import waiting_words
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.commands.start_estimate import test_only as start_of
 from portal.slurm.reasons import node_words
@@ -183,6 +184,26 @@ async def test_a_prolog_that_fails_is_named(slurm: SmallSlurm, cluster: Cluster)
     assert job is not None and explain(job, "Job runs on cpu01.").code == "cancelled"
 
 
+async def test_a_point_whose_prolog_failed_names_the_node_and_can_be_released(
+    slurm: SmallSlurm, cluster: Cluster
+) -> None:
+    marker = slurm.home / "broken-cpu01"
+    marker.touch()
+    array = ("--requeue", "--array=0-1%1", "--partition=cpu", "--nodelist=cpu01")
+    job_id = await cluster.submit(batch(slurm, *array))
+    await node_that(cluster, "cpu01", "DRAIN")
+    async with asyncio.timeout(60):
+        while (task := (await cluster.array_tasks(job_id))[0]).priority != 0:
+            await asyncio.sleep(0.1)
+    marker.unlink()
+    words = waiting_words(task, (await snapshot(cluster)).nodes.values())
+    assert "its launch failed, and cpu01 (Prolog error) was taken out of service" in words, task
+    assert f"'scontrol release {job_id}_0'" in words
+    slurm.run("scontrol", "update", "nodename=cpu01", "state=resume")
+    slurm.run("scontrol", "release", f"{job_id}_0")
+    assert not waiting_words((await cluster.array_tasks(job_id))[0])
+
+
 async def test_shares_of_a_gpu_take_it(slurm: SmallSlurm, cluster: Cluster) -> None:
     options = ("--partition=gpu", "--nodelist=gpu04", "--gres=shard:2")
     job_id = await cluster.submit(batch(slurm, *options))
@@ -208,7 +229,7 @@ async def test_a_plugins_refusal_is_no_outage(slurm: SmallSlurm, cluster: Cluste
 async def test_a_node_that_saves_power_is_switched_on_when_needed(
     slurm: SmallSlurm, cluster: Cluster
 ) -> None:
-    person, now = Person(name=slurm.user), time.time()
+    person = Person(name=slurm.user)
     slurm.run("scontrol", "update", "nodename=cpu[01-02]", "state=power_down_asap")
     for name in ("cpu01", "cpu02"):
         node = await node_that(cluster, name, "POWERED_DOWN")
@@ -217,6 +238,7 @@ async def test_a_node_that_saves_power_is_switched_on_when_needed(
     assert told.resume_seconds == 600
     assert "switched on when needed, about 10 minutes" in node_words(node.state, 600)
     asked = PLAIN.model_copy(update={"partition": "cpu"})
+    now = time.time()
     start = await start_of(cluster.runner, asked, slurm.user, "lab", 20)
     of_slurm = from_slurm(start, now)
     assert of_slurm.outlook is Outlook.NOW, "Slurm counts the node as free"

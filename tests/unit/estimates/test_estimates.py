@@ -123,11 +123,31 @@ class TestSnapshot:
             assert words.sentence(estimate, now) == (
                 "Starts in about 10 minutes. A node is switched on for it first."
             )
+        # A partition may have a ResumeTimeout of its own.
+        own = told.partitions["gpu"].model_copy(update={"resume_seconds": 120})
+        node = told.nodes["gpu01"].model_copy(update={"partitions": ("gpu",)})
+        quick = slow.model_copy(update={"partitions": {"gpu": own}, "nodes": {"gpu01": node}})
+        assert woken(of_slurm, asked(), quick, now).starts_at == now + 120
         unknown = woken(of_slurm, asked(), told, now)
         assert unknown.outlook is Outlook.UNKNOWN
         assert unknown.reason.startswith("A node is switched on for it first. How long")
         awake = snapshot(resume_seconds=600)
         assert woken(of_slurm, asked(), awake, now) is of_slurm
+
+    def test_a_session_without_a_time_has_the_partitions(self) -> None:
+        now = time.time()
+        soon = Reservation(
+            name="course", start_time=now + 3600, end_time=now + 7200, nodes=("gpu01",)
+        )
+        for rules, free in (
+            ({"default_time": 1800, "max_time": 86400}, True),
+            ({"default_time": 7200}, False),
+            ({"max_time": 86400}, False),  # slurm.conf(5): without DefaultTime, MaxTime
+            ({}, False),
+        ):
+            partition = Partition(name="gpu", nodes=("gpu01",), **rules)
+            told = snapshot(partitions={"gpu": partition}, reservations={"course": soon})
+            assert room_now(asked(time=None), told, now) is free, rules
 
     def test_a_reservation_that_comes_within_the_time_takes_it(self) -> None:
         now = time.time()

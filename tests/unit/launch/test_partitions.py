@@ -35,7 +35,7 @@ ROWS = (
 LAB = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab")
 PLAIN = Resources(cpus=2, memory="4G", time="2:00:00")
 NODES = {
-    "cpu01": Node(name="cpu01", address="a", state="IDLE", cpus=16, memory=64000),
+    "cpu01": Node(name="cpu01", address="a", state="IDLE", cpus=16, sockets=1, memory=64000),
     "cpu02": Node(name="cpu02", address="a", state="IDLE", cpus=16, memory=64000),
     "mem01": Node(name="mem01", address="a", state="IDLE", cpus=4, memory=1_000_000),
     "gpu01": Node(
@@ -83,6 +83,12 @@ RULES: dict[str, tuple[dict[str, Any], str]] = {
     "no nodes": ({"max_nodes": 0}, "allows at most 0 nodes"),
     "cpus": ({"max_cpus_per_node": 1}, "allows at most 1 CPU on one node"),
     "memory": ({"max_memory_per_node": 2048}, "allows at most 2G of memory on one node"),
+    "sockets": ({"max_cpus_per_socket": 1}, "has at most 1 CPU on one such node"),
+    "memory of CPUs": ({"max_memory_per_cpu": 100}, "at most 1600M of .* 100M of memory for each"),
+    "memory of few CPUs": (
+        {"max_memory_per_cpu": 1024, "max_cpus_per_node": 3},
+        "allows at most 3G of memory on one such node",
+    ),
     "reservation": ({"requires_reservation": True}, "takes only sessions in a reservation"),
     "down": ({"state": "DOWN"}, r"it is closed at the moment \(State=DOWN\)"),
     "drain": ({"state": "DRAIN"}, r"it is closed at the moment \(State=DRAIN\)"),
@@ -104,6 +110,14 @@ def test_a_partition_that_refuses_is_not_chosen_and_says_why(rule: str) -> None:
         assert "aaa" in caught.value.message or rule == "its qos"
 
 
+@pytest.mark.parametrize(("asked", "automatic"), [({}, True), ({"partition": "work"}, False)])
+def test_a_launch_knows_whether_its_partition_was_named(
+    asked: dict[str, str], automatic: bool
+) -> None:
+    request = decide(Asked.parse(asked), ADA, {"lab": LAB}, cluster(part("work")), ROWS, PLAIN)
+    assert (request.resources.partition, request.partition_automatic) == ("work", automatic)
+
+
 def test_a_partition_of_root_is_roots() -> None:
     rows = (Association(user="root", account="service", is_default_account=True),)
     root = Person(name="root")
@@ -117,6 +131,7 @@ def test_a_partition_of_root_is_roots() -> None:
     [
         {"allow_groups": ("physics",)},  # of Slurm's machine, perhaps: the directory has it not
         {"hidden": True},
+        {"max_memory_per_cpu": 1024},  # Slurm gives it two CPUs more, if it can
     ],
 )
 def test_what_only_slurm_knows_is_chosen_last_and_never_refused(doubt: dict[str, Any]) -> None:
@@ -168,9 +183,10 @@ def test_jobs_that_may_be_pushed_out_go_elsewhere() -> None:
     assert chosen(cluster(spare, work)) == "aaa", "nobody can push it out"
 
 
-def test_whole_nodes_are_free_only_if_nobody_is_there() -> None:
+@pytest.mark.parametrize("rule", ["whole_nodes", "one_user"])
+def test_whole_nodes_are_free_only_if_nobody_is_there(rule: str) -> None:
     shared = {"cpu01": NODES["cpu01"].model_copy(update={"cpus_allocated": 1})}
-    snapshot = cluster(part("aaa", whole_nodes=True), part("work", "cpu02"))
+    snapshot = cluster(part("aaa", **{rule: True}), part("work", "cpu02"))
     assert chosen(snapshot) == "aaa"
     assert chosen(snapshot.model_copy(update={"nodes": {**NODES, **shared}})) == "work"
 

@@ -10,7 +10,7 @@ from clusters import snapshot
 from followed_run import KEY, FollowedRun, a_run
 
 from portal.errors import HubUnavailable, NotFound
-from portal.models.cluster.cluster import Job, JobState
+from portal.models.cluster.cluster import Job, JobState, Node
 from portal.models.session.run import PointState, RunPoint
 from portal.sessions.runs import living as living_module
 from portal.store import Store
@@ -29,11 +29,12 @@ def a_task(numbers: str, state: str, **more: Any) -> Job:
     return Job(id=f"12_{numbers}", state=JobState(state), user="ada", **{**placed, **more})
 
 
-async def living(site: FollowedRun, *tasks: Job) -> None:
+async def living(site: FollowedRun, *tasks: Job, nodes: tuple[Node, ...] = ()) -> None:
     """Look at the run once while Slurm has these tasks."""
     record = await site.session()
     site.sessions = {task.id: record for task in tasks}
-    site.snapshot = snapshot(*tasks).model_copy(update={"taken_at": time.time()})
+    changes = {"taken_at": time.time(), "nodes": {node.name: node for node in nodes}}
+    site.snapshot = snapshot(*tasks).model_copy(update=changes)
     await site.follower.follow_runs()
 
 
@@ -88,6 +89,38 @@ async def test_an_old_view_puts_no_point_back(site: FollowedRun, state: str, ago
     assert (await site.states())[1] == state
 
 
+def release(number: int) -> str:
+    words = f"Release it with 'scontrol release 12_{number}'"
+    return f"{words}, or stop the run and run it again."
+
+
+async def test_points_whose_node_could_not_begin_them_name_it(site: FollowedRun) -> None:
+    """As Slurm 22.05 and 24.11 have an array with --requeue whose prolog fails: the tasks have no
+    node any more, and were submitted again as the node was drained."""
+    prolog = {"reason": HELD, "partition": "cpu", "submit_time": 1795806284.0}
+    site.slurm.detailed = {
+        0: a_task("0", "PENDING", **prolog),
+        1: a_task("1", "PENDING", **{**prolog, "submit_time": 1795806500.0}),
+        2: a_task("2", "PENDING", **{**prolog, "partition": "gpu,debug"}),
+        3: a_task("3", "PENDING", reason="job requeued in held state"),
+    }
+    drained = {"state": "IDLE+DRAIN", "reason_at": 1795806284.0, "partitions": ("cpu",)}
+    nodes = (
+        Node(name="cpu01", address="a", reason="Prolog error", **drained),
+        Node(name="cpu02", address="a", reason="tests", **{**drained, "state": "IDLE"}),
+        Node(name="cpu03", address="a", reason="fan", **{**drained, "reason_at": 1795800000.0}),
+    )
+    await living(site, a_task("[0-3]", "PENDING", **prolog), nodes=nodes)
+    unknown = "Held because its launch failed on its node."
+    assert site.living.words[KEY] == {
+        0: "Held because its launch failed, and cpu01 (Prolog error) was taken out of service. "
+        + release(0),
+        1: f"{unknown} {release(1)}",
+        2: f"{unknown} {release(2)}",
+        3: f"Requeued and held. {release(3)}",
+    }
+
+
 async def test_held_points_say_who_holds_them(site: FollowedRun) -> None:
     site.slurm.detailed = {
         0: a_task("0", "PENDING", reason="JobHeldUser"),
@@ -97,7 +130,7 @@ async def test_held_points_say_who_holds_them(site: FollowedRun) -> None:
     }
     await living(site, a_task("[0-3%1]", "PENDING", reason="JobArrayTaskLimit,JobHeldAdmin"))
     assert site.living.words[KEY] == {
-        0: "Held by its owner.",
+        0: f"Held by its owner. {release(0)}",
         1: "Held by an administrator.",
         3: "Waiting for its start time.",
     }

@@ -132,6 +132,12 @@ class TestLinks:
         }
         assert options_of(links.launch_suggested)["opt-time"] == "3:00:00"
 
+    def test_a_partition_that_nobody_named_is_chosen_anew(self) -> None:
+        links = an_item(a_record(**ENDED, partition_automatic=True)).links
+        for link in (links.launch_again, links.launch_suggested):
+            assert "opt-partition" not in options_of(link)
+            assert options_of(link)["opt-gpus"] == "2"
+
     def test_within_what_the_partition_allows(self) -> None:
         partitions = {"gpu": Partition(name="gpu", max_time=7200)}
         snapshot = ClusterSnapshot(taken_at=T, partitions=partitions)
@@ -141,7 +147,7 @@ class TestLinks:
         record = a_record(**ENDED, user="a b@x", server="ser/ver?", options={"gpus": 1})
         links = an_item(record, viewer="a b@x", base="/site/").links
         assert links.launch_again == (
-            "/site/hub/spawn/a%20b@x/ser%2Fver%3F?opt-gpus=1&opt-environment=lab"
+            "/site/hub/spawn/a%20b@x/ser%2Fver%3F?opt-environment=lab&opt-gpus=1"
         )
         running = record.model_copy(update={"state": SessionState.RUNNING})
         open_ = an_item(running, viewer="a b@x", base="/site/").links.open

@@ -13,7 +13,7 @@ from portal.errors import Conflict, HubUnavailable
 from portal.models.session.move import MoveState
 from portal.models.session.session import SessionRecord
 from portal.sessions import moves
-from portal.sessions.moves import Moves
+from portal.sessions.moves import Moves, options_of
 
 ADA = SessionRecord(id="s1", user="ada", submitted_at=1.0, environment="base", options={"gpus": 0})
 
@@ -138,3 +138,10 @@ async def test_a_silent_server_is_asked_once_at_a_time(hub: Hub, known: Moves) -
     assert hub.asked == 2  # one for each session
     await known.before(ADA)
     assert hub.asked == 3
+
+
+def test_another_size_is_not_bound_to_a_partition_that_nobody_named() -> None:
+    record = ADA.model_copy(update={"options": {"gpus": 0, "partition": "cpu"}})
+    assert options_of(record) == {"environment": "base", "gpus": 0, "partition": "cpu"}
+    automatic = record.model_copy(update={"partition_automatic": True})
+    assert options_of(automatic) == {"environment": "base", "gpus": 0}

@@ -104,7 +104,7 @@ def test_pending_reasons(recording: Recording) -> None:
 def test_a_job_that_slurm_holds_says_who_releases_it() -> None:
     """The words of squeue after a start failed (job_state_reason_string in Slurm's source)."""
     words = pending_words("launch failed requeued held")
-    ways_out = "launch it again, or ask an administrator to release it"
+    ways_out = "release it with 'scontrol release', or launch it again"
     assert words == f"held because its launch failed on its node: {ways_out}"
 
 
@@ -315,6 +315,20 @@ def test_lists_of_names_and_denials() -> None:
     assert (partition.nodes, partition.max_nodes) == ((), 4)
     assert (partition.max_time, partition.default_time) == (1800, None)
     assert partition.default_memory_per_node is None
+    assert (partition.resume_seconds, partition.one_user) == (None, False)
+
+
+def test_limits_of_cpus_and_memory_and_a_partitions_own_times() -> None:
+    text = (
+        "PartitionName=x ExclusiveUser=YES MaxCPUsPerNode=8 MaxCPUsPerSocket=4 Nodes=cpu01 "
+        "State=UP MaxMemPerCPU=2000 ResumeTimeout=120"
+    )
+    partition = parse.partitions(text)["x"]
+    assert (partition.max_cpus_per_node, partition.max_cpus_per_socket) == (8, 4)
+    assert (partition.max_memory_per_cpu, partition.max_memory_per_node) == (2000, None)
+    assert (partition.resume_seconds, partition.one_user) == (120, True)
+    unlimited = parse.partitions("PartitionName=x MaxCPUsPerSocket=UNLIMITED Exclusive=NO")["x"]
+    assert (unlimited.max_cpus_per_socket, unlimited.one_user) == (None, False)
 
 
 # -- accounting ----------------------------------------------------------------------------

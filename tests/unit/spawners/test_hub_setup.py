@@ -69,12 +69,13 @@ async def test_without_it_no_session_starts(
     """batchspawner's route is there then, which runs what a session's token posts."""
 
     async def launch_request(spawner: Any, options: Any) -> Any:
-        return SimpleNamespace(options=lambda: {"environment": "pytorch"})
+        chosen = {"environment": "pytorch"}
+        return SimpleNamespace(options=lambda: chosen, partition_automatic=False)
 
     monkeypatch.setattr(user_options, "launch_request", launch_request)
     restored: list[Any] = []
     spawner: Any = SimpleNamespace(
-        last_options={}, _request="one", _restore_options=restored.append, serves=True
+        options_again={}, _request="one", _restore_options=restored.append, serves=True
     )
     with pytest.raises(SpawnException) as refused:
         await PortalSpawner.validate_options(spawner, {"environment": "pytorch"})

@@ -9,8 +9,8 @@ import pytest
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError, TooManyRequests
 from spawners.launch import user_options
-from spawners.launch.launch import last_choice
 from spawners.launch.refusals import refusal
+from spawners.session import SessionSpawner
 from spawners.spawner import PortalSpawner
 
 
@@ -35,20 +35,25 @@ def test_a_refusal_names_a_field_of_a_launch(error: PortalError, headers: dict[s
     assert refused.headers == headers
 
 
-@pytest.mark.parametrize(
-    ("posted", "kept"), [({}, {}), ({"partition": ""}, {}), ({"partition": "cpu"}, {"cpu"})]
-)
+class Launched(SimpleNamespace):
+    options_again = SessionSpawner.options_again
+
+
+@pytest.mark.parametrize("automatic", [True, False])
 async def test_a_partition_that_the_portal_chose_is_chosen_anew(
-    monkeypatch: pytest.MonkeyPatch, posted: dict[str, str], kept: set[str]
+    monkeypatch: pytest.MonkeyPatch, automatic: bool
 ) -> None:
-    """It was free then, and would stick to all later launches."""
+    """It was free then, and would stick to all later launches, also to one by JupyterHub's API
+    without options, which takes those of the server before."""
+    asked = {"environment": "lab"}
+    named = {"environment": "lab", "partition": "cpu"}
 
     async def launch_request(spawner: Any, options: Any) -> Any:
-        return SimpleNamespace(options=lambda: {"environment": "lab", "partition": "cpu"})
+        return SimpleNamespace(options=lambda: named, partition_automatic=automatic)
 
     monkeypatch.setattr(user_options, "launch_request", launch_request)
     monkeypatch.setattr(user_options, "ensure_set_up", lambda: None)
-    spawner: Any = SimpleNamespace(last_options={}, serves=True)
-    await PortalSpawner.validate_options(spawner, {"environment": "lab", **posted})
+    spawner: Any = Launched(last_options={}, serves=True)
+    await PortalSpawner.validate_options(spawner, asked)
     assert spawner.last_options["partition"] == "cpu", "what the session has"
-    assert {v for k, v in last_choice(spawner).items() if k == "partition"} == set(kept)
+    assert spawner.options_again == spawner.user_options == (asked if automatic else named)

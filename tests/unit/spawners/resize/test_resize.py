@@ -142,7 +142,9 @@ def spawner(monkeypatch: pytest.MonkeyPatch) -> Spawner:
         Asked.parse(options)
         await asyncio.sleep(0)
         made.done.append(("judged", options))
-        return SimpleNamespace(options=lambda: {"environment": "base", "gpus": 2})
+        chosen = {"environment": "base", "gpus": 2, "partition": "gpu"}
+        automatic = "partition" not in options
+        return SimpleNamespace(options=lambda: chosen, partition_automatic=automatic)
 
     async def submit(who: Any, request: Any, log_name: str, token: str) -> str:
         await asyncio.sleep(0.01)  # sbatch takes its time, and others may ask meanwhile
@@ -181,6 +183,7 @@ def state(spawner: Spawner) -> MoveState | None:
 async def test_from_the_queue_to_the_new_server(spawner: Spawner) -> None:
     begun = await spawner.moving.begin({"gpus": 2}, "ada")
     assert (begun.state, begun.job_id) == (MoveState.QUEUED, "8")
+    assert spawner.moving.current and spawner.moving.current.partition_automatic
     # The environment and the account stay; a partition that was chosen by itself does not.
     assert spawner.done[0] == ("judged", {"account": "physics", "gpus": 2, "environment": "base"})
     await until(lambda: (m := spawner.moving.shown()) and m.position == 3)
