@@ -69,9 +69,9 @@ async def may_log_in(login: Authenticator, user: Any) -> bool:
         if login.allow_all or user.admin or not judges:
             return True
         return bool(await maybe_future(login.check_allowed(user.name, facts)))
-    except web.HTTPError:  # how some authenticators refuse
-        return False
-    except Exception:  # of any kind: such as a rule that needs what is not kept of a login
+    except Exception as error:  # of any kind: such as a rule that needs what is not kept of a login
+        if isinstance(error, web.HTTPError) and error.status_code < 500:
+            return False  # how some authenticators refuse; 500 and above is a fault of their own
         login.log.warning("Whether %s may log in is not known", user.name, exc_info=True)
         return True
 

@@ -15,7 +15,6 @@ from machine import patience
 from portal.errors import TooManyRequests
 from portal.models.session.run import Curves, PointState, Run, RunPoint
 from portal.models.session.run_output import KeptOutput, PointOutput
-from portal.sessions.runs import reports
 from portal.sessions.runs.reports import RunReports
 from portal.store import Store
 from portal.store.runs import sizes
@@ -122,15 +121,14 @@ async def test_reports_that_wait_are_bounded(store: Store, monkeypatch: pytest.M
         await save(points)  # type: ignore[arg-type]
 
     monkeypatch.setattr(store.run_points, "save", slow)
-    monkeypatch.setattr(reports, "_MOST_WAITING", 2 * MIB)
     table, run = RunReports(store, logging.getLogger("test")), a_run("mallory")
     tasks = []
-    for number in range(200):
+    for number in range(300):
         tasks.append(asyncio.create_task(table.take(run, *large(number), REPORT)))
         await asyncio.sleep(0)
-    assert len(table._waiting) <= 2 * MIB // REPORT
+    assert len(table._waiting) <= 16 * MIB // REPORT
     refused = [task for task in tasks if task.done()]
-    assert len(refused) == 200 - 2 * MIB // REPORT
+    assert len(refused) == 300 - 16 * MIB // REPORT
     with pytest.raises(TooManyRequests, match=r"Send this one later\."):
         await refused[0]
     theirs = asyncio.create_task(table.take(a_run("ada"), *large(0), REPORT))

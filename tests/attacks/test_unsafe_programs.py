@@ -4,12 +4,14 @@ smoke test or starts, and `portal doctor` names it."""
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from portal_session.program.program import Program
 from test_doctor import asked
 
@@ -19,8 +21,10 @@ from portal.images.jobs import smoke
 from portal.launch.kinds import KINDS, PROGRAMS
 from portal.launch.kinds.marimo import Marimo
 from portal.launch.kinds.program import ProgramKind
+from portal.models.catalog.catalog import Verdict
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import ImageJob, Work
+from portal.store import Store
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 # In place of marimo: it says that it was started.
@@ -117,6 +121,27 @@ async def test_the_doctor_names_it(tmp_path: Path) -> None:
     metadata = packages / "marimo-0.dist-info/METADATA"
     metadata.write_text(metadata.read_text().replace("0.20.4", "0.25.2"))
     assert (await asked(environments.programs, tmp_path, config)).level is Level.OK
+
+
+async def test_the_doctor_names_it_in_a_container_by_its_test(tmp_path: Path) -> None:
+    files = tmp_path / "environments"
+    files.mkdir()
+    text = f"name: v\ntitle: V\nkind: container\nimage: {tmp_path}/v.sif\nopens: [marimo]\n"
+    (files / "v.yaml").write_text(text)
+    url = f"sqlite:///{tmp_path}/portal.sqlite"
+    config = f"c.EnvironmentCatalog.directory = {str(files)!r}\nc.Store.url = {url!r}\n"
+    assert (await asked(environments.programs, tmp_path, config)).level is Level.SKIPPED
+    store = Store(url=url, log=logging.getLogger("store"))
+    await store.upgrade()
+    fingerprint = Environment.model_validate(yaml.safe_load(text)).fingerprint
+    for version, level in (("0.20.4", Level.FAILURE), ("0.25.2", Level.OK)):
+        facts = {"packages": ["numpy==2.4", f"Marimo=={version}"]}
+        verdict = Verdict(
+            fingerprint=fingerprint, gpu_type="", passed=True, message="", at=1, facts=facts
+        )
+        await store.tests.judge(verdict)
+        assert (await asked(environments.programs, tmp_path, config)).level is level
+    await store.close()
 
 
 def test_every_program_names_its_least_version() -> None:

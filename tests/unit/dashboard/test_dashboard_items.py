@@ -80,7 +80,8 @@ def test_a_gpu_that_nobody_holds_is_what_its_node_is(state: str, unheld: str) ->
 def test_the_page_has_a_word_and_a_colour_for_each_state(state: GpuState) -> None:
     static = data_path("static")
     assert f"  {state}: {{ word: " in (static / "js/words.js").read_text()
-    assert f".gpu-{state} {{" in (static / "css/dashboard.css").read_text()
+    # Its own rule, not only that of its part of the bar (".bar-part.gpu-off").
+    assert f"\n.gpu-{state} {{" in (static / "css/dashboard.css").read_text()
 
 
 def test_a_gpu_of_a_drained_node_that_a_job_holds_stays_held() -> None:

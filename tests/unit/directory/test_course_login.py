@@ -309,8 +309,9 @@ async def test_who_may_still_log_in() -> None:
     assert not await may_log_in(hub, kept("gpu-users", name="mallory"))
     hub.answer = model("staff")
     assert not await may_log_in(hub, kept("gpu-users")), "the login service says so"
-    hub.answer = False
-    assert await may_log_in(made(), kept()), "they must sign in again, and may"
+    open_to_all = made()
+    open_to_all.answer = False
+    assert await may_log_in(open_to_all, kept()), "they must sign in again, and may"
 
 
 async def test_a_rule_that_cannot_be_checked_refuses_nobody() -> None:
@@ -321,3 +322,14 @@ async def test_a_rule_that_cannot_be_checked_refuses_nobody() -> None:
     assert await may_log_in(Strict(allow_all=False, manage_groups=True), kept())
     groups_unknown = Service(allow_all=False, allowed_users={"grace"})
     assert await may_log_in(groups_unknown, kept())
+
+
+@pytest.mark.parametrize(("status", "may"), [(403, False), (401, False), (500, True), (503, True)])
+async def test_an_authenticator_may_refuse_with_an_http_error(status: int, may: bool) -> None:
+    """As CILogon's does, which also raises 500 if its service does not tell enough."""
+
+    class Raising(Service):
+        def check_allowed(self, username: str, authentication: Any = None) -> bool:
+            raise web.HTTPError(status)
+
+    assert await may_log_in(Raising(allow_all=False, manage_groups=True), kept()) is may

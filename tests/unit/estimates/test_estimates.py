@@ -133,6 +133,10 @@ class TestSnapshot:
         assert unknown.reason.startswith("A node is switched on for it first. How long")
         awake = snapshot(resume_seconds=600)
         assert woken(of_slurm, asked(), awake, now) is of_slurm
+        taken = snapshot(full=True, resume_seconds=600)
+        assert woken(of_slurm, asked(), taken, now) is of_slurm, "Slurm knows of what frees it"
+        later = from_slurm(now + 900, now)
+        assert woken(later, asked(), slow, now) is later, "Slurm has counted more than the node"
 
     def test_a_session_without_a_time_has_the_partitions(self) -> None:
         now = time.time()

@@ -480,6 +480,16 @@ async def test_only_the_run_s_own_job_reports(site: Site, token: str) -> None:
     assert (await site.get(f"runs/{ID}"))["counts"]["waiting"] == 5
 
 
+async def test_a_report_that_waits_counts_with_its_size(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.start()
+    monkeypatch.setattr("portal.sessions.runs.reports._MOST_WAITING", 100)
+    assert (await site.report()).is_success
+    answer = await site.report(message="x" * 100)
+    assert answer.status_code == 429 and "Send this one later" in answer.text
+
+
 async def test_a_run_that_has_ended_takes_no_report(site: Site) -> None:
     await site.start()
     await site.report()

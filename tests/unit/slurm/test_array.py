@@ -68,14 +68,17 @@ def test_it_waits_until_a_task_runs() -> None:
 
 def test_it_runs_while_any_task_waits_or_runs() -> None:
     waiting = task("123_[2-4%2]", "PENDING")
-    running = task("123_1", "RUNNING", nodes=("gpu02",))
+    running = task("123_1", "RUNNING", nodes=("gpu02",), gpu_indexes={"gpu02": (0,)})
     ended = task("123_0", "FAILED", exit_code=1, end_time=150.0)
     for tasks in ((waiting, running), (waiting, running, ended), (running,), (running, ended)):
         job = whole(*tasks)
         assert (job.state, job.nodes) == (JobState.RUNNING, ("gpu02",))
         assert (job.exit_code, job.end_time) == (None, None)
+        assert job.tasks == ({JobState.FAILED: 1} if ended in tasks else {})
+        assert job.gpu_indexes == {}, "those of one task are not the array's"
     between = whole(waiting, ended)
     assert between.state.running and between.nodes == ("gpu01",)
+    assert between.exit_code is None, "more tasks are to come"
 
 
 def test_it_is_completing_when_nothing_waits_or_runs() -> None:
@@ -112,18 +115,21 @@ def row(id_: str, raw: str, state: str, memory: str = "") -> str:
 
 
 def test_accounting_has_all_tasks() -> None:
-    text = row("123_1", "123", "COMPLETED") + row("123_1.batch", "123.batch", "COMPLETED", "900M")
-    text += row("123_0", "124", "FAILED") + row("123_0.batch", "124.batch", "FAILED", "70M")
+    text = row("123_1", "123", "COMPLETED") + row("123_1.batch", "123.batch", "COMPLETED", "70M")
+    text += row("123_0", "124", "FAILED") + row("123_0.batch", "124.batch", "FAILED", "900M")
     job = parse.sacct_job(text + row("123_[2-4%1]", "125", "CANCELLED by 7"), SEPARATOR, "123")
     assert isinstance(job, ArrayJob)
     assert job.tasks == {JobState.COMPLETED: 1, JobState.FAILED: 1, JobState.CANCELLED: 3}
     assert (job.state, job.peak_memory) == (JobState.FAILED, 900)
     whole_list = row("123_[0-4%1]", "125", "CANCELLED by 7")
-    again = parse.sacct_job(whole_list + text + whole_list, SEPARATOR, "123")
-    assert isinstance(again, ArrayJob) and again.tasks == job.tasks
+    for rows in (whole_list + text, text + whole_list):
+        again = parse.sacct_job(rows, SEPARATOR, "123")
+        assert isinstance(again, ArrayJob) and again.tasks == job.tasks
     # One of its tasks has the array's own number.
     single = parse.sacct_job(text, SEPARATOR, "123_1")
-    assert single is not None and (single.state, single.peak_memory) == (JobState.COMPLETED, 900)
+    assert single is not None and (single.state, single.peak_memory) == (JobState.COMPLETED, 70)
+    by_own_number = parse.sacct_job(text, SEPARATOR, "124")
+    assert by_own_number is not None and by_own_number.state is JobState.FAILED
     living = parse.sacct_job(text + row("123_[2-4%1]", "125", "PENDING"), SEPARATOR, "123")
     assert living is not None and not living.state.ended
 

@@ -54,9 +54,11 @@ def test_a_schedule_is_made() -> None:
     assert "'train' will be repeated at 02:00 Europe/Berlin, mon,tue,wed,thu,fri." in said
     assert "Chain: prepare → train" in said and "Next:  2026-09-21 16:13 CEST" in said
     assert f"Id:    {ID}" in said
-    schedules.run(["schedule", "train", "--at", "02:00", "--timezone", "UTC"], broker)
+    words = ["train", "--at", "02:00", "--timezone", "UTC", "--until", "2026-12-24"]
+    schedules.run(["schedule", *words], broker)
     body = broker.asked[-1][1]
     assert body["days"] == [*range(7)] and body["timezone"] == "UTC", "the portal checks the rest"
+    assert body["until"] == "2026-12-24"
 
 
 def test_they_are_listed_and_deleted() -> None:
@@ -71,9 +73,18 @@ def test_they_are_listed_and_deleted() -> None:
         schedules.run(["unschedule", "nowhere"], broker)
     with pytest.raises(RunError, match=f"2 schedules of 'train'. Specify the id: {ID}, 1"):
         schedules.run(["unschedule", "train"], PlayedBroker(MADE, {**MADE, "id": "1"}))
+    assert schedules.run(["unschedule", "1"], broker) == "The schedule of 'other' was deleted."
+    assert broker.asked[-1] == ("DELETE /runs/schedules/1", None)
     for words in (["schedules", "x"], ["unschedule"], ["unschedule", "a", "b"]):
         with pytest.raises(RunError):
             schedules.run(words, broker)
+
+
+def test_times_of_a_schedule_that_ends_in_a_zone_that_is_not_known_here() -> None:
+    more = {"days": [*range(7)], "until": "2026-12-24", "timezone": "Mars/Base", "last_at": 0}
+    said = schedules.run(["schedules"], PlayedBroker({**MADE, **more, "next_at": None}))
+    assert "02:00 Mars/Base, each day until 2026-12-24" in said
+    assert "ended" in said and "1970-01-01 00:00 UTC" in said
 
 
 @pytest.mark.parametrize(
