@@ -20,6 +20,7 @@ import httpx
 from api_client import Caller
 from hub_client import Person
 from notebook_kernel import NotebookKernel, Ran
+from stepping_clock import WallClock
 from terminal import terminal
 
 from portal.demo.running import Running
@@ -50,6 +51,14 @@ with open("cells", "a") as file:
 for line in range({lines}):
     print(line, flush=True)
     time.sleep({pause})
+"""
+
+# The Hub and its service start themselves again with their clock before they serve.
+_CLOCK = """
+import os, sys
+if "WALL_CLOCK" not in os.environ:
+    os.execve(sys.executable, sys.orig_argv, os.environ | {clock!r})
+c.JupyterHub.services[-1]["environment"] |= {clock!r}
 """
 
 Fault = Callable[["Work"], contextlib.AbstractContextManager[None]]
@@ -266,9 +275,55 @@ def cut(work: Work) -> Iterator[None]:
             work.running.run(["iptables", "-D", "INPUT", *rule], check=False)
 
 
-def rows(service: Callable[[], int]) -> dict[str, tuple[Fault, float]]:
+@contextlib.contextmanager
+def clock_stepped(work: Work, clock: WallClock | None) -> Iterator[None]:
+    """Set the clock of the Hub and its service an hour ahead, and back at the end."""
+    if clock is None:
+        raise NotMeasured("Only a demo that was started for these rows has a clock to set.")
+    clock.set(3600)
+    try:
+        yield
+    finally:
+        clock.set(0)
+
+
+def give_clock(place: Path) -> WallClock:
+    """Return the clock, in ``place``, of the Hub of the next demo and of its service."""
+    place.mkdir()
+    clock = WallClock(place)
+    (place / "wall_clock.py").write_text(_CLOCK.format(clock=clock.environment))
+    os.environ["PORTAL_CONFIG_D"] = str(place)
+    return clock
+
+
+@contextlib.contextmanager
+def disk_full(work: Work) -> Iterator[None]:
+    """Fill the disk of the Hub's and the portal's databases; make space at the end."""
+    place = str((work.running.state or {})["hub_directory"])
+    if work.running.run(["mountpoint", "-q", place], check=False).returncode:
+        raise NotMeasured("Only a demo that was started for these rows has a small disk.")
+    filler = f"{place}/filler"
+    work.running.run(["dd", "if=/dev/zero", f"of={filler}", "bs=64k"], check=False)
+    work.running.run(["sh", "-c", f"yes >> {filler}"], check=False)
+    try:
+        yield
+    finally:
+        work.running.run(["rm", filler])
+
+
+def give_small_disk(running: Running) -> None:
+    """Move the databases of the demo's Hub to a disk of 192 MB of their own."""
+    place = str((running.state or {})["hub_directory"])
+    running.control("stop", "hub")
+    running.run(["cp", "-a", place, f"{place}.copy"])
+    running.run(["mount", "-t", "tmpfs", "-o", "size=192m", "none", place])
+    running.run(["cp", "-a", f"{place}.copy/.", place])
+    running.control("start", "hub")
+
+
+def rows(service: Callable[[], int], clock: WallClock | None) -> dict[str, tuple[Fault, float]]:
     """Return the faults by name, each with its seconds. ``service`` returns the web service's
-    process id."""
+    process id; ``clock`` is that of the Hub and the service."""
     faults: dict[str, Fault] = {
         piece: partial(killed, piece=piece)
         for piece in ("hub", "proxy", "slurmctld", "slurmdbd", "mariadbd", "slapd")
@@ -276,6 +331,8 @@ def rows(service: Callable[[], int]) -> dict[str, tuple[Fault, float]]:
     faults["service"] = partial(service_stopped, service=service)
     faults["own node"] = own_node_killed
     faults["drained node"] = drained
+    faults["clock step"] = partial(clock_stepped, clock=clock)
+    faults["full disk"] = disk_full
     lengths = {"30 s": 30.0, "90 s": 90.0, "5 min": 300.0}
     all_rows = {
         f"work: {name}, {length}": (fault, seconds)
