@@ -22,6 +22,7 @@ from hub_client import Person
 from notebook_kernel import NotebookKernel, Ran
 from stepping_clock import WallClock
 from terminal import terminal
+from tornado.httpclient import HTTPClientError
 
 from portal.demo.running import Running
 
@@ -60,6 +61,9 @@ if "WALL_CLOCK" not in os.environ:
     os.execve(sys.executable, sys.orig_argv, os.environ | {clock!r})
 c.JupyterHub.services[-1]["environment"] |= {clock!r}
 """
+
+# A session, a kernel, or the way to it, that is not there any more.
+_GONE = (AssertionError, TimeoutError, OSError, HTTPClientError)
 
 Fault = Callable[["Work"], contextlib.AbstractContextManager[None]]
 
@@ -185,7 +189,7 @@ class Work:
     ) -> None:
         """Look for lost lines, and end the kernel."""
         ran: Ran | None = None
-        with contextlib.suppress(AssertionError, TimeoutError, OSError):
+        with contextlib.suppress(*_GONE):
             ran = kernel.wait(cell, _PATIENCE)
         if ran is not None:
             missing = lines - len(ran.printed.splitlines())
@@ -194,7 +198,7 @@ class Work:
         judged.twice += ["the cell"] if len(cells) > 1 else []
         kernel.leave()
         kernel._loop = asyncio.new_event_loop()  # the proxy may have closed its connection
-        with contextlib.suppress(AssertionError, TimeoutError, OSError):
+        with contextlib.suppress(*_GONE):
             if kernel.run("print(x)", 60).printed != "41\n":
                 judged.lost.append("the kernel's variables")
             kernel.leave()
@@ -215,12 +219,17 @@ def killed(work: Work, piece: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def own_node_killed(work: Work) -> Iterator[None]:
-    """Kill the slurmd of the session's own node."""
+    """Kill the slurmd of the session's own node. Slurm gives it up later than it comes back: in the
+    demo it would after 30 s, and end the jobs there."""
     argv = ["squeue", "-h", f"--user={WHO}", "--array", "-o", "%N %k"]
     rows = work.running.run(argv, timeout=30).stdout.splitlines()
     nodes = [row.split()[0] for row in rows if row.endswith("python-venv:")]
     if not nodes:
         raise NotMeasured("The session's node is not known.")
+    state = work.running.state or {}
+    patient = "s/^SlurmdTimeout=.*/SlurmdTimeout=900/"
+    work.running.run(["sed", "-i", patient, state["slurm_conf"]])
+    work.running.run(["scontrol", "reconfigure"])
     with killed(work, nodes[0]):
         yield
 
