@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,7 @@ SPEC = "job-jupyterlab-python3-t4"
 POINTS, STEPS = 8, 9
 TRUE_WITHIN = 30.0  # seconds after the end of the fault
 _PATIENCE = 300.0  # seconds until a row is given up
+_HOUR = 3600
 _LINE = 0.25  # seconds between two lines of the cell
 _RESOURCES = "--partition cpu --cpus 1 --memory 100M --time 0:30:00"
 _POINT = f"""
@@ -54,12 +56,11 @@ for line in range({lines}):
     time.sleep({pause})
 """
 
-# The Hub and its service start themselves again with their clock before they serve.
+# The Hub and its service, which read this before they serve, start themselves again with the clock.
 _CLOCK = """
 import os, sys
 if "WALL_CLOCK" not in os.environ:
     os.execve(sys.executable, sys.orig_argv, os.environ | {clock!r})
-c.JupyterHub.services[-1]["environment"] |= {clock!r}
 """
 
 # A session, a kernel, or the way to it, that is not there any more.
@@ -289,8 +290,12 @@ def clock_stepped(work: Work, clock: WallClock | None) -> Iterator[None]:
     """Set the clock of the Hub and its service an hour ahead, and back at the end."""
     if clock is None:
         raise NotMeasured("Only a demo that was started for these rows has a clock to set.")
-    clock.set(3600)
+    clock.set(_HOUR)
     try:
+        for path in ("/hub/login", "/services/portal/"):
+            said = parsedate_to_datetime(work.person.http.get(path).headers["Date"])
+            if abs(said.timestamp() - time.time() - _HOUR) > _HOUR / 2:
+                raise NotMeasured(f"{path} has another clock.")
         yield
     finally:
         clock.set(0)
