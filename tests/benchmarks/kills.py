@@ -27,6 +27,7 @@ from typing import Any
 
 import httpx
 from api_client import Caller
+from stepping_clock import WallClock
 
 from portal.demo.home import Home
 from portal.demo.running import Running
@@ -87,11 +88,11 @@ class Outcome:
 class Site:
     """Running demo with a course of thirty."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Running, clock: WallClock | None = None) -> None:
         state = running.state
         if state is None:
             raise NotMeasured("No demo runs there.")
-        self.running, self.url = running, str(state["url"])
+        self.running, self.url, self.clock = running, str(state["url"]), clock
         self.barbara, self.grace = Caller(self.url, "barbara"), Caller(self.url, "grace")
 
     def make(self) -> None:
@@ -215,7 +216,8 @@ def _good(response: httpx.Response) -> httpx.Response:
 
 
 @contextlib.contextmanager
-def _site(home: str) -> Iterator[Site]:
+def _site(home: str, wanted: list[str]) -> Iterator[Site]:
+    """Have the site while the block runs, with the clock and the disk that ``wanted`` rows need."""
     if home:
         yield Site(Running(Home.find(home)))
         return
@@ -223,8 +225,13 @@ def _site(home: str) -> Iterator[Site]:
 
     from .cluster import free_port
 
-    with a_home() as place, started_demo(f"--port={free_port()}", place=place) as demo:
-        yield Site(demo)
+    with a_home() as place:
+        stepped = any("clock step" in name for name in wanted)
+        clock = work_kills.give_clock(place / "clock") if stepped else None
+        with started_demo(f"--port={free_port()}", place=place) as demo:
+            if any("full disk" in name for name in wanted):
+                work_kills.give_small_disk(demo)
+            yield Site(demo, clock)
 
 
 def _again(site: Site, kill: Kill | None) -> None:
@@ -276,14 +283,14 @@ def main() -> int:
     args = parser.parse_args()
     os.chdir(ROOT)
     groups = {"short": "30 s", "work": ""}
-    names = list(work_kills.rows(int))
+    names = list(work_kills.rows(int, None))
     if args.only in groups:
         wanted = [name for name in names if name.endswith(groups[args.only])]
     else:
         wanted = [name.replace("; ", ", ") for name in args.only.split(",")]
     lines, good = [], True
-    with _site(args.home) as site:
-        faults = work_kills.rows(site.service)
+    with _site(args.home, wanted) as site:
+        faults = work_kills.rows(site.service, site.clock)
         good = _work(site, [(name, *faults[name]) for name in wanted if name in faults])
         wanted = [name for name in wanted if name not in faults]
         if wanted:

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,9 @@ import httpx
 from api_client import Caller
 from hub_client import Person
 from notebook_kernel import NotebookKernel, Ran
+from stepping_clock import WallClock
 from terminal import terminal
+from tornado.httpclient import HTTPClientError
 
 from portal.demo.running import Running
 
@@ -31,6 +34,7 @@ SPEC = "job-jupyterlab-python3-t4"
 POINTS, STEPS = 8, 9
 TRUE_WITHIN = 30.0  # seconds after the end of the fault
 _PATIENCE = 300.0  # seconds until a row is given up
+_HOUR = 3600
 _LINE = 0.25  # seconds between two lines of the cell
 _RESOURCES = "--partition cpu --cpus 1 --memory 100M --time 0:30:00"
 _POINT = f"""
@@ -51,6 +55,16 @@ for line in range({lines}):
     print(line, flush=True)
     time.sleep({pause})
 """
+
+# The Hub and its service, which read this before they serve, start themselves again with the clock.
+_CLOCK = """
+import os, sys
+if "WALL_CLOCK" not in os.environ:
+    os.execve(sys.executable, sys.orig_argv, os.environ | {clock!r})
+"""
+
+# A session, a kernel, or the way to it, that is not there any more.
+_GONE = (AssertionError, TimeoutError, OSError, HTTPClientError)
 
 Fault = Callable[["Work"], contextlib.AbstractContextManager[None]]
 
@@ -176,7 +190,7 @@ class Work:
     ) -> None:
         """Look for lost lines, and end the kernel."""
         ran: Ran | None = None
-        with contextlib.suppress(AssertionError, TimeoutError, OSError):
+        with contextlib.suppress(*_GONE):
             ran = kernel.wait(cell, _PATIENCE)
         if ran is not None:
             missing = lines - len(ran.printed.splitlines())
@@ -185,7 +199,7 @@ class Work:
         judged.twice += ["the cell"] if len(cells) > 1 else []
         kernel.leave()
         kernel._loop = asyncio.new_event_loop()  # the proxy may have closed its connection
-        with contextlib.suppress(AssertionError, TimeoutError, OSError):
+        with contextlib.suppress(*_GONE):
             if kernel.run("print(x)", 60).printed != "41\n":
                 judged.lost.append("the kernel's variables")
             kernel.leave()
@@ -206,12 +220,17 @@ def killed(work: Work, piece: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def own_node_killed(work: Work) -> Iterator[None]:
-    """Kill the slurmd of the session's own node."""
+    """Kill the slurmd of the session's own node. Slurm gives it up later than it comes back: in the
+    demo it would after 30 s, and end the jobs there."""
     argv = ["squeue", "-h", f"--user={WHO}", "--array", "-o", "%N %k"]
     rows = work.running.run(argv, timeout=30).stdout.splitlines()
     nodes = [row.split()[0] for row in rows if row.endswith("python-venv:")]
     if not nodes:
         raise NotMeasured("The session's node is not known.")
+    state = work.running.state or {}
+    patient = "s/^SlurmdTimeout=.*/SlurmdTimeout=900/"
+    work.running.run(["sed", "-i", patient, state["slurm_conf"]])
+    work.running.run(["scontrol", "reconfigure"])
     with killed(work, nodes[0]):
         yield
 
@@ -266,9 +285,59 @@ def cut(work: Work) -> Iterator[None]:
             work.running.run(["iptables", "-D", "INPUT", *rule], check=False)
 
 
-def rows(service: Callable[[], int]) -> dict[str, tuple[Fault, float]]:
+@contextlib.contextmanager
+def clock_stepped(work: Work, clock: WallClock | None) -> Iterator[None]:
+    """Set the clock of the Hub and its service an hour ahead, and back at the end."""
+    if clock is None:
+        raise NotMeasured("Only a demo that was started for these rows has a clock to set.")
+    clock.set(_HOUR)
+    try:
+        for path in ("/hub/login", "/services/portal/"):
+            said = parsedate_to_datetime(work.person.http.get(path).headers["Date"])
+            if abs(said.timestamp() - time.time() - _HOUR) > _HOUR / 2:
+                raise NotMeasured(f"{path} has another clock.")
+        yield
+    finally:
+        clock.set(0)
+
+
+def give_clock(place: Path) -> WallClock:
+    """Return the clock, in ``place``, of the Hub of the next demo and of its service."""
+    place.mkdir()
+    clock = WallClock(place)
+    (place / "wall_clock.py").write_text(_CLOCK.format(clock=clock.environment))
+    os.environ["PORTAL_CONFIG_D"] = str(place)
+    return clock
+
+
+@contextlib.contextmanager
+def disk_full(work: Work) -> Iterator[None]:
+    """Fill the disk of the Hub's and the portal's databases; make space at the end."""
+    place = str((work.running.state or {})["hub_directory"])
+    if work.running.run(["mountpoint", "-q", place], check=False).returncode:
+        raise NotMeasured("Only a demo that was started for these rows has a small disk.")
+    filler = f"{place}/filler"
+    work.running.run(["dd", "if=/dev/zero", f"of={filler}", "bs=64k"], check=False)
+    work.running.run(["sh", "-c", f"yes >> {filler}"], check=False)
+    try:
+        yield
+    finally:
+        work.running.run(["rm", filler])
+
+
+def give_small_disk(running: Running) -> None:
+    """Move the databases of the demo's Hub to a disk of 192 MB of their own."""
+    place = str((running.state or {})["hub_directory"])
+    running.control("stop", "hub")
+    running.run(["cp", "-a", place, f"{place}.copy"])
+    running.run(["mount", "-t", "tmpfs", "-o", "size=192m", "none", place])
+    running.run(["cp", "-a", f"{place}.copy/.", place])
+    running.control("start", "hub")
+
+
+def rows(service: Callable[[], int], clock: WallClock | None) -> dict[str, tuple[Fault, float]]:
     """Return the faults by name, each with its seconds. ``service`` returns the web service's
-    process id."""
+    process id; ``clock`` is that of the Hub and the service."""
     faults: dict[str, Fault] = {
         piece: partial(killed, piece=piece)
         for piece in ("hub", "proxy", "slurmctld", "slurmdbd", "mariadbd", "slapd")
@@ -276,6 +345,8 @@ def rows(service: Callable[[], int]) -> dict[str, tuple[Fault, float]]:
     faults["service"] = partial(service_stopped, service=service)
     faults["own node"] = own_node_killed
     faults["drained node"] = drained
+    faults["clock step"] = partial(clock_stepped, clock=clock)
+    faults["full disk"] = disk_full
     lengths = {"30 s": 30.0, "90 s": 90.0, "5 min": 300.0}
     all_rows = {
         f"work: {name}, {length}": (fault, seconds)

@@ -7,8 +7,6 @@ sessions' go on.
 from __future__ import annotations
 
 import contextlib
-import struct
-import subprocess
 import tempfile
 import threading
 import time
@@ -23,11 +21,11 @@ from api_client import Caller
 from hub_client import wait_until
 from jobs import living_jobs
 from other_hub import other_hub
+from stepping_clock import WallClock
 
 from portal.demo.daemons.ports import free_port
 from portal.paths import data_path
 
-SOURCE = Path(__file__).resolve().parents[2] / "wall_clock.c"
 SETTINGS = """
 for name in ("20-service.py", "30-roles.py"):
     load_subconfig({deploy!r} + "/jupyterhub_config.d/" + name)
@@ -37,29 +35,12 @@ HOUR = 3600
 NOTICED = 60.0  # seconds; a frozen portal notices nothing for an hour
 
 
-class Clock:
-    """The clock of the second Hub and of its service, in a file that they map."""
-
-    def __init__(self, folder: Path) -> None:
-        library, self.file = folder / "wall_clock.so", folder / "ahead"
-        subprocess.run(
-            ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", library, SOURCE], check=True
-        )
-        self.file.write_bytes(struct.pack("=q", 0))
-        self.environment = {"LD_PRELOAD": str(library), "WALL_CLOCK": str(self.file)}
-
-    def set(self, ahead: int) -> None:
-        """Set it to so many seconds ahead of the machine's."""
-        with self.file.open("r+b") as file:
-            file.write(struct.pack("=q", ahead))
-
-
 @pytest.fixture
-def clock() -> Iterator[Clock]:
+def clock() -> Iterator[WallClock]:
     # The Hub and its service belong to another account, which may not read pytest's folders.
     with tempfile.TemporaryDirectory(prefix="pt-clock-", dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
-        yield Clock(Path(folder))
+        yield WallClock(Path(folder))
 
 
 class Watcher(threading.Thread):
@@ -103,7 +84,7 @@ def comes_and_goes(demo: Any, caller: Caller) -> str:
     return job.id
 
 
-def test_an_hour_ahead_and_back_again(demo: Any, clock: Clock) -> None:
+def test_an_hour_ahead_and_back_again(demo: Any, clock: WallClock) -> None:
     settings = SETTINGS.format(deploy=str(data_path("deploy")), clock=clock.environment)
     variables = {**clock.environment, "PORTAL_SERVICE_PORT": str(free_port())}
     with other_hub(demo, settings, environment=variables) as (url, _):

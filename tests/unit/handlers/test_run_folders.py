@@ -192,8 +192,9 @@ async def test_only_files_of_the_user_count(
     real.symlink_to(tmp_path / "elsewhere")
     site.point(folder, 1, {"loss": 0.5}, message="a\0b")
     site.point(folder, 2, {"loss": 0.5}, id_=OTHER)
-    await ended_unheard(site, 0, 1, 2)
-    await site.session.send()
+    for number in range(3):  # each in a request of its own
+        await ended_unheard(site, number)
+        await site.session.send()
     assert all(point.metrics == {} for point in (await site.points()).values())
     monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)
     assert run_of(ID, folder) is None
@@ -250,8 +251,9 @@ async def test_a_run_that_slurm_still_has_is_not_restored(site: Site) -> None:
                 comment="portal:lab:run-5e2f3c1a0b7d4c8e9a6f")  # fmt: skip
     view = site.dashboard.view
     view.snapshot = snapshot(*view.snapshot.jobs.values(), ghost)
-    await site.session.restore()
-    assert await site.store.runs.get("ada", ID) is None
+    assert await site.ask("POST", "session/runs/unknown", {"ids": [ID]}) == {"ids": []}
+    with pytest.raises(ServiceError, match="not to be restored"):
+        await site.ask("POST", "session/runs/restored", run_of(ID, folder))
 
 
 def test_a_folder_that_is_gone_is_forgotten(

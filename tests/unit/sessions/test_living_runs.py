@@ -63,7 +63,10 @@ async def test_a_waiting_task_that_was_cancelled_fails_alone_and_at_once(
     assert (await site.run()).ended_at is None
 
 
-async def test_a_cut_list_of_waiting_tasks_cancels_none(site: FollowedRun) -> None:
+async def test_a_cut_list_of_waiting_tasks_cancels_none(
+    site: FollowedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(living_module, "_SOON", 0.0)
     waiting = a_task("[1,...]", "PENDING", reason="Priority")
     site.slurm.detailed = {number: waiting for number in range(4)}
     for _ in range(3):

@@ -18,7 +18,7 @@ _PATH = "session/points"
 _LONGEST = 2000  # characters of a message
 # By asking again, these do not change; others may: the portal learns of a new job after a moment.
 _GIVES_UP = frozenset({400, 409, 413, 422})
-_LONGEST_WAIT = 60.0  # seconds between two reports while the portal takes none
+_LONGEST_WAIT = 20.0  # seconds between two reports while the portal takes none
 
 
 class Reports(threading.Thread):

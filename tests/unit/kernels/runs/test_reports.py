@@ -132,3 +132,19 @@ def test_answers_are_heard() -> None:
     told = Reports(Watched(away()), about, dict, heard.append)  # type: ignore[arg-type]
     assert told.finish({"state": "succeeded"}, 5) == ""
     assert heard == [{"watched": True}], "not of what failed"
+
+
+def test_a_point_is_heard_soon_after_an_outage_of_any_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reports, "SHORTEST", 5.0)
+    monkeypatch.setattr("random.uniform", lambda least, most: most)
+    thread, pauses = made(Service(*[away() for _ in range(30)])), list[float]()
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(pauses) > 30
+
+    thread._end.wait = wait  # type: ignore[method-assign, assignment]
+    thread.run()
+    assert max(pauses) <= 20, "pages are true within 30 s, of which the portal needs some to start"
