@@ -5,17 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from neighbour import needs_root
-from portal_session.runs.plan import Plan
+from neighbour import give_away, needs_root
 from run_site import PlayedService, RunSite, played_service, printed
-
-ID = "7e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
-OWNER = 5  # uid of the owner of the original
 
 
 @pytest.fixture(scope="module")
@@ -31,25 +26,6 @@ def site(tmp_path: Path, service: PlayedService) -> Iterator[RunSite]:
     site.end()
 
 
-def repeated(site: RunSite, plan: Plan, digest: str = "") -> tuple[int, str, Path]:
-    """Execute the first point of a colleague's repetition; return the exit code, what its log says,
-    and the folder of the point."""
-    folder = site.home / "runs/train-2"
-    named = {
-        "id": ID, "name": "train-2", "folder": str(folder), "points": 1,
-        "code_digest": digest or plan.code_digest,
-        "origin": {"id": plan.id, "user": "ada", "folder": str(plan.folder)},
-    }  # fmt: skip
-    code, said = site.execute(plan, PORTAL_RUN=json.dumps(named))
-    return code, said, folder / "0000"
-
-
-def give_away(place: Path) -> None:
-    """Make all files another user's."""
-    for path in (place, *place.rglob("*")):
-        os.chown(path, OWNER, -1)
-
-
 def test_a_changed_source_with_a_fresh_hash_is_not_repeated(site: RunSite) -> None:
     plan = site.plan(site.script("print('as it was')\n"))
     new = b"print('new')\n"
@@ -57,7 +33,7 @@ def test_a_changed_source_with_a_fresh_hash_is_not_repeated(site: RunSite) -> No
     content = json.loads((plan.folder / "run.json").read_text())
     content["sha256"] = hashlib.sha256(new).hexdigest()
     (plan.folder / "run.json").write_text(json.dumps(content))
-    code, said, folder = repeated(site, plan)
+    code, said, folder = site.repeat(plan)
     assert code == 72 and not folder.parent.exists()
     assert "The run cannot be repeated as it was." in said
     assert "run.json was changed after the run was started. Start a new run." in said
@@ -81,7 +57,7 @@ def test_changed_modules_are_repeated_as_they_were(site: RunSite, kind: str) -> 
     (site.work / "lib/deep").mkdir()  # a package precedes a module of its name
     (site.work / "lib/deep/__init__.py").write_text("NAME = 'new'\n")
     give_away(site.work)
-    code, said, folder = repeated(site, plan)
+    code, said, folder = site.repeat(plan)
     assert (code, said) == (0, "")
     output = (folder / "output.log").read_text() if kind == "script" else printed(folder)
     path = site.work / "net/__init__.py"
@@ -95,7 +71,7 @@ def test_code_that_was_not_frozen_is_not_executed(site: RunSite, kind: str) -> N
     plan = site.plan(site.script(text) if kind == "script" else site.notebook(text))
     (site.work / "later.py").write_text("NAME = 'new'\n")
     give_away(site.work)
-    code, said, _ = repeated(site, plan)
+    code, said, _ = site.repeat(plan)
     assert code == 1 and "later.py belongs to another user, and was not frozen with" in said
 
 
@@ -103,5 +79,5 @@ def test_one_s_own_code_that_could_not_be_seen_is_executed(site: RunSite) -> Non
     text = "import importlib\nfor name in ['later']: print(importlib.import_module(name).NAME)\n"
     plan = site.plan(site.script(text))
     (site.work / "later.py").write_text("NAME = 'own'\n")
-    code, _, folder = repeated(site, plan)
+    code, _, folder = site.repeat(plan)
     assert (code, (folder / "output.log").read_text()) == (0, "own\n")

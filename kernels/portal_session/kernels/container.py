@@ -30,6 +30,7 @@ _NAMES = frozenset(
         "TERM",
         "IPYTHONDIR",
         "PIP_BREAK_SYSTEM_PACKAGES",
+        "PYTHONSAFEPATH",
     }
 )
 _PREFIXES = ("JPY_", "JUPYTER_", "JUPYTERHUB_", "PORTAL_", "SLURM_")

@@ -198,6 +198,9 @@ class PointRun:
         assert self._code is not None
         named["more"] = {**self._tracking.begin(os.environ), **self._resumption.variables}
         named["more"][FROZEN] = self._code.name
+        if task.origin is not None and task.origin.user != self._environ.get("JUPYTERHUB_USER"):
+            # Its other processes do not import from a folder that the other user may change.
+            named["more"]["PYTHONSAFEPATH"] = "1"
         if point.source.suffix == ".py":
             variables = of_program(self._environ, **named, values=point.values)
             argv = arguments(point.values, point.typed)

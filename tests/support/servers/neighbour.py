@@ -28,6 +28,12 @@ def as_neighbour(words: str, *arguments: object) -> str:
     return done.stdout
 
 
+def give_away(place: Path) -> None:
+    """Make a folder and all files in it another user's."""
+    for path in (place, *place.rglob("*")):
+        os.chown(path, pwd.getpwnam(NEIGHBOUR).pw_uid, -1, follow_symlinks=False)
+
+
 @contextmanager
 def shared_folder(mode: int = 0o1777) -> Iterator[Path]:
     """Make a folder with this mode, which others reach: pytest's own are closed to them."""

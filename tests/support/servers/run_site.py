@@ -23,6 +23,7 @@ from portal_session.runs.source import read_source
 from quiet_http import QuietHandler, serving
 
 TOKEN = "a-token-of-a-job"
+REPETITION = "7e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"  # id of a repeated run
 PATIENCE = patience(60)  # seconds until a test gives up
 
 
@@ -141,8 +142,8 @@ class RunSite:
 
     def plan(self, source: Path, points: list[Point] | None = None, **more: Any) -> Plan:
         """Freeze a run. ``more``: arguments of `freeze`."""
-        kernel = "python3" if source.suffix == ".ipynb" else ""
-        return freeze(read_source(source), points or [{}], source.stem, kernel=kernel, **more)
+        more.setdefault("kernel", "python3" if source.suffix == ".ipynb" else "")
+        return freeze(read_source(source), points or [{}], source.stem, **more)
 
     def begin(self, plan: Plan, number: int = 0, **variables: str) -> subprocess.Popen[str]:
         """Start the program of a task. `run` has more of what the portal says of the run."""
@@ -176,6 +177,18 @@ class RunSite:
         process = self.begin(plan, number, **variables)
         said, _ = process.communicate(timeout=PATIENCE)
         return process.returncode, said
+
+    def repeat(self, plan: Plan, digest: str = "") -> tuple[int, str, Path]:
+        """Execute the first point of a colleague's repetition; return the exit code, what its log
+        says, and the folder of the point."""
+        folder = self.home / "runs/train-2"
+        named = {
+            "id": REPETITION, "name": "train-2", "folder": str(folder), "points": 1,
+            "code_digest": digest or plan.code_digest,
+            "origin": {"id": plan.id, "user": "ada", "folder": str(plan.folder)},
+        }  # fmt: skip
+        code, said = self.execute(plan, PORTAL_RUN=json.dumps(named))
+        return code, said, folder / "0000"
 
     def end(self) -> None:
         """Kill what is left."""

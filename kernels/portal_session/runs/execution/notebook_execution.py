@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import json
+import os
 import re
 import signal
 import tempfile
@@ -18,6 +21,7 @@ from nbclient.exceptions import DeadKernelError
 
 from ...job_kernels.job.running_kernel import cause_of_end
 from ...kernels.command_line import PROVISIONER
+from ...kernels.container import Container
 from ...kernels.kernels import SessionKernelSpecs
 from ...situation import in_thread
 from .. import RunError
@@ -30,15 +34,26 @@ from .notebook_writer import NotebookWriter
 from .outcome import ENDS, PRUNED, STOPPED, SUCCEEDED, Outcome
 
 FILE = "output.ipynb"
-# As first in the path for a moment: the kernel may run in a container without this package.
-_INSTALL = """\
-import sys as _sys
-_sys.path.insert(0, {folder!r})
+# A kernel starts in the folder of the frozen code, not in that of the source: others may have put
+# there what Python imports, or R executes (.Rprofile, .RData), before the first cell. By language,
+# what then leads it to the source. It may run in a container without this package or the folder.
+_ENTER = {
+    "python": """\
+import os as _os, sys as _sys
+_sys.path.insert(0, {folder})
 import portal_frozen as _frozen
-_sys.path.remove({folder!r})
+_sys.path.remove({folder})
 _frozen.install()
-del _sys, _frozen
-"""
+if getattr(_sys.flags, "safe_path", False) and "" not in _sys.path:
+    _places = [place.endswith(("site-packages", "dist-packages")) for place in _sys.path]
+    _sys.path.insert(_places.index(True) if any(_places) else 0, "")
+    del _places
+_os.chdir({cwd} if _os.path.isdir({cwd}) else _os.path.expanduser("~"))
+globals().get("_dh", [])[:] = [_os.getcwd()]
+del _os, _sys, _frozen
+""",
+    "r": 'setwd(if (dir.exists({cwd})) {cwd} else "~")',
+}
 _STARTS = 180  # seconds that a kernel may take until it answers
 _ENDS = 10.0  # seconds that it may take to end
 _GOOD_EXITS = frozenset({"", "0", "None", "False"})  # of SystemExit; other values are failures
@@ -157,10 +172,13 @@ class NotebookExecution:
 
     async def _execute(self, client: PointClient, writer: NotebookWriter) -> Outcome:
         try:
-            await client.async_start_new_kernel(cwd=str(self._cwd), env=self._variables)
+            enter = self._enter()
+            start = self._variables[FROZEN] if enter else str(self._cwd)
+            await client.async_start_new_kernel(cwd=start, env=self._variables)
             await client.async_start_new_kernel_client()
             await client.keep_all_output()
-            await self._use_frozen(client)
+            if enter:
+                await self._run_silently(client, enter)
         except Exception as error:  # of the kernelspec, its program, its sockets
             if self._stopped:
                 return Outcome.failed(self._stopped, STOPPED)
@@ -201,15 +219,24 @@ class NotebookExecution:
             return Outcome.failed(self._where(self._stopped), STOPPED)
         return Outcome(SUCCEEDED, ended, 0)
 
-    async def _use_frozen(self, client: PointClient) -> None:
-        """Have the kernel import the frozen modules. Raises RunError."""
-        if self.spec.language.lower() != "python" or FROZEN not in self._variables:
-            return
-        code = _INSTALL.format(folder=self._variables[FROZEN])
+    def _enter(self) -> str:
+        """Return the code that has the kernel import the frozen modules and work in the source's
+        folder; "" for a kernel that starts there. Raises OSError."""
+        code = _ENTER.get(self.spec.language.lower(), "")
+        if not code or FROZEN not in self._variables:
+            return ""
+        if Container.from_environ(os.environ) is None and not self._cwd.is_dir():
+            raise NotADirectoryError(f"{self._cwd} is no folder.")
+        # R's texts are written as JSON's.
+        quoted = repr if "import" in code else functools.partial(json.dumps, ensure_ascii=False)
+        return code.format(folder=quoted(self._variables[FROZEN]), cwd=quoted(str(self._cwd)))
+
+    async def _run_silently(self, client: PointClient, code: str) -> None:
+        """Execute code before the first cell. Raises RunError."""
         request = client.kc.execute(code, silent=True, store_history=False, allow_stdin=False)
         reply = await client.async_wait_for_reply(request)
         if reply is None or reply["content"].get("status") != "ok":
-            raise RunError("it does not import the frozen modules.")
+            raise RunError("it does not import the frozen modules from the folder of the source.")
 
     def _keep(
         self, manager: Any, client: PointClient, until: float, stack: contextlib.ExitStack

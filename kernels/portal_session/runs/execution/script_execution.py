@@ -55,7 +55,7 @@ class ScriptExecution:
         variables: Mapping[str, str],
         largest: int,
     ) -> None:
-        self._arguments, self._folder, self._cwd = arguments, folder, cwd
+        self._script, self._arguments, self._folder, self._cwd = script, arguments, folder, cwd
         self._variables = {"PYTHONUNBUFFERED": "1", **variables}
         self._variables |= {FROZEN: str(script), SOURCE: str(path)}
         self._largest, self._size, self._tail = largest, 0, b""
@@ -77,12 +77,14 @@ class ScriptExecution:
         """Run the script to its end."""
         if self._stopped:
             return Outcome.failed(self._stopped, STOPPED)
-        main = LIBRARY / f"{_MAIN}.py"
+        if not self._cwd.is_dir() and Container.from_environ(os.environ) is None:
+            return Outcome.failed(f"The script could not be started: {self._cwd} is no folder.")
+        main, start = LIBRARY / f"{_MAIN}.py", str(self._script.parent)
         argv, variables = [python(self._variables), "-m", _MAIN], self._variables
         container = Container.from_environ(os.environ)
         if container is not None:
             inside = ["-m", _MAIN] if container.has(str(main)) else ["-c", main.read_text()]
-            argv = container.command(["python3", *inside, *self._arguments], str(self._cwd))
+            argv = container.command(["python3", *inside, *self._arguments], start)
             names = ("PYTHONUNBUFFERED", "PYTHONPATH")
             variables = container.environment(variables, names)
         else:
@@ -98,7 +100,7 @@ class ScriptExecution:
             try:
                 self._process = await asyncio.create_subprocess_exec(
                     *argv,
-                    cwd=self._cwd,
+                    cwd=start,
                     env=variables,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=write_end,

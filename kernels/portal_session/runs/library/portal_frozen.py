@@ -1,8 +1,9 @@
 """Local modules of a run's point, as they were when the run was started: after ``install()`` they
 are imported from their frozen copies. For the program, they are beside its source as before.
 
-A point's kernel calls it before the first cell, `portal_main` before a script. This module imports
-the standard library only.
+A point's kernel calls it before the first cell, `portal_main` before a script, and
+``portal_session.pth`` in every Python of a point that has this package. This module imports the
+standard library only.
 """
 
 import importlib.util
@@ -36,6 +37,8 @@ class Finder:
     def __init__(self, folder, modules, roots, repeats):  # type: ignore[no-untyped-def]
         self._folder, self._modules, self._repeats = folder, modules, repeats
         self._roots = [Path(root) for root in roots]
+        # What the environment and the user have chosen; nothing of the source has run yet.
+        self._given = [Path(place).resolve() for place in sys.path if place]
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
         """Return the spec of a frozen module, None for others. Raises ImportError for a file of
@@ -43,12 +46,12 @@ class Finder:
         if name not in self._modules and not self._repeats:
             return None
         spec = PathFinder.find_spec(name, path, target)
-        origin = Path(spec.origin).resolve() if spec is not None and spec.has_location else None
+        origin = Path(spec.origin) if spec is not None and spec.has_location else None
         if name in self._modules and (origin is None or self._is_local(origin)):
             file, copy = Path(self._modules[name][0]), self._folder / self._modules[name][1]
             place = file.parents[file.name == "__init__.py"]
             # An installed package may have the name of a folder beside the source.
-            if path is None or place in [Path(folder).resolve() for folder in path]:
+            if path is None or place.resolve() in [Path(folder).resolve() for folder in path]:
                 package = [str(file.parent)] if file.name == "__init__.py" else None
                 return importlib.util.spec_from_file_location(
                     name,
@@ -65,24 +68,44 @@ class Finder:
         return None
 
     def _is_local(self, origin):  # type: ignore[no-untyped-def]
-        """Return True for a file of the folders with the source's modules."""
-        return not _is_installed(origin) and any(root in origin.parents for root in self._roots)
+        """Return True for a file of the folders with the source's modules: as it is named, or where
+        links lead, since others may have put a link in the place of a file or folder."""
+        file = origin.resolve()
+        if _is_below(file, _installed()):
+            return False
+        real = [root.resolve() for root in self._roots]
+        return _is_below(origin, self._roots) or _is_below(file, self._roots + real)
 
     def _is_new(self, origin):  # type: ignore[no-untyped-def]
-        """Return True for a file of another user, from the folders of the run that is repeated or
-        of the user whose they are."""
-        try:
-            owner = origin.stat().st_uid
-            of_source = self._roots[0].stat().st_uid
-        except OSError:
+        """Return True for a file or link of another user that is not of the environment."""
+        file = origin.resolve()
+        local = self._is_local(origin)
+        if not local and _is_below(file, self._given + _installed()):
             return False
-        theirs = owner != os.getuid() and (owner == of_source != 0 or self._is_local(origin))
-        return theirs and not _is_installed(origin)
+        # A link beside the source may lead to something else in a moment: not to root's files.
+        trusted = (os.getuid(),) if local else (os.getuid(), 0)
+        return not all(_owner(place) in trusted for place in (origin, file))
 
 
-def _is_installed(origin):  # type: ignore[no-untyped-def]
-    """Return True for a file of this Python's own packages."""
-    return any(Path(place).resolve() in origin.parents for place in (sys.prefix, sys.base_prefix))
+def _is_below(file, places):  # type: ignore[no-untyped-def]
+    return any(place in file.parents for place in places)
+
+
+def _owner(file):  # type: ignore[no-untyped-def]
+    """Return whose a file or link is; that of the archive for a file in one. -1: unknown."""
+    for place in (file, *file.parents):
+        try:
+            return place.lstat().st_uid
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            break
+    return -1
+
+
+def _installed():  # type: ignore[no-untyped-def]
+    """Return the folders of this Python's own packages."""
+    return [Path(place).resolve() for place in (sys.prefix, sys.base_prefix)]
 
 
 class Loader(SourceLoader):

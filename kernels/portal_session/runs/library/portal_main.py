@@ -2,8 +2,10 @@
 
 ``python3 -m portal_main`` executes it as ``__main__``. Processes that multiprocessing spawns import
 the main module by its name (multiprocessing, "The spawn and forkserver start methods"), and execute
-the same frozen source, also if the author's file was changed since. ``__file__``, ``sys.argv`` and
-``sys.path`` are as in a terminal. May be read by any Python 3.
+the same frozen source, also if the author's file was changed since. ``__file__``, ``sys.argv``,
+``sys.path`` and the working directory are as in a terminal. It is started in another directory:
+until the frozen modules are installed, Python would import what others have put beside the source.
+May be read by any Python 3.
 """
 
 
@@ -41,7 +43,13 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
         sys.argv[0] = path
         sys.excepthook = show_error
         if sys.path and sys.path[0] in ("", os.getcwd()):  # noqa: PTH109
-            sys.path[0] = os.path.dirname(path)  # noqa: PTH120
+            del sys.path[0]
+        place = os.path.dirname(path)  # noqa: PTH120
+        sys.path.insert(0, place)
+        try:
+            os.chdir(place)
+        except OSError:  # a container need not see it
+            os.chdir(os.path.expanduser("~"))  # noqa: PTH111
     names.update(__file__=path, __cached__=None, __doc__=None)
     del names["_portal_execute"]
     exec(compile(content, path, "exec", dont_inherit=True), names)  # noqa: S102
