@@ -188,8 +188,10 @@ class NotebookExecution:
             if _ends(reply):
                 ended = f"It ended itself in cell {self.cell} of {self.cells}."
                 break
-            if reply.get("status") == "error" and not is_tagged(cell, _MAY_FAIL):
-                error_fields = shortened({"ename": "Error", "evalue": "", **reply})
+            status = reply.get("status")  # "aborted" too: the cell was not executed
+            if status != "ok" and not (status == "error" and is_tagged(cell, _MAY_FAIL)):
+                said = f"the kernel has not executed this cell to its end, but says '{status}'"
+                error_fields = shortened({"ename": "Error", "evalue": said, **reply})
                 if not any(output["output_type"] == "error" for output in outputs.as_json()):
                     outputs.take("error", error_fields)
                 pruned = error_fields["ename"] == PRUNED

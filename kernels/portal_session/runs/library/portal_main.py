@@ -41,7 +41,8 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
         sys.argv[0] = path
         sys.excepthook = show_error
         if sys.path and sys.path[0] in ("", os.getcwd()):  # noqa: PTH109
-            sys.path[0] = os.path.dirname(path)  # noqa: PTH120
+            # Python looks beside the file that a link leads to.
+            sys.path[0] = os.path.dirname(os.path.realpath(path))  # noqa: PTH120
     names.update(__file__=path, __cached__=None, __doc__=None)
     del names["_portal_execute"]
     exec(compile(content, path, "exec", dont_inherit=True), names)  # noqa: S102
