@@ -61,7 +61,10 @@ def test_all_of_twenty_thousand_lines_are_kept(site: RunSite) -> None:
         ("import sys\nsys.exit(0)", "succeeded", "It ended itself in cell 1 of 2."),
         ("raise SystemExit", "succeeded", "It ended itself in cell 1 of 2."),
         ("exit()", "succeeded", "It ended itself in cell 1 of 2."),
+        ("exit(0)", "succeeded", "It ended itself in cell 1 of 2."),
+        ("exit(3)", "failed", "SystemExit: 3 (cell 1 of 2)"),
         ("import sys\nsys.exit(1)", "failed", "SystemExit: 1 (cell 1 of 2)"),
+        ("assert False", "failed", "AssertionError (cell 1 of 2)"),
         ("raise SystemExit('no data')", "failed", "SystemExit: no data (cell 1 of 2)"),
     ],
 )
@@ -87,12 +90,14 @@ def test_what_papermill_has_injected_stays(site: RunSite) -> None:
 
 
 def test_an_error_that_a_cell_shows_is_its_end(site: RunSite, service: PlayedService) -> None:
-    """IPython shows errors of %%capture and %run, and replies "ok"; papermill fails there too."""
+    """IPython shows errors of %%capture and %run, and replies "ok"; papermill fails there too.
+    That of a debugger, which asks for input, is another one."""
     site.script("print('other')\nraise SystemExit(3)", "other.py")
     captured = "%%capture\nprint('hidden')\nopen('no such file')"
     for name, cell, error in (
         ("captured", captured, "FileNotFoundError: [Errno 2] No such file or directory"),
         ("run", "%run other.py", "SystemExit: 3"),
+        ("debugged", "%pdb on\n1 / 0", "ZeroDivisionError: division by zero"),
     ):
         plan = site.plan(site.notebook(cell, "print('never')", name=f"{name}.ipynb"))
         assert site.execute(plan)[0] == 1

@@ -16,6 +16,7 @@ from ...notebooks.cell_outputs import CellOutputs
 
 LARGEST = 50 * 1024 * 1024  # characters of all outputs
 _OUTPUTS = frozenset({"stream", "display_data", "execute_result", "error"})
+NO_INPUT = frozenset({"StdinNotImplementedError"})  # ipykernel's, without a frontend
 _LONGEST_ERROR = 100_000  # characters of a traceback's line, which is kept in any case
 _LOOKS = 1.0  # seconds between two looks at the kernel's process, while it says nothing
 _QUIET = 15.0  # seconds without a message, after which the end of a cell that has ended is lost
@@ -33,7 +34,7 @@ class PointClient(NotebookClient):  # type: ignore[misc]
         self._largest, self._output_changed = largest, changed
         self._of_cells: dict[int, CellOutputs] = {}
         self._requests: dict[str, int] = {}  # index of a cell by the id of its request
-        self._errors: dict[int, dict[str, Any]] = {}  # that cells have shown, by index
+        self._errors: dict[int, dict[str, Any]] = {}  # that cells have shown first, by index
 
     async def keep_all_output(self) -> None:
         """Have the kernel wait for its reader, not drop what it prints. One that cannot do so has
@@ -82,7 +83,10 @@ class PointClient(NotebookClient):  # type: ignore[misc]
             reply = await self._reply(request, _LOOKS)
             if reply is None:
                 await self._async_check_alive()
-        if reply.get("status") == "ok" and index in self._errors:
+        # A debugger that an error calls (%pdb) asks for input.
+        if index in self._errors and (
+            reply.get("status") == "ok" or reply.get("ename") in NO_INPUT
+        ):
             return {**self._errors[index], "status": "error"}
         return reply
 
@@ -125,7 +129,8 @@ class PointClient(NotebookClient):  # type: ignore[misc]
         if kind in ("display_data", "execute_result"):
             self._update(content)  # as in JupyterLab, all displays of this id show the newest
         if kind == "error":
-            content = self._errors[cell_index] = shortened(content)
+            content = shortened(content)
+            self._errors.setdefault(cell_index, content)
         elif kind == "clear_output":
             self._errors.pop(cell_index, None)
         outputs.take(kind, content)
