@@ -56,7 +56,8 @@ class Frozen(NamedTuple):
             module.name: (str(module.path), str(about["file"]))
             for module, about in zip(self.modules, self.plan.get("modules") or ())
         }
-        roots = {str(_root(module)) for module in self.modules} - {str(cwd)}
+        linked = (cwd / Path(str(self.plan["source"])).name).resolve().parent
+        roots = {str(linked), *(str(_root(module)) for module in self.modules)} - {str(cwd)}
         facts = {"modules": modules, "roots": [str(cwd), *sorted(roots)], "repeats": repeats}
         # A container need not see this package.
         program = {PROGRAM: (LIBRARY / PROGRAM).read_bytes(), PLACED: json.dumps(facts).encode()}

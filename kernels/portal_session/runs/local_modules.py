@@ -22,6 +22,7 @@ from .source import Source, language_of, text_of
 
 MOST = 500
 _IMPORTS = ("import_module", "importlib.import_module", "__import__")
+_INSTALLED = ("site-packages", "dist-packages")  # folders that are an environment's, not a source's
 LARGEST = 20 * 1024 * 1024  # bytes of all of them
 _MAGIC = re.compile(r"^([ \t]*)([%!?].*|[\w.]+\?{1,2})$", re.MULTILINE)  # of IPython
 _OF_SHELL = re.compile(r"\s*%%(?!time|timeit|capture|prun|gpu)")  # a cell that is not Python
@@ -96,7 +97,7 @@ def _imported(text: str, package: str, roots: list[Path]) -> Iterator[str]:
         if argument and ast.unparse(call.func) in ("sys.path.append", "sys.path.insert"):
             with suppress(OSError, RuntimeError, ValueError):  # such as a name that is too long
                 root = (roots[0] / argument).resolve(strict=True)
-                if root not in roots:
+                if root not in roots and root.name not in _INSTALLED:
                     roots.append(root)
         elif argument and ast.unparse(call.func) in _IMPORTS:
             yield argument

@@ -27,7 +27,7 @@ _NUMBER = re.compile(
 )
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _MOST_PARSES = 50  # of a cell with IPython's commands, for each at first
-_TYPE_COMMENT = re.compile(r"type:\s*\S+\s*")
+_TYPE_COMMENT = re.compile(r"@param\b.*|type:\s*\S+\s*")  # of Colab's forms, of papermill
 _WORDS: dict[str, Scalar] = {
     **{"true": True, "True": True, "false": False, "False": False},
     **{"null": None, "None": None},

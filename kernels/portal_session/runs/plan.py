@@ -95,7 +95,9 @@ def freeze(
             "The path of the source is longer than 900 characters, or has characters that cannot "
             "be printed. Move it to another folder."
         )
-    modules = local_modules(source, of_source)
+    # Python looks for a script's modules beside the file that a link leads to.
+    linked = source.notebook is None
+    modules = local_modules(source, source.path.resolve().parent if linked else of_source)
     folder = _claimed(place, name)
     plan = Plan(str(uuid.uuid4()), folder.name, source.path, folder, len(points), "")
     try:

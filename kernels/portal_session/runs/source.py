@@ -80,7 +80,8 @@ def _converted(notebook: dict[str, Any], name: str) -> Any:
     try:
         import nbformat  # half a second that few notebooks need
 
-        return json.loads(nbformat.writes(nbformat.convert(nbformat.from_dict(notebook), 4)))
+        # Read as a file: texts are lists of lines there, which `convert` does not take.
+        return json.loads(nbformat.writes(nbformat.reads(json.dumps(notebook), 4)))
     except Exception:  # whatever a damaged notebook makes of nbformat
         raise RunError(
             f"'{name}' is a notebook of the old format {notebook['nbformat']} that cannot be "

@@ -61,7 +61,10 @@ def test_all_of_twenty_thousand_lines_are_kept(site: RunSite) -> None:
         ("import sys\nsys.exit(0)", "succeeded", "It ended itself in cell 1 of 2."),
         ("raise SystemExit", "succeeded", "It ended itself in cell 1 of 2."),
         ("exit()", "succeeded", "It ended itself in cell 1 of 2."),
+        ("exit(0)", "succeeded", "It ended itself in cell 1 of 2."),
+        ("exit(3)", "failed", "SystemExit: 3 (cell 1 of 2)"),
         ("import sys\nsys.exit(1)", "failed", "SystemExit: 1 (cell 1 of 2)"),
+        ("assert False", "failed", "AssertionError (cell 1 of 2)"),
         ("raise SystemExit('no data')", "failed", "SystemExit: no data (cell 1 of 2)"),
     ],
 )
@@ -84,3 +87,48 @@ def test_what_papermill_has_injected_stays(site: RunSite) -> None:
     plan = site.plan(source, [{}, {"n": 9}])
     assert [site.execute(plan, number)[0] for number in (0, 1)] == [0, 0]
     assert [printed(plan.folder / name) for name in ("0000", "0001")] == ["7\n", "9\n"]
+
+
+def test_an_error_that_a_cell_shows_is_its_end(site: RunSite, service: PlayedService) -> None:
+    """IPython shows errors of %%capture and %run, and replies "ok"; papermill fails there too.
+    That of a debugger, which asks for input, is another one."""
+    site.script("print('other')\nraise SystemExit(3)", "other.py")
+    captured = "%%capture\nprint('hidden')\nopen('no such file')"
+    for name, cell, error in (
+        ("captured", captured, "FileNotFoundError: [Errno 2] No such file or directory"),
+        ("run", "%run other.py", "SystemExit: 3"),
+        ("debugged", "%pdb on\n1 / 0", "ZeroDivisionError: division by zero"),
+    ):
+        plan = site.plan(site.notebook(cell, "print('never')", name=f"{name}.ipynb"))
+        assert site.execute(plan)[0] == 1
+        message = service.last(0)["message"]
+        assert message.startswith(error) and message.endswith("(cell 1 of 2)")
+        assert "never" not in printed(plan.folder / "0000")
+
+
+ABORTS = """
+kernel = get_ipython().kernel
+stop = kernel._post_dummy_stop_aborting_message
+later = kernel.shell_channel_thread.io_loop.call_later
+kernel._post_dummy_stop_aborting_message = lambda id: later(1, stop, id)
+"""
+
+
+def test_the_cell_after_one_that_may_fail_is_executed(site: RunSite) -> None:
+    """Just after an error, kernels abort what they are asked for, older ones for 0.1 s."""
+    source = site.notebook(ABORTS, "1 / 0", "print('next')")
+    notebook = nbformat.read(source, 4)
+    notebook.cells[1].metadata["tags"] = ["raises-exception"]
+    nbformat.write(notebook, source)
+    plan = site.plan(source)
+    assert site.execute(plan)[0] == 0
+    assert printed(plan.folder / "0000") == "next\n"
+
+
+def test_a_cell_that_the_kernel_aborts_has_failed(site: RunSite, service: PlayedService) -> None:
+    aborts = "get_ipython().kernel._aborting = True"
+    plan = site.plan(site.notebook(aborts, "print('never')", "print('never')"))
+    assert site.execute(plan)[0] == 1
+    assert service.last(0)["message"] == (
+        "Error: the kernel has not executed this cell to its end, but says 'aborted' (cell 2 of 3)"
+    )

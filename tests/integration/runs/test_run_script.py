@@ -291,3 +291,56 @@ def test_what_is_no_task_says_so(site: RunSite) -> None:
     for variables in ({"PORTAL_RUN": "{"}, {"SLURM_ARRAY_TASK_ID": ""}, {"PORTAL_RUN": "[]"}):
         code, said = site.execute(plan, **variables)
         assert (code, said) == (72, "This job cannot run a point: It is not a task of a run.\n")
+
+
+def test_a_linked_script_finds_what_is_beside_its_file(site: RunSite) -> None:
+    """As Python does it: modules are beside the file, relative paths begin where the link is."""
+    real = site.work / "real"
+    (real / "package").mkdir(parents=True)
+    (real / "package/__init__.py").write_text("")
+    (real / "package/data.txt").write_text("data")
+    (real / "train.py").write_text(
+        "import os, package\nfrom importlib import resources\n"
+        "print(resources.files('package').joinpath('data.txt').read_text(), os.getcwd(), __file__)"
+    )
+    link = site.work / "link.py"
+    link.symlink_to(real / "train.py")
+    plan = site.plan(link)
+    assert [path.name for path in (plan.folder / "modules").iterdir()] == ["package.__init__.py"]
+    assert site.execute(plan)[0] == 0
+    assert (plan.folder / "0000/output.log").read_text() == f"data {site.work} {link}\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("raise RuntimeError('outer\\nsecond line')", "RuntimeError: outer second line"),
+        ("class TrialPruned(Exception): pass\n"
+         "TrialPruned.__module__ = 'optuna.exceptions'\n"
+         "import atexit\natexit.register(print, 'bye')\nraise TrialPruned",
+         "optuna.exceptions.TrialPruned bye"),
+        ("raise ValueError('\\n'.join(['no data', *'abcdef']))", "ValueError: no data … f"),
+        ("import logging\ntry:\n    1 / 0\nexcept Exception: logging.exception('on')\n"
+         "raise SystemExit('no data')", "ZeroDivisionError: division by zero no data"),
+    ],
+)  # fmt: skip
+def test_the_sentence_begins_with_the_error(
+    site: RunSite, service: PlayedService, code: str, message: str
+) -> None:
+    assert site.execute(site.plan(site.script(code)))[0] == 1
+    assert service.last(0)["message"] == f"{message} (exit code 1)"
+
+
+def test_the_sentence_of_a_group_of_errors(site: RunSite, service: PlayedService) -> None:
+    """Python 3.11 draws it as a tree."""
+    drawn = (
+        "  + Exception Group Traceback (most recent call last):\n"
+        '  |   File "train.py", line 1, in <module>\n'
+        "  | ExceptionGroup: many (2 sub-exceptions)\n"
+        "  +-+---------------- 1 ----------------\n    | ValueError: a\n"
+        "    +---------------- 2 ----------------\n    | TypeError: b\n"
+        "    +------------------------------------"
+    )
+    assert site.execute(site.plan(site.script(f"raise SystemExit({drawn!r})")))[0] == 1
+    message = "ExceptionGroup: many (2 sub-exceptions) (exit code 1)"
+    assert service.last(0)["message"] == message

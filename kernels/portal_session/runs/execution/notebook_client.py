@@ -16,6 +16,7 @@ from ...notebooks.cell_outputs import CellOutputs
 
 LARGEST = 50 * 1024 * 1024  # characters of all outputs
 _OUTPUTS = frozenset({"stream", "display_data", "execute_result", "error"})
+NO_INPUT = frozenset({"StdinNotImplementedError"})  # ipykernel's, without a frontend
 _LONGEST_ERROR = 100_000  # characters of a traceback's line, which is kept in any case
 _LOOKS = 1.0  # seconds between two looks at the kernel's process, while it says nothing
 _QUIET = 15.0  # seconds without a message, after which the end of a cell that has ended is lost
@@ -33,6 +34,7 @@ class PointClient(NotebookClient):  # type: ignore[misc]
         self._largest, self._output_changed = largest, changed
         self._of_cells: dict[int, CellOutputs] = {}
         self._requests: dict[str, int] = {}  # index of a cell by the id of its request
+        self._errors: dict[int, dict[str, Any]] = {}  # that cells have shown first, by index
 
     async def keep_all_output(self) -> None:
         """Have the kernel wait for its reader, not drop what it prints. One that cannot do so has
@@ -45,8 +47,9 @@ class PointClient(NotebookClient):  # type: ignore[misc]
             self.kc.iopub_channel.socket.rcvhwm = 0
 
     async def execute(self, index: int) -> dict[str, Any]:
-        """Execute a cell to its end; return the content of the kernel's reply. Its outputs are read
-        to their end too, however late they are. Raises DeadKernelError.
+        """Execute a cell to its end; return the content of the kernel's reply, or the error that
+        the cell has shown although the reply is "ok": that of ``%%capture`` or ``%run`` is. Its
+        outputs are read to their end too, however late they are. Raises DeadKernelError.
 
         In place of `async_execute_cell`, which drops what is left to read 4 s after the reply, and
         waits for a reply without an end: pyzmq misses one that comes while a widget's message is
@@ -54,7 +57,8 @@ class PointClient(NotebookClient):  # type: ignore[misc]
         """
         cell = self.nb["cells"][index]
         cell["metadata"]["execution"], cell["outputs"] = {}, []
-        request = self.kc.execute(cell["source"], allow_stdin=False)
+        # After an error, a kernel aborts requests for a moment: the next cell may go on.
+        request = self.kc.execute(cell["source"], allow_stdin=False, stop_on_error=False)
         self._requests[request] = index
         reply: dict[str, Any] | None = None
         heard = time.monotonic()
@@ -79,6 +83,11 @@ class PointClient(NotebookClient):  # type: ignore[misc]
             reply = await self._reply(request, _LOOKS)
             if reply is None:
                 await self._async_check_alive()
+        # A debugger that an error calls (%pdb) asks for input.
+        if index in self._errors and (
+            reply.get("status") == "ok" or reply.get("ename") in NO_INPUT
+        ):
+            return {**self._errors[index], "status": "error"}
         return reply
 
     async def _reply(self, id: str, seconds: float) -> dict[str, Any] | None:
@@ -121,6 +130,9 @@ class PointClient(NotebookClient):  # type: ignore[misc]
             self._update(content)  # as in JupyterLab, all displays of this id show the newest
         if kind == "error":
             content = shortened(content)
+            self._errors.setdefault(cell_index, content)
+        elif kind == "clear_output":
+            self._errors.pop(cell_index, None)
         outputs.take(kind, content)
         if content.get("execution_count"):
             cell["execution_count"] = content["execution_count"]

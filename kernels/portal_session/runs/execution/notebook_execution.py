@@ -29,7 +29,7 @@ from ..frozen import VARIABLE as FROZEN
 from ..live.kept_kernel import KeptKernel
 from ..live.rendering import notebook_rendering
 from ..source import is_tagged
-from .notebook_client import PointClient, shortened
+from .notebook_client import NO_INPUT, PointClient, shortened
 from .notebook_writer import NotebookWriter
 from .outcome import ENDS, PRUNED, STOPPED, SUCCEEDED, Outcome
 
@@ -58,7 +58,6 @@ _STARTS = 180  # seconds that a kernel may take until it answers
 _ENDS = 10.0  # seconds that it may take to end
 _GOOD_EXITS = frozenset({"", "0", "None", "False"})  # of SystemExit; other values are failures
 _MAY_FAIL, _SKIPPED = "raises-exception", "skip-execution"  # nbclient's tags of cells
-_NO_INPUT = frozenset({"StdinNotImplementedError"})  # ipykernel's, without a frontend
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -193,7 +192,7 @@ class NotebookExecution:
             outputs = client.begin_cell(index)
             writer.cell_ended()
             try:
-                reply = await client.execute(index)
+                reply = _as_exit(await client.execute(index))
             except (DeadKernelError, RuntimeError, asyncio.CancelledError) as error:
                 self._is_over = True
                 await asyncio.sleep(0.5)  # Slurm may end all processes of a job at once
@@ -206,8 +205,10 @@ class NotebookExecution:
             if _ends(reply):
                 ended = f"It ended itself in cell {self.cell} of {self.cells}."
                 break
-            if reply.get("status") == "error" and not is_tagged(cell, _MAY_FAIL):
-                error_fields = shortened({"ename": "Error", "evalue": "", **reply})
+            status = reply.get("status")  # "aborted" too: the cell was not executed
+            if status != "ok" and not (status == "error" and is_tagged(cell, _MAY_FAIL)):
+                said = f"the kernel has not executed this cell to its end, but says '{status}'"
+                error_fields = shortened({"ename": "Error", "evalue": said, **reply})
                 if not any(output["output_type"] == "error" for output in outputs.as_json()):
                     outputs.take("error", error_fields)
                 pruned = error_fields["ename"] == PRUNED
@@ -277,6 +278,17 @@ def _runs(cell: Mapping[str, Any]) -> bool:
     return code and not is_tagged(cell, _SKIPPED)
 
 
+def _as_exit(reply: dict[str, Any]) -> dict[str, Any]:
+    """Return the reply to IPython's exit(1), which the kernel calls "ok", as that to sys.exit(1);
+    others as they are."""
+    for payload in reply.get("payload") or ():
+        if isinstance(payload, dict) and payload.get("source") == "ask_exit":
+            code = str(payload.get("keepkernel"))  # its argument: True keeps the kernel
+            if reply.get("status") == "ok" and code not in (*_GOOD_EXITS, "True"):
+                return {**reply, "status": "error", "ename": "SystemExit", "evalue": code}
+    return reply
+
+
 def _ends(reply: Mapping[str, Any]) -> bool:
     """Return True if a cell has ended the notebook: by sys.exit(0) and the like, as Python takes
     them, or by exit() of IPython, which ends the kernel after the cell."""
@@ -288,9 +300,9 @@ def _ends(reply: Mapping[str, Any]) -> bool:
 
 def _sentence(ename: str, evalue: str, **_: Any) -> str:
     """Return an error as one line. ``input()`` has one of its own."""
-    if ename in _NO_INPUT:
+    if ename in NO_INPUT:
         return "input() cannot be answered in a run: pass the value as a parameter"
-    return " ".join(_COLOUR.sub("", f"{ename}: {evalue}").split())[:1500]
+    return " ".join(_COLOUR.sub("", f"{ename}: {evalue}").split())[:1500].rstrip(":")
 
 
 async def _cause(manager: Any, error: Exception) -> str:

@@ -28,6 +28,9 @@ _TAIL = 4096  # bytes of the end that are kept, for the sentence
 _TOGETHER = 0.5  # seconds: Slurm ends all processes of a job at once, the script may be quicker
 _AFTER = 2.0  # seconds for what its own children print after it
 _LEAST = 1.0  # seconds for the last of what they have printed, when they are ended
+_LONGEST, _MOST_LINES = 1400, 4  # characters and lines of an error in the sentence
+_TRACEBACK = "Traceback (most recent call last):"
+_GROUP = re.compile(r"  \| (\w.* \([0-9]+ sub-exceptions?\))")  # an ExceptionGroup's own line
 _MAIN = "portal_main"  # module of LIBRARY, which executes the frozen source
 
 
@@ -185,20 +188,34 @@ class ScriptExecution:
 
     def _sentence(self, code: int) -> str:
         lines = plain_text(self._tail.decode("utf-8", "replace")).split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        error = _error_of(lines) if code == 1 else ""  # Python's, after an error
+        last = error or next((line for line in reversed(lines) if line.strip()), "")
+        last = " ".join(last.split())[:_LONGEST]
         if last.startswith("EOFError"):
             last = "input() cannot be answered in a run: pass the value as a parameter"
         if code < 0:
             with contextlib.suppress(ValueError):
                 name = signal.Signals(-code).name
-                return f"The script was terminated by signal {name}. {last}"[:1500]
-        return f"{last or 'The script failed'} (exit code {code})"[-1500:]
+                return f"The script was terminated by signal {name}. {last}".rstrip()
+        return f"{last or 'The script failed'} (exit code {code})"
 
     def _signal(self, number: int) -> None:
         """Send a signal to the script and all that it has started."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
+
+
+def _error_of(lines: Sequence[str]) -> str:
+    """Return the error of the last traceback in an output; of a message with many lines, the first
+    and the last. "" without a traceback."""
+    begin = next((n for n in reversed(range(len(lines))) if _TRACEBACK in lines[n]), len(lines))
+    if begin < len(lines) and lines[begin].strip() != _TRACEBACK:  # of a group, drawn as a tree
+        return next((match[1] for line in reversed(lines) if (match := _GROUP.match(line))), "")
+    after = [line for line in lines[begin + 1 :] if line.strip()]
+    error = next((n for n, line in enumerate(after) if not line[0].isspace()), len(after))
+    shown = after[error:]
+    return " ".join(shown if len(shown) <= _MOST_LINES else [shown[0], "…", shown[-1]])
 
 
 def _end_holders(pipe: int) -> str:

@@ -11,8 +11,7 @@ import json
 import linecache
 import os
 import sys
-from importlib.abc import SourceLoader
-from importlib.machinery import PathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 
 VARIABLE = "PORTAL_FROZEN"  # path of the folder with the copies
@@ -56,7 +55,7 @@ class Finder:
                 return importlib.util.spec_from_file_location(
                     name,
                     str(file),
-                    loader=Loader(str(file), copy),
+                    loader=Loader(name, str(file), copy),
                     submodule_search_locations=package,
                 )
         if origin is not None and self._repeats and self._is_new(origin):
@@ -108,22 +107,24 @@ def _installed():  # type: ignore[no-untyped-def]
     return [Path(place).resolve() for place in (sys.prefix, sys.base_prefix)]
 
 
-class Loader(SourceLoader):
-    """Loader of a module whose file is ``path``, from its frozen ``copy``."""
+class Loader(SourceFileLoader):
+    """Loader of the module ``name`` whose file is ``path``, from its frozen ``copy``. Files beside
+    it are read as Python's own loader does it, also by ``importlib.resources``."""
 
-    def __init__(self, path, copy):  # type: ignore[no-untyped-def]
-        self._path, self._copy = path, copy
+    def __init__(self, name, path, copy):  # type: ignore[no-untyped-def]
+        super().__init__(name, path)
+        self._copy = copy
 
-    def get_filename(self, fullname):  # type: ignore[no-untyped-def]
-        """Return the path that the module has as ``__file__``."""
-        return self._path
+    def path_stats(self, path):  # type: ignore[no-untyped-def]
+        """Raise OSError: what Python has compiled is of the file as it was then, or is now."""
+        raise OSError
 
     def get_data(self, path):  # type: ignore[no-untyped-def]
         """Return the frozen content of the module; of other files, what they have."""
-        return (self._copy if path == self._path else Path(path)).read_bytes()
+        return (self._copy if path == self.path else Path(path)).read_bytes()
 
     def exec_module(self, module):  # type: ignore[no-untyped-def]
         """Execute the module. Tracebacks show its lines as they were."""
         text = self.get_source(module.__name__)
-        linecache.cache[self._path] = (len(text), None, text.splitlines(True), self._path)
+        linecache.cache[self.path] = (len(text), None, text.splitlines(True), self.path)
         super().exec_module(module)

@@ -45,7 +45,8 @@ def _portal_execute(names):  # type: ignore[no-untyped-def]
         if sys.path and sys.path[0] in ("", os.getcwd()):  # noqa: PTH109
             del sys.path[0]
         place = os.path.dirname(path)  # noqa: PTH120
-        sys.path.insert(0, place)
+        # Python looks beside the file that a link leads to.
+        sys.path.insert(0, os.path.dirname(os.path.realpath(path)))  # noqa: PTH120
         try:
             os.chdir(place)
         except OSError:  # a container need not see it

@@ -23,6 +23,7 @@ FILES = {
     "lib/other.py": "import sibling\n",
     "lib/sibling.py": "",
     "named.py": "",
+    "venv/site-packages/installed.py": "",  # of an environment
 }
 
 
@@ -45,6 +46,7 @@ def folder(tmp_path: Path) -> Path:
         ("import importlib\nimportlib.import_module('named')", ["named"]),
         ("import sys\nsys.path.insert(0, 'lib')\nimport other", ["other", "sibling"]),
         ("import sys\nsys.path.append('lib')\nimport lib.other", ["lib.other", "sibling"]),
+        ("import sys\nsys.path.append('venv/site-packages')\nimport installed", []),
         ("import named  # then\nnot Python", ["named"]),
         ("from named import x\nnot Python", ["named"]),
         ("from . import named\nfrom .. import a", []),

@@ -37,7 +37,7 @@ lr = 0.1  # of the optimizer
 epochs: int = 10  # type: int so many passes
 name = "a # b"
 layers = [1, 2]
-fast = False
+fast = False #@param {type:"boolean"}
 best = None
 step = 10 * lr
 first, second = 1, 2
@@ -54,6 +54,7 @@ def test_what_the_cell_declares() -> None:
     assert known["lr"] == Parameter("lr", "float", "1e-3", "newer")
     assert known["epochs"] == Parameter("epochs", "int", "10", "so many passes")
     assert known["name"] == Parameter("name", "str", '"a # b"', "")
+    assert known["fast"].help == "", "a form of Colab"
     types = {name: parameter.type for name, parameter in known.items()}
     assert types["layers"] == "list" and types["best"] == "NoneType" and types["step"] == ""
 
@@ -242,12 +243,14 @@ def test_a_notebook_without_metadata_has_no_kernel() -> None:
 
 def test_a_notebook_of_an_old_format_is_converted() -> None:
     old = nbformat.v3.new_notebook(worksheets=[nbformat.v3.new_worksheet()])
-    code = nbformat.v3.new_code_cell(input="lr = 1", metadata={"tags": ["parameters"]})
-    old.worksheets[0].cells.append(code)
+    code = nbformat.v3.new_code_cell(input="lr = 1\nn = 2", metadata={"tags": ["parameters"]})
+    old.worksheets[0].cells += [code, nbformat.v3.new_heading_cell(source="Title")]
     for version in (3, 2):
-        content = json.dumps({**old, "nbformat": version}).encode()
+        written = json.loads(nbformat.v3.writes_json(old))  # texts are lists of lines
+        assert written["worksheets"][0]["cells"][0]["input"] == ["lr = 1\n", "n = 2"]
+        content = json.dumps({**written, "nbformat": version}).encode()
         notebook = parsed(content, "x.ipynb")
         assert notebook["nbformat"] == 4
-        assert list(declared(Source(Path("/x.ipynb"), content, notebook)) or ()) == ["lr"]
+        assert list(declared(Source(Path("/x.ipynb"), content, notebook)) or ()) == ["lr", "n"]
     with pytest.raises(RunError, match="old format 3 that cannot be converted"):
         parsed(b'{"nbformat": 3, "worksheets": 1}', "x.ipynb")
