@@ -50,7 +50,7 @@ async def end_point(store: Store, number: int, state: str, message: str = "") ->
         number=number,
         state=PointState(state),
         attempt=1,
-        ended_at=NOW - 50 + number,
+        ended_at=NOW - 50 - number,
         message=message,
     )
     await store.run_points.save([(("ada", ID), point)])
@@ -88,7 +88,7 @@ async def test_the_first_failure_and_the_end_are_told_once_each(store: Store) ->
     assert "Point 2: ValueError: a rate of 0" in said
     assert f"https://gpu.example.org/services/portal/runs/{ID}" in said
     assert end["Subject"] == "Your run 'rates' has ended: 1 of 3 succeeded, 2 failed"
-    assert "Point 1: Another." in text_of(end), "it ended before point 2"
+    assert "Point 2: ValueError" in text_of(end), "it ended before point 1"
     assert failure["Message-ID"] != end["Message-ID"]
     assert await store.run_notices.open() == []
 
@@ -183,12 +183,14 @@ async def test_a_mail_that_was_sent_when_the_service_was_killed_counts_as_the_sa
 
 async def test_what_is_refused_or_old_is_not_tried_for_ever(store: Store) -> None:
     inbox = Inbox()
-    inbox.answer = "554 no"
-    await begin(store, (RunEvent.END,))
     await begin(store, (RunEvent.END,), id_="6e2f3c1a")
-    await store.runs.end("ada", ID, NOW)
     await store.runs.end("ada", "6e2f3c1a", NOW - 8 * 86_400)
     with mail_server(inbox) as port:
+        await sending(store, port).send_due(NOW)
+        assert inbox.mails == [] and await store.run_notices.open() == []
+        inbox.answer = "554 no"
+        await begin(store, (RunEvent.END,))
+        await store.runs.end("ada", ID, NOW)
         await sending(store, port).send_due(NOW)
     assert await store.run_notices.open() == []
     await sending(store, port, smtp_host="").send_due(NOW)  # such a site sends none

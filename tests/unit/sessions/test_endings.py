@@ -273,6 +273,5 @@ def test_a_run_is_called_a_run_and_has_its_numbers_for_a_title() -> None:
     )
     session = run.model_copy(update={"options": {}})
     assert title_of(session) == "Failed"
-    assert (
-        words_for(stopped.model_copy(update={"options": {}}), "ada") == "You stopped the session."
-    )
+    session = stopped.model_copy(update={"options": {}})
+    assert words_for(session, "ada") == "You stopped the session."
