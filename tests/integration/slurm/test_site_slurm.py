@@ -189,8 +189,9 @@ async def test_a_point_whose_prolog_failed_names_the_node_and_can_be_released(
 ) -> None:
     marker = slurm.home / "broken-cpu01"
     marker.touch()
-    array = ("--requeue", "--array=0-1%1", "--partition=cpu", "--nodelist=cpu01")
-    job_id = await cluster.submit(batch(slurm, *array))
+    array = ("--requeue", "--array=0-1", "--partition=cpu", "--nodelist=cpu01")
+    out = f"--output={slurm.home}/%A_%a.log"
+    job_id = await cluster.submit(["sbatch", *array, out, "--wrap=sleep 60"])
     await node_that(cluster, "cpu01", "DRAIN")
     async with asyncio.timeout(60):
         while (task := (await cluster.array_tasks(job_id))[0]).priority != 0:
@@ -201,7 +202,8 @@ async def test_a_point_whose_prolog_failed_names_the_node_and_can_be_released(
     assert f"'scontrol release {job_id}_0'" in words
     slurm.run("scontrol", "update", "nodename=cpu01", "state=resume")
     slurm.run("scontrol", "release", f"{job_id}_0")
-    assert not waiting_words((await cluster.array_tasks(job_id))[0])
+    task = (await cluster.array_tasks(job_id))[0]
+    assert task.priority and "release" not in waiting_words(task), "it waits for its time at most"
 
 
 async def test_shares_of_a_gpu_take_it(slurm: SmallSlurm, cluster: Cluster) -> None:

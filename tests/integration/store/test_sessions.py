@@ -25,6 +25,7 @@ FULL = SessionRecord(
     environment="pytorch-25",
     environment_title="PyTorch 25.10",
     options={"gpus": 2, "gpu_type": "v100", "memory": "16G", "nodes": None},
+    partition_automatic=True,
     course="dl-2026",
     job_id="1234",
     state=SessionState.ENDED,
