@@ -80,7 +80,8 @@ class SessionProxy(ConfigurableHTTPProxy):
         return dict(routes)
 
     async def add_route(self, routespec: str, target: str, data: Any) -> None:
-        """Add a route, unless its host belongs to somebody else.
+        """Add a route, unless its host belongs to somebody else. A session's is added later if the
+        proxy is away for half a minute: JupyterHub would end the session, with its job.
 
         Raises StartFailed, which ends the start of the session that would share a host.
         """
@@ -94,7 +95,13 @@ class SessionProxy(ConfigurableHTTPProxy):
                     "admin."
                 )
             self._note(routespec, data)
-        await super().add_route(routespec, target, data)
+        try:
+            await super().add_route(routespec, target, data)
+        except TimeoutError:
+            if not owner:
+                raise
+            self.log.warning("The proxy is away: it gets the route %s when it is back", routespec)
+            self._watch.note_missing()
 
     async def delete_route(self, routespec: str) -> None:
         """Delete a route; its host is free after the last one."""

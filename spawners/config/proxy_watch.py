@@ -51,6 +51,10 @@ class ProxyWatch:
         when it looks for routes of ended sessions."""
         await self._ask(MARK, method="POST", body={"target": self._target()})
 
+    def note_missing(self) -> None:
+        """Have the routes restored once the proxy answers, even if it is no new one."""
+        self._restored = False
+
     async def restore_routes(self) -> bool:
         """Restore the routes of a proxy without the mark; return whether it lacked it, or routes
         since the last time."""
@@ -62,12 +66,16 @@ class ProxyWatch:
             self._restored = False
         if self._restored:
             return False
-        self._log.warning("The proxy has restarted: its routes are restored")
+        self._log.warning("The proxy has restarted, or lacks routes: they are restored")
         # First, since requests are repeated until a proxy answers: a mark that is set after the
         # routes may reach the successor of the proxy that has them.
         await self.mark()
-        await self._restore()
-        self._restored = True
+        self._restored = True  # first: a route that is missed meanwhile is noted
+        try:
+            await self._restore()
+        except BaseException:
+            self._restored = False
+            raise
         return True
 
     async def _run(self, first: asyncio.Future[None]) -> None:

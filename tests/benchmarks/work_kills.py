@@ -1,5 +1,6 @@
-"""Faults while kernels and runs work: eight points that end while a piece of the site is away, and
-a cell of a kernel in a job of its own that prints all the while. Rows of ``kills``."""
+"""Faults while kernels and runs work: eight points that end while a piece of the site is away, one
+that goes on, and a cell of a kernel in a job of its own that prints all the while. Rows of
+``kills``."""
 
 from __future__ import annotations
 
@@ -31,20 +32,24 @@ from .cluster import NotMeasured, wait_for
 
 WHO, NODE = "ada", "gpu01"
 SPEC = "job-jupyterlab-python3-t4"
-POINTS, STEPS = 8, 9
+POINTS, STEPS = 8, 9  # the number of the point that goes on is POINTS
 TRUE_WITHIN = 30.0  # seconds after the end of the fault
 _PATIENCE = 300.0  # seconds until a row is given up
 _HOUR = 3600
 _LINE = 0.25  # seconds between two lines of the cell
 _RESOURCES = "--partition cpu --cpus 1 --memory 100M --time 0:30:00"
 _POINT = f"""
-import os, sys, time
+import itertools, os, sys, time
 from portal_metrics import log
 number, seconds = (part.partition("=")[2] for part in sys.argv[1:3])
 with open("executed", "a") as file:
     file.write(f"{{number}}\\n")
-for step in range({STEPS}):
+for step in itertools.count() if number == "{POINTS}" else range({STEPS}):
     log(step=step, loss=1 / (step + 1))
+    with open(f"step-{{number}}", "w") as file:
+        file.write(str(step))
+    if os.path.exists("enough"):
+        break
     time.sleep(float(seconds) / {STEPS})
 """
 _CELL = """
@@ -118,19 +123,20 @@ class Work:
         (folder / "work.py").write_text(_POINT)
         kernel = self._kernel(folder)
         run = self._run(folder, max(12.0, seconds * 0.6))
-        wait_for("points run", lambda: self._executed(folder).total() == POINTS, 120)
+        wait_for("points run", lambda: self._executed(folder).total() == POINTS + 1, 120)
         lines = int((seconds + 15) / _LINE)
         cell = kernel.send(_CELL.format(lines=lines, pause=_LINE))
         wait_for("the cell runs", (folder / "cells").exists, 60)
         with fault(self):
             time.sleep(seconds)
-        over = time.monotonic()
+        over, step = time.monotonic(), int((folder / f"step-{POINTS}").read_text() or 0)
         judged = Judged()
         with contextlib.suppress(NotMeasured):
-            wait_for("all is true", partial(self._is_true, run), _PATIENCE)
+            wait_for("all is true", partial(self._is_true, run, step), _PATIENCE)
             judged.true_after = time.monotonic() - over
+        (folder / "enough").touch()
         executed = self._executed(folder)
-        judged.lost += [f"point {n} lost" for n in range(POINTS) if not executed[str(n)]]
+        judged.lost += [f"point {n} lost" for n in range(POINTS + 1) if not executed[str(n)]]
         judged.twice += [f"point {n}" for n, times in executed.items() if times > 1]
         self._judge_cell(kernel, cell, folder, lines, judged)
         if judged.true_after is None:
@@ -146,8 +152,8 @@ class Work:
         return kernel
 
     def _run(self, folder: Path, seconds: float) -> str:
-        values = ",".join(str(number) for number in range(POINTS))
-        options = f"--at-once {POINTS} --set n={values} --set seconds={seconds:g}"
+        values = ",".join(str(number) for number in range(POINTS + 1))
+        options = f"--at-once {POINTS + 1} --set n={values} --set seconds={seconds:g}"
         command = f"cd {folder} && portal-run work.py {_RESOURCES} {options}"
         said = ""
 
@@ -167,14 +173,15 @@ class Work:
             return Counter((folder / "executed").read_text().split())
         return Counter()
 
-    def _is_true(self, run: str) -> bool:
-        """Return True once the portal shows that all points have succeeded, and their last
-        metrics."""
+    def _is_true(self, run: str, step: int) -> bool:
+        """Return True once the portal shows that all points but one have succeeded, their last
+        metrics, and of the one that goes on this ``step`` or a later one."""
         with contextlib.suppress(httpx.HTTPError, ValueError, KeyError):
             shown = self.caller.get(f"runs/{run}").json()
             points = self.caller.get(f"runs/{run}/points").json()["items"]
-            done = shown["state"] == "ended" and shown["counts"]["succeeded"] == POINTS
-            return done and all(point["metrics"].get("step") == STEPS - 1 for point in points)
+            done = shown["counts"]["succeeded"] == POINTS and shown["counts"]["running"] == 1
+            steps = {point["number"]: point["metrics"].get("step", -1) for point in points}
+            return done and steps.pop(POINTS) >= step and {*steps.values()} == {STEPS - 1}
         return False
 
     def _said(self, run: str) -> str:
@@ -182,7 +189,8 @@ class Work:
             shown = self.caller.get(f"runs/{run}").json()
             points = self.caller.get(f"runs/{run}/points").json()["items"]
             steps = [point["metrics"].get("step") for point in points]
-            return f"{shown['state']}, {json.dumps(shown['counts'])}, steps {steps}"
+            said = {str(point["message"]) for point in points}
+            return f"{shown['state']}, {json.dumps(shown['counts'])}, steps {steps}, {said}"
         return "the portal does not answer"
 
     def _judge_cell(
