@@ -9,8 +9,8 @@ export const GPU_STATES = {
   idle: { word: "idle", text: "held by a job but not used" },
   allocated: { word: "allocated", text: "held by a job; use unknown" },
   free: { word: "free", text: "available to jobs" },
-  off: { word: "off", text: "its node is switched on when a job needs it" },
-  drained: { word: "drained", text: "its node accepts no new jobs" },
+  off: { word: "off", text: "switched on when needed" },
+  drained: { word: "drained", text: "accepts no new jobs" },
   down: { word: "down", text: "its node is down or does not answer" },
   unknown: { word: "unknown", text: "Slurm reports no state" },
 };
