@@ -15,7 +15,8 @@ from typing import NamedTuple
 from ...models.cluster.cluster import GpuPool
 
 _ENTRY = re.compile(r"([^,()=]+(?:\(null\)[^,()=]*)?)(?:\(([^)]*)\))?(?:=([^,()]+))?(?:,|$)")
-_SHARES = re.compile(r"\d+/\d+(,\d+/\d+)*")
+# Shares of each GPU in use, and all; "-" if a job has the GPU as a whole (Slurm 26.05).
+_SHARES = re.compile(r"(\d+|-)/\d+(,(\d+|-)/\d+)*")
 _SHARED = ("shard", "mps")  # GRES that are shares of GPUs, slurm's gres.html
 _COUNT = re.compile(r"(\d+)([KMGT]?)$")
 _FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
@@ -150,10 +151,11 @@ def amount(text: str) -> int:
 
 
 def _indexes(note: str) -> tuple[int, ...] | None:
-    """Return (0, 1, 3) for "IDX:0-1,3", () for "IDX:N/A", (0,) for "2/4,0/4", else None."""
+    """Return (0, 1, 3) for "IDX:0-1,3", () for "IDX:N/A", (0,) for "2/4,0/4" and "2/4,-/4", else
+    None."""
     if _SHARES.fullmatch(note):
         shares = (share.partition("/")[0] for share in note.split(","))
-        return tuple(index for index, used in enumerate(shares) if int(used))
+        return tuple(index for index, used in enumerate(shares) if used not in ("-", "0"))
     if not note.startswith("IDX:"):
         return None
     indexes: list[int] = []

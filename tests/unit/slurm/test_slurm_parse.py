@@ -581,6 +581,8 @@ def test_pools_match_names_that_one_side_leaves_out() -> None:
         ("gpu:t4:2,shard:t4:8", "gpu:t4:0(IDX:N/A),shard:t4:5(4/4,1/4)", [(2, (0, 1), (0, 1))]),
         ("gpu:t4:2,shard:8", "gpu:t4:0(IDX:N/A),shard:2(0/4,2/4)", [(1, (1,), (1,))]),
         ("gpu:t4:2,shard:t4:8", "gpu:t4:0(IDX:N/A),shard:t4:0(0/4,0/4)", [(0, (), ())]),
+        # Of 26.05, with one GPU in use as a whole.
+        ("gpu:t4:2,shard:t4:8", "gpu:t4:1(IDX:1),shard:t4:2(2/4,-/4)", [(2, (1, 0), (0,))]),
         # Without indexes: as many as hold so many.
         ("gpu:2,shard:8", "gpu:0,shard:5", [(2, None, ())]),
         ("gpu:2,shard:8", "gpu:0,shard:3", [(1, None, ())]),
