@@ -100,17 +100,25 @@ class SessionProxy(ConfigurableHTTPProxy):
         except TimeoutError:
             if not owner:
                 raise
-            self.log.warning("The proxy is away: it gets the route %s when it is back", routespec)
-            self._watch.note_missing()
+            self._note_away(routespec)
 
     async def delete_route(self, routespec: str) -> None:
-        """Delete a route; its host is free after the last one."""
-        await super().delete_route(routespec)
+        """Delete a route; its host is free after the last one. It is deleted later if the proxy is
+        away for half a minute: JupyterHub would not stop the session, nor notice its end."""
+        try:
+            await super().delete_route(routespec)
+        except TimeoutError:
+            self._note_away(routespec)
+            return
         host = routespec.partition("/")[0]
         routes = self._owners.get(host, {})
         routes.pop(routespec, None)
         if not routes:
             self._owners.pop(host, None)
+
+    def _note_away(self, routespec: str) -> None:
+        self.log.warning("The proxy is away: the route %s is put right when it is back", routespec)
+        self._watch.note_wrong()
 
     def _note(self, routespec: str, data: dict[str, Any]) -> None:
         owner, host = _owner(data), routespec.partition("/")[0]

@@ -51,8 +51,8 @@ class ProxyWatch:
         when it looks for routes of ended sessions."""
         await self._ask(MARK, method="POST", body={"target": self._target()})
 
-    def note_missing(self) -> None:
-        """Have the routes restored once the proxy answers, even if it is no new one."""
+    def note_wrong(self) -> None:
+        """Have the routes put right once the proxy answers, even if it is no new one."""
         self._restored = False
 
     async def restore_routes(self) -> bool:
@@ -66,11 +66,11 @@ class ProxyWatch:
             self._restored = False
         if self._restored:
             return False
-        self._log.warning("The proxy has restarted, or lacks routes: they are restored")
+        self._log.warning("The proxy has restarted, or missed changes: its routes are restored")
         # First, since requests are repeated until a proxy answers: a mark that is set after the
         # routes may reach the successor of the proxy that has them.
         await self.mark()
-        self._restored = True  # first: a route that is missed meanwhile is noted
+        self._restored = True  # first: a change that is missed meanwhile is noted
         try:
             await self._restore()
         except BaseException:

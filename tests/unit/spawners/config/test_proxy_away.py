@@ -1,4 +1,4 @@
-"""A proxy that is away while a session's route should be added."""
+"""A proxy that is away while a session's route should be added or deleted."""
 
 from __future__ import annotations
 
@@ -39,6 +39,13 @@ async def test_a_session_without_a_route_goes_on_and_gets_it_later(proxy: Proxy)
     proxy.away = False  # the same process as before: it has the mark still
     assert await proxy._watch.restore_routes() and proxy.restored == 1
     assert not await proxy._watch.restore_routes()
+
+
+async def test_a_session_whose_route_cannot_be_deleted_ends(proxy: Proxy) -> None:
+    """JupyterHub neither stops its job nor notices that the job is over."""
+    await proxy.delete_route(SPEC)
+    proxy.away = False
+    assert await proxy._watch.restore_routes() and proxy.restored == 1
 
 
 async def test_a_proxy_that_goes_away_again_gets_it_the_next_time(
