@@ -3,6 +3,7 @@ end, its stop, and a restart of the Hub."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from jobs import Row, cpu_nodes_held, living_jobs, nothing_left
 from outages import without
 from played_points import played_python
 
-ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
+ID = "5e2f3c1a-0b7d-4c8e-9a6f-{:012d}"  # each launch is another run, on the same server
 SERVER = "run-5e2f3c1a0b7d4c8e9a6f"
-RUN = {"id": ID, "name": "rates", "source": "train.py", "folder": "/tmp/runs/rates"}
+RUN = {"name": "rates", "source": "train.py", "folder": "/tmp/runs/rates"}
+NUMBERS = itertools.count(1)
 # In the place of an environment's Python: each point sleeps for the seconds in a file, and some
 # fail.
 PYTHON = """#!/bin/bash
@@ -53,7 +55,7 @@ def launch(demo: Any, ada: Person, points: Points) -> Iterator[Callable[..., Non
     """``launch(points, environment)``: a run of ada's, two points at once."""
 
     def start(count: int, environment: str = "points") -> None:
-        run = {**RUN, "points": count, "at_once": 2}
+        run = {**RUN, "id": ID.format(next(NUMBERS)), "points": count, "at_once": 2}
         resources = {"cpus": 1, "memory": "100M", "time": "0:10:00", "partition": "cpu"}
         answer = ada.launch({"environment": environment, **resources, "run": run}, SERVER)
         # 502: its points failed before the Hub answered.
@@ -165,7 +167,7 @@ def test_a_stop_ends_all_tasks(
     wait_until("no task is left", over)
     assert seen <= started, "others started in the place of those that were stopped"
     ending = ended(ada)
-    assert (ending["code"], ending["words"]) == ("stopped", "You stopped the session.")
+    assert (ending["code"], ending["words"]) == ("stopped", "You stopped the run.")
 
 
 def test_a_task_is_cancelled_alone(
