@@ -112,7 +112,7 @@ def test_from_a_notebook_to_a_colleagues_repetition(demo: Any, ada: Person, page
     expect(dialog).to_contain_text("Run 2 points of “train” again?")
     dialog.get_by_label("Time limit of each point").fill("0:10:00")
     dialog.get_by_role("button", name="Run again").click()
-    expect(run).to_contain_text("20 succeeded", timeout=LONG)
+    expect(run).to_contain_text("20 of 20 succeeded", timeout=LONG)
     again = terminal(ada, "cd story/runs/train; ls -d *-2")
     assert again.split() == ["0002-2", "0004-2"], "what had succeeded did not run again"
 
@@ -158,7 +158,7 @@ def _repeat(demo: Any, page: Any) -> None:
     expect(dialog).to_contain_text("Repeat “train” as “train-2”?")
     dialog.get_by_role("button", name=re.compile("^Repeat")).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("train-2", timeout=LONG)
-    expect(page.locator("#run")).to_contain_text("20 succeeded", timeout=LONG)
+    expect(page.locator("#run")).to_contain_text("20 of 20 succeeded", timeout=LONG)
     expect(page.locator("#best")).to_contain_text("Point 6 with loss 0")
 
 
