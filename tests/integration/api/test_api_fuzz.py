@@ -117,6 +117,9 @@ HARMLESS = {
     "/session/points/output",
     "/session/runs",
     "/session/runs/estimates",
+    "/session/runs/restored",
+    "/session/runs/unknown",
+    "/session/runs/unread",
     "/session/snooze",
     "/session/startup",
 }

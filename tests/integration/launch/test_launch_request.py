@@ -34,6 +34,7 @@ from portal.models.cluster.cluster import (
 )
 from portal.models.person import Person
 from portal.models.session.resources import (
+from portal.models.session.session import options_again
     Duration,
     Memory,
     Resources,
@@ -253,8 +254,11 @@ def test_limits_of_the_association() -> None:
 
 def test_the_same_again_gives_the_same() -> None:
     first = decide(Asked.parse({"gpus": 2}), ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
-    second = decide(Asked.parse(first.options()), ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
-    assert first == second
+    again = options_again(first.options(), first.partition_automatic)
+    assert decide(Asked.parse(again), ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS) == first
+    # All options name the partition too.
+    named = decide(Asked.parse(first.options()), ADA, {"lab": LAB}, CLUSTER, ROWS, DEFAULTS)
+    assert named == first.model_copy(update={"partition_automatic": False})
 
 
 def test_sbatch_options_are_one_argument_each() -> None:

@@ -554,7 +554,7 @@ def test_a_hub_that_does_not_answer_is_told(tmp_path: Path) -> None:
         answer = asked_with("some-token", f"{url}{ENVIRONMENTS}?token=some-token")
     assert answer.status_code == 503
     assert error_of(answer) == {
-        "code": "unavailable",
+        "code": "hub_unavailable",
         "message": "The Hub does not answer. Try again in a moment.",
     }
     assert "some-token" not in log.read_text()
