@@ -34,7 +34,6 @@ from portal.models.cluster.cluster import (
 )
 from portal.models.person import Person
 from portal.models.session.resources import (
-from portal.models.session.session import options_again
     Duration,
     Memory,
     Resources,
@@ -42,6 +41,7 @@ from portal.models.session.session import options_again
     time_seconds,
     time_text,
 )
+from portal.models.session.session import options_again
 
 ADA = Person(name="ada", groups=("gpu-users",))
 LAB = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab", max_time="8:00:00")
