@@ -180,6 +180,12 @@ def _make_notebook(person: Person, source: str) -> None:
     assert answer.status_code in (200, 201), answer.text
 
 
+def _noted(demo: Any) -> bool:
+    """Return True once ada's session has noted the kernel's notebook, which it does every 5 s."""
+    script = "import pathlib; print(*pathlib.Path.home().glob('.portal/.kernels/*.notebook'))"
+    return bool(demo.run(["/usr/bin/python3", "-c", script], user=demo.user("ada")).stdout.strip())
+
+
 def _printed(demo: Any) -> str:
     """Return what the notebook's cell has printed, as its file has it."""
     script = f"import os; print(open(os.path.expanduser('~/{NOTEBOOK}')).read())"
@@ -197,6 +203,7 @@ def test_a_server_that_is_killed_leaves_it_to_the_next(
     kernel = start(NOTEBOOK)
     assert kernel.run("x = 41").status == "ok"
     kernel.until_printed(kernel.send(LONG, cell="long"), "2\n")
+    wait_until("the session has noted whose kernel it is", lambda: _noted(demo))
     job = _job(demo)
     (session,) = [row for row in living_jobs(demo, "ada") if row.id != job.id]
     kernel.leave()
