@@ -20,6 +20,7 @@ from portal.store.runs.points import PointKeys
 from portal.store.runs.runs import RunKey
 
 from .endings import ended_point, without_record
+from .launches.chains import never_started
 from .tasks import Tasks, end_of_held, is_special, point_news, tasks_by_array, waiting_words
 
 _GHOST = 30.0  # seconds after its last report in which a task ends by itself
@@ -88,6 +89,10 @@ class LivingRuns:
         key, taken_at = (run.user, run.id), snapshot.taken_at
         keys = await self._store.run_points.keys(*key, values=False)
         numbers = expanded(run.only) if run.only else range(run.points)
+        if all(task.state.ended for task in tasks.values()) and never_started(
+            run, record, [point.state for point in keys]
+        ):
+            return None  # the run before it says why, once the run has ended
         news = point_news(tasks, keys, numbers, taken_at)
         if news.again:
             await self._store.run_points.wait_again(key, news.again, _AGAIN)

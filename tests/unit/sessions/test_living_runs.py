@@ -141,6 +141,21 @@ async def test_held_points_say_who_holds_them(site: FollowedRun) -> None:
     assert site.living.words[KEY] == {}, "they were released"
 
 
+@pytest.mark.parametrize(
+    ("after", "states"), [(KEY[1].replace("5e", "6e"), {}), ("", {0: "failed"})]
+)
+async def test_a_run_whose_run_before_failed_is_left_to_its_end(
+    store: Store, after: str, states: dict[int, str]
+) -> None:
+    """Slurm cancels its tasks; why it did not start is known from the run before it."""
+    await store.runs.add_run(a_run(points=1, after=after))
+    site = FollowedRun(store)
+    site.slurm.tasks = {0: a_task("0", "CANCELLED")}
+    for _ in range(3):
+        await living(site, a_task("0", "CANCELLED", end_time=time.time() - 60))
+    assert await site.states() == states
+
+
 async def test_a_task_that_was_killed_ends_its_point(site: FollowedRun) -> None:
     await reported(site, 0, "running")
     site.slurm.tasks = {0: a_task("0", "CANCELLED", nodes=("gpu01",), reason="CancelledBy:grace")}
