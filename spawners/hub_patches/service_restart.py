@@ -39,8 +39,8 @@ PATCH = method_patch(
     _looked_at_soon,
     mark="looked_at_soon",
     name="service-restart",
-    why="A web service that was killed was back after 17 to 28 s; now after at most 3 s. One that "
-    "ends again and again is started after 1, 2, 4, … 30 s.",
+    why="A web service that was killed was back after 17 to 28 s; now its end is seen within a "
+    "second. One that ends again and again is started after 1, 2, 4, … 30 s.",
     upstream="none",
     until="JupyterHub notices the end of a managed service at once, or has a setting for it.",
 )

@@ -24,8 +24,8 @@ _MOST_OF_USER = 20  # anybody can write such a comment
 
 
 class Known(NamedTuple):
-    """What the Hub knows: ``jobs``, the ids of its sessions' jobs, and the servers that it
-    ``starts``, by user and name."""
+    """Jobs and starts that the Hub knows: ``jobs``, the ids of its sessions' jobs, and the servers
+    that it ``starts``, by user and name."""
 
     jobs: Collection[str]
     starts: Collection[tuple[str, str]]
