@@ -1,13 +1,11 @@
 """``make test`` without ARGS: the whole suite, in stages. ``make test-live`` (the argument "live"):
 Slurm and the Hub on newer versions of Slurm.
 
-First the tests that start no process (tests/unit, as `make unit`) and, in parallel, a demo from
-which all others begin. Then all other parts, a few at a time, the longest first: the tests that
-wait for Slurm and for browsers, the others; beside them the demo's frameworks, which mostly wait,
-then ruff and mypy. More at a time would only wait for the processor, and time out. Each process
-has a demo of its own; slow builds are shared (PORTAL_CACHE). Output goes to build/test-*.log, and
-to the terminal when a part is done; the slowest tests of all parts are listed at the end. A signal
-ends the parts first.
+First the tests that start no process (tests/unit, as `make unit`), ruff and mypy and, in parallel,
+a demo from which all others begin. Then all other parts together: the tests that wait for Slurm and
+for browsers, the others, the demo's frameworks. They have so many processes that the processor is
+busy to the end; more would time out. Each process has a demo of its own; slow builds are shared
+(PORTAL_CACHE). X
 
 At the very end, tests that failed are run once more, alone: tests/support/suite/unstable.py.
 """
@@ -35,8 +33,9 @@ _OUTSIDE = [
     *("tests/unit", "tests/hub", "tests/browser", "tests/project/test_lint.py"),
     *(_PREPARED, _SHOWCASE),
 ]
-# Half of their time is waiting, so each has two processes, with a demo each.
+# Much of their time is waiting, so each has several processes, with a demo each.
 _TWICE = ["-n", "2", "--dist", "loadfile"]
+_THRICE = ["-n", "3", "--dist", "loadfile"]
 _SLOWEST = 20
 
 
@@ -60,14 +59,14 @@ def _outcome(name: str) -> Path:
 FIRST = {
     "unit": _pytest("unit", "tests/unit", "-n", "2"),
     "prepared": _pytest("prepared", _PREPARED),
+    "lint": dataclasses.replace(_pytest("lint", "tests/project/test_lint.py"), again=[]),
 }
 _LIVE_LIMIT = 1800  # seconds, with the making of a root
 PARTS = {
-    "hub": _pytest("hub", "tests/hub", *_TWICE),
-    "rest": _pytest("rest", "tests", *(f"--ignore={path}" for path in _OUTSIDE), *_TWICE),
+    "hub": _pytest("hub", "tests/hub", *_THRICE),
+    "rest": _pytest("rest", "tests", *(f"--ignore={path}" for path in _OUTSIDE), *_THRICE),
     "browser": _pytest("browser", "tests/browser", *_TWICE),
     "showcase": _pytest("showcase", _SHOWCASE),
-    "lint": dataclasses.replace(_pytest("lint", "tests/project/test_lint.py"), again=[]),
 }
 LIVE = {f"slurm-{name}": _live(name) for name in live_slurm.SUITES}
 STAGES = (FIRST, PARTS)
