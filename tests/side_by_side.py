@@ -13,6 +13,7 @@ At the very end, tests that failed are run once more, alone: tests/support/suite
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import subprocess
 import sys
@@ -57,7 +58,7 @@ def _outcome(name: str) -> Path:
 
 
 FIRST = {
-    "unit": _pytest("unit", "tests/unit", "-n", "2"),
+    "unit": _pytest("unit", "tests/unit", "-n", "4"),
     "prepared": _pytest("prepared", _PREPARED),
     "lint": dataclasses.replace(_pytest("lint", "tests/project/test_lint.py"), again=[]),
 }
@@ -86,6 +87,7 @@ def run(stages: Sequence[Mapping[str, Part]], history: str = "unstable-test.json
     """Run the parts of each stage side by side, then alone what failed; return 1 if any test or
     part has failed, else 0. ``history``: file of the unstable tests of its runs."""
     BUILD.mkdir(exist_ok=True)
+    os.environ["PORTAL_TEST_NO_PICTURES"] = "1"
     runs.end_on_signals()
     started = time.monotonic()
     machine = slowness()

@@ -13,7 +13,7 @@ import pytest
 from chromium import SOON
 from hub_client import Person, wait_until
 from jobs import job_state, living_jobs
-from looks import PICTURES, check
+from looks import check, take_picture
 from nodes import reason_of, set_level
 from sign_in import sign_in
 
@@ -347,7 +347,7 @@ def test_without_a_stream_the_page_polls(demo: Any, page: Any, submit: Any) -> N
     expect(page.locator("#nodes-count")).to_have_text("8 nodes")
     job = submit("barbara", "--gres=gpu:v100:1")
     expect(gpus_of(page, job)).to_have_count(1)
-    page.screenshot(path=PICTURES / "cluster-polling.png")
+    take_picture(page, "cluster-polling")
     page.unroute("**/api/v1/events*")
     expect(page.locator("#fresh")).to_contain_text("Live")
     expect(page.locator("#troubles")).to_be_empty()
@@ -376,7 +376,7 @@ def test_an_outage_of_slurm_is_said_and_nothing_is_lost(demo: Any, page: Any, su
         expect(page.locator("#troubles")).to_contain_text("The data shown is from")
         expect(gpus_of(page, job)).to_have_count(1)
         expect(row_of(page, job)).to_be_visible()
-        page.screenshot(path=PICTURES / "cluster-outage.png")
+        take_picture(page, "cluster-outage")
     finally:
         demo.start_slurmctld()
     expect(page.locator("#fresh")).to_contain_text("Live")

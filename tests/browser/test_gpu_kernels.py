@@ -14,7 +14,7 @@ from hub_client import Person, wait_until, with_session
 from jobs import kill_server, living_jobs, no_free_t4, nothing_left
 from kernel_page import WHERE, card, choose, item, where
 from lab_page import command, new_notebook, run_cell
-from looks import PICTURES
+from looks import take_picture
 from sign_in import sign_in
 from terminal import terminal
 
@@ -169,7 +169,7 @@ def _survives_its_session(demo: Any, owner: Person, page: Any) -> None:
     expect(item(page).get_by_role("status")).to_contain_text("On gpu", timeout=STARTS)
     assert run_cell(page, "print(x + 1, 'kept')", "kept").split() == ["42", "kept"]
     assert _kernel_job(demo).id == job.id
-    page.screenshot(path=PICTURES / "gpu-kernel-taken-up.png")
+    take_picture(page, "gpu-kernel-taken-up")
 
 
 def _gets_two_gpus_and_gives_all_back(demo: Any, page: Any) -> None:

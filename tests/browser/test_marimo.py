@@ -16,8 +16,9 @@ from frameworks import python_of
 from hub_client import Person, wait_until
 from jobs import living_jobs
 from lab_page import log_in
-from launch_story import PICTURES, ada
+from launch_story import ada
 from listening import as_account, listening_sockets, reached
+from looks import take_picture
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -70,7 +71,7 @@ def test_marimo_is_launched_and_runs_a_cell(
     page.get_by_role("radio", name="With marimo").check(force=True)
     opens.select_option("marimo")
     expect(page.locator("#launch-summary")).to_contain_text("marimo")
-    page.screenshot(path=PICTURES / "marimo-launch.png", full_page=True)
+    take_picture(page, "marimo-launch", full_page=True)
     page.get_by_role("button", name="Start", exact=True).click()
 
     page.wait_for_url(re.compile(r"/user/ada/portal/program/"), timeout=120_000)
@@ -83,7 +84,7 @@ def test_marimo_is_launched_and_runs_a_cell(
     cell.fill("print(6 * 7, 'by marimo')")
     page.keyboard.press("Control+Enter")
     expect(page.locator(".marimo-cell, body").first).to_contain_text("42 by marimo")
-    page.screenshot(path=PICTURES / "marimo.png")
+    take_picture(page, "marimo")
 
     # Behind the session's login: nobody else comes in, and no command line has its secret.
     with Caller(demo.url, "barbara") as other:

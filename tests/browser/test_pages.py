@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from chromium import SOON
 from in_sight import SCREEN, out_of_sight
-from looks import PICTURES, check
+from looks import check, take_picture
 from machine import patience
 from sign_in import send_form
 
@@ -119,7 +119,7 @@ def test_many_environments_are_searched(page, hub):
     log_in(page, hub, "many")
     cards = page.locator("#launch-cards > .portal-card:visible")
     assert cards.count() == 6
-    page.screenshot(path=PICTURES / "first-screen-launch-many.png")
+    take_picture(page, "first-screen-launch-many")
     parts = ("#launch-search", "#launch-all", "label[for=launch-gpus-0]", "#launch-gpu-type")
     assert out_of_sight(page, (*parts, "#launch-time", "#start")) == []
     # What one likes and used last stands first.

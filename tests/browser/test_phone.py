@@ -18,7 +18,7 @@ from course_made import course, made
 from hub_client import Person
 from jobs import living_jobs
 from launch_story import ada  # noqa: F401  fixture
-from looks import PICTURES
+from looks import take_picture
 from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -77,8 +77,7 @@ def tap(page: Any, target: Any) -> None:
 
 
 def picture(page: Any, name: str) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / f"phone-{name}.png")
+    take_picture(page, f"phone-{name}")
 
 
 def menu(page: Any, entry: str) -> None:

@@ -25,7 +25,7 @@ from clicks import Clicks
 from hub_client import Person, wait_until
 from images import broken
 from lab_page import log_in, run_cell
-from looks import PICTURES
+from looks import take_picture
 from notebook_kernel import NotebookKernel, Ran
 from registry import Registry, registry
 from tools_image import tools
@@ -124,8 +124,7 @@ def images_command(demo: Any, *words: str) -> Any:
 
 
 def picture(page: Any, name: str) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / f"ngc-{name}.png")
+    take_picture(page, f"ngc-{name}")
 
 
 def paste(page: Any, source: str, name: str) -> None:

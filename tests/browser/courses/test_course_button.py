@@ -10,7 +10,7 @@ import pytest
 from hub_client import Person, wait_until, without_session
 from jobs import living_jobs
 from lab_page import log_in
-from looks import PICTURES, violations
+from looks import take_picture, violations
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -36,7 +36,7 @@ def test_one_button_is_all_that_a_student_presses(demo: Any, student: Person, pa
     expect(courses.locator(".course-meeting")).to_contain_text("meet")
     assert courses.bounding_box()["y"] < page.locator("#spawn_form").bounding_box()["y"]
     assert violations(page, "#launch-courses") == []
-    page.screenshot(path=PICTURES / "course-button.png")
+    take_picture(page, "course-button")
 
     # Its own address has the same button; a link from elsewhere starts nothing.
     page.goto(f"{demo.url}/hub/spawn/{WHO}/{SERVER}?opt-course=dl101")

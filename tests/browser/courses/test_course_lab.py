@@ -12,7 +12,7 @@ from api_client import Caller
 from chromium import SOON
 from hub_client import wait_until
 from lab_page import log_in, toast
-from looks import PICTURES
+from looks import take_picture
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -106,8 +106,7 @@ def test_help_with_consent(browser: Any, demo: Any, lab: Any, course: Class) -> 
     course.ask()
     agree = question.get_by_role("button", name="Agree")
     expect(agree).to_be_visible()
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    lab.screenshot(path=PICTURES / "course-lab-consent.png")
+    take_picture(lab, "course-lab-consent")
     lab.keyboard.press("Tab")
     expect(agree).to_be_focused()
     lab.keyboard.press("Enter")
@@ -115,7 +114,7 @@ def test_help_with_consent(browser: Any, demo: Any, lab: Any, course: Class) -> 
     expect(bar).to_be_visible()
     expect(bar).to_contain_text("barbara can see and use this session until")
     expect(lab.locator(".portal-Voice")).to_contain_text("barbara can see and use")
-    lab.screenshot(path=PICTURES / "course-lab-help.png")
+    take_picture(lab, "course-lab-help")
 
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     try:

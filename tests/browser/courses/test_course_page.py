@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from chromium import SOON
 from lab_page import command, toast
-from looks import PICTURES, violations
+from looks import take_picture, violations
 from session_server import BASE, TOKEN, SessionServer, a_server
 
 from portal.models.course.live import CourseMessage, CourseSituation, Help, HelpState
@@ -209,9 +209,8 @@ def test_consent_by_keyboard(page: Any, told: Told) -> None:
     expect(question).to_have_count(0)
 
     told(help=(a_help(2),))
-    PICTURES.mkdir(parents=True, exist_ok=True)
     expect(question.get_by_role("button", name="Agree")).to_be_visible()
-    page.screenshot(path=PICTURES / "course-lab-consent.png")
+    take_picture(page, "course-lab-consent")
     page.keyboard.press("Tab")
     expect(question.get_by_role("button", name="Agree")).to_be_focused()
     page.keyboard.press("Enter")
@@ -253,7 +252,7 @@ def test_who_is_in_is_seen_and_ended(page: Any, told: Told) -> None:
     box = bar.bounding_box()
     assert box and box["height"] >= 30 and box["width"] > 1000
     assert violations(page, "#portal-help") == []
-    page.screenshot(path=PICTURES / "course-lab-help.png")
+    take_picture(page, "course-lab-help")
     page.evaluate("document.body.dataset.jpThemeLight = 'false'")
     assert violations(page, "#portal-help") == []
 

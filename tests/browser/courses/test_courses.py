@@ -19,7 +19,7 @@ from chromium import SOON
 from clicks import Clicks
 from hub_client import Person, wait_until
 from lab_page import log_in
-from looks import PICTURES
+from looks import take_picture
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -83,8 +83,7 @@ def service(demo: Any) -> Callable[[str], str]:
 
 
 def picture(page: Any, name: str) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / f"class-{name}.png")
+    take_picture(page, f"class-{name}")
 
 
 def answer(page: Any, words: str, button: str) -> None:

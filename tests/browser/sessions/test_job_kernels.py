@@ -11,7 +11,7 @@ from hub_client import Person, wait_until, with_session
 from jobs import living_jobs, no_free_t4, nothing_left, only_job
 from kernel_page import CHOOSE, WHERE, card, choose, item, where
 from lab_page import command, palette, toast
-from looks import PICTURES, STILL, violations
+from looks import STILL, take_picture, violations
 from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -84,9 +84,8 @@ def themes(page: Any) -> Iterator[str]:
 
 def look(page: Any, name: str, place: str = "") -> None:
     """Take a picture; fail if axe finds anything in ``place``."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
     page.evaluate(STILL)
-    page.screenshot(path=PICTURES / f"{name}.png")
+    take_picture(page, f"{name}")
     findings = violations(page, place) if place else []
     assert not findings, "\n".join(findings)
 

@@ -13,7 +13,7 @@ import pytest
 from hub_client import Person, wait_until, with_session
 from jobs import only_job
 from lab_page import palette
-from looks import PICTURES, violations
+from looks import take_picture, violations
 from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -150,7 +150,6 @@ def test_time_gpus_and_memory_are_in_view(demo: Any, lab: Any) -> None:
     expect(panel.get_by_role("img")).to_have_count(3)
     session = panel.get_by_role("link", name="This session in the portal")
     assert lab.request.get(session.evaluate("a => a.href")).ok
-    PICTURES.mkdir(parents=True, exist_ok=True)
     found = []
     for theme in ("Light", "Dark"):
         commands(lab, f"Theme: JupyterLab {theme}")
@@ -158,7 +157,7 @@ def test_time_gpus_and_memory_are_in_view(demo: Any, lab: Any) -> None:
         expect(lab.locator("body")).to_have_attribute(
             "data-jp-theme-light", "true" if theme == "Light" else "false"
         )
-        lab.screenshot(path=PICTURES / f"lab-session-{theme.lower()}.png")
+        take_picture(lab, f"lab-session-{theme.lower()}")
         for place in ("#portal-session-panel", ".portal-StatusItem"):
             found += [f"{theme}: {one}" for one in violations(lab, place)]
     assert not found, "\n".join(found)

@@ -11,7 +11,8 @@ import pytest
 from hub_client import Person, wait_until
 from jobs import living_jobs, no_free_t4
 from lab_page import log_in
-from launch_story import PICTURES, ada, launch_a_container_with_two_gpus
+from launch_story import ada, launch_a_container_with_two_gpus
+from looks import take_picture
 from sign_in import send_form
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -40,7 +41,7 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
         # When it would start, and a choice that starts earlier fills the form in.
         starts = page.locator("#launch-starts")
         expect(starts).to_contain_text("Starts in about")
-        page.screenshot(path=PICTURES / "estimate.png")
+        take_picture(page, "estimate")
         page.get_by_role("button", name="v100: starts now").click()
         expect(starts).to_have_text("Starts now.")
         expect(page.locator("#launch-summary")).to_contain_text("v100")
@@ -53,7 +54,7 @@ def test_a_busy_cluster_shows_the_queue_and_can_be_left(demo: Any, ada: Person, 
         (job,) = living_jobs(demo, "ada")
         assert job.state == "PENDING"
         expect(page.locator("#progress-job")).to_contain_text(job.id)
-        page.screenshot(path=PICTURES / "queue.png")
+        take_picture(page, "queue")
         page.get_by_role("button", name="Cancel").click()
         wait_until("the job is gone", lambda: living_jobs(demo, "ada") == [])
 

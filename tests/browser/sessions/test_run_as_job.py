@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from chromium import SOON
 from lab_page import command, palette, toast
-from looks import PICTURES, STILL, violations
+from looks import STILL, take_picture, violations
 from quiet_http import QuietHandler, serving
 from run_fields import run_fields
 from session_server import BASE, TOKEN, SessionServer, a_server, wait_for
@@ -266,11 +266,10 @@ def test_every_field_of_a_launch_can_be_chosen(
 def look(page: Any, name: str) -> None:
     """Take pictures of the dialog, on a phone too; fail if axe finds anything in it, or it is wider
     than the phone."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
     for size, width in (("phone", 390), ("wide", 1400)):
         page.set_viewport_size({"width": width, "height": 900})
         page.evaluate(STILL)
-        page.screenshot(path=PICTURES / f"{name}-{size}.png")
+        take_picture(page, f"{name}-{size}")
         found = violations(page, ".jp-Dialog-content")
         assert not found, "\n".join(found)
         fits = "node => node.scrollWidth <= node.clientWidth"

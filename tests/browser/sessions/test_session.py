@@ -20,7 +20,7 @@ from hub_client import Person, wait_until, with_session
 from jobs import living_jobs
 from lab_page import command, log_in, new_notebook, run_cell, toast
 from local_hosts import host_of
-from looks import PICTURES
+from looks import take_picture
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -83,10 +83,9 @@ def test_a_model_is_trained_and_its_curve_appears_in_tensorboard(
     board = lab.frame_locator("iframe[src*='portal/tensorboard']")
     expect(board.get_by_text("loss", exact=True).first).to_be_visible()
     expect(board.locator("scalar-card, card-view").first).to_be_visible()
-    PICTURES.mkdir(parents=True, exist_ok=True)
     lab.mouse.move(5, 5)
     lab.wait_for_timeout(1500)  # the curve is drawn in steps
-    lab.screenshot(path=PICTURES / "tensorboard.png")
+    take_picture(lab, "tensorboard")
 
 
 def test_how_long_it_took_is_told(demo: Any, ada: Person, lab: Any) -> None:
@@ -123,7 +122,7 @@ def change_resources(page: Any, gpus: int) -> None:
     expect(dialog).to_contain_text("Kernels end and their variables are lost")
     expect(dialog.get_by_role("status")).to_contain_text(re.compile("now|minute|known"))
     if gpus:
-        page.screenshot(path=PICTURES / "change-resources.png")
+        take_picture(page, "change-resources")
     dialog.get_by_role("button", name="Queue new job").click()
 
 
@@ -215,7 +214,7 @@ def test_the_end_is_put_off_and_idle_gpus_are_given_back(
 
         idle = toast(lab, "have been idle since")
         expect(idle).to_contain_text("The session stops at", timeout=2 * SOON)
-        lab.screenshot(path=PICTURES / "idle-warning.png")
+        take_picture(lab, "idle-warning")
         idle.get_by_role("button", name="Keep session").click()
         expect(idle).to_have_count(0)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from looks import PICTURES, STILL
+from looks import STILL, take_picture
 
 expect = pytest.importorskip("playwright.sync_api").expect
 
@@ -48,6 +48,5 @@ def look(page: Any, name: str, selectors: Iterable[str]) -> None:
     for selector in selectors:
         expect(page.locator(selector).first).to_be_visible()
     page.evaluate(STILL)
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / f"first-screen-{name}.png")
+    take_picture(page, f"first-screen-{name}")
     assert out_of_sight(page, selectors) == []

@@ -6,18 +6,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hub_client import Person, wait_until, without_session
 from jobs import living_jobs
 from lab_page import new_notebook, run_cell
+from looks import take_picture
 from sign_in import send_form
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
-PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> Non
         page.locator("label", has_text="V100").click()
         expect(page.locator("#launch-gpu-type")).to_contain_text("simulated")
     expect(page.locator("#launch-summary")).to_contain_text("2")
-    page.screenshot(path=PICTURES / f"{pictures}launch.png", full_page=True)
+    take_picture(page, f"{pictures}launch", full_page=True)
     page.get_by_role("button", name="Start", exact=True).click()
 
     page.wait_for_url(re.compile(r"/user/ada/lab"), timeout=120_000)
@@ -60,7 +59,7 @@ def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> Non
         "print('job', os.environ['PORTAL_JOB_ID'], os.environ['SLURMD_NODENAME'])\n"
         "print('host', socket.gethostname(), 'done')",
     )
-    page.screenshot(path=PICTURES / f"{pictures}lab.png")
+    take_picture(page, f"{pictures}lab")
     values = dict(line.split(" ", 1) for line in printed.splitlines() if line.strip())
     assert len(values["gpus"].split(",")) == 2
     assert "jupyterlab" in values["container"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
+NO_PICTURES = "PORTAL_TEST_NO_PICTURES"  # set by the whole suite: they take 4 % of its CPU
 # Bootstrap fades colours, and elements that follow the window's size are drawn in the next frame.
 # Animations that are paused or endless are not waited for; the limit is 10 s.
 STILL = """async () => {
@@ -55,6 +57,12 @@ VIOLATIONS = """place => {
   }"""
 
 
+def take_picture(page: Any, name: str, *, full_page: bool = False) -> None:
+    """Take a screenshot of the page to build/screenshots/NAME.png, unless the whole suite runs."""
+    if NO_PICTURES not in os.environ:
+        page.screenshot(path=PICTURES / f"{name}.png", full_page=full_page)
+
+
 def violations(page: Any, place: str = "") -> list[str]:
     """Return axe's findings on the page as it is, or on the elements of the selector ``place``."""
     axe = pytest.importorskip("axe_core_python.sync_playwright").Axe()
@@ -65,12 +73,11 @@ def violations(page: Any, place: str = "") -> list[str]:
 
 
 def check(page: Any, name: str) -> None:
-    """Take screenshots of the page in light and dark, at three widths.
+    """Look at the page in light and dark, at three widths, and take pictures of it.
 
     Fail if axe finds anything, the page is wider than the screen, its navigation has two lines, or
     it says one of the phrases that are banned.
     """
-    PICTURES.mkdir(parents=True, exist_ok=True)
     findings: list[str] = []
     for theme in ("light", "dark"):
         for size, width in WIDTHS.items():
@@ -81,7 +88,7 @@ def check(page: Any, name: str) -> None:
             height = page.evaluate("document.documentElement.scrollHeight")
             page.set_viewport_size({"width": width, "height": max(600, height)})
             page.evaluate("window.scrollTo(0, 0)")
-            page.screenshot(path=PICTURES / f"{name}-{theme}-{size}.png")
+            take_picture(page, f"{name}-{theme}-{size}")
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width, f"{name} is {wide} px wide on a screen of {width} px"
             bar = page.locator("nav.navbar")
