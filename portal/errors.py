@@ -91,6 +91,12 @@ class SlurmUnavailable(Unavailable):
     code = "slurm_unavailable"
 
 
+class Starting(Unavailable):
+    """No answer from Slurm since the service began: nothing was done, and a session asks again."""
+
+    code = "starting"
+
+
 class DirectoryUnavailable(Unavailable):
     """No answer from any server of the site's directory or of its login service."""
 

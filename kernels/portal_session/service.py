@@ -28,7 +28,8 @@ from .port import client_tls
 TIMEOUT = 20.0  # seconds for one request
 LARGEST = 512 * 1024  # bytes of one answer; a session with 64 GPUs is 15 kB
 LONGEST_PEACE = 300.0  # seconds of Retry-After that are honoured at most
-_HUB_AWAY = "hub_unavailable"  # code of the portal's error (portal/errors.py)
+# Codes of the portal's errors (portal/errors.py) after which nothing was done.
+_AWAY = {"hub_unavailable", "starting"}
 FILE_LARGEST = 4 * 1024**3  # bytes of one file
 FILE_TIMEOUT = 600.0  # seconds for one file, in either direction
 
@@ -204,7 +205,7 @@ def _refusal(error: HTTPError, deadline: float) -> ServiceError:
     details = details if isinstance(details, dict) else {}
     message = details.get("message")
     if isinstance(message, str) and message and 400 <= error.code < 600:
-        away = details.get("code") == _HUB_AWAY
+        away = details.get("code") in _AWAY
         return ServiceError(message[:2000], error.code, peace(error), _field(details), away=away)
     if error.code in (502, 503, 504):  # of the proxy
         return ServiceError(

@@ -159,7 +159,7 @@ def test_a_part_that_does_not_depend_on_the_machine(
 ) -> None:
     status, output = _run(suite, capsys, again=False, busy=_BUSY.format(""))
     assert status == 1 and _closing(output) == "1 failed" and "once more" not in output
-    assert not side_by_side.PARTS["lint"].again
+    assert not side_by_side.FIRST["lint"].again
 
 
 def test_each_part_of_the_suite_writes_its_outcome() -> None:

@@ -7,11 +7,11 @@ of this service.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from jupyterhub.services.auth import HubAuth, HubOAuth
 
-from portal.errors import InvalidRequest, NotAllowed, Unavailable
+from portal.errors import InvalidRequest, NotAllowed, Starting, Unavailable
 from portal.models.audit import Outcome
 from portal.models.cluster.cluster import Job
 from portal.models.scope import SESSION_OWN
@@ -19,6 +19,9 @@ from portal.models.session.session import SessionRecord
 
 from .action import Action
 from .base import NotLoggedIn
+
+if TYPE_CHECKING:
+    from portal.dashboard import ClusterView
 
 _LARGEST = 64 * 1024  # bytes; a report of 64 GPUs is 12 kB
 # Longer than for people, or a thousand sessions would keep the Hub busy. A report of a session
@@ -44,6 +47,14 @@ class OwnSession(Action):
         cls.operations = {
             name: replace(operation, scope=cls.scope) for name, operation in cls.operations.items()
         }
+
+    @property
+    def view(self) -> ClusterView:
+        """Newest view of the cluster. Raises Starting while there is none."""
+        dashboard = self.parts.dashboard
+        if dashboard.view is None:
+            raise Starting(dashboard.error or "The portal was just started: it asks Slurm first.")
+        return dashboard.view
 
     def initialize(self) -> None:
         # Not HubOAuth: a browser's cookie is no way in here.
@@ -88,7 +99,7 @@ class OwnSession(Action):
         """Return the session whose token this is, and its running or waiting job.
 
         Raises Unavailable while the portal does not see it yet, and for a server whose job is
-        still to take the session's place; SlurmUnavailable.
+        still to take the session's place; Starting.
         """
         view, name = self.view, self.person.name
         asker = self.request.headers.get(_JOB_HEADER, "")

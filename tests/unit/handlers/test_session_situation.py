@@ -282,7 +282,7 @@ async def test_while_slurm_is_away_the_last_is_told_with_its_age(site: Site) -> 
     site.parts.dashboard.view = None
     answer = await site.get("ada")
     assert answer.status_code == 503
-    assert answer.json()["error"]["message"] == "Slurm has not answered."
+    assert answer.json()["error"] == {"code": "starting", "message": "Slurm has not answered."}
 
 
 async def test_without_the_right_no_extension_is_offered(site: Site) -> None:
