@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,29 +13,12 @@ playwright = pytest.importorskip("playwright.sync_api")
 playwright.expect.set_options(timeout=SOON)
 
 
-_running = contextlib.ExitStack()  # the browser of these tests, started by the first of them
-_browser: list[playwright.Browser] = []
-
-
+# Not for the whole run: while it is open, Playwright's own event loop runs in this thread, and no
+# asyncio test can.
 @pytest.fixture(scope="module")
-def browser() -> playwright.Browser:
-    if not _browser:
-        _browser.append(_running.enter_context(chromium()))
-    return _browser[0]
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
-    """End the browser before tests that are none of these, and before modules with one of their
-    own: while it is open, Playwright's event loop runs in this thread, and no other can."""
-    yield
-    if nextitem is None or not _shares_browser(nextitem):
-        _browser.clear()
-        _running.close()
-
-
-def _shares_browser(item: pytest.Item) -> bool:
-    return item.path.is_relative_to(Path(__file__).parent) and not hasattr(item.module, "browser")
+def browser() -> Iterator[playwright.Browser]:
+    with chromium() as running:
+        yield running
 
 
 @pytest.fixture
