@@ -5,7 +5,8 @@ First the tests that start no process (tests/unit, as `make unit`), ruff and myp
 a demo from which all others begin. Then all other parts together: the tests that wait for Slurm and
 for browsers, the others, the demo's frameworks. Seven processes keep two cores busy; with nine the
 whole took longer, and waits timed out. Each has a demo of its own; slow builds are shared
-(PORTAL_CACHE). X
+(PORTAL_CACHE). Output goes to build/test-*.log, and to the terminal when a part is done; the
+slowest tests of all parts are listed at the end. A signal ends the parts first.
 
 At the very end, tests that failed are run once more, alone: tests/support/suite/unstable.py.
 """
