@@ -3,8 +3,8 @@ Slurm and the Hub on newer versions of Slurm.
 
 First the tests that start no process (tests/unit, as `make unit`), ruff and mypy and, in parallel,
 a demo from which all others begin. Then all other parts together: the tests that wait for Slurm and
-for browsers, the others, the demo's frameworks. Seven processes keep two cores busy; with nine the
-whole took longer, and waits timed out. Each has a demo of its own; slow builds are shared
+for browsers, the others, the demo's frameworks. Seven processes keep two cores busy; nine used more
+of them for the same tests, and waits timed out. Each has a demo of its own; slow builds are shared
 (PORTAL_CACHE). Output goes to build/test-*.log, and to the terminal when a part is done; the
 slowest tests of all parts are listed at the end. A signal ends the parts first.
 
@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests import live_slurm
+from tests.support.pages.looks import NO_PICTURES
 from tests.support.suite import runs, unstable
 from tests.support.suite.machine import slowness
 from tests.support.suite.outcomes import summary
@@ -87,7 +88,7 @@ def run(stages: Sequence[Mapping[str, Part]], history: str = "unstable-test.json
     """Run the parts of each stage side by side, then alone what failed; return 1 if any test or
     part has failed, else 0. ``history``: file of the unstable tests of its runs."""
     BUILD.mkdir(exist_ok=True)
-    os.environ["PORTAL_TEST_NO_PICTURES"] = "1"
+    os.environ[NO_PICTURES] = "1"
     runs.end_on_signals()
     started = time.monotonic()
     machine = slowness()

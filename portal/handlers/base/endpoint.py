@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from portal.errors import InvalidRequest, NotAllowed, NotFound, SlurmUnavailable
+from portal.errors import InvalidRequest, NotAllowed, NotFound, SlurmUnavailable, Unavailable
 from portal.models import Frozen
 from portal.models.audit import Outcome
 
@@ -91,6 +91,8 @@ class Endpoint(APIHandler):
     parameters: ClassVar[dict[str, str]] = {}  # name -> regular expression
     operations: ClassVar[dict[str, Operation]]  # by method; from the decorators
     timed: ClassVar[bool] = True  # counted in the metric of request times
+    # Raised while Slurm has not answered since the service began.
+    unheard: ClassVar[type[Unavailable]] = SlurmUnavailable
 
     query: Any
     body: Any
@@ -151,10 +153,10 @@ class Endpoint(APIHandler):
 
     @property
     def view(self) -> ClusterView:
-        """Newest view of the cluster. Raises SlurmUnavailable while there is none."""
+        """Newest view of the cluster. Raises ``unheard`` while there is none."""
         dashboard = self.parts.dashboard
         if dashboard.view is None:
-            raise SlurmUnavailable(dashboard.error or "Slurm has not answered the portal yet.")
+            raise self.unheard(dashboard.error or "Slurm has not answered the portal yet.")
         return dashboard.view
 
     async def refused(self, what: str, scope: str) -> None:

@@ -7,7 +7,7 @@ of this service.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from jupyterhub.services.auth import HubAuth, HubOAuth
 
@@ -19,9 +19,6 @@ from portal.models.session.session import SessionRecord
 
 from .action import Action
 from .base import NotLoggedIn
-
-if TYPE_CHECKING:
-    from portal.dashboard import ClusterView
 
 _LARGEST = 64 * 1024  # bytes; a report of 64 GPUs is 12 kB
 # Longer than for people, or a thousand sessions would keep the Hub busy. A report of a session
@@ -40,6 +37,7 @@ class OwnSession(Action):
 
     scope: ClassVar[str] = SESSION_OWN
     largest: ClassVar[int] = _LARGEST  # bytes of a body
+    unheard = Starting  # the session asks again
     server: str | None = None
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -47,14 +45,6 @@ class OwnSession(Action):
         cls.operations = {
             name: replace(operation, scope=cls.scope) for name, operation in cls.operations.items()
         }
-
-    @property
-    def view(self) -> ClusterView:
-        """Newest view of the cluster. Raises Starting while there is none."""
-        dashboard = self.parts.dashboard
-        if dashboard.view is None:
-            raise Starting(dashboard.error or "The portal was just started: it asks Slurm first.")
-        return dashboard.view
 
     def initialize(self) -> None:
         # Not HubOAuth: a browser's cookie is no way in here.

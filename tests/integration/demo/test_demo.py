@@ -416,7 +416,7 @@ def carols(demo: Demo) -> Iterator[Demo]:
         home, cache = place / "h", place / "c"
         home.mkdir()
         cache.mkdir()
-        for name in ("apptainer", "images", "environments", "wheels", "node"):  # by `demo`
+        for name in ("apptainer", "images", "environments", "node"):  # made by `demo`
             (cache / name).symlink_to(demo.home.cache / name)
         os.chown(home, 7001, 7001)
         os.chown(cache, 7001, 7001)

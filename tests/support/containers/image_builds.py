@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from registry import Registry
 
-from portal.demo import namespace
 from portal.demo.environments.apptainer import apptainer_environment, ensure_apptainer
 from portal.demo.environments.making import locked, make_readable_directory
 from portal.demo.environments.python_packages import session_key, session_wheel
@@ -28,14 +27,6 @@ _FIND = (
     "runpy.run_module('portal.images.job', run_name='__main__')"
 )
 PROGRAM = (sys.executable, "-I", "-c", _FIND)
-# On most machines /dev/fuse is open to everyone; where it is root's alone, Apptainer would unpack
-# each image that it starts, which takes 16 s of CPU.
-_FUSE = """set -e
-mount -t tmpfs none /mnt
-mknod -m 666 /mnt/fuse c 10 229
-mount --bind /mnt/fuse /dev/fuse
-exec "$@" """
-_WITH_FUSE = ("unshare", "--mount", "--propagation", "private", "sh", "-c", _FUSE, "sh")
 NONCE = "nonce-of-this-test"
 REPOSITORY = "nvidia/small"
 
@@ -94,8 +85,6 @@ def give(path: Path) -> Path:
 def start(job: ImageJob, home: Path, log: Path) -> subprocess.Popen[bytes]:
     """Start the job's program as an ordinary user, as Slurm does."""
     become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    if Path("/dev/fuse").exists() and namespace.allowed():
-        become = [*_WITH_FUSE, *become]
     with log.open("ab") as out:
         return subprocess.Popen(
             [

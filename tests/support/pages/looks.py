@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
-NO_PICTURES = "PORTAL_TEST_NO_PICTURES"  # set by the whole suite: they take 4 % of its CPU
+NO_PICTURES = "PORTAL_TEST_NO_PICTURES"  # set by the whole suite, where nobody looks at them
 # Bootstrap fades colours, and elements that follow the window's size are drawn in the next frame.
 # Animations that are paused or endless are not waited for; the limit is 10 s.
 STILL = """async () => {
