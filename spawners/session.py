@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from jupyterhub import orm
 from jupyterhub.utils import utcnow
 from traitlets import Instance
 
-from portal.launch.kinds import of_server, serves
+from portal.launch.kinds import Kind, stored_kind
 from portal.models.cluster.cluster import Job
 from portal.models.person import Person
 from portal.models.session.session import options_again
 from portal.sessions.ending import Ending
+from portal.store.migrations.work import work_and_space
 
 from .context import HubContext
 from .host.accounts import home_of
@@ -41,6 +43,7 @@ class SessionSpawner(SessionSettings):
         self.api_token: str
         self.last_options: dict[str, Any] = {}  # validated, of the last launch
         self.partition_automatic = False  # nobody named its partition
+        self.work, self.space = work_and_space(self.name, {})  # until it is launched
         self.prefill: dict[str, Any] = {}  # options from a link; shown once
         self.posted_port = 0
         self.token_id = 0
@@ -81,15 +84,14 @@ class SessionSpawner(SessionSettings):
         return self._home
 
     @property
-    def serves(self) -> bool:
-        """Return True if its job has a server, which posts its port."""
-        return serves(self.name)
+    def kind(self) -> type[Kind]:
+        """Kind of the session; before its first launch, the one to which its name belongs."""
+        return stored_kind(self.work, self.space)
 
     @property
-    def is_array(self) -> bool:
-        """Return True if its job is an array of tasks."""
-        kind = of_server(self.name)
-        return kind is not None and kind.array
+    def serves(self) -> bool:
+        """Return True if its job has a server, which posts its port."""
+        return self.kind.serves
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
         """Return ``env`` without account variables: batchspawner would look the account up, which
@@ -118,7 +120,7 @@ class SessionSpawner(SessionSettings):
         """
         cancel = self.shared.cluster.cancel
         if gently and not now:
-            if self.is_array:  # or others would start in the place of those that end
+            if self.kind.array:  # or others would start in the place of those that end
                 await cancel(watch.job_id, self.user.name, waiting=True)
             await cancel(watch.job_id, self.user.name, gently=True)
             if await watch.is_over((0.2, 0.3, 0.5, 1, 2, 4)):
@@ -191,6 +193,8 @@ class SessionSpawner(SessionSettings):
             "server_address": self.server_address,
             "last_options": self.last_options,
             "partition_automatic": self.partition_automatic,
+            "work": self.work,
+            "space": self.space,
             "ending": self.ending.model_dump() if self.ending else None,
         }
         return {key: value for key, value in state.items() if value}
@@ -205,6 +209,7 @@ class SessionSpawner(SessionSettings):
         self._ready = bool(self.server_address)
         self.last_options = dict(state.get("last_options", {}))
         self.partition_automatic = bool(state.get("partition_automatic", False))
+        self.work, self.space = _work_and_space(self.name, state)
         ending = state.get("ending")
         self.ending = Ending(**ending) if ending else None
         if self.posted_port:
@@ -228,3 +233,14 @@ class SessionSpawner(SessionSettings):
         """Set the state in the Hub's database, for the next commit."""
         self.orm_spawner.state = self.get_state()
         self.orm_spawner.user_options = dict(self.user_options)
+
+
+def kind_of_row(row: orm.Spawner) -> type[Kind]:
+    """Return the kind of the session on a server of the Hub's database, or of its last one."""
+    return stored_kind(*_work_and_space(row.name, row.state or {}))
+
+
+def _work_and_space(server: str, state: Mapping[str, Any]) -> tuple[str, str]:
+    if "work" in state:
+        return str(state["work"]), str(state.get("space", ""))
+    return work_and_space(server, state.get("last_options", {}))

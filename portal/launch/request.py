@@ -17,7 +17,7 @@ from ..models import Frozen
 from ..models.catalog.environment import Environment
 from ..models.session.resources import Resources
 from .fields import OF
-from .kinds import OWN_OPTIONS, USUAL, kind_of
+from .kinds import OWN_OPTIONS, USUAL, requested_kind
 from .kinds.kind import AskedFor, Kind
 
 # What a session gets where neither the person, the environment nor the site says anything.
@@ -45,7 +45,7 @@ class Asked(AskedFor):
                     f"{', '.join(OPTION_KEYS)}.",
                     field=str(key)[:60],
                 )
-        kind = kind_of(options)
+        kind = requested_kind(options)
         given = {key: value for key, value in options.items() if value is not None and value != ""}
         environment = given.get("environment")
         if environment is not None and not isinstance(environment, str):

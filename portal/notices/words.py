@@ -12,7 +12,7 @@ from email.policy import SMTP
 from email.utils import format_datetime, make_msgid, parseaddr
 
 from portal.errors import InvalidRequest
-from portal.launch.kinds import serves
+from portal.launch.kinds import kind_of
 from portal.models.plain_text import escaped
 from portal.models.words import duration
 from portal.sessions.links import server_url
@@ -108,7 +108,7 @@ def one_line(text: str, most: int = _LONGEST) -> str:
 
 
 def _server(notice: Notice, public_url: str) -> list[str]:
-    if not serves(notice.session.server):
+    if not kind_of(notice.session).serves:
         return []
     return [f"Open the session:\n{server_url(notice.session, public_url)}"]
 

@@ -90,7 +90,7 @@ class CourseBoards:
         store, course = self._parts.store, kept.name
         members, sessions, presences, helps, start = await asyncio.gather(
             store.members.of_course(course),
-            store.sessions.of_course(course, time.time() - _DAY),
+            store.sessions.of_space(course, time.time() - _DAY),
             store.presence.of_course(course),
             store.help.open(),
             store.starts.newest(course),

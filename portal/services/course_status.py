@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from portal.cache import SharedAnswer
-from portal.courses.live.presence import kind_of
+from portal.courses.live.presence import is_own, is_present, is_room
 from portal.errors import NotFound
+from portal.launch.kinds import kind_of
 from portal.models.course.course import CourseMember, KeptCourse
 from portal.models.course.live import Collect, CourseMessage, CourseSituation, Presence
 from portal.models.session.session import SessionRecord
@@ -60,28 +61,27 @@ class CourseSituations:
     async def status_of(self, record: SessionRecord) -> CourseSituation | None:
         """Return the course's status for the session of ``record``; None without a course, and
         until the course is read."""
-        kind = kind_of(record)
-        course = (await self._classes.get()).get(record.course) if kind else None
+        course = (await self._classes.get()).get(record.space) if is_present(record) else None
         if course is None:
             return None
         member, now = course.members.get(record.user), time.time()
         return CourseSituation(
-            name=record.course,
+            name=record.space,
             title=course.kept.course.title,
-            kind=kind,
+            kind=kind_of(record).prefix,
             role=str(member.role) if member else "",
             messages=tuple(
                 item
                 for item in await self.messages.get()
-                if item.course == record.course and item.ends_at > now
+                if item.course == record.space and item.ends_at > now
             ),
             help=self._parts.helping.of_session(record.id),
             help_policy=self._parts.helping.policy(course.kept),
             hand=next(
                 (item.hand for item in await self.hands.get() if item.session_id == record.id), ""
             ),
-            handout=await self.handout_of(record) if kind != "room" else "",
-            collects=await self.collects_of(record) if kind == "course" else (),
+            handout=await self.handout_of(record) if not is_room(record) else "",
+            collects=await self.collects_of(record) if is_own(record) else (),
         )
 
     def forget(self) -> None:
@@ -92,7 +92,8 @@ class CourseSituations:
     async def _read(self) -> Mapping[str, _Class]:
         """Read the courses of the sessions that live now."""
         view, store = self._parts.dashboard.view, self._parts.store
-        names = {item.course for item in view.sessions.values() if kind_of(item)} if view else set()
+        sessions = view.sessions.values() if view else ()
+        names = {record.space for record in sessions if is_present(record)}
         courses = {}
         for name in names:
             with contextlib.suppress(NotFound):

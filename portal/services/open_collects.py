@@ -26,7 +26,7 @@ class OpenCollects:
 
     async def of_session(self, record: SessionRecord) -> tuple[Collect, ...]:
         """Return those of the session's course to which its person has given nothing yet."""
-        collects = (await self._asked.get()).get(record.course, ())
+        collects = (await self._asked.get()).get(record.space, ())
         return tuple(collect for collect, givers in collects if record.user not in givers)
 
     def forget(self) -> None:

@@ -38,6 +38,6 @@ class Services(CoreServices):
         if await self.course_work.rush.waits(record):
             return ""
         try:
-            return await self.handouts.newest(record.course)
+            return await self.handouts.newest(record.space)
         except StoreUnavailable:
             return ""

@@ -126,16 +126,16 @@ class Situations:
     async def expect(self, record: SessionRecord) -> None:
         """Load the course that ``environment`` needs; while the database is away, keep the last
         one."""
-        if record.course:
+        if record.space:
             with contextlib.suppress(NotFound, StoreUnavailable):
-                await self._parts.memberships.course(record.course)
+                await self._parts.memberships.course(record.space)
 
     def environment(self, record: SessionRecord) -> Environment | None:
         """Return the session's environment as it is in the catalog now, whoever may use it; for a
         course, the pinned one, narrowed to the course's limits."""
-        if not record.course:
+        if not record.space:
             return self._parts.catalog.environments.get(record.environment)
-        kept = self._parts.memberships.known_course(record.course)
+        kept = self._parts.memberships.known_course(record.space)
         return narrowed(kept.pinned, kept.course) if kept and kept.pinned else None
 
     async def _measure(self) -> _Measured:

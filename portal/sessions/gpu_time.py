@@ -240,7 +240,7 @@ def _usage(key: tuple[str, int, str], row: _Row) -> JobUsage:
         account=job.account,
         groups=session.groups if session else (),
         environment=session.environment if session else "",
-        course=session.course if session else "",
+        course=session.space if session else "",
         session_id=session.id if session else "",
         gpus=job.gpus,
         held=row.held,

@@ -195,8 +195,8 @@ class IdleGpus(IdleSettings):
             return f"Sessions of {record.user} are never stopped for idle GPUs here."
         if groups := sorted(self.exempt_groups & set(record.groups)):
             return f"Sessions of the group {groups[0]} are never stopped for idle GPUs here."
-        if record.course and record.course in self.exempt_courses:
-            return f"Sessions of the course {record.course} are never stopped for idle GPUs here."
+        if record.space and record.space in self.exempt_courses:
+            return f"Sessions of the course {record.space} are never stopped for idle GPUs here."
         return ""
 
     async def _restore(self) -> None:

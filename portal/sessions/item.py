@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from portal.launch.kinds import serves
+from portal.launch.kinds import kind_of
 from portal.launch.kinds.tensorboard import OPTION
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
@@ -134,6 +134,7 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
     return SessionItem.like(
         record,
         mine=is_own,
+        course=record.space,
         words=_words(record, job),
         options={key: value for key, value in record.options.items() if key != "environment"},
         nodes=record.nodes or (job.nodes if job else ()),
@@ -148,7 +149,7 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
         suggestion=suggestion,
         log_folders=folders,
         links=links,
-        has_page=serves(record.server),
+        has_page=kind_of(record).serves,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from portal.launch.kinds import serves
+from portal.launch.kinds import kind_of
 from portal.models import Frozen
 from portal.models.session.session import SessionRecord, SessionState
 
@@ -38,7 +38,7 @@ def links_of(
     """Return the links of a session. ``base`` is the Hub's base URL with its slashes. ``busy``: a
     session of that server lives; ``again`` and ``suggested`` are ``user_options``, None if they
     cannot be launched."""
-    if not serves(record.server):
+    if not kind_of(record).serves:
         return SessionLinks()
     return SessionLinks(
         open=server_url(record, base) if record.state is SessionState.RUNNING else None,

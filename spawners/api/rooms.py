@@ -13,13 +13,14 @@ import asyncio
 from jupyterhub import orm
 
 from portal.errors import NotAllowed, NotFound, PortalError
-from portal.launch.course import CourseKind, ServerOf, server_of
+from portal.launch.kinds import Address, address_of
+from portal.launch.kinds.room import Room
 from portal.models.course.course import STAFF
 
 from ..context import HubContext
 from .moves import MovesBase
 
-_PREFIX = f"{CourseKind.ROOM}-"
+_PREFIX = f"{Room.prefix}-"
 
 
 class RoomsHandler(MovesBase):
@@ -30,7 +31,7 @@ class RoomsHandler(MovesBase):
         rooms = {
             (share.spawner.user.name, share.spawner.name)
             for share in rows.filter(orm.Spawner.name.startswith(_PREFIX, autoescape=True))
-            if server_of(share.spawner.name) is not None  # else it is somebody's own
+            if address_of(share.spawner.name) is not None  # else it is somebody's own
         }
         self.answer({"rooms": [{"user": user, "server": name} for user, name in sorted(rooms)]})
 
@@ -50,7 +51,7 @@ class RoomHandler(MovesBase):
     async def put(self, user: str, server: str) -> None:
         try:
             spawner, room = self._found(user, server)
-            members = await self._members(user, room.course)
+            members = await self._members(user, room.space)
         except PortalError as error:
             self.refuse(error)
             return
@@ -83,11 +84,11 @@ class RoomHandler(MovesBase):
         self.db.commit()
         self.set_status(204)
 
-    def _found(self, user: str, server: str) -> tuple[orm.Spawner, ServerOf]:
+    def _found(self, user: str, server: str) -> tuple[orm.Spawner, Address]:
         """Return the server in the Hub's database, and its name in parts. Raises NotFound."""
-        owner, room = orm.User.find(self.db, user), server_of(server)
+        owner, room = orm.User.find(self.db, user), address_of(server)
         spawner = owner.orm_spawners.get(server) if owner else None
-        if spawner is None or room is None or room.kind is not CourseKind.ROOM:
+        if spawner is None or room is None or room.kind is not Room:
             raise NotFound("There is no such course room.")
         return spawner, room
 

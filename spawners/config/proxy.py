@@ -10,7 +10,6 @@ from jupyterhub.user import User
 from traitlets import Float
 
 from portal.errors import StartFailed
-from portal.launch.course import server_of
 from portal.setting import setting
 from portal.web.cookies import HEADERS
 
@@ -139,4 +138,4 @@ def _owner(data: dict[str, Any]) -> _Owner | None:
     if "user" not in data:
         return None
     server = data.get("server_name", "")
-    return data["user"], server if server_of(server) is not None else ""
+    return data["user"], server if hosts.has_own(server) else ""

@@ -21,6 +21,7 @@ from portal.models.session.session import SessionRecord
 from ..context import HubContext
 from ..launch.job_log import log_prefix
 from ..lifecycle.orphans import Known, Orphans
+from ..lifecycle.session_history import stored_record
 from ..settings import SessionSettings
 
 _ROOM_AGAIN = 600.0  # seconds
@@ -136,7 +137,7 @@ def left(db: Any) -> list[SessionRecord]:
     for row in db.query(orm.Spawner).filter(orm.Spawner.server_id.is_(None)):
         try:
             if record := (row.state or {}).get("record"):
-                records.append(SessionRecord(**record))
+                records.append(stored_record(record))
         except ValidationError:
             continue
     return records

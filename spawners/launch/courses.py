@@ -13,9 +13,9 @@ from portal.courses.definition.pinned import usable_environment
 from portal.courses.definition.sources import root_of
 from portal.courses.schedule.next_meeting import next_meeting
 from portal.errors import NotAllowed, PortalError
-from portal.launch.course import ServerOf, check_asked, meeting
+from portal.launch.course import check_asked, meeting
 from portal.launch.course_meeting import at_the_meeting
-from portal.launch.kinds import of_server
+from portal.launch.kinds import Address
 from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.course_run import CourseRun
 from portal.launch.kinds.kind import AskedFor, LaunchFacts, Place
@@ -91,15 +91,15 @@ async def course_offer(
     return Place({offered.name: offered}, snapshot, session)
 
 
-async def course_form(spawner: SessionSpawner, named: ServerOf, problems: Sequence[str]) -> str:
+async def course_form(spawner: SessionSpawner, address: Address, problems: Sequence[str]) -> str:
     """Return the launch form of a course's session: a button, or why there is none. ``problems``:
     why the person could start no session at all."""
     now, title, upcoming, note = time.time(), "", "", ""
-    kind = of_server(spawner.name)
-    assert kind is not None and issubclass(kind, CourseSession)
+    kind = address.kind
+    assert issubclass(kind, CourseSession)
     problems = list(problems)
     try:
-        kept, role = await _membership(spawner, named.course)
+        kept, role = await _membership(spawner, address.space)
         title, upcoming = kept.course.title, next_meeting(kept.course, now)
         if reason := kind.closed(kept, role, now):
             problems.append(reason)
@@ -107,7 +107,7 @@ async def course_form(spawner: SessionSpawner, named: ServerOf, problems: Sequen
     except PortalError as error:
         problems.append(error.message)
     return spawner.shared.form.render_course(
-        course=named.course,
+        course=address.space,
         title=title,
         meeting=upcoming,
         note=note,

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from portal.catalog.versions.pins import pinned
 from portal.errors import Conflict, NotAllowed, PortalError, SlurmUnavailable
-from portal.launch.course import server_of
-from portal.launch.kinds import of_server
+from portal.launch.kinds import address_of
 from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.kind import AskedFor, LaunchFacts, Place
 from portal.launch.policy import decide
@@ -117,10 +116,10 @@ async def _offered(spawner: SessionSpawner) -> list[Environment]:
 
 async def render_form(spawner: SessionSpawner) -> str:
     """Return the HTML of the owner's launch form, now; for a course's session it is one button."""
-    named = server_of(spawner.name)
-    if named is not None:
+    address = address_of(spawner.name)
+    if address is not None and address.space:
         spawner.prefill = {}
-        return await course_form(spawner, named, (await readiness(spawner)).problems)
+        return await course_form(spawner, address, (await readiness(spawner)).problems)
     form = spawner.shared.form
     # At once, since each waits for a turn of the loop, which is busy while a class starts.
     snapshot, ready, preferences, offered = await asyncio.gather(
@@ -168,8 +167,8 @@ async def launch_request(
     """Check ``user_options``, wherever they come from. ``runs``: the session runs already, and
     gets other resources. Raises PortalError with the reason."""
     asked = Asked.parse(options)  # first: malformed options make no home
-    owner = of_server(spawner.name)
-    if not asked.kind.bounded and not (owner is not None and owner.bounded):
+    address = address_of(spawner.name)
+    if not asked.kind.bounded and not (address is not None and address.kind.bounded):
         return await _judged(spawner, asked, runs=runs)
     with spawner.shared.refused.bounded(spawner, runs=runs):
         return await _judged(spawner, asked, runs=runs)
@@ -179,7 +178,7 @@ async def _end_lost(spawner: SessionSpawner) -> None:
     """Raise Conflict if a session of this name runs that the Hub has lost: it would be there twice.
     One that still waits is cancelled."""
     record = spawner.shared.recorder.closing.orphan(spawner.user.name, spawner.name)
-    if record is None or of_server(spawner.name) is not None:
+    if record is None or address_of(spawner.name) is not None:
         return
     cluster = spawner.shared.cluster
     snapshot = await cluster.snapshot(time.monotonic(), jobs_only=True, urgent=True)
@@ -213,7 +212,8 @@ async def _judged(spawner: SessionSpawner, asked: Asked, *, runs: bool) -> Launc
 
 
 async def _placed(spawner: SessionSpawner, asked: Asked, facts: LaunchFacts) -> Place:
-    kind = asked.kind.at(spawner.name, of_server(spawner.name))
+    address = address_of(spawner.name)
+    kind = asked.kind.at(spawner.name, address.kind if address is not None else None)
     return await kind.place(asked, _Hub(spawner), facts)
 
 

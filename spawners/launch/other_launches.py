@@ -1,4 +1,4 @@
-"""Other launches of a user, beside the one that is judged: each is a named server of the Hub.
+"""Other launches of a user, beside the one that is validated: each is a named server of the Hub.
 Kernels in jobs of their own and runs have a new name each."""
 
 from __future__ import annotations
@@ -6,43 +6,48 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from portal.launch.kinds import serves
-from portal.launch.kinds.job_kernel import is_kernel
+from portal.launch.kinds.job_kernel import JobKernel
+from portal.launch.kinds.member_gpus import OtherLaunch
 from portal.launch.kinds.run import Run, asked_run
 from portal.models.session.run import AskedRun
 
-from ..session import SessionSpawner
+from ..session import SessionSpawner, kind_of_row
 
 
 def job_kernels(spawner: SessionSpawner) -> list[str]:
     """Return the servers of the owner's other kernels that wait or run. A launch counts from its
     validation on, so that of many at the same moment not all are refused."""
-    return [name for name, _ in other_launches(spawner) if is_kernel(name)]
+    return [other.name for other in _others(spawner) if other.work == JobKernel.name]
 
 
 def other_runs(spawner: SessionSpawner) -> list[AskedRun]:
     """Return the owner's other runs that wait or run; a launch counts from its validation on."""
-    runs = (asked_run(options) for name, options in other_launches(spawner) if Run.owns(name))
-    return [run for run in runs if run is not None]
+    return [run for run, _ in _runs(spawner)]
 
 
 def job_of_run(spawner: SessionSpawner, id_: str) -> str:
     """Return Slurm's id of the job of the owner's other run with this id; "" if that run does not
     wait or run, or has no job yet."""
-    for name, options in other_launches(spawner):
-        run = asked_run(options) if Run.owns(name) else None
-        if run is not None and run.id == id_:
-            return str(spawner.user.spawners[name].job_id or "")
-    return ""
+    return next((str(other.job_id or "") for run, other in _runs(spawner) if run.id == id_), "")
 
 
-def other_launches(spawner: SessionSpawner) -> list[tuple[str, dict[str, Any]]]:
-    """Return the servers of the owner's other sessions that wait or run, with their options."""
+def other_launches(spawner: SessionSpawner) -> list[OtherLaunch]:
+    """Return the owner's other sessions that wait or run."""
+    return [OtherLaunch(other.work, other.space, _options(other)) for other in _others(spawner)]
+
+
+def _others(spawner: SessionSpawner) -> list[Any]:
     return [
-        (name, _options(other))
-        for name, other in spawner.user.spawners.items()
+        other
+        for other in spawner.user.spawners.values()
         if other is not spawner and other.active and other.last_options
     ]
+
+
+def _runs(spawner: SessionSpawner) -> list[tuple[AskedRun, Any]]:
+    others = [other for other in _others(spawner) if other.work == Run.name]
+    runs = [(asked_run(other.last_options), other) for other in others]
+    return [(run, other) for run, other in runs if run is not None]
 
 
 def _options(spawner: Any) -> dict[str, Any]:
@@ -65,7 +70,7 @@ def forget_ended(user: Any) -> None:
     over = [
         row
         for name, row in user.orm_spawners.items()
-        if not serves(name) and row.server is None and _over(user.spawners, name)
+        if row.server is None and not kind_of_row(row).serves and _over(user.spawners, name)
     ]
     for row in over:
         user.spawners.pop(row.name, None)

@@ -14,6 +14,7 @@ from portal.models.cluster.array import array_id
 from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
 from portal.slurm import Cluster
+from portal.store.migrations.work import work_and_space
 
 from .session_recorder import Recorder
 
@@ -107,12 +108,15 @@ def record_of(job: Job) -> SessionRecord:
     _, environment, server = job.comment.split(":")
     began = job.submit_time or time.time()
     running = job.state.running
+    work, space = work_and_space(server, {})
     return SessionRecord(
         id=f"job-{array_id(job.id)}-{began:.0f}",  # the same at each start of the Hub
         user=job.user,
         server=server,
         account=job.user,
         environment=environment,
+        work=work,
+        space=space,
         job_id=array_id(job.id),
         state=SessionState.RUNNING if running else SessionState.PENDING,
         submitted_at=began,

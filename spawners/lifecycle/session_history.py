@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
 
@@ -13,6 +14,7 @@ from portal.launch.request import LaunchRequest
 from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import Ending
+from portal.store.migrations.work import work_and_space
 
 from ..resize.successor import Successor
 from ..session import SessionSpawner
@@ -109,7 +111,8 @@ class SessionHistory:
             environment_title=before.environment_title,
             options=successor.options,
             partition_automatic=successor.partition_automatic,
-            course=before.course,
+            work=before.work,
+            space=before.space,
             job_id=successor.job_id,
             submitted_at=successor.asked_at // 1,  # whole seconds, as in Slurm
             log_path=f"{spawner.log_directory}/{successor.log_name}",
@@ -141,7 +144,7 @@ class SessionHistory:
         if not self._spawner.job_id:
             return
         try:
-            self.record = SessionRecord(**(state or {}))
+            self.record = stored_record(state or {})
         except ValidationError:
             self.record = self._of_an_earlier_portal()
         self.note()
@@ -170,7 +173,8 @@ class SessionHistory:
             environment_title=request.environment.title,
             options=request.options(),
             partition_automatic=request.partition_automatic,
-            course=request.kind.of_course,
+            work=request.kind.name,
+            space=request.kind.of_course,
             job_id=spawner.job_id,
             submitted_at=time.time() // 1,  # as Slurm counts, or it would start before it
             log_path=f"{spawner.log_directory}/{spawner.log_name}" if spawner.log_name else "",
@@ -190,9 +194,21 @@ class SessionHistory:
             environment=str(spawner.last_options.get("environment", "")),
             options=spawner.last_options,
             partition_automatic=spawner.partition_automatic,
+            work=spawner.work,
+            space=spawner.space,
             job_id=spawner.job_id,
             state=SessionState.RUNNING if spawner.server_address else SessionState.PENDING,
             submitted_at=began,
             ready_at=began if spawner.server_address else None,
             log_path=f"{spawner.log_directory}/{spawner.log_name}" if spawner.log_name else "",
         )
+
+
+def stored_record(state: Mapping[str, Any]) -> SessionRecord:
+    """Return the record that the Hub's database has. Versions before 0019 of the portal's tables
+    stored a course, and no work. Raises ValidationError."""
+    values = dict(state)
+    if "work" not in values:
+        work, space = work_and_space(values.get("server", ""), values.get("options", {}))
+        values |= {"work": work, "space": values.pop("course", "") or space}
+    return SessionRecord(**values)

@@ -14,16 +14,22 @@ from jupyterhub.spawner import Spawner
 from jupyterhub.user import User
 from jupyterhub.utils import url_escape_path, url_path_join
 
-from portal.launch.course import server_of
+from portal.launch.kinds import address_of
 
 from .domains import host_of_server
 
 _CALLBACK = "JUPYTERHUB_OAUTH_CALLBACK_URL"
 
 
+def has_own(server: str) -> bool:
+    """Return True if a server is a course's, and so not at its user's host."""
+    address = address_of(server)
+    return address is not None and bool(address.space)
+
+
 def host_name(user: User, server: str) -> str:
     """Return the host, without a port, of this server if it is a course's; "" for all others."""
-    if server_of(server) is None or not user.settings.get("subdomain_host"):
+    if not has_own(server) or not user.settings.get("subdomain_host"):
         return ""
     hook, domain = user.settings["subdomain_hook"], user.settings["domain"]
     return host_of_server(user.name, server, domain, hook)

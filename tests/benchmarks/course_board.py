@@ -86,7 +86,7 @@ async def _course(service: Service) -> None:
             server=course.server,
             account=person,
             environment="stub",
-            course=NAME,
+            space=NAME,
             job_id=job.id,
             state=SessionState.RUNNING,
             submitted_at=job.submit_time or 0,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from portal.launch.kinds import serves
-from portal.launch.kinds.job_kernel import is_kernel
+from portal.launch.kinds import kind_of
+from portal.launch.kinds.job_kernel import JobKernel
 from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.course.board import Tile, TileState
 from portal.models.course.course import CourseMember, KeptCourse, Role
@@ -87,7 +87,7 @@ def newest_sessions(kept: KeptCourse, records: Iterable[SessionRecord]) -> dict[
     count. A living one is the last, whatever the clock showed when others were submitted."""
     newest: dict[str, SessionRecord] = {}
     for record in _rows(records):
-        if (record.course, record.server) != (kept.name, kept.course.server):
+        if (record.space, record.server) != (kept.name, kept.course.server):
             continue
         previous = newest.get(record.user)
         if previous is None or _rank(record) >= _rank(previous):
@@ -101,7 +101,7 @@ def living_jobs(
     """Return the course's kernels in jobs of their own and runs that wait or run, by person."""
     jobs: dict[str, list[SessionRecord]] = {}
     for record in _rows(records):
-        own = record.course == kept.name and not serves(record.server)
+        own = record.space == kept.name and not kind_of(record).serves
         if own and record.state is not SessionState.ENDED:
             jobs.setdefault(record.user, []).append(record)
     return jobs
@@ -147,7 +147,7 @@ def _tile(
     *,
     absent: bool = False,
 ) -> Tile:
-    kernels = [job for job in beside if is_kernel(job.server)]
+    kernels = [job for job in beside if job.work == JobKernel.name]
     runs = len(beside) - len(kernels)
     if record is None or record.state is SessionState.ENDED:
         tile = _absent(person, record, seat, seen).model_copy(

@@ -268,7 +268,7 @@ class Helping:
     async def _session(self, kept: KeptCourse, student: str) -> SessionRecord:
         records, _ = await self.store.sessions.find(user=student, ended=False, limit=100)
         for record in records:
-            is_of_course = (record.server, record.course) == (kept.course.server, kept.name)
+            is_of_course = (record.server, record.space) == (kept.course.server, kept.name)
             if is_of_course and record.state is SessionState.RUNNING:
                 return record
         raise Conflict(f"{student} has no running session of this course.")

@@ -7,12 +7,14 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from portal.launch.kinds import kind_of
+from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.room import Room
 from portal.models import Frozen
 from portal.models.course.course import Login
 from portal.models.course.live import Presence
 from portal.models.session.session import SessionRecord
 
-KINDS = ("course", "rehearsal", "preview", "room")
 _MOST = 50  # notebooks
 _MOST_PEOPLE = 1000
 Age = Annotated[float, Field(ge=0, le=10 * 365 * 86400)]
@@ -29,18 +31,25 @@ class PresenceReport(Frozen):
     people: Annotated[Sequence[Login], Field(max_length=_MOST_PEOPLE)] = ()
 
 
-def kind_of(record: SessionRecord) -> str:
-    """Return the kind of a course's session, from its server's name; "" if it is of no course."""
-    for kind in KINDS:
-        if record.course and record.server == f"{kind}-{record.course}":
-            return kind
-    return ""
+def is_present(record: SessionRecord) -> bool:
+    """Return True if a session is a course's, and has a page."""
+    return bool(record.space) and kind_of(record).serves
+
+
+def is_own(record: SessionRecord) -> bool:
+    """Return True if a session is a member's own session of a course."""
+    return bool(record.space) and record.work == CourseSession.name
+
+
+def is_room(record: SessionRecord) -> bool:
+    """Return True if a session is a course's room."""
+    return bool(record.space) and record.work == Room.name
 
 
 def presence_of(record: SessionRecord, report: PresenceReport, now: float) -> Presence:
     """Return the presence to store for a report that came at ``now``, in Unix seconds."""
     return Presence(
-        course=record.course,
+        course=record.space,
         person=record.user,
         session_id=record.id,
         seen_at=now,
@@ -61,7 +70,7 @@ def lowered(record: SessionRecord, now: float) -> Presence:
 
 
 def _bare(record: SessionRecord, now: float) -> Presence:
-    return Presence(course=record.course, person=record.user, session_id=record.id, seen_at=now)
+    return Presence(course=record.space, person=record.user, session_id=record.id, seen_at=now)
 
 
 def _readable(path: str) -> str:

@@ -25,7 +25,7 @@ from portal.store import Store
 
 from ..roster.membership_cache import runs
 from .helping import PORTAL
-from .presence import kind_of
+from .presence import is_room
 
 _SHARES_EVERY = 15.0  # seconds between checks of the shares: people join, first log in, leave
 _STAY = 30.0  # seconds for which a session may let somebody in without asking again
@@ -126,12 +126,10 @@ class Rooms:
         """Return who may be in this room now, and for how many more seconds."""
         if record.id in self._closed:
             return {}
-        kept = await self.store.courses.get(record.course)
+        kept = await self.store.courses.get(record.space)
         if self.why_not(kept, now):
             return {}
-        return {
-            member.person: _STAY for member in await self.store.members.of_course(record.course)
-        }
+        return {member.person: _STAY for member in await self.store.members.of_course(record.space)}
 
     def record_people(self, record: SessionRecord, people: Sequence[str]) -> None:
         """Record who is in a room, as its session reports."""
@@ -155,26 +153,22 @@ class Rooms:
     # -- pieces --------------------------------------------------------------------------------
 
     async def _all_living(self) -> list[SessionRecord]:
-        return [
-            record for record in await self.store.sessions.living() if kind_of(record) == "room"
-        ]
+        return [record for record in await self.store.sessions.living() if is_room(record)]
 
     async def _living(self, course: str) -> SessionRecord | None:
-        return next(
-            (record for record in await self._all_living() if record.course == course), None
-        )
+        return next((record for record in await self._all_living() if record.space == course), None)
 
     async def _over(self, record: SessionRecord, now: float) -> str:
         """Return why a room must end; "" if it may go on."""
         try:
-            kept = await self.store.courses.get(record.course)
+            kept = await self.store.courses.get(record.space)
         except NotFound:
             return "The course no longer exists."
         if why := self.why_not(kept, now):
             return why
         staff = {
             member.person
-            for member in await self.store.members.of_course(record.course)
+            for member in await self.store.members.of_course(record.space)
             if member.role in STAFF
         }
         return "" if record.user in staff else f"{record.user} is no longer on the course's staff."

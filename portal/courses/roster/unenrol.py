@@ -30,7 +30,7 @@ class Unenrolment:
         """Stop their sessions; the Hub may still be stopping some of them afterwards. Raises
         StoreUnavailable."""
         gone, limit = set(people), asyncio.Semaphore(_AT_ONCE)
-        records = await self.store.sessions.of_course(kept.name, time.time())
+        records = await self.store.sessions.of_space(kept.name, time.time())
         await asyncio.gather(
             *(
                 self._stop(kept, record, limit)

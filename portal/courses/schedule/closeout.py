@@ -52,8 +52,8 @@ class Closeout:
         by_course: dict[str, list[SessionRecord]] = {}
         view = self._context.view()
         for record in view.sessions.values() if view is not None else ():
-            if record.course and record.state is not SessionState.ENDED:
-                by_course.setdefault(record.course, []).append(record)
+            if record.space and record.state is not SessionState.ENDED:
+                by_course.setdefault(record.space, []).append(record)
         due: list[tuple[SessionRecord, StopReason]] = []
         for course, records in by_course.items():
             due += await self._due(course, records, now)
@@ -91,7 +91,7 @@ class Closeout:
         due = [(record, _NO_MEMBER) for record in records if record.user not in members]
         # A session ends by its time limit, and the points of a run may go on for months.
         budget = kept.course.budget
-        runs = [record for record in records if Run.owns(record.server) and record.user in members]
+        runs = [record for record in records if record.work == Run.name and record.user in members]
         runs = [run for run in runs if run.options.get("gpus")]
         if runs and budget is not None and await store.usage.of_course(course) >= budget:
             due += [(run, _SPENT) for run in runs]
@@ -116,7 +116,7 @@ class Closeout:
             self._context.log.exception("Session %s could not be stopped", record.id)
             return
         await self._context.noted(
-            "stop-course-session", record.course, detail, owner=record.user, outcome=outcome
+            "stop-course-session", record.space, detail, owner=record.user, outcome=outcome
         )
 
 

@@ -38,7 +38,7 @@ class Backpressure:
     async def waits(self, record: SessionRecord) -> bool:
         """Return True if others of this session's course are being started, and its owner has not
         come yet. Raises nothing."""
-        return record.course in self._courses() and record.id not in await self._opened.get()
+        return record.space in self._courses() and record.id not in await self._opened.get()
 
     def _courses(self) -> set[str]:
         since = self._uptime() - _LONGEST

@@ -33,7 +33,7 @@ class StartProgress:
         if not (starting or ready) or uptime - live.looked_at < wait:
             return
         store, course = self._context.store, live.start.course
-        records = newest(await store.sessions.of_course(course, live.since - 60), live.server)
+        records = newest(await store.sessions.of_space(course, live.since - 60), live.server)
         presences = {}
         if live.start.release_at is not None and ready:
             presences = {seat.person: seat for seat in await store.presence.of_course(course)}

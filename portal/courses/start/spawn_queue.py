@@ -110,7 +110,7 @@ class SpawnQueue:
         if not people:
             return
         store, since = self._context.store, max(0.0, live.since - _DAY)
-        records = newest(await store.sessions.of_course(live.start.course, since), live.server)
+        records = newest(await store.sessions.of_space(live.start.course, since), live.server)
         for person in people:
             live.before[person] = frozenset(record.id for record in records.get(person, ()))
             live.sessions.pop(person, None)
@@ -133,7 +133,7 @@ class SpawnQueue:
         snapshot = await self._context.cluster.snapshot(moment, late=_LATE)
         if snapshot.asked_at is None or snapshot.asked_at < moment:
             return None
-        records = await self._context.store.sessions.of_course(live.start.course, live.since)
+        records = await self._context.store.sessions.of_space(live.start.course, live.since)
         known = {record.job_id for record in records if record.state is not SessionState.ENDED}
         by_owner: dict[str, list[Job]] = {}
         for job in snapshot.jobs.values():

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 from tornado.iostream import StreamClosedError
 
-from portal.courses.live.presence import kind_of
+from portal.courses.live.presence import is_own
 from portal.errors import Conflict, NotFound
 from portal.models import Frozen
 from portal.models.course.files import CollectList
@@ -144,11 +144,11 @@ class OwnCollect(Upload, OwnCourseSession):
         Plain files are kept; links, devices and names that lead out are left out.
         """
         record, collecting = await self.of_course(), self.parts.collecting
-        if kind_of(record) != "course":
+        if not is_own(record):
             raise Conflict("Folders are not collected from rehearsals, previews or rooms.")
-        member = await self.parts.memberships.membership(record.user, record.course)
+        member = await self.parts.memberships.membership(record.user, record.space)
         try:
-            collect = await self.parts.store.collects.get(record.course, int(id))
+            collect = await self.parts.store.collects.get(record.space, int(id))
         except NotFound:
             raise NotFound("There is no such collection in your course.") from None
         if self.empty:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from portal.courses.live.presence import kind_of
+from portal.courses.live.presence import is_own
 from portal.errors import Conflict, Unavailable
 from portal.models import Frozen
 from portal.models.course.course import CourseState
@@ -115,8 +115,8 @@ class OwnHandouts(OwnCourseSession):
     async def on_get(self) -> None:
         """Use the session's own token only, for its own course. The ETag is the revision."""
         record = await self.of_course()
-        await self.parts.memberships.membership(record.user, record.course)
-        revision, path = await self.parts.handouts.bundle(record.course)
+        await self.parts.memberships.membership(record.user, record.space)
+        revision, path = await self.parts.handouts.bundle(record.space)
         try:
             size = (await asyncio.to_thread(path.stat)).st_size
             file = await asyncio.to_thread(path.open, "rb")
@@ -152,11 +152,11 @@ class OwnHandoutReport(OwnCourseSession):
         The board of its course shows it; reports of rehearsals, previews and rooms are ignored.
         """
         record = await self.of_course()
-        if kind_of(record) != "course":
+        if not is_own(record):
             return
         text = "".join(char if char.isprintable() else " " for char in self.body.message)
         presence = Presence(
-            course=record.course,
+            course=record.space,
             person=record.user,
             session_id=record.id,
             seen_at=time.time(),

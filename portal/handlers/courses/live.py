@@ -11,7 +11,15 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from portal.courses.live import messages
-from portal.courses.live.presence import PresenceReport, kind_of, lowered, presence_of, raised
+from portal.courses.live.presence import (
+    PresenceReport,
+    is_own,
+    is_present,
+    is_room,
+    lowered,
+    presence_of,
+    raised,
+)
 from portal.errors import Conflict, NotFound
 from portal.models import Frozen
 from portal.models.course.live import CourseMessage, Help, HelpState
@@ -227,7 +235,7 @@ class OwnCourseSession(OwnSession):
     async def of_course(self) -> SessionRecord:
         """Return the session. Raises Conflict if it is of no course; as ``own_record``."""
         record = await self.own_record()
-        if not kind_of(record):
+        if not is_present(record):
             raise Conflict("This session does not belong to a course.")
         return record
 
@@ -247,13 +255,13 @@ class OwnPresence(OwnCourseSession):
         rehearsals and previews are ignored.
         """
         record = await self.of_course()
-        if kind_of(record) == "course":
+        if is_own(record):
             store, now = self.parts.store, time.time()
             await store.presence.save_report(presence_of(record, self.body, now))
             if self.body.opened is not None and await _absent(self, record):
-                await store.members.join(record.course, record.user, now)
+                await store.members.join(record.space, record.user, now)
                 self.parts.memberships.forget()
-        elif kind_of(record) == "room":
+        elif is_room(record):
             self.parts.rooms.record_people(record, self.body.people)
 
 
@@ -261,7 +269,7 @@ async def _absent(handler: OwnCourseSession, record: SessionRecord) -> bool:
     """Return True if the owner is in the course and had not joined it before opening this."""
     memberships = await handler.parts.memberships.of_user(record.user)
     return any(
-        membership.course == record.course and membership.joined_at is None
+        membership.course == record.space and membership.joined_at is None
         for membership in memberships
     )
 
@@ -275,7 +283,7 @@ class OwnHand(OwnCourseSession):
     async def on_put(self) -> None:
         """Use the session's own token only. The course's staff see it until it is lowered."""
         record = await self.of_course()
-        if kind_of(record) != "course":
+        if not is_own(record):
             raise Conflict("You can raise your hand only in your own course session.")
         text = self.body.text or "Asks for help."
         await self.parts.store.presence.raise_hand(raised(record, text, time.time()))
@@ -285,7 +293,7 @@ class OwnHand(OwnCourseSession):
     async def on_delete(self) -> None:
         """Use the session's own token only."""
         record = await self.of_course()
-        if kind_of(record) == "course":
+        if is_own(record):
             await self.parts.store.presence.raise_hand(lowered(record, time.time()))
             self.parts.situations.courses.forget()
 
@@ -323,7 +331,7 @@ class OwnGuests(OwnCourseSession):
     async def on_get(self) -> GuestList:
         """Use the session's own token only. Its server refuses all other users."""
         record, now = await self.of_course(), time.time()
-        if kind_of(record) == "room":
+        if is_room(record):
             guests = await self.parts.rooms.guests(record, now)
         else:
             guests = self.parts.helping.guests(record.id)

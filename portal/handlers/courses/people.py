@@ -18,7 +18,7 @@ from portal.courses.live.board import living_jobs, newest_sessions
 from portal.courses.roster.joining import not_joined, refusal
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
 from portal.launch.extending import clock, extended
-from portal.launch.kinds.job_kernel import is_kernel
+from portal.launch.kinds.job_kernel import JobKernel
 from portal.models import Frozen
 from portal.models.course.course import STAFF, CourseMember, Login
 from portal.models.session.session import SessionRecord, SessionState
@@ -54,7 +54,7 @@ class CoursePersonAction(CourseAction, SessionAction):
         """Return the course's sessions that have not ended, by person; note their kernels
         and runs."""
         store, name = self.parts.store, self.kept.name
-        records = await store.sessions.of_course(name, time.time() - _DAY)
+        records = await store.sessions.of_space(name, time.time() - _DAY)
         self.jobs = living_jobs(self.kept, records)
         newest = newest_sessions(self.kept, records)
         return {
@@ -100,7 +100,7 @@ class CoursePersonAction(CourseAction, SessionAction):
         async with self.audited("stop-session", f"session {record.id}", record.user, detail):
             await self.stop(record)
         for job in self.jobs.get(record.user, ()):
-            if job.id != record.id and (runs or is_kernel(job.server)):
+            if job.id != record.id and (runs or job.work == JobKernel.name):
                 with contextlib.suppress(Conflict, NotFound):  # it may have ended with its session
                     await self.stop(job)
 

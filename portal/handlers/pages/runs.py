@@ -52,7 +52,7 @@ class NewRunPage(Page):
         with contextlib.suppress(StoreUnavailable):
             find = self.parts.store.sessions.find
             records, _ = await find(user=self.person.name, ended=False, limit=_MOST)
-        return [record for record in records if has_runs(record) and not record.course]
+        return [record for record in records if has_runs(record) and not record.space]
 
 
 class RunPage(Page):

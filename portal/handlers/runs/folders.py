@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from portal.errors import InvalidRequest, NotFound
-from portal.launch.kinds.run import server_for
+from portal.launch.kinds.run import Run as RunKind
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.run import (
@@ -98,7 +98,7 @@ class _FromFolders(RunsOfSession):
         no course. Raises NotAllowed if it may not have runs, Unavailable, StoreUnavailable."""
         record = await self.own_record()
         await self.course(record)
-        return record.course
+        return record.space
 
 
 class UnreadReports(_FromFolders):
@@ -170,7 +170,7 @@ class UnknownRuns(_FromFolders):
         await self.own_course()
         unknown = await self.parts.store.run_folders.unknown(self.person.name, self.body.ids)
         living = self.living_servers()
-        return RunIds(ids=tuple(id_ for id_ in unknown if server_for(id_) not in living))
+        return RunIds(ids=tuple(id_ for id_ in unknown if RunKind.server_for(id_) not in living))
 
     def living_servers(self) -> set[str]:
         """Return the names in the comments of the user's jobs that live, known or not."""
@@ -193,7 +193,9 @@ class RestoredRuns(UnknownRuns):
         the runs that the site keeps is not restored."""
         course, user = await self.own_course(), self.person.name
         asked: FolderRun = self.body
-        run = Run(**asked.model_dump(), user=user, server=server_for(asked.id), course=course)
+        run = Run(
+            **asked.model_dump(), user=user, server=RunKind.server_for(asked.id), course=course
+        )
         days = self.parts.store.sessions_days
         if days and asked.ended_at < time.time() - days * _DAY:
             raise NotFound("The run is older than the runs that this site keeps.")

@@ -7,8 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed, NotFound, StoreUnavailable
-from portal.launch.course import server_of
-from portal.launch.kinds import of_server
+from portal.launch.kinds import address_of
 from portal.models.scope import SESSION_OWN
 from portal.models.session.run import MOST_POINTS, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
@@ -104,10 +103,10 @@ class RunAction(SessionAction):
         server = own_server(model, SESSION_OWN)
         if server is None:
             return super().check_hub_user(model)
-        kind, named = of_server(server), server_of(server)
-        if kind is not None and not (kind.job_kernels and self.in_courses):
-            raise NotAllowed(f"Runs are not offered in {kind.title}.")
-        self.course = named.course if named else ""
+        address = address_of(server)
+        if address is not None and not (address.kind.job_kernels and self.in_courses):
+            raise NotAllowed(f"Runs are not offered in {address.kind.title}.")
+        self.course = address.space if address is not None else ""
         return model
 
     def reaches(self, run: Run) -> bool:

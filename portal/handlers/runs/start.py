@@ -11,9 +11,9 @@ from pydantic import model_validator
 from portal.catalog.versions.pins import pin_of
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.fields import OF
-from portal.launch.kinds import kind_of, of_server
+from portal.launch.kinds import kind_of
 from portal.launch.kinds.course_run import not_offered
-from portal.launch.kinds.run import server_for
+from portal.launch.kinds.run import Run as RunKind
 from portal.launch.request import Asked
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
@@ -69,15 +69,15 @@ class RunsOfSession(OwnSession):
     async def course(self, record: SessionRecord) -> KeptCourse | None:
         """Return the course of the session that asks; None for one of no course. Raises NotAllowed
         if it may not start runs, StoreUnavailable."""
-        kind = of_server(record.server) or kind_of(record.options)
+        kind = kind_of(record)
         if not kind.job_kernels:
             raise NotAllowed(
                 f"Runs are not offered in {kind.title}. Start them in a JupyterLab session of "
                 "your own."
             )
-        if not record.course:
+        if not record.space:
             return None
-        kept = await self.parts.memberships.course(record.course)
+        kept = await self.parts.memberships.course(record.space)
         if reason := not_offered(kept.course):
             raise NotAllowed(reason)
         return kept
@@ -104,18 +104,18 @@ class SessionRuns(RunsOfSession):
             raise InvalidRequest(f"'{name}' of a run is set by the portal.", name)
         about = AskedRun(
             **{name: asked.pop(name) for name in AskedRun.model_fields if name in asked},
-            course=record.course,
+            course=record.space,
         )
         environment = asked.pop("environment", None) or record.environment
         notify = asked.pop("notify", ())
         resources = {**kept_options(record), **asked}
-        server = server_for(about.id)
+        server = RunKind.server_for(about.id)
         what = f"Run {about.name} of {environment}: {about.points} points, {server}."
         async with self.audited("start-run", f"session {record.id}", record.user, what):
             await self.course(record)
             since = record.submitted_at if environment == record.environment else None
             pin = await pin_of(
-                self.parts.catalog, self.parts.store, environment, since, record.course
+                self.parts.catalog, self.parts.store, environment, since, record.space
             )
             run = Run(
                 **about.model_dump() | pin._asdict(),

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import Field, StringConstraints
 
 from portal.errors import Conflict, NotFound
-from portal.launch.kinds import serves
+from portal.launch.kinds import kind_of
 from portal.models import Frozen, scope
 from portal.models.cluster.cluster import JobState
 from portal.models.cluster.dashboard import JobItem
@@ -78,7 +78,7 @@ class OpenSession(Action):
         async with self.on_session(session_id, scope.SERVERS_OPEN, "open-server") as record:
             if record.state is not SessionState.RUNNING:
                 raise Conflict(f"This session's server is not running: it is {record.state}.")
-            if not serves(record.server):
+            if not kind_of(record).serves:
                 raise Conflict("This kernel has no page. Open the session with its notebook.")
         server = f"{quote(record.server, safe='')}/" if record.server else ""
         base = self.parts.prefix.removesuffix("services/portal/")

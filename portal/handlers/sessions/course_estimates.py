@@ -41,7 +41,7 @@ class JobEstimates(EstimatesBase):
             self.parts, kept, self.kind, asked, person, snapshot, associations
         )
         living = (
-            (session.server, session.options)
+            session
             for session in self.view.sessions.values()
             if session.user == person.name and session.state is not SessionState.ENDED
         )

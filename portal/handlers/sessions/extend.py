@@ -13,7 +13,7 @@ from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed, SlurmUnavailable, TooManyRequests
 from portal.launch.extending import Running, clock, extended
-from portal.launch.kinds import of_server
+from portal.launch.kinds import kind_of
 from portal.models import Frozen
 from portal.models.cluster.cluster import Job
 from portal.models.scope import JOBS_MANAGE
@@ -96,7 +96,7 @@ class ExtendAction(Action):
             self._may_extend()
             if record.state is SessionState.ENDED:
                 raise Conflict("This session has already ended.")
-            if (kind := of_server(record.server)) is not None and kind.array:
+            if kind_of(record).array:
                 raise Conflict("The time limit of a run's points cannot be changed.")
             async with _turns.take_turn(record.id):
                 after = await self._extended(record, await self._running(record))

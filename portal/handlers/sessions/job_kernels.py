@@ -13,9 +13,9 @@ from pydantic import Field, StringConstraints
 from portal.errors import NotAllowed, NotFound
 from portal.launch.choices.dialog_fields import DialogField, fields_of_move
 from portal.launch.fields import IN_COURSES
-from portal.launch.kinds import kind_of, of_server
+from portal.launch.kinds import kind_of
 from portal.launch.kinds.course_kernel import CourseKernel, not_offered
-from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, server_for
+from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, JobKernel
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.course.course import KeptCourse
@@ -74,7 +74,7 @@ class JobKernelAction(OwnSession):
 
     def check(self, record: SessionRecord) -> None:
         """Raise NotAllowed unless sessions of this kind may have such kernels."""
-        kind = of_server(record.server) or kind_of(record.options)
+        kind = kind_of(record)
         if not kind.job_kernels:
             raise NotAllowed(f"Kernels in jobs of their own are not offered in {kind.title}.")
 
@@ -87,9 +87,9 @@ class JobKernelAction(OwnSession):
     async def course(self, record: SessionRecord) -> KeptCourse | None:
         """Return the course of the session that asks; None for one of no course. Raises NotAllowed
         if the course does not allow such kernels."""
-        if not record.course:
+        if not record.space:
             return None
-        kept = await self.parts.memberships.course(record.course)
+        kept = await self.parts.memberships.course(record.space)
         if reason := not_offered(kept.course):
             raise NotAllowed(reason)
         return kept
@@ -101,7 +101,7 @@ class JobKernelAction(OwnSession):
 
         The view has it without a query, unless it is younger or has ended.
         """
-        user, server = self.person.name, server_for(id_)
+        user, server = self.person.name, JobKernel.server_for(id_)
         living = (
             record
             for record in self.view.sessions.values()
@@ -113,7 +113,7 @@ class JobKernelAction(OwnSession):
             record = records[0] if records else None
         # Of another id, the name of the server can be the same.
         own = record is not None and record.options.get(OPTION, {}).get("id") == id_
-        return record if record is not None and own and record.course == course else None
+        return record if record is not None and own and record.space == course else None
 
 
 class JobKernels(JobKernelAction):
@@ -165,10 +165,10 @@ class JobKernels(JobKernelAction):
         asked: dict[str, Any] = self.body.model_dump(exclude_unset=True)
         id_, name = asked.pop("id"), asked.pop("kernel")
         kernel = {"id": id_, "name": name}
-        if record.course:
-            kernel["course"] = record.course
+        if record.space:
+            kernel["course"] = record.space
         options = {**kept_options(record), **asked, OPTION: kernel}
-        server = server_for(id_)
+        server = JobKernel.server_for(id_)
         what = f"Kernel {name} of {asked['environment']}, {server}."
         async with self.audited("start-kernel", f"session {record.id}", record.user, what):
             self.check(record)
@@ -206,10 +206,12 @@ class OneJobKernel(JobKernelAction):
     async def on_get(self, kernel: str) -> JobKernelState:
         """Use the session's own token only. Slurm is not queried for it."""
         asker = await self.asker()
-        record = await self.kernel(kernel, asker.course)
+        record = await self.kernel(kernel, asker.space)
         if record is None or record.state is SessionState.ENDED:
             # The Hub knows a new one before the database does.
-            state = await self.parts.hub.server_state(self.person.name, server_for(kernel))
+            state = await self.parts.hub.server_state(
+                self.person.name, JobKernel.server_for(kernel)
+            )
             if state == "starting":
                 return submitting(kernel)
             if record is None:
@@ -225,16 +227,16 @@ class OneJobKernel(JobKernelAction):
     async def on_delete(self, kernel: str) -> Confirmation:
         """Use the session's own token only. A kernel that has ended already is no error."""
         record = await self.own_record()
-        user, server = record.user, server_for(kernel)
+        user, server = record.user, JobKernel.server_for(kernel)
         async with self.audited("stop-kernel", f"session {record.id}", user, server):
             self.check(record)
             # In a course, first: it may be a kernel of another session of the owner.
-            if record.course and await self.kernel(kernel, record.course) is None:
+            if record.space and await self.kernel(kernel, record.space) is None:
                 raise NotFound(_NO_SUCH)
             try:
                 await self.parts.hub.stop_server(user, server, on_behalf_of=user)
             except NotFound:
-                if await self.kernel(kernel, record.course) is None:
+                if await self.kernel(kernel, record.space) is None:
                     raise NotFound(_NO_SUCH) from None
         return self.done("The kernel is being stopped.")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import InvalidRequest
+from ...models.session.session import SessionRecord
 from .course import CourseSession
 from .course_kernel import CourseKernel
 from .course_run import CourseRun
@@ -19,6 +20,14 @@ from .rehearsal import Rehearsal
 from .room import Room
 from .run import Run
 from .tensorboard import TensorBoard
+
+
+class Unknown(Kind):
+    """Kind that this version of the portal does not have."""
+
+    name = ""
+    title = "a session"
+
 
 KINDS: tuple[type[Kind], ...] = (
     JupyterLab,  # the default
@@ -36,10 +45,11 @@ KINDS: tuple[type[Kind], ...] = (
 USUAL = KINDS[0]
 OFFERED = {kind.name: kind for kind in KINDS if kind.offered}
 PROGRAMS = {kind.name: kind for kind in KINDS if issubclass(kind, ProgramKind)}
+_STORED = {(kind.name, issubclass(kind, CourseSession)): kind for kind in KINDS}
 OWN_OPTIONS = tuple(dict.fromkeys(kind.option for kind in KINDS))
 
 
-def kind_of(options: Mapping[str, Any]) -> Kind:
+def requested_kind(options: Mapping[str, Any]) -> Kind:
     """Return the kind in ``user_options``, with its own options. Raises InvalidRequest."""
     named = options.get("kind")
     if named not in (None, "") and (not isinstance(named, str) or named not in OFFERED):
@@ -50,12 +60,25 @@ def kind_of(options: Mapping[str, Any]) -> Kind:
     return choices[0] if choices else USUAL()
 
 
-def of_server(server: str) -> type[Kind] | None:
-    """Return the kind to which a server's name belongs; None if it is free for others."""
-    return next((kind for kind in KINDS if kind.owns(server)), None)
+class Address(NamedTuple):
+    """Kind and course in a server's name; "" for no course."""
+
+    kind: type[Kind]
+    space: str
 
 
-def serves(server: str) -> bool:
-    """Return True if the session on a server of this name has a page."""
-    owner = of_server(server)
-    return owner is None or owner.serves
+def address_of(server: str) -> Address | None:
+    """Return what the name of a requested server says; None if it is free for sessions of a
+    user's own. Of a session, `kind_of` knows more."""
+    spaces = ((kind, kind.space_at(server)) for kind in KINDS)
+    return next((Address(kind, space) for kind, space in spaces if space is not None), None)
+
+
+def stored_kind(work: str, space: str) -> type[Kind]:
+    """Return the kind of a session by what is stored of it."""
+    return _STORED.get((work, bool(space)), Unknown)
+
+
+def kind_of(record: SessionRecord) -> type[Kind]:
+    """Return the kind of a session."""
+    return stored_kind(record.work, record.space)

@@ -34,7 +34,7 @@ class CourseSession(Kind):
     ``starters``: who starts such a session, beside the course's staff. ``about``: a sentence.
     """
 
-    name = "course"
+    name = "jupyterlab"
     title = "a session of a course"
     option = OPTION
     prefix = "course"
@@ -64,9 +64,9 @@ class CourseSession(Kind):
         return cls(course=course) if course and cls is CourseSession else None
 
     @classmethod
-    def owns(cls, server: str) -> bool:
+    def space_at(cls, server: str) -> str | None:
         named = server_of(server)
-        return named is not None and named.kind == cls.prefix
+        return named.course if named is not None and named.kind == cls.prefix else None
 
     def beside(self, other: Kind) -> InvalidRequest:
         return InvalidRequest(
@@ -154,7 +154,7 @@ class CourseSession(Kind):
     def variables(self) -> dict[str, str]:
         return {
             "PORTAL_COURSE": self.course,
-            "PORTAL_COURSE_KIND": self.name,
+            "PORTAL_COURSE_KIND": self.prefix,
             "PORTAL_COURSE_ROLE": str(self.role),
             **({"PORTAL_COURSE_EXCHANGE": EXCHANGE} if self.exchange else {}),
         }

@@ -15,16 +15,13 @@ from ...errors import InvalidRequest, NotAllowed
 from ...models.catalog.environment import Environment
 from ..course import OPTION as COURSE
 from ..course import course_named
-from .kind import AskedFor, Hub, Kind, LaunchFacts, Place, environment_of
+from .by_id import KindById
+from .kind import AskedFor, Hub, LaunchFacts, Place, environment_of
 
 OPTION = "kernel"  # the key of ``user_options`` with the id and the kernelspec's name
 ID = r"[0-9a-f](-?[0-9a-f]){7,39}"
 LONGEST_ID = 40
 NAME = r"[A-Za-z0-9._-]{1,100}"
-# JupyterHub's names of servers have 30 characters (jupyterhub/slugs.py): of an id, they have the
-# first 20 of its digits.
-_DIGITS = 20
-_SERVER = re.compile(rf"kernel-[0-9a-f]{{8,{_DIGITS}}}")
 _KEYS = {"id", "name"}
 PROGRAM = "portal_session.job_kernels.starter"
 
@@ -37,15 +34,15 @@ class AskedKernel(NamedTuple):
     course: str = ""
 
 
-class JobKernel(Kind):
+class JobKernel(KindById):
     """Kernel ``kernel``, a kernelspec's name, for the session that knows it by ``id``."""
 
     name = "kernel"
     title = "a kernel in a job of its own"
     option = OPTION
     prefix = "kernel"
+    noun = "kernel"
     module = PROGRAM
-    serves = False
 
     id: str
     kernel: str
@@ -55,17 +52,9 @@ class JobKernel(Kind):
         kernel = asked_kernel(options)
         return None if kernel is None or kernel.course else cls(id=kernel.id, kernel=kernel.name)
 
-    @classmethod
-    def owns(cls, server: str) -> bool:
-        return is_kernel(server)
-
-    def at(self, server: str, owner: type[Kind] | None) -> Kind:
-        own = server_for(self.id)
-        if server != own:
-            raise InvalidRequest(
-                f"This kernel must have the name '{own}', not '{server[:60]}'.", OPTION
-            )
-        return self
+    @property
+    def id_(self) -> str:
+        return self.id
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
         place = await super().place(asked, hub, facts)
@@ -134,16 +123,6 @@ def _check_number(hub: Hub) -> None:
             f"You have {len(hub.job_kernels)} kernels in jobs of their own; the limit is "
             f"{hub.most_job_kernels}. Shut one down first."
         )
-
-
-def server_for(id_: str) -> str:
-    """Return the name of the server of the kernel with this id."""
-    return f"{JobKernel.prefix}-{id_.replace('-', '')[:_DIGITS]}"
-
-
-def is_kernel(server: str) -> bool:
-    """Return True if a server of this name is a kernel's."""
-    return _SERVER.fullmatch(server) is not None
 
 
 def _is(pattern: str, value: object) -> bool:

@@ -158,9 +158,10 @@ class Kind(Frozen):
         return cls() if options.get("kind") == cls.name else None
 
     @classmethod
-    def owns(cls, server: str) -> bool:
-        """Return True if a server of this name can only be of this kind."""
-        return False
+    def space_at(cls, server: str) -> str | None:
+        """Return the course in the name of a server that can only be of this kind, "" for none;
+        None for the name of another one."""
+        return None
 
     @property
     def of_course(self) -> str:

@@ -5,16 +5,39 @@ runs without GPUs have its CPUs. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ...models.course.course import Course
 from ...models.session.run import AskedRun
 from ...models.words import count
-from .job_kernel import OPTION, is_kernel
+from .course import CourseSession
+from .job_kernel import JobKernel
 from .run import OPTION as OPTION_OF_RUN
-from .run import Run, asked_run, server_for
+from .run import Run, asked_run
 
-Launch = tuple[str, Mapping[str, Any]]  # the server's name and the ``user_options``
+
+class Launched(Protocol):
+    """Session that waits or runs: a record, or an `OtherLaunch`."""
+
+    @property
+    def work(self) -> str:
+        """Name of its kind."""
+
+    @property
+    def space(self) -> str:
+        """Course that it belongs to; "" for none."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Its ``user_options``."""
+
+
+class OtherLaunch(NamedTuple):
+    """Session that is launched, or about to be."""
+
+    work: str
+    space: str
+    options: Mapping[str, Any]
 
 
 class MemberGpus(NamedTuple):
@@ -30,30 +53,32 @@ def most_gpus(course: Course) -> int:
     return max(course.default.gpus, course.largest.gpus) * course.default.nodes
 
 
-def held_gpus(course: Course, launches: Iterable[Launch]) -> MemberGpus:
+def held_gpus(course: Course, launches: Iterable[Launched]) -> MemberGpus:
     """Return the GPUs of a member's ``launches`` that wait or run. Those outside of the course do
     not count."""
     launches = list(launches)
     session = kernels = 0
-    for server, options in launches:
-        gpus = _number(options.get("gpus"))
-        if server == course.server:
+    for launch in launches:
+        gpus = _number(launch.options.get("gpus")) if launch.space == course.name else 0
+        if launch.work == CourseSession.name:
             session += gpus * course.default.nodes
-        elif is_kernel(server) and course_of(options) == course.name:
+        elif launch.work == JobKernel.name:
             kernels += gpus
     return MemberGpus(session, kernels, held_by_runs(course, launches, "gpus"))
 
 
-def held_by_runs(course: Course, launches: Iterable[Launch], resource: str) -> int:
+def held_by_runs(course: Course, launches: Iterable[Launched], resource: str) -> int:
     """Return how many GPUs, or CPUs of points without GPUs, the runs of the course among
     ``launches`` have at most at the same time: a run that starts after another one is not beside
     it."""
     left: dict[str, tuple[AskedRun, int]] = {}
-    for server, options in launches:
-        run = asked_run(options) if Run.owns(server) else None
-        if run is not None and run.course == course.name:
-            gpus = _number(options.get("gpus"))
-            each = gpus if resource == "gpus" else 0 if gpus else _number(options.get(resource))
+    for launch in launches:
+        of_course = (launch.work, launch.space) == (Run.name, course.name)
+        run = asked_run(launch.options) if of_course else None
+        if run is not None:
+            gpus = _number(launch.options.get("gpus"))
+            cpus = 0 if gpus else _number(launch.options.get("cpus"))
+            each = gpus if resource == "gpus" else cpus
             left[run.id] = run, each * at_once(run)
 
     def most(id_: str) -> int:
@@ -72,12 +97,6 @@ def held_by_runs(course: Course, launches: Iterable[Launch], resource: str) -> i
 def at_once(run: AskedRun) -> int:
     """Return the number of a run's points that run at once."""
     return min(run.at_once, run.tasks)
-
-
-def course_of(options: Mapping[str, Any]) -> str:
-    """Return the course of a kernel, from its ``user_options``; "" for none."""
-    kernel = options.get(OPTION)
-    return str(kernel.get("course") or "") if isinstance(kernel, Mapping) else ""
 
 
 def too_many(
@@ -109,13 +128,14 @@ def too_many_points(
     run: AskedRun,
     gpus: int,
     cpus: int,
-    launches: Sequence[Launch],
+    launches: Sequence[Launched],
     most_cpus: int | None,
 ) -> str:
     """Return why a member with these other ``launches`` cannot have a run of the course, whose
     points have ``gpus`` and ``cpus`` each; "" if they can. ``most_cpus``: of a session, which is
     also the limit of all points without GPUs that run at once; None: there is none."""
-    own = (server_for(run.id), {OPTION_OF_RUN: run, "gpus": gpus, "cpus": cpus})
+    options = {OPTION_OF_RUN: run, "gpus": gpus, "cpus": cpus}
+    own = OtherLaunch(Run.name, course.name, options)
     with_own, held = [*launches, own], held_gpus(course, launches)
     wanted = held_gpus(course, with_own).runs - held.runs
     if reason := too_many(course, wanted, held, beside=True, points=at_once(run)):

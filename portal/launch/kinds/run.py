@@ -7,7 +7,6 @@ the service; the Hub sees one session whose program is no server.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -15,13 +14,10 @@ from pydantic import ValidationError
 
 from ...errors import InvalidRequest, NotAllowed, StoreUnavailable, Unavailable
 from ...models.session.run import AskedRun
-from .kind import AskedFor, Hub, Kind, LaunchFacts, Place
+from .by_id import KindById
+from .kind import AskedFor, Hub, LaunchFacts, Place
 
 OPTION = "run"  # the key of ``user_options``; its keys are those of AskedRun
-# JupyterHub's names of servers have 30 characters (jupyterhub/slugs.py): of an id, they have the
-# first 20 of its digits.
-_DIGITS = 20
-_SERVER = re.compile(rf"run-[0-9a-f]{{8,{_DIGITS}}}")
 # What only the portal says of a run, in its record.
 _OF_PORTAL = {"only", "attempt", "origin", "version", "digest"}
 _SHOULD_BE = {
@@ -47,15 +43,15 @@ _SHOULD_BE = {
 }
 
 
-class Run(Kind):
-    """Run ``run``, on the server that has the beginning of its id in its name."""
+class Run(KindById):
+    """Run ``run``."""
 
     name = "run"
     title = "a run"
     option = OPTION
     prefix = "run"
+    noun = "run"
     module = "portal_session.runs.point"
-    serves = False
     array = True
 
     run: AskedRun
@@ -69,17 +65,9 @@ class Run(Kind):
         run = asked_run(options)
         return None if run is None or run.course else cls(run=run)
 
-    @classmethod
-    def owns(cls, server: str) -> bool:
-        return _SERVER.fullmatch(server) is not None
-
-    def at(self, server: str, owner: type[Kind] | None) -> Kind:
-        own = server_for(self.run.id)
-        if server != own:
-            raise InvalidRequest(
-                f"This run must have the name '{own}', not '{server[:60]}'.", OPTION
-            )
-        return self
+    @property
+    def id_(self) -> str:
+        return self.run.id
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
         await self._check_record(hub)
@@ -242,8 +230,3 @@ def _complaint(error: ValidationError | TypeError) -> str:
         if key in _SHOULD_BE:
             return f"The '{key}' of a run {_SHOULD_BE[key]}."
     return f"'{OPTION}' has an unknown key. Allowed keys: {_listed()}."
-
-
-def server_for(id_: str) -> str:
-    """Return the name of the server of the run with this id."""
-    return f"{Run.prefix}-{id_.replace('-', '')[:_DIGITS]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from portal.launch.kinds import kind_of, of_server
+from portal.launch.kinds import kind_of
 from portal.models.session.run import Run
 from portal.models.session.session import SessionRecord, SessionState
 
@@ -18,7 +18,7 @@ def opener_url(run: Run, living: Iterable[SessionRecord], base: str) -> str:
     newest session that runs, otherwise in the default one, which the Hub offers to start; of a
     course's run, in the course's session. ``living``: the user's sessions; ``base``: the Hub's base
     URL with its slashes."""
-    usable = [record for record in living if record.course == run.course and has_runs(record)]
+    usable = [record for record in living if record.space == run.course and has_runs(record)]
     server = f"course-{run.course}" if run.course else ""
     default = SessionRecord(id="", user=run.user, server=server, submitted_at=0.0)
     record = max(usable, key=lambda record: record.submitted_at, default=default)
@@ -28,5 +28,4 @@ def opener_url(run: Run, living: Iterable[SessionRecord], base: str) -> str:
 def has_runs(record: SessionRecord) -> bool:
     """Return True if a session runs and has JupyterLab, whose files and dialog are for runs; one of
     a course, if that allows runs."""
-    kind = of_server(record.server) or kind_of(record.options)
-    return record.state is SessionState.RUNNING and kind.job_kernels
+    return record.state is SessionState.RUNNING and kind_of(record).job_kernels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Boolean, Index, delete, false, func, select
+from sqlalchemy import Boolean, Index, delete, false, func, select, text
 
 from portal.models.session.session import SessionRecord, SessionState
 
@@ -12,10 +12,13 @@ from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys,
 from ..engine.listing import folded, moment, narrowed, order_by
 from ..engine.rows import ModelTable
 
+_EMPTY = text("''")
+
 sessions = keyed(
     "sessions",
     *keys(NAME, "id"),
-    *filled(NAME, "user", "server", "account", "environment", "environment_title", "course"),
+    *filled(NAME, "user", "server", "account", "environment", "environment_title", "space"),
+    *filled(NAME, "work", server_default=_EMPTY),
     *filled(NAME, "job_id", "state", "ending_code", "stopped_by"),
     *filled(Json, "groups", "options", "nodes"),
     *filled(Boolean(), "partition_automatic", server_default=false()),
@@ -29,7 +32,7 @@ sessions = keyed(
     Index(None, "submitted_at"),
     Index(None, "state", "submitted_at"),
     Index(None, "environment"),
-    Index(None, "course", "submitted_at"),
+    Index(None, "space", "submitted_at"),
 )
 
 _FIELDS = tuple(SessionRecord.model_fields)
@@ -87,27 +90,27 @@ class SessionTable(ModelTable[SessionRecord]):
         query = _records().where(sessions.c.state.in_(_LIVING)).order_by(sessions.c.submitted_at)
         return await self._models(query)
 
-    async def of_course(self, course: str, since: float) -> list[SessionRecord]:
-        """Return the sessions of a course that were submitted since ``since`` (Unix seconds) or
+    async def of_space(self, space: str, since: float) -> list[SessionRecord]:
+        """Return the sessions of a space that were submitted since ``since`` (Unix seconds) or
         have not ended, oldest first, without their logs."""
         columns = sessions.c
         query = (
             select(*(columns[name] for name in _FIELDS if name not in _LONG))
             .where(
-                columns.course == course,
+                columns.space == space,
                 (columns.submitted_at >= moment(since, "since")) | columns.state.in_(_LIVING),
             )
             .order_by(columns.submitted_at)
         )
         return await self._models(query)
 
-    async def counted(self, course: str) -> dict[str, tuple[int, float]]:
-        """Return the number of sessions that each person had in a course, and the time at which
+    async def counted(self, space: str) -> dict[str, tuple[int, float]]:
+        """Return the number of sessions that each person had in a space, and the time at which
         the last one was submitted (Unix seconds), by person."""
         columns = sessions.c
         query = (
             select(columns.user, func.count(), func.max(columns.submitted_at))
-            .where(columns.course == course)
+            .where(columns.space == space)
             .group_by(columns.user)
         )
         return {row[0]: (row[1], row[2]) for row in await self._rows_of(query)}

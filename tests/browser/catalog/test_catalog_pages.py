@@ -14,11 +14,12 @@ import pytest
 from hub_client import wait_until
 from looks import check
 from remembered import with_store
+from session_records import recorded
 
 from portal.models.catalog.catalog import Measurement, Verdict
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import Facts, KernelResult, TestResult, WorkState
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.store import Store
 from tests.benchmarks.page import hubs_own
 from tests.benchmarks.synthetic_service import ADMIN_TOKEN, Service, synthetic_service
@@ -165,7 +166,7 @@ async def _fill(store: Store) -> None:
         changes = on_v100 | {"gpus": gpus, "images_per_second": speed}
         await store.measurements.add_measurement(on_cpus.model_copy(update=changes))
     await store.sessions.save(
-        SessionRecord(
+        recorded(
             id="past",
             user=USER,
             environment="tensorflow",

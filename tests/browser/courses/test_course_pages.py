@@ -14,6 +14,7 @@ from chromium import late
 from hub_client import Person, wait_until
 from looks import check
 from remembered import stored
+from session_records import recorded
 from sign_in import sign_in
 
 from portal.models.catalog.environment import Environment
@@ -27,7 +28,7 @@ from portal.models.course.course import (
 )
 from portal.models.course.live import Presence
 from portal.models.session.resources import Resources
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -95,11 +96,11 @@ def crowd(demo: Any, named: str) -> Iterator[str]:
         await store.courses.add_course(a_course(name, f"Three hundred {HOSTILE}"), members)
         for number, person in enumerate(CROWD[:60]):
             ended = number % 6 == 0
-            record = SessionRecord(
+            record = recorded(
                 id=f"{name}-{number}",
                 user=person,
                 server=f"course-{name}",
-                course=name,
+                space=name,
                 account="barbara",
                 job_id=waiting,
                 environment="jupyterlab",

@@ -16,10 +16,11 @@ from machine_clock import awake
 from other_hub import other_hub
 from postgres import PostgreSQL
 from remembered import closed, database, forget, lock, measured, of_job, put, remembered
+from session_records import recorded
 from terminal import terminal
 from web_service import service_token
 
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -409,7 +410,7 @@ def test_open_sessions_without_a_server_are_closed_when_slurm_says_so(
     for one in (over, living, gone):
         put(
             demo,
-            SessionRecord(
+            recorded(
                 id=f"left-{one}-{at:.0f}",
                 user="ada",
                 account=account,

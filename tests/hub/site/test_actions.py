@@ -20,9 +20,10 @@ from nodes import HOSTILE_REASONS, PLAIN_REASONS, reason_of, set_level
 from other_hub import other_hub
 from postgres import PostgreSQL
 from remembered import lock, put
+from session_records import recorded
 
 from portal.demo.daemons.ports import free_port
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 
 API = "/services/portal/api/v1/"
 Log = Callable[..., dict[str, Any]]
@@ -209,7 +210,7 @@ def test_a_session_that_the_hub_has_lost_is_cancelled_in_slurm(
     if newer:
         session_of(demo, grace, ada)
     job = waiting("ada")
-    lost = SessionRecord(
+    lost = recorded(
         id=f"lost-{job}",
         user="ada",
         account="ada" if demo.people else demo.words["account"],

@@ -26,6 +26,7 @@ from portal_session.course.collecting import Collecting as Giving
 from portal_session.course.handouts import Handouts
 from portal_session.service import Address, Service, ServiceError
 from session_endpoints import parts_on, served
+from session_records import recorded
 
 from portal.courses.files import unpacking
 from portal.courses.settings import Courses
@@ -105,8 +106,8 @@ class Site:
 
 
 def record(name: str, server: str = "course-dl101", course: str = "dl101") -> SessionRecord:
-    return SessionRecord(
-        id=f"S-{name}-{server}", user=name, server=server, course=course, job_id=f"job-{name}",
+    return recorded(
+        id=f"S-{name}-{server}", user=name, server=server, space=course, job_id=f"job-{name}",
         environment="torch", state=SessionState.RUNNING, submitted_at=time.time(),
     )  # fmt: skip
 

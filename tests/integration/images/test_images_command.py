@@ -11,12 +11,13 @@ from pathlib import Path
 
 import checkout
 import pytest
+from session_records import recorded
 
 from portal.catalog.builds.image_files import ImageFiles
 from portal.errors import ConfigurationError
 from portal.models.catalog.catalog import Origin
 from portal.models.catalog.environment import Environment, EnvironmentState, Kind
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.store import Store
 
 
@@ -110,7 +111,7 @@ async def test_what_is_needed_and_what_is_not(site: Site) -> None:
 
 
 async def test_a_session_keeps_every_version_that_it_may_run_in(site: Site) -> None:
-    session = SessionRecord(
+    session = recorded(
         id="s1", user="ada", environment="torch", state=SessionState.RUNNING, submitted_at=1.0
     )
     await site.store.sessions.save(session)

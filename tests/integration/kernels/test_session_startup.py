@@ -16,6 +16,7 @@ import pytest
 from portal_session import startup
 from portal_session.service import ServiceError
 from pydantic import ValidationError
+from session_records import recorded
 
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.startup import StartupReport
@@ -215,7 +216,7 @@ def test_what_is_no_step_is_refused(steps: Any) -> None:
 
 
 def record(**more: Any) -> SessionRecord:
-    return SessionRecord(id="S", user="ada", submitted_at=1000.0, **more)
+    return recorded(id="S", user="ada", submitted_at=1000.0, **more)
 
 
 def shown(this: SessionRecord, **told: float) -> list[tuple[str, float]]:

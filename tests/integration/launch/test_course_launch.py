@@ -12,6 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from session_records import owner_of
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.container import session_command
@@ -26,7 +27,7 @@ from portal.launch.course import (
     unfit,
     until,
 )
-from portal.launch.kinds import KINDS, of_server
+from portal.launch.kinds import KINDS
 from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.preview import Preview
 from portal.launch.kinds.rehearsal import Rehearsal
@@ -149,8 +150,8 @@ def test_every_kind_of_server_of_the_longest_name_is_one_for_jupyterhub() -> Non
 def test_when_a_course_has_sessions(
     changes: dict[str, Any], kind: str, role: str, now: str, words: str
 ) -> None:
-    found = of_server(f"{kind}-dl101")
-    assert found is not None and issubclass(found, CourseSession) and found.name == kind
+    found = owner_of(f"{kind}-dl101")
+    assert found is not None and issubclass(found, CourseSession) and found.prefix == kind
     said = found.closed(kept(**changes), Role(role), at(now))
     assert words in said
     assert bool(said) == bool(words)

@@ -8,6 +8,7 @@ from pathlib import Path
 import checkout
 import pytest
 from postgres import PASSWORD, PostgreSQL
+from session_records import recorded
 
 from portal.doctor.checks import ALL
 from portal.doctor.checks.database import database
@@ -16,7 +17,6 @@ from portal.doctor.site import Site
 from portal.models.announcement import AnnouncementDraft
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.cluster.history import ClusterSample
-from portal.models.session.session import SessionRecord
 from portal.models.session.usage import JobUsage
 from portal.store import HEAD, Store
 
@@ -102,7 +102,7 @@ async def test_copying(sqlite_url: str, postgres_url: str, back: bool, tmp_path:
     await old.upgrade()
     draft = AnnouncementDraft(text="Hello", starts_at=1, ends_at=2)
     said = [await old.announcements.add_announcement(draft, "grace", at) for at in (1, 2)]
-    session = SessionRecord(
+    session = recorded(
         id="a", user="ada", submitted_at=1.5, groups=("x",), options={"gpus": 1, "é": None}
     )
     await old.sessions.save(session)

@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from session_records import recorded
 
 from portal.errors import Conflict, NotFound
 from portal.models.catalog.environment import Environment
 from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
 from portal.store import Store
 
@@ -92,8 +93,8 @@ async def test_what_a_course_used(store: Store) -> None:
         [("ada", "deep"), ("ada", "deep"), ("ada", "other"), ("ian", "deep")]
     ):
         await store.sessions.save(
-            SessionRecord(
-                id=f"s{number}", user=user, course=course, state=SessionState.ENDED,
+            recorded(
+                id=f"s{number}", user=user, space=course, state=SessionState.ENDED,
                 submitted_at=10.0 + number,
             )
         )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from session_records import recorded
 
 from portal.errors import InvalidRequest
 from portal.models.session.session import SessionRecord, SessionState
@@ -14,7 +15,7 @@ OPTIONS = {"environment": "pytorch", "partition": "gpu", "gpus": 2}
 
 
 def session(id: str, started_at: float | None, submitted_at: float = NOW) -> SessionRecord:
-    return SessionRecord(
+    return recorded(
         id=id,
         user="ada",
         options=OPTIONS,

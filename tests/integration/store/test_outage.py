@@ -20,11 +20,11 @@ from conftest import ROOT
 from machine import patience
 from machine_clock import awake
 from postgres import PASSWORD, PostgreSQL
+from session_records import recorded
 from sqlalchemy import make_url
 
 from portal.errors import ConfigurationError, StoreUnavailable
 from portal.models.cluster.history import ClusterSample
-from portal.models.session.session import SessionRecord
 from portal.models.session.usage import JobUsage
 from portal.store import Store
 from portal.store.engine.address import without_secrets
@@ -274,7 +274,7 @@ async def with_session(sqlite_url: str, make_store: Make) -> tuple[Path, Store]:
     """A database of one session, and its file."""
     store = make_store(sqlite_url)
     await store.upgrade()
-    await store.sessions.save(SessionRecord(id="a", user="ada", submitted_at=1))
+    await store.sessions.save(recorded(id="a", user="ada", submitted_at=1))
     return Path(sqlite_url.removeprefix("sqlite:///")), store
 
 
@@ -298,7 +298,7 @@ async def test_a_file_that_is_damaged_while_the_portal_runs(
     first = make_store(sqlite_url)
     await first.upgrade()
     for number in range(50):
-        record = SessionRecord(id=str(number), user="ada", submitted_at=1, log="x" * 4000)
+        record = recorded(id=str(number), user="ada", submitted_at=1, log="x" * 4000)
         await first.sessions.save(record)
     await first.close()
     with path.open("r+b") as file:
@@ -361,7 +361,7 @@ async def test_a_copy_that_was_put_back_is_seen(sqlite_url: str, make_store: Mak
     source.backup(target)
     source.close()
     target.close()
-    await store.sessions.save(SessionRecord(id="b", user="ada", submitted_at=2))
+    await store.sessions.save(recorded(id="b", user="ada", submitted_at=2))
     for end in ("-wal", "-shm"):
         path.with_name(path.name + end).unlink(missing_ok=True)
     copy.replace(path)
@@ -379,7 +379,7 @@ async def main():
     store = Store(url=sys.argv[1])
     await store.upgrade()
     for number in range(150):
-        await store.sessions.save(SessionRecord(id=str(number), user="ada", submitted_at=number))
+        await store.sessions.save(recorded(id=str(number), user="ada", submitted_at=number))
     await store.close()
 asyncio.run(main())
 """

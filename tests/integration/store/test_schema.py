@@ -18,7 +18,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from conftest import ROOT
 from postgres import PostgreSQL
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, MetaData, Table, inspect, text
 
 from portal.errors import StoreUnavailable
 from portal.models.announcement import AnnouncementDraft
@@ -98,6 +98,48 @@ async def test_the_second_waits_for_the_first(sqlite_url: str, make_store: Make)
         assert not upgrading.done()
         assert not Path(sqlite_url.removeprefix("sqlite:///")).exists()
     await asyncio.wait_for(upgrading, 20)
+
+
+async def test_sessions_of_the_version_before_have_work_and_space(
+    url: str, make_store: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = {
+        "own": ("", "", {}),
+        "marimo": ("second", "", {"kind": "marimo"}),
+        "board": ("tensorboard", "", {"tensorboard": ["~"]}),
+        "kernel": ("kernel-5e2f3c1a", "deep", {"kernel": {"id": "5e2f3c1a", "course": "deep"}}),
+        "run": ("run-5e2f3c1a", "", {"run": {"id": "5e2f3c1a"}}),
+        "course": ("course-deep", "deep", {"course": "deep"}),
+        "room": ("room-deep", "deep", {"course": "deep"}),
+    }
+
+    def write(connection: Connection) -> None:
+        old = Table("sessions", MetaData(), autoload_with=connection)
+        usual = {column.name: "" for column in old.columns if not column.nullable}
+        for id_, (server, course, options) in sessions.items():
+            row = {"id": id_, "user": "ada", "server": server, "course": course}
+            more = {"state": "running", "submitted_at": 1.0, "partition_automatic": False}
+            lists = {"groups": [], "nodes": [], "options": options}
+            connection.execute(old.insert().values({**usual, **row, **more, **lists}))
+
+    with monkeypatch.context() as before:
+        for module in ("upgrade", "database"):
+            before.setattr(f"portal.store.engine.{module}.HEAD", "0018")
+        old_store = make_store(url)
+        await old_store.upgrade()
+        await old_store.database.run(write, write=True)
+    store = make_store(url)
+    await store.upgrade()
+    records = {record.id: record for record in await store.sessions.living()}
+    assert {id_: (record.work, record.space) for id_, record in records.items()} == {
+        "own": ("jupyterlab", ""),
+        "marimo": ("marimo", ""),
+        "board": ("tensorboard", ""),
+        "kernel": ("kernel", "deep"),
+        "run": ("run", ""),
+        "course": ("jupyterlab", "deep"),
+        "room": ("room", "deep"),
+    }
 
 
 SECOND = f"""

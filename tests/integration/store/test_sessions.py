@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from session_records import recorded
 
 from portal.errors import InvalidRequest
 from portal.models.session.session import SessionRecord, SessionState
@@ -13,10 +14,10 @@ from portal.store import Store
 
 
 def record(id: str, **values: Any) -> SessionRecord:
-    return SessionRecord(**({"id": id, "user": "ada", "submitted_at": 1000.0} | values))
+    return recorded(**({"id": id, "user": "ada", "submitted_at": 1000.0} | values))
 
 
-FULL = SessionRecord(
+FULL = recorded(
     id="8aXk-_",
     user="ada",
     server="train",
@@ -26,7 +27,7 @@ FULL = SessionRecord(
     environment_title="PyTorch 25.10",
     options={"gpus": 2, "gpu_type": "v100", "memory": "16G", "nodes": None},
     partition_automatic=True,
-    course="dl-2026",
+    space="dl-2026",
     job_id="1234",
     state=SessionState.ENDED,
     submitted_at=1763700000.123,

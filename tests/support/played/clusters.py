@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from session_records import recorded
+
 from portal.models import scope
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
 from portal.models.cluster.gpu import GpuReading
@@ -84,7 +86,7 @@ def record(id: str, job_id: str, user: str = "ada", **more: Any) -> SessionRecor
         "submitted_at": NOW - 600,
         "account": user,
     }
-    return SessionRecord(id=id, user=user, job_id=job_id, **{**values, **more})
+    return recorded(id=id, user=user, job_id=job_id, **{**values, **more})
 
 
 def reading(node: str, index: int, utilization: float | None, **more: Any) -> GpuReading:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from clusters import snapshot
+from session_records import recorded
 
 from portal.errors import PortalError, SlurmUnavailable
 from portal.models.cluster.cluster import Job
@@ -109,7 +110,7 @@ class FollowedRun:
             "submitted_at": time.time(),
             "options": {"run": {"id": KEY[1]}},
         }
-        record = SessionRecord(**{**values, **more})
+        record = recorded(**{**values, **more})
         await self.store.sessions.save(record)
         return record
 

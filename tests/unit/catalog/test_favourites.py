@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from session_records import recorded
 
 from portal.catalog.offers.gpu_offers import any_gpu, gpu_offers
 from portal.catalog.offers.preferences import NO_PREFERENCES
@@ -18,7 +19,6 @@ from portal.errors import StoreUnavailable
 from portal.models.catalog.catalog import Measurement, Verdict
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.offered import OfferedEnvironment
-from portal.models.session.session import SessionRecord
 from portal.store import Store
 from spawners.form import favourites
 from spawners.form.favourites import Favourites
@@ -40,7 +40,7 @@ async def test_ones_own_favourites_and_sessions(
     for number, (user, name) in enumerate(
         [("ada", "torch"), ("ada", "torch"), ("ada", "plain"), ("barbara", "other")]
     ):
-        record = SessionRecord(id=f"s{number}", user=user, environment=name, submitted_at=number)
+        record = recorded(id=f"s{number}", user=user, environment=name, submitted_at=number)
         await store.sessions.save(record)
     await store.favourites.set("ada", "plain", 5)
     known = Favourites(store)

@@ -19,6 +19,7 @@ import pytest
 from fake_watcher import WillingSlurm
 from machine_clock import awake
 from session_endpoints import catalog_of, parts_on, person, said, served
+from session_records import recorded
 
 from portal.courses.live.board import ClusterState, Rows, bare, tiles
 from portal.errors import Conflict, NotFound, StoreUnavailable
@@ -82,7 +83,7 @@ def session(person: str, state: SessionState = SessionState.RUNNING, **more: Any
         "id": f"S-{person}",
         "user": person,
         "server": "course-dl",
-        "course": "dl",
+        "space": "dl",
         "job_id": f"{1000 + STUDENTS.index(person)}" if person in STUDENTS else "77",
         "environment": "torch",
         "state": state,
@@ -90,7 +91,7 @@ def session(person: str, state: SessionState = SessionState.RUNNING, **more: Any
         "ready_at": NOW - 500,
         **more,
     }
-    return SessionRecord.model_validate(fields)
+    return recorded(**fields)
 
 
 def present(person: str) -> dict[str, Any]:
@@ -164,7 +165,7 @@ def test_kernels_in_jobs_of_their_own_and_runs_are_told_of() -> None:
         session("student001"),
         session("student001", **kernel),
         session("student001", SessionState.PENDING, **{**kernel, "id": "K-2", "job_id": "2002"}),
-        session("student001", **{**kernel, "id": "K-3", "job_id": "2003", "course": "ml"}),
+        session("student001", **{**kernel, "id": "K-3", "job_id": "2003", "space": "ml"}),
         session("student001", SessionState.ENDED, **{**kernel, "id": "K-4"}),
         session("student001", id="R-1", server="run-01234567", job_id="2005"),
     ]
@@ -210,8 +211,8 @@ def test_other_servers_and_courses_are_never_looked_at() -> None:
     others = [
         session("student001", server=""),
         session("student001", server="rehearsal-dl"),
-        session("student001", course="ml", server="course-ml"),
-        session("student001", course="", server="course-dl"),
+        session("student001", space="ml", server="course-ml"),
+        session("student001", space="", server="course-dl"),
     ]
     assert one(rows(sessions=others)).state is TileState.NONE
 
@@ -410,7 +411,7 @@ class Site:
 # 200 of the 300 have a session; one has another of their own, too.
 RECORDS = (
     *map(session, STUDENTS[:200]),
-    session("student001", id="own", server="", course="", job_id="9"),
+    session("student001", id="own", server="", space="", job_id="9"),
 )
 
 
@@ -659,7 +660,7 @@ async def test_some_are_stopped_and_strangers_stop_nothing(site: Site) -> None:
 
 async def test_their_kernels_end_with_them(site: Site) -> None:
     kernel = {"server": "kernel-01234567", "job_id": "2001"}
-    others = {"server": "kernel-76543210", "job_id": "2002", "course": ""}
+    others = {"server": "kernel-76543210", "job_id": "2002", "space": ""}
     records = (
         session("student001", id="K-1", **kernel),
         session("student300", id="K-2", **{**kernel, "job_id": "2003"}),  # left by its session
@@ -688,7 +689,7 @@ async def test_their_runs_end_when_all_is_stopped_and_not_with_a_session(site: S
         session("student001", id="R-1", **run),
         session("student300", id="R-2", **{**run, "job_id": "2002"}),  # without a session
         session("student003", id="R-3", **{**run, "job_id": "2003"}),
-        session("student004", id="R-4", **{**run, "job_id": "2004", "course": ""}),
+        session("student004", id="R-4", **{**run, "job_id": "2004", "space": ""}),
     )
     await site.parts.store.sessions.save(*records)
     site.hub.running |= {(record.user, record.server) for record in records}

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from clusters import job
+from session_records import recorded
 from stepping_clock import SteppingClock
 from test_course_starting import MONDAY, STUDENTS, Site
 from test_reservations import MIXED, Slurm
@@ -24,7 +25,7 @@ from portal.courses.start.backpressure import Backpressure
 from portal.errors import HubUnavailable, TooManyRequests
 from portal.models.cluster.cluster import ClusterSnapshot, Reservation
 from portal.models.course.start import SeatState, StartKind
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.slurm.control.reservations import ReservationControl
 from portal.store import Store
 
@@ -126,8 +127,8 @@ async def test_a_job_of_a_session_that_lives_is_no_orphan(
 ) -> None:
     await site.course("student01")
     clock.set(-step)
-    ending = SessionRecord(
-        id="s", user="student01", server="course-deep", course="deep", job_id="77",
+    ending = recorded(
+        id="s", user="student01", server="course-deep", space="deep", job_id="77",
         state=SessionState.RUNNING, submitted_at=clock() // 1,
     )  # fmt: skip
     await site.store.sessions.save(ending)
@@ -300,7 +301,7 @@ async def test_handouts_wait_for_a_class_no_longer_than_they_should(
 ) -> None:
     deep = await site.course(*STUDENTS[:2])
     rush = Backpressure(site.store, lambda: site.starter.live, clock.uptime)
-    one: Any = SimpleNamespace(id="x", course="deep")
+    one: Any = SimpleNamespace(id="x", space="deep")
     await site.starter.start(deep, StartKind.ALL, "barbara")
     clock.set(step)
     assert await rush.waits(one)

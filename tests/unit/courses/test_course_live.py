@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from courses_site import PEOPLE, Site, running
 from session_endpoints import of_server, person
+from session_records import recorded
 from stepping_clock import SteppingClock
 
 from portal.courses.live import helping
@@ -69,8 +70,8 @@ class Class(Site):
         self, user: str, job_id: str, course: str = "deep", kind: str = "course"
     ) -> SessionRecord:
         """One that runs; its token is "session-JOB"."""
-        record = SessionRecord(
-            id=f"S{job_id}", user=user, server=f"{kind}-{course}", course=course, job_id=job_id,
+        record = recorded(
+            id=f"S{job_id}", user=user, server=f"{kind}-{course}", space=course, job_id=job_id,
             state=SessionState.RUNNING, submitted_at=time.time(),
         )  # fmt: skip
         await self.parts.store.sessions.save(record)
@@ -186,7 +187,7 @@ async def test_what_a_session_of_a_course_is_told(site: Class) -> None:
     told = await site.parts.situations.courses.status_of(rehearsal)
     assert told is not None and (told.kind, told.role) == ("rehearsal", "assistant")
     assert (
-        await site.parts.situations.courses.status_of(rehearsal.model_copy(update={"course": ""}))
+        await site.parts.situations.courses.status_of(rehearsal.model_copy(update={"space": ""}))
         is None
     )
 

@@ -46,7 +46,7 @@ def rush(start: LiveStart, opened: list[Presence], clock: list[float]) -> Backpr
 
 
 def a_session(id_: str, course: str = "dl") -> Any:
-    return SimpleNamespace(id=id_, course=course)
+    return SimpleNamespace(id=id_, space=course)
 
 
 async def test_nobody_is_there_and_others_still_start(rush: Backpressure) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from clusters import job
+from session_records import recorded
 
 from portal import errors
 from portal.courses.context import CourseContext
@@ -139,17 +140,17 @@ class Hub:
         self, user: str, server: str, state: SessionState, **more: Any
     ) -> SessionRecord:
         """The record of that session, as the Hub would write it."""
-        records = await self.store.sessions.of_course("deep", 0)
+        records = await self.store.sessions.of_space("deep", 0)
         mine = [one for one in records if (one.user, one.server) == (user, server)]
         last = next((one for one in mine if one.state is not SessionState.ENDED), None)
         if last is None:
             number = self.told
             self.told += 1
-            last = SessionRecord(
+            last = recorded(
                 id=f"s{number}",
                 user=user,
                 server=server,
-                course="deep",
+                space="deep",
                 job_id=str(number),
                 submitted_at=self.clock() // 1,
             )
@@ -763,7 +764,7 @@ async def test_the_end_of_a_course_stops_its_sessions_and_starts_and_ends_help(
     start = await site.starter.start(deep, StartKind.ALL, "barbara")
     await site.run_rounds()
     record = await site.hub.record("student01", "course-deep", SessionState.RUNNING)
-    other = record.model_copy(update={"id": "x", "server": "", "course": "", "job_id": "99"})
+    other = record.model_copy(update={"id": "x", "server": "", "space": "", "job_id": "99"})
     site.sessions = {record.job_id: record, other.job_id: other}
     helped: list[str] = []
 

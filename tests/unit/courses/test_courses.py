@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from courses_site import DEEP, PEOPLE, Site, running
+from session_records import recorded
 
 from portal.handlers.courses.access import CourseAction
 from portal.handlers.routes import ENDPOINTS
 from portal.models.catalog.environment import Environment
 from portal.models.course.course import Role
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 
 
 @pytest.fixture
@@ -434,8 +435,8 @@ async def test_whoever_leaves_has_no_session_of_it_any_more(site: Site) -> None:
     ):
         server = f"course-{course}" if course else ""
         await site.parts.store.sessions.save(
-            SessionRecord(
-                id=f"s{number}", user=user, server=server, course=course, state=state,
+            recorded(
+                id=f"s{number}", user=user, server=server, space=course, state=state,
                 submitted_at=1.0, ended_at=2.0 if state is SessionState.ENDED else None,
             )
         )  # fmt: skip

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from courses_site import DEEP, Cluster, Site, running, snapshot
+from session_records import recorded
 
 from portal.courses.definition.demand import demand_of
 from portal.courses.roster.homes import HomeFinder
 from portal.errors import SlurmUnavailable
 from portal.models.cluster.cluster import Association, Reservation
 from portal.models.course.course import Course, KeptCourse, Role
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
 
 
@@ -181,8 +182,8 @@ async def test_usage_by_student(site: Site) -> None:
         [("student01", "deep"), ("student01", "deep"), ("student01", ""), ("=left", "deep")]
     ):
         await store.sessions.save(
-            SessionRecord(
-                id=f"s{number}", user=user, course=course, state=SessionState.ENDED,
+            recorded(
+                id=f"s{number}", user=user, space=course, state=SessionState.ENDED,
                 submitted_at=100.0 + number, ended_at=200.0,
             )
         )  # fmt: skip

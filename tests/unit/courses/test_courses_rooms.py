@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from courses_site import Site, running
+from session_records import recorded
 
 from portal.errors import HubUnavailable, NotFound
 from portal.launch.kinds.course import CourseSession
@@ -44,8 +45,8 @@ class Hub:
         assert options == {"course": "deep"}
         self.started += 1
         await self.site.parts.store.sessions.save(
-            SessionRecord(
-                id=f"r{self.started}", user=user, server=server, course="deep", job_id="7",
+            recorded(
+                id=f"r{self.started}", user=user, server=server, space="deep", job_id="7",
                 state=SessionState.RUNNING, submitted_at=time.time(), started_at=time.time(),
             )
         )  # fmt: skip

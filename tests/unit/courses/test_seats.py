@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from session_records import recorded
 
 from portal.courses.start.seats import lost
 from portal.models.course.start import Seat, SeatState
@@ -13,7 +14,7 @@ AGAIN = (SeatState.STARTING, SeatState.READY)
 
 
 def record(state: SessionState, code: str = "") -> SessionRecord:
-    return SessionRecord(
+    return recorded(
         id="s", user="ada", server="course-deep", submitted_at=0, state=state, ending_code=code
     )
 

@@ -6,6 +6,7 @@ import datetime
 import time
 
 import pytest
+from session_records import recorded
 
 from portal.demo.course import NAME
 from portal.demo.showcase.__main__ import remove, write_past
@@ -14,7 +15,7 @@ from portal.errors import NotFound
 from portal.models.cluster.history import ClusterSample
 from portal.models.course.course import Course, CourseMember, KeptCourse, Role
 from portal.models.course.start import OVER, SeatState
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
 from portal.store import Store
 
@@ -98,7 +99,7 @@ def test_all_seats_of_the_meeting_are_over() -> None:
 
 async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: Store) -> None:
     await site(store)
-    real = SessionRecord(id="real", user="ada", submitted_at=NOW, state=SessionState.ENDED)
+    real = recorded(id="real", user="ada", submitted_at=NOW, state=SessionState.ENDED)
     await store.sessions.save(real)
     await store.usage.add_seconds(
         [JobUsage(job_id="7", submitted_at=int(NOW), day="2026-11-21", user="ada", held=60)]

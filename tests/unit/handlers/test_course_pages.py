@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from courses_site import Site, running
+from session_records import recorded
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application
@@ -24,7 +25,7 @@ from portal.courses.definition.calendar import Meeting
 from portal.handlers.pages.courses import COURSE_PAGES, meeting_words
 from portal.handlers.pages.rendering import Pages
 from portal.models.course.course import Course, CourseState, KeptCourse, Role
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 
 PREFIX = "/services/portal/"
 TODAY = date.today()
@@ -149,8 +150,8 @@ async def test_a_student_has_one_button_and_no_word_of_others(deep: Browser) -> 
 
 
 async def test_a_student_is_told_how_their_own_session_is(deep: Browser) -> None:
-    record = SessionRecord(
-        id="S1", user="student01", server="course-deep", course="deep", job_id="5",
+    record = recorded(
+        id="S1", user="student01", server="course-deep", space="deep", job_id="5",
         state=SessionState.RUNNING, submitted_at=time.time(),
     )  # fmt: skip
     deep.site.parts.dashboard.view.sessions["5"] = record  # type: ignore[union-attr, index]

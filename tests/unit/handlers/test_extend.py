@@ -15,6 +15,7 @@ import httpx
 import pytest
 from fake_watcher import WillingSlurm
 from session_endpoints import catalog_of, of_server, parts_on, person, said, served
+from session_records import recorded
 
 from portal.errors import Conflict, NotAllowed
 from portal.handlers.sessions import extend, snooze, starters
@@ -22,7 +23,7 @@ from portal.launch.extending import Extending
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.scope import JOBS_MANAGE
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.services.services import Services
 from portal.store import Store
 
@@ -55,7 +56,7 @@ class Slurm(WillingSlurm):
             end_time=now + 3000,
             time_limit=3600,
         )
-        self.record = SessionRecord(
+        self.record = recorded(
             id="S10",
             user="ada",
             job_id="10",

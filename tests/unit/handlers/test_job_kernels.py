@@ -14,6 +14,7 @@ import httpx
 import pytest
 from clusters import gpu_node, snapshot
 from session_endpoints import catalog_of, of_server, parts_on, person, said, served
+from session_records import recorded
 
 from portal.catalog.availability import Offer
 from portal.errors import Conflict, NotAllowed, NotFound
@@ -93,18 +94,18 @@ def a_record(id: str, server: str = "", user: str = "ada", **more: Any) -> Sessi
         "submitted_at": time.time(),
         **more,
     }
-    return SessionRecord(id=id, user=user, server=server, **values)
+    return recorded(id=id, user=user, server=server, **values)
 
 
 RECORDS = (
     a_record("1", options={"environment": "torch", "gpus": 0, "account": "physics"}),
     a_record("2", "second"),
-    a_record("3", "course-deep", options={"course": "deep"}, course="deep"),
+    a_record("3", "course-deep", options={"course": "deep"}, space="deep"),
     a_record("4", "tensorboard", options={"tensorboard": ["/runs"]}),
     a_record("5", "marimo", options={"kind": "marimo"}),
     a_record("6", user="barbara"),
     *(
-        a_record(f"{number}", f"{kind}-deep", options={"course": "deep"}, course="deep")
+        a_record(f"{number}", f"{kind}-deep", options={"course": "deep"}, space="deep")
         for number, kind in enumerate(("room", "rehearsal", "preview"), 20)
     ),
 )
@@ -378,7 +379,7 @@ async def test_a_course_that_does_not_allow_them(site: Site) -> None:
 
 async def test_one_from_before_it_was_forbidden_can_be_stopped(site: Site) -> None:
     await teach(site, job_kernels=False)
-    site.cluster.see(a_kernel(SessionState.RUNNING, course="deep"))
+    site.cluster.see(a_kernel(SessionState.RUNNING, space="deep"))
     assert (await state(site, "course"))["state"] == "running"
     assert (await site.ask("DELETE", f"/{ID}", None, "course")).status_code == 200
     assert site.hub.stopped == [("ada", SERVER, "ada")]
@@ -390,7 +391,7 @@ async def test_a_course_s_session_reaches_no_kernel_of_another(site: Site) -> No
     site.cluster.see(a_kernel(SessionState.RUNNING))
     for method in ("GET", "DELETE"):
         assert (await site.ask(method, f"/{ID}", None, "course")).status_code == 404
-    site.cluster.see(a_kernel(SessionState.RUNNING, course="other"))
+    site.cluster.see(a_kernel(SessionState.RUNNING, space="other"))
     assert (await site.ask("DELETE", f"/{ID}", None, "course")).status_code == 404
     assert (await site.ask("GET", f"/{ID}")).status_code == 404, "nor the other way round"
     assert site.hub.stopped == []
@@ -429,7 +430,7 @@ async def test_an_estimate_is_of_the_course_s_account_and_limits(site: Site) -> 
         found = await estimate(**options)
         assert found.json()["outlook"] == "refused" and words in found.json()["words"], found.text
     assert (await estimate(account="physics")).status_code == 400
-    site.cluster.see(a_record("30", "course-deep", options={"gpus": 1}, course="deep"))
+    site.cluster.see(a_record("30", "course-deep", options={"gpus": 1}, space="deep"))
     assert "your session has 1" in (await estimate()).json()["words"]
 
 

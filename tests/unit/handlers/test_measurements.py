@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from session_endpoints import parts_on, served
+from session_records import recorded
 
 from portal.catalog.offers.benchmarks import measured
 from portal.errors import InvalidRequest
@@ -20,7 +21,7 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.person import Person
 from portal.models.scope import SESSION_OWN
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.store import Store
 
 TORCH = Environment(name="torch", title="PyTorch", kind="venv", path="/opt/torch")
@@ -82,7 +83,7 @@ class Site:
 async def site(store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     monkeypatch.setattr("portal.handlers.catalog.measurements._pace._least", 0.0)
     now = time.time()
-    record = SessionRecord(
+    record = recorded(
         id="S10", user="ada", job_id="10", environment="torch", state=SessionState.RUNNING,
         submitted_at=now,
     )  # fmt: skip

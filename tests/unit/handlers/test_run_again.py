@@ -13,6 +13,7 @@ import httpx
 import pytest
 from clusters import snapshot
 from session_endpoints import of_server, parts_on, person, said, served
+from session_records import recorded
 
 from portal.catalog.availability import Offer
 from portal.errors import NotAllowed
@@ -21,7 +22,7 @@ from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.course.course import Course, CourseState, KeptCourse
 from portal.models.session.run import PointState, Run, RunPoint
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.services.services import Services
 from portal.store import Store
 
@@ -118,7 +119,7 @@ class Site:
 
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
-    catalog, record = Catalog(), SessionRecord(
+    catalog, record = Catalog(), recorded(
         id="1", user="ada", job_id="11", state=SessionState.RUNNING, submitted_at=time.time(),
         environment="torch", options={"environment": "torch"},
     )  # fmt: skip
@@ -189,7 +190,7 @@ async def test_the_failed_points_run_again(ended: Site, token: str) -> None:
 async def test_the_numbers_of_its_ending_are_of_the_points_that_ran_again(ended: Site) -> None:
     assert (await ended.ask("POST", f"runs/{ID}/again", "ada", {})).status_code == 202
     words = "The run has finished: 2 points completed."
-    record = SessionRecord(
+    record = recorded(
         id="2", user="ada", server=SERVER, job_id="12", state=SessionState.ENDED, ended_at=9.0,
         submitted_at=8.0, environment="torch", options={"run": {"id": ID, "attempt": 1}},
         ending_code="finished", ending_message=words,

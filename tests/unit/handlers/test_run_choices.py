@@ -12,6 +12,7 @@ import httpx
 import pytest
 from clusters import gpu_node, snapshot
 from session_endpoints import PREFIX, catalog_of, of_server, parts_on, person, said, served
+from session_records import recorded
 from tornado.web import RequestHandler
 
 from portal.catalog.availability import Offer
@@ -50,13 +51,13 @@ TOKENS = {
 
 def a_record(id_: str, server: str = "", **more: Any) -> SessionRecord:
     values = {"user": "ada", "job_id": f"1{id_}", "state": SessionState.RUNNING, "submitted_at": 5}
-    return SessionRecord(id=id_, server=server, **{**values, "groups": ("research",), **more})
+    return recorded(id=id_, server=server, **{**values, "groups": ("research",), **more})
 
 
 RECORDS = (
     a_record("1", environment="torch", options={"environment": "torch", "account": "physics"}),
-    a_record("2", "course-deep", environment="lab", options={"course": "deep"}, course="deep"),
-    a_record("3", "room-deep", environment="lab", options={"course": "deep"}, course="deep"),
+    a_record("2", "course-deep", environment="lab", options={"course": "deep"}, space="deep"),
+    a_record("3", "room-deep", environment="lab", options={"course": "deep"}, space="deep"),
 )
 
 
@@ -243,7 +244,7 @@ DIALOG = "lab%3Fportal-run%3Dnew"
         (
             (
                 a_record("1", state=SessionState.PENDING),
-                a_record("2", "course-deep", course="deep", options={"course": "deep"}),
+                a_record("2", "course-deep", space="deep", options={"course": "deep"}),
                 a_record("3", "run-5e2f3c1a0b7d4c8e9a6f"),
                 a_record("4", "marimo", options={"kind": "marimo"}),
                 a_record("5", "kernel-5e2f3c1a"),

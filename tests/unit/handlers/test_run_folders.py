@@ -19,11 +19,12 @@ from portal_session.runs import folders as noted
 from portal_session.runs.unread import UnreadReports, run_of
 from portal_session.service import ServiceError
 from session_endpoints import of_server, parts_on, person, served
+from session_records import recorded
 
 from portal.handlers.runs import folders, record, runs
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunPoint
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.services.services import Services
 from portal.store import Store
 
@@ -113,7 +114,7 @@ async def site(
 ) -> AsyncIterator[Site]:
     monkeypatch.setenv("HOME", str(tmp_path))
     records = [
-        SessionRecord(id=user, user=user, server="", job_id=job_id, submitted_at=NOW,
+        recorded(id=user, user=user, server="", job_id=job_id, submitted_at=NOW,
                       state=SessionState.RUNNING)
         for user, job_id in (("ada", "7"), ("barbara", "8"))
     ]  # fmt: skip

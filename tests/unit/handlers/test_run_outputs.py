@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from session_endpoints import of_server, parts_on, person, said, served
+from session_records import recorded
 
 from portal.errors import Conflict, NotFound
 from portal.handlers.runs import outputs, reports, tensorboard
@@ -55,7 +56,7 @@ class Dashboard:
 
     def write_sample(self, server: str = "", **more: Any) -> None:
         values = {"state": SessionState.RUNNING, "submitted_at": 5.0, **more}
-        record = SessionRecord(id=f"of-{server}", user="ada", server=server, **values)
+        record = recorded(id=f"of-{server}", user="ada", server=server, **values)
         self.sessions[record.id] = record
 
     async def refreshed(self) -> None:
@@ -263,9 +264,7 @@ async def test_hostile_code_is_refused(site: Site, code: Any) -> None:
 async def test_files_are_opened_in_a_session_that_runs(site: Site) -> None:
     site.dashboard.write_sample("new", state=SessionState.PENDING, submitted_at=9.0)
     site.dashboard.write_sample("tensorboard", options={"tensorboard": ["~"]}, submitted_at=9.0)
-    site.dashboard.write_sample(
-        "course-deep", course="deep", options={"course": "deep"}, submitted_at=9.0
-    )
+    site.dashboard.write_sample("course-deep", options={"course": "deep"}, submitted_at=9.0)
     assert (await site.shown())["opener"] == "/user/ada/portal/runs/open"
     site.dashboard.write_sample("old", submitted_at=1.0)
     site.dashboard.write_sample("second", submitted_at=2.0)
@@ -276,12 +275,10 @@ async def test_files_of_a_course_s_run_are_seen_in_the_course_s_session_alone(si
     await site.store.runs.remove("ada", ID)
     await site.store.runs.add_run(RUN.model_copy(update={"course": "deep"}))
     site.dashboard.write_sample(submitted_at=9.0)
-    site.dashboard.write_sample(
-        "room-deep", course="deep", options={"course": "deep"}, submitted_at=9.0
-    )
+    site.dashboard.write_sample("room-deep", options={"course": "deep"}, submitted_at=9.0)
     address = "/user/ada/course-deep/portal/runs/open"
     assert (await site.shown())["opener"] == address
-    site.dashboard.write_sample("course-deep", course="deep", options={"course": "deep"})
+    site.dashboard.write_sample("course-deep", options={"course": "deep"})
     assert (await site.shown())["opener"] == address
     answer = await site.ask("POST", f"runs/{ID}/tensorboard", "ada", {})
     words = (

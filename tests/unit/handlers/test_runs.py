@@ -15,6 +15,7 @@ import httpx
 import pytest
 from clusters import snapshot
 from session_endpoints import of_server, parts_on, person, said, served
+from session_records import recorded
 
 from portal.errors import HubUnavailable, NotAllowed, NotFound
 from portal.handlers.runs import ask, curves, reports, runs, start
@@ -53,7 +54,7 @@ TOKENS = {
 
 def a_record(id: str, server: str = "", user: str = "ada", **more: Any) -> SessionRecord:
     values = {"job_id": f"1{id}", "state": SessionState.RUNNING, "submitted_at": time.time()}
-    return SessionRecord(id=id, user=user, server=server, **{**values, **more})
+    return recorded(id=id, user=user, server=server, **{**values, **more})
 
 
 RECORDS = (
@@ -63,11 +64,11 @@ RECORDS = (
         "course-deep",
         environment="lab",
         options={"environment": "lab", "course": "deep", "account": "dl101"},
-        course="deep",
+        space="deep",
     ),
     a_record("3", "kernel-5e2f3c1a", options={"kernel": {"id": "5e2f3c1a", "name": "r"}}),
     a_record("4", user="barbara", environment="torch"),
-    a_record("5", "room-deep", options={"course": "deep"}, course="deep"),
+    a_record("5", "room-deep", options={"course": "deep"}, space="deep"),
 )
 
 

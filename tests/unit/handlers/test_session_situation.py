@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from session_endpoints import PREFIX, parts_on, served
+from session_records import recorded
 
 from portal.errors import StoreUnavailable
 from portal.handlers.sessions.session import ENDPOINTS
@@ -45,7 +46,7 @@ def record(id: str = "S10", user: str = "ada", job_id: str = "10", **more: Any) 
         "started_at": NOW - 1400,
         **more,
     }
-    return SessionRecord(id=id, user=user, job_id=job_id, **values)
+    return recorded(id=id, user=user, job_id=job_id, **values)
 
 
 def job(id: str = "10", **more: Any) -> Job:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from clusters import ADA, gpu_node, snapshot
+from session_records import launched, owner_of
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.course_meeting import at_the_meeting
-from portal.launch.kinds import of_server
 from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.course_kernel import CourseKernel, kernel_environment, not_offered
 from portal.launch.kinds.job_kernel import JobKernel
@@ -77,10 +77,10 @@ def test_its_options_name_the_course() -> None:
         ("deep", True, False, False)
     )
     assert isinstance(Asked.parse({"kernel": {**KERNEL, "course": ""}}).kind, JobKernel)
-    assert of_server(SERVER) is JobKernel and kind.at(SERVER, JobKernel) is kind
+    assert owner_of(SERVER) is JobKernel and kind.at(SERVER, JobKernel) is kind
     for server in ("course-deep", "kernel-12345678", ""):
         with pytest.raises(InvalidRequest, match=f"must have the name '{SERVER}'"):
-            kind.at(server, of_server(server))
+            kind.at(server, owner_of(server))
 
 
 @pytest.mark.parametrize("course", ["../x", "A", ["deep"], 7, "x" * 21, "deep\n", {}], ids=ascii)
@@ -215,13 +215,13 @@ def test_during_a_meeting_it_runs_in_the_reservation_and_ends_with_it() -> None:
 def test_the_gpus_of_a_member_are_those_of_session_and_kernels() -> None:
     own, personal = {"gpus": 1, "kernel": KERNEL}, {"gpus": 4, "kernel": {"id": ID, "name": "x"}}
     launches = [
-        ("course-deep", {"course": "deep", "gpus": 1}),
-        (SERVER, own),
-        ("kernel-01234567", personal),
-        ("kernel-76543210", {"gpus": 4, "kernel": {**KERNEL, "course": "other"}}),
-        ("", {"gpus": 2}),
-        ("room-deep", {"course": "deep", "gpus": 2}),
-        ("kernel-11111111", {"gpus": "many", "kernel": "damaged"}),
+        launched("course-deep", {"course": "deep", "gpus": 1}),
+        launched(SERVER, own),
+        launched("kernel-01234567", personal),
+        launched("kernel-76543210", {"gpus": 4, "kernel": {**KERNEL, "course": "other"}}),
+        launched("", {"gpus": 2}),
+        launched("room-deep", {"course": "deep", "gpus": 2}),
+        launched("kernel-11111111", {"gpus": "many", "kernel": "damaged"}),
     ]
     assert held_gpus(COURSE, launches) == MemberGpus(session=1, kernels=1)
     wide = COURSE.model_copy(update={"default": Resources(gpus=1, nodes=2)})

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from clusters import ADA, gpu_node, snapshot
+from session_records import launched, owner_of
 
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.kinds import of_server
 from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.course_run import CourseRun
 from portal.launch.kinds.kind import LaunchFacts, Place
-from portal.launch.kinds.member_gpus import MemberGpus, held_gpus, too_many_points
+from portal.launch.kinds.member_gpus import MemberGpus, OtherLaunch, held_gpus, too_many_points
 from portal.launch.kinds.run import Run
 from portal.launch.policy import decide
 from portal.launch.request import Asked
@@ -85,10 +85,10 @@ async def placed(options: dict[str, Any], at: Any = None) -> Place:
     return await asked.kind.place(asked, at or hub(), LaunchFacts(CLUSTER, None))
 
 
-def a_run(digit: str, after: str = "", **options: Any) -> tuple[str, dict[str, Any]]:
+def a_run(digit: str, after: str = "", **options: Any) -> OtherLaunch:
     """A launch of a run whose id has this digit."""
     about = {**RUN, "id": digit * 8, "after": after * 8, **options.pop("run", {})}
-    return f"run-{digit * 8}", {"gpus": 1, "cpus": 1, "run": about, **options}
+    return launched(f"run-{digit * 8}", {"gpus": 1, "cpus": 1, "run": about, **options})
 
 
 def test_its_options_name_the_course() -> None:
@@ -97,9 +97,9 @@ def test_its_options_name_the_course() -> None:
     facts = (kind.of_course, kind.isolated, kind.bounded, kind.serves, kind.array, kind.job_kernels)
     assert facts == ("deep", True, True, False, True, False)
     assert type(Asked.parse({"run": {**RUN, "course": ""}}).kind) is Run
-    assert of_server(SERVER) is Run and kind.at(SERVER, Run) is kind
+    assert owner_of(SERVER) is Run and kind.at(SERVER, Run) is kind
     with pytest.raises(InvalidRequest, match=f"must have the name '{SERVER}'"):
-        kind.at("course-deep", of_server("course-deep"))
+        kind.at("course-deep", owner_of("course-deep"))
 
 
 @pytest.mark.parametrize("course", ["../x", "A", ["deep"], 7, "x" * 21, "deep\n", None], ids=ascii)
@@ -185,6 +185,12 @@ async def test_points_with_gpus_leave_the_partition_of_sessions_on_cpus() -> Non
         assert place.environments["lab"].default.partition == partition
 
 
+SESSION = launched("course-deep", {"course": "deep", "gpus": 1})
+KERNEL = launched(
+    "kernel-01234567", {"gpus": 1, "kernel": {"id": ID, "name": "x", "course": "deep"}}
+)
+
+
 def test_the_gpus_of_points_that_run_at_once_are_the_member_s() -> None:
     few = a_run("2", run={"points": 1, "at_once": 10})
     launches = [
@@ -193,7 +199,7 @@ def test_the_gpus_of_points_that_run_at_once_are_the_member_s() -> None:
         a_run("3", run={"course": "other"}),
         a_run("4", run={"course": ""}),
         a_run("5", gpus=0),
-        ("course-deep", {"course": "deep", "gpus": 1}),
+        SESSION,
     ]
     assert held_gpus(CLASS, launches) == MemberGpus(session=1, runs=3)
 
@@ -210,10 +216,6 @@ def test_the_gpus_of_points_that_run_at_once_are_the_member_s() -> None:
 )
 def test_a_run_after_another_one_is_not_beside_it(launches: Any, gpus: int) -> None:
     assert held_gpus(CLASS, launches).runs == gpus
-
-
-SESSION = ("course-deep", {"course": "deep", "gpus": 1})
-KERNEL = ("kernel-01234567", {"gpus": 1, "kernel": {"id": ID, "name": "x", "course": "deep"}})
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from clusters import ADA, gpu_node, snapshot
 from jupyterhub.slugs import is_valid_safe_slug
+from session_records import owner_of, recorded
 
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.kinds import KINDS, OFFERED, of_server, serves
+from portal.launch.kinds import KINDS, OFFERED, kind_of
 from portal.launch.kinds.course import CourseSession
-from portal.launch.kinds.job_kernel import JobKernel, is_kernel, server_for
+from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, Place
 from portal.launch.policy import decide
@@ -110,33 +111,36 @@ def test_it_is_nothing_else_at_the_same_time() -> None:
 @pytest.mark.parametrize("id_", [ID, ID.replace("-", ""), "12345678", "1-2-3-4-5-6-7-8", "f" * 40])
 def test_jupyterhub_accepts_its_server_s_name(id_: str) -> None:
     assert Asked.parse({"kernel": {"id": id_, "name": "ir"}}).kind == JobKernel(id=id_, kernel="ir")
-    assert is_valid_safe_slug(server_for(id_)) and is_kernel(server_for(id_))
+    server = JobKernel.server_for(id_)
+    assert is_valid_safe_slug(server) and owner_of(server) is JobKernel
 
 
 def test_its_server_s_name_is_its_own() -> None:
     kernel = JobKernel(id=ID, kernel="python3")
-    assert server_for(ID) == SERVER and of_server(SERVER) is JobKernel and not serves(SERVER)
-    assert kernel.at(SERVER, of_server(SERVER)) is kernel
+    assert JobKernel.server_for(ID) == SERVER and owner_of(SERVER) is JobKernel
+    assert not JobKernel.serves
+    assert kernel.at(SERVER, owner_of(SERVER)) is kernel
     for other in ("", "second", "tensorboard", "course-deep", "kernel-12345678", f"{SERVER}0"):
         with pytest.raises(InvalidRequest, match=f"must have the name '{SERVER}'"):
-            kernel.at(other, of_server(other))
+            kernel.at(other, owner_of(other))
     for kind in (JupyterLab(), CourseSession(course="deep")):
         with pytest.raises(InvalidRequest):
-            kind.at(SERVER, of_server(SERVER))
+            kind.at(SERVER, owner_of(SERVER))
     with pytest.raises(InvalidRequest, match="reserved for a kernel in a job of its own"):
-        JupyterLab().at(SERVER, of_server(SERVER))
+        JupyterLab().at(SERVER, owner_of(SERVER))
 
 
 @pytest.mark.parametrize("name", ["", "kernel", "kernel-", "kernel-mine", "kernel-1234567", "x"])
 def test_other_names_are_free(name: str) -> None:
-    assert of_server(name) is None and serves(name)
-    assert JupyterLab().at(name, of_server(name)) == JupyterLab()
+    record = recorded(server=name, id="x", user="ada", submitted_at=0)
+    assert owner_of(name) is None and kind_of(record) is JupyterLab
+    assert JupyterLab().at(name, owner_of(name)) == JupyterLab()
 
 
 def test_names_of_courses_stay_theirs() -> None:
     for kind in KINDS:
         if kind.prefix and kind.serves:
-            assert of_server(f"{kind.prefix}-deep") is kind and serves(f"{kind.prefix}-deep")
+            assert owner_of(f"{kind.prefix}-deep") is kind
 
 
 async def test_its_environment_has_it() -> None:

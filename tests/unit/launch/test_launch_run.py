@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from clusters import ADA, gpu_node, snapshot
 from jupyterhub.slugs import is_valid_safe_slug
+from session_records import owner_of
 from traitlets import TraitError
 
 from portal.errors import InvalidRequest, NotAllowed, Unavailable
-from portal.launch.kinds import KINDS, OFFERED, of_server, serves
+from portal.launch.kinds import KINDS, OFFERED
 from portal.launch.kinds.course_run import CourseRun
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, Place
-from portal.launch.kinds.run import Run, server_for
+from portal.launch.kinds.run import Run
 from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.launch.runs import Runs
@@ -208,16 +209,16 @@ def test_it_is_nothing_else_at_the_same_time() -> None:
 
 def test_its_server_s_name_is_its_own() -> None:
     run = Asked.parse(OPTIONS).kind
-    assert server_for(ID) == SERVER and of_server(SERVER) is Run and not serves(SERVER)
+    assert Run.server_for(ID) == SERVER and owner_of(SERVER) is Run and not Run.serves
     assert is_valid_safe_slug(SERVER)
-    assert run.at(SERVER, of_server(SERVER)) is run
+    assert run.at(SERVER, owner_of(SERVER)) is run
     for other in ("", "second", "run-12345678", "kernel-12345678", f"{SERVER}0"):
         with pytest.raises(InvalidRequest, match=f"must have the name '{SERVER}'"):
-            run.at(other, of_server(other))
+            run.at(other, owner_of(other))
     with pytest.raises(InvalidRequest, match="reserved for a run"):
-        JupyterLab().at(SERVER, of_server(SERVER))
+        JupyterLab().at(SERVER, owner_of(SERVER))
     for name in ("run", "run-", "run-mine", "run-1234567", "rerun-12345678"):
-        assert of_server(name) is None
+        assert owner_of(name) is None
 
 
 async def test_the_same_again_asks_for_the_run() -> None:

@@ -6,6 +6,7 @@ import timeit
 from typing import Any
 
 import pytest
+from session_records import recorded
 
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.session import SessionRecord, SessionState
@@ -171,7 +172,7 @@ def test_a_log_that_is_made_for_it_takes_no_time(line: str) -> None:
 
 
 def a_record(code: str, by: str, message: str = "As it was recorded.") -> SessionRecord:
-    return SessionRecord(
+    return recorded(
         id="s",
         user="ada",
         account="alovelace",

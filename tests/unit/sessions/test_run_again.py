@@ -10,11 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from session_records import recorded
 
 from portal.errors import Conflict, HubUnavailable, NotAllowed, PortalError
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunPoint
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.launches.again import RunsAgain
 from portal.sessions.runs.launches.repeats import free_name, repeat
@@ -212,7 +213,7 @@ async def test_the_session_before_does_not_end_it(site: Site) -> None:
 
     async def session(job_id: str, **asked: Any) -> None:
         values = {"user": "ada", "server": "run-5e2f3c1a", "state": SessionState.ENDED}
-        record = SessionRecord(
+        record = recorded(
             id=job_id, job_id=job_id, submitted_at=float(job_id), ended_at=130.0,
             options={"run": {"id": KEY[1], **asked}}, **values,
         )  # fmt: skip
@@ -236,7 +237,7 @@ async def test_the_session_before_does_not_end_it(site: Site) -> None:
 async def test_the_hub_knows_the_home(site: Site) -> None:
     new = repeat("barbara", await site.run(), "rates-2")
     await site.store.runs.add_run(new)
-    record = SessionRecord(
+    record = recorded(
         id="S", user="barbara", server=new.server, job_id="14", submitted_at=5.0,
         state=SessionState.RUNNING,
         options={"run": {"id": new.id, "folder": "/home/barbara/runs/rates-2"}},

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from session_records import recorded
 
 from portal.errors import Conflict, NotFound, PortalError
 from portal.models.cluster.cluster import Job, JobState
@@ -87,7 +88,7 @@ class Site:
             "ending_code": "cancelled",
             "options": {"run": {"id": id_}},
         }
-        await self.store.sessions.save(SessionRecord(**{**values, **more}))
+        await self.store.sessions.save(recorded(**{**values, **more}))
 
     async def run(self, id_: str) -> Run:
         run = await self.store.runs.get("ada", id_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from session_records import recorded
 
 from portal.models.catalog.environment import Environment
 from portal.models.session.session import SessionRecord, SessionState
@@ -33,7 +34,7 @@ def a_record(**words: Any) -> SessionRecord:
         "ended_at": T + 10 + HOUR,
         "ending_code": "stopped",
     }
-    return SessionRecord(**{**values, **words})
+    return recorded(**{**values, **words})
 
 
 def a_usage(held: float, used: float, measured: float) -> JobUsage:

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from session_records import recorded
 
 from portal.errors import Conflict, HubUnavailable
 from portal.models.session.move import MoveState
-from portal.models.session.session import SessionRecord
 from portal.sessions import moves
 from portal.sessions.moves import Moves, options_of
 
-ADA = SessionRecord(id="s1", user="ada", submitted_at=1.0, environment="base", options={"gpus": 0})
+ADA = recorded(id="s1", user="ada", submitted_at=1.0, environment="base", options={"gpus": 0})
 
 
 def move(state: str = "queued", job_id: str = "8") -> dict[str, Any]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from clusters import job
+from session_records import recorded
 
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.gpu import GpuReading
-from portal.models.session.session import SessionRecord
 from portal.models.session.usage import JobUsage
 from portal.sessions.gpu_time import GpuTime, by_day
 
@@ -260,13 +260,13 @@ class TestClocks:
 
 class TestWhose:
     def test_a_session_brings_its_owner_environment_and_groups(self) -> None:
-        session = SessionRecord(
+        session = recorded(
             id="s1",
             user="Ada",
             account="ada",
             groups=("physics",),
             environment="jupyterlab",
-            course="ml-1",
+            space="ml-1",
             job_id="7",
             submitted_at=NOON - 10,
         )

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from clusters import job
+from session_records import recorded
 
 from portal.errors import SlurmUnavailable, StoreUnavailable
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.cluster.gpu import GpuReading
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
 from portal.sessions.meter import UsageMeter
 from portal.store import Store
@@ -111,7 +112,7 @@ async def test_a_service_that_was_killed_counts_from_its_last_mark(store: Store)
 
 async def test_jobs_that_came_and_went_while_the_service_was_down(store: Store) -> None:
     await store.sessions.save(
-        SessionRecord(
+        recorded(
             id="s8",
             user="Barbara",
             account="barbara",

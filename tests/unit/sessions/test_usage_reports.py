@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import time
 
+from session_records import recorded
+
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
-from portal.models.session.session import SessionRecord
 from portal.models.session.telemetry import ReportedGpu, TelemetryReport
 from portal.sessions.efficiency import Source, efficiency_of
 from portal.sessions.meter import UsageMeter
@@ -39,7 +40,7 @@ class Minute:
             start_time=self.now - 300,
             end_time=self.now + 3600,
         )
-        self.record = SessionRecord(
+        self.record = recorded(
             id="s1",
             user="ada",
             account="ada",

@@ -13,6 +13,7 @@ from jupyterhub.spawner import SpawnException
 from traitlets.config import Application
 from traitlets.config.loader import PyFileConfigLoader
 
+from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.paths import data_path
 from spawners import hub_database, hub_patches, hub_setup
 from spawners.api import routes
@@ -70,7 +71,7 @@ async def test_without_it_no_session_starts(
 
     async def launch_request(spawner: Any, options: Any) -> Any:
         chosen = {"environment": "pytorch"}
-        return SimpleNamespace(options=lambda: chosen, partition_automatic=False)
+        return SimpleNamespace(options=lambda: chosen, partition_automatic=False, kind=JupyterLab())
 
     monkeypatch.setattr(user_options, "launch_request", launch_request)
     restored: list[Any] = []

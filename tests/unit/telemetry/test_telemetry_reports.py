@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from session_endpoints import served
+from session_records import recorded
 
 from portal.errors import StoreUnavailable
 from portal.handlers.base.own_session import own_server
@@ -64,7 +65,7 @@ TOKENS = {
 
 
 def record(id: str, user: str, job_id: str, server: str = "") -> SessionRecord:
-    return SessionRecord(id=id, user=user, server=server, job_id=job_id, submitted_at=1.0)
+    return recorded(id=id, user=user, server=server, job_id=job_id, submitted_at=1.0)
 
 
 def job(id: str, node: str, **more: Any) -> Job:

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Collection
 
 from portal.errors import Conflict
-from portal.launch.kinds.run import server_for
+from portal.launch.kinds.run import Run as RunKind
 from portal.models.session.run import LONGEST_PATH, Run, RunOrigin
 
 from ..item import OF_OWNER
@@ -42,7 +42,7 @@ def repeat(user: str, original: Run, name: str) -> Run:
         code_digest=original.code_digest,
         course=original.course,
         user=user,
-        server=server_for(id_),
+        server=RunKind.server_for(id_),
         environment=original.environment,
         resources=_resources(user, original),
         created_at=time.time(),

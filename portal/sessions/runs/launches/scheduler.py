@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from portal.errors import Conflict, NotAllowed, PortalError, TooManyRequests, Unavailable
-from portal.launch.kinds.run import server_for
+from portal.launch.kinds.run import Run as RunKind
 from portal.launch.runs import Runs
 from portal.models.audit import AuditEntry, Outcome
 from portal.models.session.run import Notify, Run, RunEvent
@@ -137,7 +137,7 @@ class RunScheduler:
                 name = start_name(schedule, original, planned, taken)
                 changes: dict[str, Any] = {
                     "id": id_,
-                    "server": server_for(id_),
+                    "server": RunKind.server_for(id_),
                     "after": started[-1] if started else "",
                     "created_at": now,
                 }

@@ -22,6 +22,7 @@ from portal.models.cluster.cluster import Reservation
 from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
 from portal.models.session.resources import Resources
 from portal.store import Store
+from portal.store.migrations.work import work_and_space
 from spawners.launch.courses import course_offer
 
 RUN = {
@@ -83,7 +84,10 @@ class Site:
         )
 
     def beside(self, server: str, **options: Any) -> None:
-        self.spawners[server] = SimpleNamespace(active=True, last_options=options)
+        work, space = work_and_space(server, options)
+        self.spawners[server] = SimpleNamespace(
+            active=True, last_options=options, work=work, space=space
+        )
 
     async def launched(self, **options: Any) -> Place:
         spawner: Any = SimpleNamespace(

@@ -21,12 +21,14 @@ from portal.launch.job_kernels import JobKernels
 from portal.launch.kinds.course_kernel import CourseKernel
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
+from portal.launch.kinds.member_gpus import OtherLaunch
 from portal.launch.kinds.room import Room
 from portal.launch.request import LaunchRequest
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.course.course import Role
 from portal.models.session.resources import Resources
+from portal.store.migrations.work import work_and_space
 from spawners.config.named_servers import NamedServers
 from spawners.form.my_courses import FOR_PAGES
 from spawners.launch.other_launches import forget_ended, job_kernels, job_of_run, other_launches
@@ -145,9 +147,11 @@ class Spawner:
     _found = SessionSpawner._found
     url_at = PortalSpawner.url_at
     serves = PortalSpawner.serves
+    kind = PortalSpawner.kind
 
     def __init__(self, slurm: Slurm, name: str = SERVER) -> None:
         self.name, self.server_address, self.posted_port = name, "", 0
+        self.work, self.space = work_and_space(name, {})
         self.ip, self.port, self.internal_ssl, self._ready = "", 0, False, False
         self._port_posted = asyncio.Event()
         self.watch_interval, self.server_timeout = 0.05, 5.0
@@ -230,6 +234,9 @@ class User:
     def __init__(self, db: Session, **spawners: Any) -> None:
         self.db, self.orm_user = db, db.query(orm.User).one()
         self.spawners = {name.replace("_", "-"): value for name, value in spawners.items()}
+        for name, spawner in self.spawners.items():
+            spawner.name = name
+            spawner.work, spawner.space = work_and_space(name, spawner.last_options)
 
     @property
     def orm_spawners(self) -> dict[str, Any]:
@@ -283,11 +290,12 @@ def test_a_session_that_moves_counts_with_the_larger_resources(db: Session) -> N
     few, many = {"environment": "lab", "gpus": 0}, {"environment": "lab", "gpus": 2}
     mine, session = a_spawner(), a_spawner(options=few)
     mine.user = User(db, course_deep=session, kernel_00000001=a_spawner(options=many), me=mine)
-    assert dict(other_launches(mine)) == {"course-deep": few, "kernel-00000001": many}
+    kernel = OtherLaunch("kernel", "", many)
+    assert other_launches(mine) == [OtherLaunch("jupyterlab", "deep", few), kernel]
     for live, expected in ((True, many), (False, few)):
         successor = SimpleNamespace(options=many)
         session.moving = SimpleNamespace(live=live, current=successor)
-        assert dict(other_launches(mine))["course-deep"] == expected
+        assert other_launches(mine)[0].options == expected
 
 
 def test_the_job_of_another_run_of_the_same_user(db: Session) -> None:
@@ -313,4 +321,4 @@ def test_they_are_no_named_servers() -> None:
     assert limit(handler) == 4  # JupyterHub counts three: one is free
     handler.path_args = ["ada", SERVER]
     assert limit(handler) == 0  # no limit
-    assert FOR_PAGES.has(SERVER) is JobKernel and FOR_PAGES.has("kernel-mine") is None
+    assert FOR_PAGES.has(SERVER).kind is JobKernel and FOR_PAGES.has("kernel-mine") is None

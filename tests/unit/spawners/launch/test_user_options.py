@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError, TooManyRequests
+from portal.launch.kinds.marimo import Marimo
 from spawners.launch import user_options
 from spawners.launch.refusals import refusal
 from spawners.session import SessionSpawner
@@ -49,11 +50,12 @@ async def test_a_partition_that_the_portal_chose_is_chosen_anew(
     named = {"environment": "lab", "partition": "cpu"}
 
     async def launch_request(spawner: Any, options: Any) -> Any:
-        return SimpleNamespace(options=lambda: named, partition_automatic=automatic)
+        return SimpleNamespace(options=lambda: named, partition_automatic=automatic, kind=Marimo())
 
     monkeypatch.setattr(user_options, "launch_request", launch_request)
     monkeypatch.setattr(user_options, "ensure_set_up", lambda: None)
     spawner: Any = Launched(last_options={}, serves=True)
     await PortalSpawner.validate_options(spawner, asked)
     assert spawner.last_options["partition"] == "cpu", "what the session has"
+    assert (spawner.work, spawner.space) == ("marimo", "")
     assert spawner.options_again == spawner.user_options == (asked if automatic else named)

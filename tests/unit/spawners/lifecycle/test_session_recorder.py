@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from machine import patience
 from machine_clock import awake
+from session_records import recorded
 
 from portal.errors import SlurmUnavailable, StoreUnavailable
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
@@ -52,7 +53,7 @@ class Slurm:
 
 
 def session(session_id: str = "one", **more: Any) -> SessionRecord:
-    return SessionRecord(
+    return recorded(
         **{
             "id": session_id,
             "user": "ada",

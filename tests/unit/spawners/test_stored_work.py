@@ -1,0 +1,78 @@
+"""Work and space of sessions that the version before this one started, from their names and
+options, and of what it has stored in the Hub's database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jupyterhub import orm
+from session_records import owner_of
+
+from portal.launch.kinds import KINDS, Kind, Unknown, stored_kind
+from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.course_kernel import CourseKernel
+from portal.launch.kinds.course_run import CourseRun
+from portal.launch.kinds.job_kernel import JobKernel
+from portal.launch.kinds.jupyterlab import JupyterLab
+from portal.launch.kinds.marimo import Marimo
+from portal.launch.kinds.preview import Preview
+from portal.launch.kinds.rehearsal import Rehearsal
+from portal.launch.kinds.room import Room
+from portal.launch.kinds.run import Run
+from portal.launch.kinds.tensorboard import TensorBoard
+from portal.store.migrations.work import work_and_space
+from spawners.lifecycle.session_history import stored_record
+from spawners.session import kind_of_row
+
+ID = "5e2f3c1a"
+KERNEL, RUN = {"id": ID, "name": "python3"}, {"id": ID, "name": "r"}
+STARTED = [
+    ("", {}, JupyterLab, ""),
+    ("second", {"environment": "lab", "gpus": 1}, JupyterLab, ""),
+    ("course-", {}, JupyterLab, ""),
+    ("course-Deep", {}, JupyterLab, ""),
+    (f"course-{'d' * 21}", {}, JupyterLab, ""),
+    ("kernel-mine", {}, JupyterLab, ""),
+    ("", {"kind": "marimo"}, Marimo, ""),
+    ("tensorboard", {"tensorboard": ["~/logs"]}, TensorBoard, ""),
+    (f"kernel-{ID}", {"kernel": KERNEL}, JobKernel, ""),
+    (f"kernel-{ID}", {"kernel": {**KERNEL, "course": "deep"}}, CourseKernel, "deep"),
+    (f"kernel-{ID}", {"kernel": "damaged"}, JobKernel, ""),
+    (f"run-{ID}", {"run": RUN}, Run, ""),
+    (f"run-{ID}", {"run": {**RUN, "course": "deep"}}, CourseRun, "deep"),
+    ("course-deep", {"course": "deep"}, CourseSession, "deep"),
+    ("course-deep-2", {"course": "deep-2"}, CourseSession, "deep-2"),
+    ("rehearsal-deep", {"course": "deep"}, Rehearsal, "deep"),
+    ("preview-deep", {"course": "deep"}, Preview, "deep"),
+    ("room-deep", {"course": "deep"}, Room, "deep"),
+    ("", {"kind": "of-a-package-that-was-removed"}, Unknown, ""),
+]
+
+
+@pytest.mark.parametrize(("server", "options", "kind", "space"), STARTED)
+def test_what_an_earlier_version_started(
+    server: str, options: dict[str, Any], kind: type[Kind], space: str
+) -> None:
+    work, of_course = work_and_space(server, options)
+    assert (stored_kind(work, of_course), of_course) == (kind, space)
+    # The state of a server in the Hub's database.
+    row = orm.Spawner(name=server, state={"last_options": options, "job_id": "7"})
+    assert kind_of_row(row) is kind
+    # Its record there, as it was before it had them.
+    before = {"id": "s", "user": "ada", "server": server, "options": options, "course": space}
+    record = stored_record({**before, "submitted_at": 1.0})
+    assert (record.work, record.space) == (work, space)
+    assert stored_record(record.model_dump()) == record
+
+
+def test_what_is_stored_counts_and_not_the_name() -> None:
+    row = orm.Spawner(name="course-deep", state={"work": "marimo", "space": ""})
+    assert kind_of_row(row) is Marimo
+    assert kind_of_row(orm.Spawner(name="course-deep", state=None)) is CourseSession
+
+
+def test_each_kind_is_stored_under_a_name_of_its_own() -> None:
+    for kind in KINDS:
+        assert stored_kind(kind.name, "deep" if issubclass(kind, CourseSession) else "") is kind
+    assert owner_of("course-deep") is CourseSession
