@@ -86,7 +86,7 @@ class SessionSpawner(SessionSettings):
     @property
     def kind(self) -> type[Kind]:
         """Kind of the session; before its first launch, the one to which its name belongs."""
-        return stored_kind(self.work, self.space)
+        return stored_kind(self.work)
 
     @property
     def serves(self) -> bool:
@@ -237,7 +237,7 @@ class SessionSpawner(SessionSettings):
 
 def kind_of_row(row: orm.Spawner) -> type[Kind]:
     """Return the kind of the session on a server of the Hub's database, or of its last one."""
-    return stored_kind(*_work_and_space(row.name, row.state or {}))
+    return stored_kind(_work_and_space(row.name, row.state or {})[0])
 
 
 def _work_and_space(server: str, state: Mapping[str, Any]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from portal.courses.definition.pinned import usable_environment
 from portal.errors import NotAllowed, StoreUnavailable
 from portal.launch.course import check_asked
 from portal.launch.course_meeting import at_the_meeting
-from portal.launch.kinds.course_kernel import kernel_environment
+from portal.launch.kinds.job_kernel import kernel_environment
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment, Kernel
 from portal.models.catalog.image_job import KernelResult, TestResult
@@ -21,8 +21,7 @@ from portal.models.session.resources import Resources
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from portal.launch.kinds.course import CourseSession
-    from portal.launch.kinds.kind import AskedFor
+    from portal.launch.kinds.kind import AskedFor, Kind
     from portal.models.cluster.cluster import Association, ClusterSnapshot
     from portal.models.course.course import KeptCourse
 
@@ -63,7 +62,7 @@ async def kernel_choices(
 async def environment_now(
     parts: CoreServices,
     kept: KeptCourse,
-    kind: type[CourseSession],
+    kind: type[Kind],
     asked: AskedFor,
     person: Person,
     snapshot: ClusterSnapshot,

@@ -13,7 +13,7 @@ import asyncio
 from jupyterhub import orm
 
 from portal.errors import NotAllowed, NotFound, PortalError
-from portal.launch.kinds import Address, address_of
+from portal.launch.kinds import Address, reserved_for
 from portal.launch.kinds.room import Room
 from portal.models.course.course import STAFF
 
@@ -31,7 +31,7 @@ class RoomsHandler(MovesBase):
         rooms = {
             (share.spawner.user.name, share.spawner.name)
             for share in rows.filter(orm.Spawner.name.startswith(_PREFIX, autoescape=True))
-            if address_of(share.spawner.name) is not None  # else it is somebody's own
+            if reserved_for(share.spawner.name) is not None  # else it is somebody's own
         }
         self.answer({"rooms": [{"user": user, "server": name} for user, name in sorted(rooms)]})
 
@@ -86,7 +86,7 @@ class RoomHandler(MovesBase):
 
     def _found(self, user: str, server: str) -> tuple[orm.Spawner, Address]:
         """Return the server in the Hub's database, and its name in parts. Raises NotFound."""
-        owner, room = orm.User.find(self.db, user), address_of(server)
+        owner, room = orm.User.find(self.db, user), reserved_for(server)
         spawner = owner.orm_spawners.get(server) if owner else None
         if spawner is None or room is None or room.kind is not Room:
             raise NotFound("There is no such course room.")

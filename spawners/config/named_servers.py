@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import unquote
 
-from portal.launch.kinds import address_of
+from portal.launch.kinds import reserved_for
 
 
 class NamedServers:
@@ -20,11 +20,11 @@ class NamedServers:
     def __call__(self, handler: Any) -> int:
         """Return the limit for all named servers of the person in the request; 0: no limit."""
         name, server = ([unquote(arg or "") for arg in handler.path_args] + ["", ""])[:2]
-        if not self.own or address_of(server):
+        if not self.own or reserved_for(server):
             return 0
         user = handler.find_user(name) if server else None
         return self.limit(user.orm_spawners if user else ())
 
     def limit(self, servers: Collection[str]) -> int:
         """Return the limit for a person who has ``servers``, by name."""
-        return self.own + sum(address_of(name) is not None for name in servers)
+        return self.own + sum(reserved_for(name) is not None for name in servers)

@@ -16,10 +16,11 @@ from portal.errors import NotAllowed, PortalError
 from portal.launch.course import check_asked, meeting
 from portal.launch.course_meeting import at_the_meeting
 from portal.launch.kinds import Address
-from portal.launch.kinds.course import CourseSession
-from portal.launch.kinds.course_run import CourseRun
-from portal.launch.kinds.kind import AskedFor, LaunchFacts, Place
+from portal.launch.kinds.closed import closed
+from portal.launch.kinds.kind import AskedFor, Kind, LaunchFacts, Place
 from portal.launch.kinds.member_gpus import held_gpus, too_many, too_many_points
+from portal.launch.kinds.run import Run
+from portal.launch.kinds.space import Space
 from portal.models.catalog.environment import Bind, Environment
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.course.course import STAFF, Course, KeptCourse, Role
@@ -38,7 +39,7 @@ _RESERVED = 2.0  # seconds for which the lack of a meeting's reservation is cach
 
 async def course_offer(
     spawner: SessionSpawner,
-    kind: CourseSession,
+    kind: Kind,
     asked: AskedFor,
     facts: LaunchFacts,
 ) -> Place:
@@ -47,9 +48,9 @@ async def course_offer(
 
     Membership is queried anew. Raises InvalidRequest, NotAllowed, StoreUnavailable.
     """
-    course = kind.course
+    course = kind.space_name
     kept, role = await _membership(spawner, course)
-    reason = kind.closed(kept, role, time.time())
+    reason = closed(type(kind), kept, role, time.time())
     if reason:
         raise NotAllowed(reason)
     if not facts.runs:
@@ -77,18 +78,18 @@ async def course_offer(
     if kept.course.grades and kind.graded:
         place = spawner.shared.courses.exchange_directory
         exchange = await exchange_of(place, course, spawner.account)
-    own = {
-        "course_title": kept.course.title,
-        "role": role,
-        "data": kept.course.data,
-        "data_root": root_of(kept.course.data or "", spawner.shared.courses.data_roots),
-        "exchange": exchange or None,
-    }
-    session = type(kind).model_validate({**kind.model_dump(), **own})
+    space = Space(
+        name=course,
+        title=kept.course.title,
+        role=role,
+        data=kept.course.data,
+        data_root=root_of(kept.course.data or "", spawner.shared.courses.data_roots),
+        exchange=exchange or None,
+    )
     offered = with_data(offered, kept.course)
     # Nothing is awaited after this, or launches at the same moment would not see each other.
     _check_held(spawner, kind, kept.course, offered, asked)
-    return Place({offered.name: offered}, snapshot, session)
+    return Place({offered.name: offered}, snapshot, kind.model_copy(update={"space": space}))
 
 
 async def course_form(spawner: SessionSpawner, address: Address, problems: Sequence[str]) -> str:
@@ -96,12 +97,11 @@ async def course_form(spawner: SessionSpawner, address: Address, problems: Seque
     why the person could start no session at all."""
     now, title, upcoming, note = time.time(), "", "", ""
     kind = address.kind
-    assert issubclass(kind, CourseSession)
     problems = list(problems)
     try:
         kept, role = await _membership(spawner, address.space)
         title, upcoming = kept.course.title, next_meeting(kept.course, now)
-        if reason := kind.closed(kept, role, now):
+        if reason := closed(kind, kept, role, now):
             problems.append(reason)
         note = await spawner.shared.budgets.spent(kept.course)
     except PortalError as error:
@@ -125,7 +125,7 @@ async def _membership(spawner: SessionSpawner, course: str) -> tuple[KeptCourse,
     return membership.kept, membership.role
 
 
-def _may_start(spawner: SessionSpawner, kind: CourseSession, role: Role) -> None:
+def _may_start(spawner: SessionSpawner, kind: Kind, role: Role) -> None:
     """Raise NotAllowed if only staff, or the service, may start such a session."""
     if role in STAFF or kind.starters == "members":
         return
@@ -140,7 +140,7 @@ def _may_start(spawner: SessionSpawner, kind: CourseSession, role: Role) -> None
 
 def _check_held(
     spawner: SessionSpawner,
-    kind: CourseSession,
+    kind: Kind,
     course: Course,
     offered: Environment,
     asked: AskedFor,
@@ -152,7 +152,7 @@ def _check_held(
         return
     launches = other_launches(spawner)
     gpus = asked.said().get("gpus", offered.default.gpus)
-    if isinstance(kind, CourseRun):
+    if isinstance(kind, Run):
         cpus = asked.said().get("cpus", offered.default.cpus) or 1
         reason = too_many_points(course, kind.run, gpus, cpus, launches, offered.max_cpus)
     else:

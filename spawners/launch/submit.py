@@ -158,7 +158,7 @@ def job_environment(spawner: SessionSpawner, request: LaunchRequest, home: str) 
         vendor=vendor,
     )
     session |= request.kind.variables()
-    if request.kind.welcomes and spawner.welcome_notebook:
+    if request.kind.welcomes and not request.kind.isolated and spawner.welcome_notebook:
         session["PORTAL_WELCOME"] = spawner.welcome_notebook
     if request.kind.job_kernels and spawner.shared.job_kernels.ports:
         session["PORTAL_KERNEL_PORTS"] = spawner.shared.job_kernels.ports

@@ -77,7 +77,7 @@ class UserOptions(SessionSpawner):
             self._restore_options(self.options_again)
             raise refusal(error) from None
         self.last_options = self._request.options()
-        self.work, self.space = self._request.kind.name, self._request.kind.of_course
+        self.work, self.space = self._request.kind.name, self._request.kind.space_name
         self.partition_automatic = self._request.partition_automatic
         # Stored with the job's id. JupyterHub starts a server with them if it is given none.
         self.user_options = self.options_again

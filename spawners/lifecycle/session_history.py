@@ -174,7 +174,7 @@ class SessionHistory:
             options=request.options(),
             partition_automatic=request.partition_automatic,
             work=request.kind.name,
-            space=request.kind.of_course,
+            space=request.kind.space_name,
             job_id=spawner.job_id,
             submitted_at=time.time() // 1,  # as Slurm counts, or it would start before it
             log_path=f"{spawner.log_directory}/{spawner.log_name}" if spawner.log_name else "",

@@ -14,7 +14,7 @@ from jupyterhub.spawner import Spawner
 from jupyterhub.user import User
 from jupyterhub.utils import url_escape_path, url_path_join
 
-from portal.launch.kinds import address_of
+from portal.launch.kinds import reserved_for
 
 from .domains import host_of_server
 
@@ -23,7 +23,7 @@ _CALLBACK = "JUPYTERHUB_OAUTH_CALLBACK_URL"
 
 def has_own(server: str) -> bool:
     """Return True if a server is a course's, and so not at its user's host."""
-    address = address_of(server)
+    address = reserved_for(server)
     return address is not None and bool(address.space)
 
 

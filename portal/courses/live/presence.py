@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from portal.launch.kinds import kind_of
-from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.room import Room
 from portal.models import Frozen
 from portal.models.course.course import Login
@@ -38,7 +38,7 @@ def is_present(record: SessionRecord) -> bool:
 
 def is_own(record: SessionRecord) -> bool:
     """Return True if a session is a member's own session of a course."""
-    return bool(record.space) and record.work == CourseSession.name
+    return bool(record.space) and record.work == JupyterLab.name
 
 
 def is_room(record: SessionRecord) -> bool:

@@ -8,7 +8,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from portal.errors import PortalError
-from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.closed import closed
+from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.models import Frozen
 from portal.models.course.course import STAFF, CourseState
 
@@ -39,7 +40,7 @@ def my_courses(memberships: Iterable[Membership], now: float) -> tuple[MyCourse,
     rows = []
     for membership in memberships:
         course = membership.kept.course
-        reason = CourseSession.closed(membership.kept, membership.role, now)
+        reason = closed(JupyterLab, membership.kept, membership.role, now)
         today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
         if membership.kept.state is not CourseState.APPROVED or today > course.ends:
             continue

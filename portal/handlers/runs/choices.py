@@ -11,8 +11,8 @@ from portal.launch.availability import availability
 from portal.launch.choices.dialog_fields import DialogField, fields_of_run
 from portal.launch.choices.field_choices import Facts
 from portal.launch.fields import IN_COURSES
-from portal.launch.kinds.course_run import CourseRun
 from portal.launch.kinds.kind import AskedFor
+from portal.launch.kinds.run import Run as RunKind
 from portal.launch.partitions import allowed_partitions
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
@@ -24,8 +24,8 @@ from portal.models.session.session import SessionRecord
 from portal.services.kernel_choices import kernel_names
 
 from ..base.endpoint import Operation
-from ..sessions.course_estimates import JobEstimates
 from ..sessions.estimates import EstimateBody, kept_options
+from ..sessions.job_estimates import JobEstimates
 from .start import RunsOfSession
 
 
@@ -104,7 +104,7 @@ class SessionRunChoices(RunsOfSession):
         if kept is None:
             return list(self.parts.catalog.visible_to(_owner(record)))
         pinned = await usable_environment(self.parts.catalog.offering, kept)
-        return [CourseRun.narrowed(pinned, kept.course, AskedFor(), gpus=True)]
+        return [RunKind.narrowed(pinned, kept.course, AskedFor(), gpus=True)]
 
     async def _item(self, environment: Environment, cluster_types: set[str]) -> RunEnvironment:
         types = self.parts.catalog.offering.gpu_types(environment, cluster_types)
@@ -125,7 +125,7 @@ class SessionRunEstimates(RunsOfSession, JobEstimates):
     """Estimated start of a run's first point, before the run is started."""
 
     path = "session/runs/estimates"
-    kind = CourseRun
+    kind = RunKind
 
     @Operation(
         "Estimate when the first point of a run would start. Needs the session's own token.",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from portal.errors import Conflict, InvalidRequest, NotAllowed
-from portal.launch.kinds import address_of
+from portal.launch.kinds import reserved_for
 from portal.models import Frozen
 from portal.models.session.run import (
     FINAL,
@@ -72,7 +72,7 @@ class PointHandler(OwnSession):
         """Return the run whose job asks. Raises NotAllowed, Conflict if it has ended,
         StoreUnavailable."""
         server = self.server or ""
-        address, run = address_of(server), None
+        address, run = reserved_for(server), None
         if address is not None and address.kind.array:  # no other asks the database
             run = await self.parts.run_reports.of_server(self.person.name, server)
         if run is None:

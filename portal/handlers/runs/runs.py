@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed, NotFound, StoreUnavailable
-from portal.launch.kinds import address_of
+from portal.launch.kinds import reserved_for
 from portal.models.scope import SESSION_OWN
 from portal.models.session.run import MOST_POINTS, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
@@ -103,7 +103,7 @@ class RunAction(SessionAction):
         server = own_server(model, SESSION_OWN)
         if server is None:
             return super().check_hub_user(model)
-        address = address_of(server)
+        address = reserved_for(server)
         if address is not None and not (address.kind.job_kernels and self.in_courses):
             raise NotAllowed(f"Runs are not offered in {address.kind.title}.")
         self.course = address.space if address is not None else ""

@@ -12,7 +12,6 @@ from portal.catalog.versions.pins import pin_of
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.fields import OF
 from portal.launch.kinds import kind_of
-from portal.launch.kinds.course_run import not_offered
 from portal.launch.kinds.run import Run as RunKind
 from portal.launch.request import Asked
 from portal.models import Frozen
@@ -78,7 +77,7 @@ class RunsOfSession(OwnSession):
         if not record.space:
             return None
         kept = await self.parts.memberships.course(record.space)
-        if reason := not_offered(kept.course):
+        if reason := RunKind.not_offered(kept.course):
             raise NotAllowed(reason)
         return kept
 

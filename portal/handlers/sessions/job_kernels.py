@@ -14,7 +14,6 @@ from portal.errors import NotAllowed, NotFound
 from portal.launch.choices.dialog_fields import DialogField, fields_of_move
 from portal.launch.fields import IN_COURSES
 from portal.launch.kinds import kind_of
-from portal.launch.kinds.course_kernel import CourseKernel, not_offered
 from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, JobKernel
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
@@ -29,8 +28,8 @@ from portal.sessions.job_kernels import JobKernelState, state_of, submitting, un
 from ..base.action import Confirmation
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
-from .course_estimates import JobEstimates
 from .estimates import EstimateBody, kept_options
+from .job_estimates import JobEstimates
 
 _NO_SUCH = "You have no such kernel."
 
@@ -90,7 +89,7 @@ class JobKernelAction(OwnSession):
         if not record.space:
             return None
         kept = await self.parts.memberships.course(record.space)
-        if reason := not_offered(kept.course):
+        if reason := JobKernel.not_offered(kept.course):
             raise NotAllowed(reason)
         return kept
 
@@ -182,7 +181,7 @@ class KernelEstimates(JobKernelAction, JobEstimates):
     """Estimated start of a kernel, before it is started."""
 
     path = "session/kernels/estimates"
-    kind = CourseKernel
+    kind = JobKernel
 
     @Operation(
         "Estimate when a kernel in a job of its own would start. Needs the session's own token.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portal.errors import NotFound
-from portal.launch.kinds import address_of
+from portal.launch.kinds import reserved_for
 from portal.launch.kinds.tensorboard import SERVER as TENSORBOARD
 from portal.models import Frozen
 
@@ -45,7 +45,7 @@ class OwnServers(Endpoint):
         items = [
             NamedServer(name=name, title=title)
             for name, title in titles.items()
-            if name not in busy and name != TENSORBOARD and address_of(name) is None
+            if name not in busy and name != TENSORBOARD and reserved_for(name) is None
         ]
         return NamedServers(items=tuple(sorted(items, key=lambda item: item.title.casefold())))
 
@@ -61,7 +61,7 @@ class OwnServer(Action):
         """Keep its files and its ended sessions. A running session must be stopped first."""
         user = self.person.name
         async with self.audited("remove-server", f"server {server}", user):
-            if address_of(server) is not None:
+            if reserved_for(server) is not None:
                 raise NotFound("You have no session with that name.")
             await self.parts.hub.remove_server(user, server, on_behalf_of=user)
         return self.done(f"The named session '{server}' is removed.")

@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 
 from ...errors import InvalidRequest
 from ...models.session.session import SessionRecord
-from .course import CourseSession
-from .course_kernel import CourseKernel
-from .course_run import CourseRun
 from .job_kernel import JobKernel
 from .jupyterlab import JupyterLab
 from .kind import Kind
@@ -31,21 +28,18 @@ class Unknown(Kind):
 
 KINDS: tuple[type[Kind], ...] = (
     JupyterLab,  # the default
-    CourseSession,
     Rehearsal,
     Preview,
     Room,
     TensorBoard,
     Marimo,
     JobKernel,
-    CourseKernel,
     Run,
-    CourseRun,
 )
 USUAL = KINDS[0]
 OFFERED = {kind.name: kind for kind in KINDS if kind.offered}
 PROGRAMS = {kind.name: kind for kind in KINDS if issubclass(kind, ProgramKind)}
-_STORED = {(kind.name, issubclass(kind, CourseSession)): kind for kind in KINDS}
+_STORED = {kind.name: kind for kind in KINDS}
 OWN_OPTIONS = tuple(dict.fromkeys(kind.option for kind in KINDS))
 
 
@@ -54,7 +48,7 @@ def requested_kind(options: Mapping[str, Any]) -> Kind:
     named = options.get("kind")
     if named not in (None, "") and (not isinstance(named, str) or named not in OFFERED):
         raise InvalidRequest(f"'kind' must be one of: {', '.join(OFFERED)}.", "kind")
-    choices = [choice for kind in KINDS[1:] if (choice := kind.read(options)) is not None]
+    choices = [choice for kind in KINDS if (choice := kind.read(options)) is not None]
     if len(choices) > 1:
         raise choices[0].beside(choices[1])
     return choices[0] if choices else USUAL()
@@ -67,18 +61,18 @@ class Address(NamedTuple):
     space: str
 
 
-def address_of(server: str) -> Address | None:
-    """Return what the name of a requested server says; None if it is free for sessions of a
-    user's own. Of a session, `kind_of` knows more."""
+def reserved_for(server: str) -> Address | None:
+    """Return for what the name of a requested server is reserved; None if it is free for sessions
+    of a user's own. Of a session, `kind_of` knows more."""
     spaces = ((kind, kind.space_at(server)) for kind in KINDS)
     return next((Address(kind, space) for kind, space in spaces if space is not None), None)
 
 
-def stored_kind(work: str, space: str) -> type[Kind]:
-    """Return the kind of a session by what is stored of it."""
-    return _STORED.get((work, bool(space)), Unknown)
+def stored_kind(work: str) -> type[Kind]:
+    """Return the kind of a session by its stored name."""
+    return _STORED.get(work, Unknown)
 
 
 def kind_of(record: SessionRecord) -> type[Kind]:
     """Return the kind of a session."""
-    return stored_kind(record.work, record.space)
+    return stored_kind(record.work)

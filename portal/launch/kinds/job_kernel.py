@@ -13,10 +13,12 @@ from typing import Any, NamedTuple, Self
 
 from ...errors import InvalidRequest, NotAllowed
 from ...models.catalog.environment import Environment
+from ...models.course.course import Course
 from ..course import OPTION as COURSE
-from ..course import course_named
+from ..course import course_named, narrowed
 from .by_id import KindById
 from .kind import AskedFor, Hub, LaunchFacts, Place, environment_of
+from .space import Space
 
 OPTION = "kernel"  # the key of ``user_options`` with the id and the kernelspec's name
 ID = r"[0-9a-f](-?[0-9a-f]){7,39}"
@@ -24,6 +26,10 @@ LONGEST_ID = 40
 NAME = r"[A-Za-z0-9._-]{1,100}"
 _KEYS = {"id", "name"}
 PROGRAM = "portal_session.job_kernels.starter"
+_FEW = (
+    "In a course, a kernel in a job of its own needs at least one GPU. For work on CPUs, choose "
+    "one of the session's kernels."
+)
 
 
 class AskedKernel(NamedTuple):
@@ -35,7 +41,11 @@ class AskedKernel(NamedTuple):
 
 
 class JobKernel(KindById):
-    """Kernel ``kernel``, a kernelspec's name, for the session that knows it by ``id``."""
+    """Kernel ``kernel``, a kernelspec's name, for the session that knows it by ``id``.
+
+    In a course it sees what the session sees, the course's folder and nothing else of its owner,
+    since helpers are let into the session, and can run cells there.
+    """
 
     name = "kernel"
     title = "a kernel in a job of its own"
@@ -50,14 +60,23 @@ class JobKernel(KindById):
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
         kernel = asked_kernel(options)
-        return None if kernel is None or kernel.course else cls(id=kernel.id, kernel=kernel.name)
+        if kernel is None:
+            return None
+        space = Space(name=kernel.course) if kernel.course else None
+        return cls(id=kernel.id, kernel=kernel.name, space=space)
 
     @property
     def id_(self) -> str:
         return self.id
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
+        if self.space is not None:
+            self.check_chosen(asked)
         place = await super().place(asked, hub, facts)
+        if self.space is not None and any(e.max_gpus == 0 for e in place.environments.values()):
+            raise NotAllowed(
+                "The environment of this course has no GPUs, so the course has no such kernels."
+            )
         _check_kernel(self.kernel, environment_of(asked.environment, place.environments))
         # Nothing is awaited after this, or launches at the same moment would not see each other.
         _check_number(hub)
@@ -68,11 +87,59 @@ class JobKernel(KindById):
         return place._replace(environments=environments)
 
     def own(self) -> dict[str, Any]:
-        return {OPTION: {"id": self.id, "name": self.kernel}}
+        course = {COURSE: self.space_name} if self.space is not None else {}
+        return {OPTION: {"id": self.id, "name": self.kernel, **course}}
+
+    @classmethod
+    def not_offered(cls, course: Course) -> str:
+        if not course.job_kernels:
+            return (
+                f"The course '{course.title}' does not allow kernels in jobs of their own. Its "
+                "instructor can allow them in the course's settings."
+            )
+        if not max(course.default.gpus, course.largest.gpus):
+            return f"The course '{course.title}' has no GPUs, so it has no kernels with GPUs."
+        return ""
+
+    @classmethod
+    def check_chosen(cls, asked: AskedFor) -> None:
+        """Raise NotAllowed for a kernel without GPUs: those would add CPUs to a session's without
+        any limit of the course."""
+        if asked.said().get("gpus") == 0:
+            raise NotAllowed(_FEW)
+
+    @classmethod
+    def needs_gpus(cls, asked: AskedFor, course: Course) -> bool:
+        return True
+
+    @classmethod
+    def narrowed(
+        cls, environment: Environment, course: Course, asked: AskedFor, *, gpus: bool
+    ) -> Environment:
+        return kernel_environment(environment, course, gpus=gpus)
 
     def variables(self) -> dict[str, str]:
         kernel = json.dumps({"id": self.id, "name": self.kernel})
         return {**super().variables(), "PORTAL_KERNEL": kernel}
+
+
+def kernel_environment(
+    environment: Environment, course: Course, *, gpus: bool = True
+) -> Environment:
+    """Return ``environment`` as the course allows it to kernels: as to its sessions, with one GPU
+    on one node by default. ``gpus`` False: none at all, the budget is used up.
+
+    Where sessions have no GPUs by default, their partition and node features are not those of the
+    kernels, which have the ones of the course's maximum, or what the launch finds.
+    """
+    offered = narrowed(environment, course, gpus=gpus)
+    usual: dict[str, Any] = {"gpus": 1, "nodes": 1}
+    for name in ("partition", "constraint"):
+        own, largest = getattr(course.default, name), getattr(course.largest, name)
+        if largest or (own and not course.default.gpus):
+            usual[name] = largest
+    default = offered.default.model_copy(update=usual)
+    return offered.model_copy(update={"default": default})
 
 
 def asked_kernel(options: Mapping[str, Any]) -> AskedKernel | None:

@@ -13,10 +13,14 @@ from ...errors import InvalidRequest, NotAllowed
 from ...models import Frozen
 from ...models.catalog.environment import Environment
 from ...models.cluster.cluster import Association, ClusterSnapshot
+from ...models.course.course import Course
 from ...models.session.resources import Resources
 from ...models.session.run import AskedRun
 from ..container import SESSION
+from ..course import narrowed
+from ..fields import IN_COURSES
 from ..runs import Runs
+from .space import Space
 
 
 def environment_of(name: str | None, environments: Mapping[str, Environment]) -> Environment:
@@ -104,9 +108,9 @@ class Hub(Protocol):
     async def kill_wait(self) -> int | None:
         """Return the seconds that Slurm waits between SIGTERM and SIGKILL; None: unknown."""
 
-    async def course(self, kind: Any, asked: AskedFor, facts: LaunchFacts) -> Place:
-        """Return the place of ``kind``, a CourseSession, if it may be launched now. Raises what
-        says why not."""
+    async def course(self, kind: Kind, asked: AskedFor, facts: LaunchFacts) -> Place:
+        """Return the place of ``kind``, which is in a course, if it may be launched now. Raises
+        what says why not."""
 
 
 class AskedFor(Frozen):
@@ -125,32 +129,32 @@ class AskedFor(Frozen):
 class Kind(Frozen):
     """Base class of all kinds, with what most of them do.
 
-    ``option``: the key of ``user_options`` that is its own; if that is "kind", the kind is asked
-    for by its name. ``prefix``: its servers' names begin with that and a dash; "": no name is its
-    own. ``offered``: it can be chosen on the launch page. ``estimated``: its expected start is
-    shown. ``named``: only environments whose ``opens`` names it have it. ``isolated``: nothing of
-    the site is seen in it but what its environment binds. ``bounded``: those who are refused again
-    and again wait. ``welcomes``: a person's first session opens the site's welcome notebook.
-    ``job_kernels``: its notebooks may have kernels in jobs of their own. ``module``: the program of
-    the job, of the session's package. ``serves``: the program is a server, which posts its port;
-    one that is none has no page, and its session is ready once its job runs. ``array``: its job is
-    an array of tasks, as ``sbatch_options`` say.
+    A kind that is in a course (``space``) asks the course for what it may have, and says with
+    `not_offered`, `check_chosen`, `needs_gpus` and `narrowed` what differs for it.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # as it is stored, and asked for by ``option`` if that is "kind"
     title: ClassVar[str]
-    option: ClassVar[str] = "kind"
-    prefix: ClassVar[str] = ""
-    offered: ClassVar[bool] = False
-    named: ClassVar[bool] = False
-    estimated: ClassVar[bool] = True
-    isolated: ClassVar[bool] = False
-    bounded: ClassVar[bool] = False
-    welcomes: ClassVar[bool] = False
-    job_kernels: ClassVar[bool] = False
-    module: ClassVar[str] = SESSION
+    option: ClassVar[str] = "kind"  # key of ``user_options`` that is its own
+    prefix: ClassVar[str] = ""  # its servers' names begin with that and a dash; "": none is its own
+    offered: ClassVar[bool] = False  # on the launch page
+    named: ClassVar[bool] = False  # only environments whose ``opens`` names it have it
+    welcomes: ClassVar[bool] = False  # the user's first session opens the site's welcome notebook
+    job_kernels: ClassVar[bool] = False  # its notebooks may have kernels in jobs of their own
+    module: ClassVar[str] = SESSION  # program of the job, of the session's package
+    # Its program is a server, which posts its port. Another has no page; its session is ready once
+    # its job runs.
     serves: ClassVar[bool] = True
-    array: ClassVar[bool] = False
+    array: ClassVar[bool] = False  # its job is an array of tasks, as ``sbatch_options`` say
+    # In a course:
+    about: ClassVar[str] = ""  # a sentence
+    throwaway: ClassVar[bool] = False  # its home is gone when it ends
+    early: ClassVar[bool] = False  # it may start before the course begins
+    graded: ClassVar[bool] = True  # it has the course's exchange, where that has grades
+    # Who starts it, beside the staff: "service": what the service starts; "": nobody else.
+    starters: ClassVar[str] = "members"
+
+    space: Space | None = None  # None: of its user alone
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
@@ -164,9 +168,24 @@ class Kind(Frozen):
         return None
 
     @property
-    def of_course(self) -> str:
+    def space_name(self) -> str:
         """Course that such a session belongs to; "" for none."""
-        return ""
+        return "" if self.space is None else self.space.name
+
+    @property
+    def isolated(self) -> bool:
+        """True if nothing of the site is seen in it but what its environment binds."""
+        return self.space is not None
+
+    @property
+    def estimated(self) -> bool:
+        """True if its expected start is shown. A course's button does not say it."""
+        return self.space is None or not self.serves
+
+    @property
+    def folder(self) -> str:
+        """Name of the folder that is its home in a course."""
+        return self.space_name
 
     def beside(self, other: Kind) -> InvalidRequest:
         """Return the error that says why it cannot be ``other`` at the same time."""
@@ -193,6 +212,8 @@ class Kind(Frozen):
 
     async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
         """Return where it may run. Raises InvalidRequest, NotAllowed, Unavailable."""
+        if self.space is not None:
+            return await hub.course(self, asked, facts)
         environments = await hub.environments()
         chosen = environments.get(asked.environment or "")
         if chosen is not None and (reason := self.unfit(chosen)):
@@ -204,9 +225,34 @@ class Kind(Frozen):
         }
         return Place(fitting, facts.snapshot, self)
 
+    @classmethod
+    def not_offered(cls, course: Course) -> str:
+        """Return why the course has no such sessions; "" if it has."""
+        return ""
+
+    @classmethod
+    def check_chosen(cls, asked: AskedFor) -> None:
+        """Raise NotAllowed for resources that such a job of a course never has."""
+
+    @classmethod
+    def needs_gpus(cls, asked: AskedFor, course: Course) -> bool:
+        """Return True if it does not start without GPUs, as once the course's budget is used up."""
+        return False
+
+    @classmethod
+    def narrowed(
+        cls, environment: Environment, course: Course, asked: AskedFor, *, gpus: bool
+    ) -> Environment:
+        """Return ``environment`` as the course allows it to such sessions; see ``narrowed`` of
+        portal/launch/course.py."""
+        return narrowed(environment, course, gpus=gpus)
+
     def options(self, environment: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the ``user_options`` for the same session again; ``chosen``: its resources."""
-        return {"environment": environment, **chosen, **self.own()}
+        """Return the ``user_options`` for the same session again; ``chosen``: its resources. In a
+        course, account, partition and reservation are others at the next meeting."""
+        own = self.space is None
+        choices = {key: value for key, value in chosen.items() if own or key in IN_COURSES}
+        return {"environment": environment, **choices, **self.own()}
 
     def own(self) -> dict[str, Any]:
         """Return its own part of the ``user_options``."""
@@ -214,7 +260,7 @@ class Kind(Frozen):
 
     def home(self, account: str, home: str) -> str:
         """Return the home as it is seen in the session; ``home``: the person's on the node."""
-        return home
+        return home if self.space is None else self.space.home(account)
 
     def within(self, seconds: int | None) -> Self:
         """Return the kind of a job with this time limit; None: the partition's."""
@@ -222,7 +268,7 @@ class Kind(Frozen):
 
     def variables(self) -> dict[str, str]:
         """Return the session's own environment variables."""
-        return {}
+        return {} if self.space is None else self.space.variables(self.prefix)
 
     def sbatch_options(self) -> Sequence[str]:
         """Return sbatch's options that are its own, each one argument (``--key=value``)."""
@@ -230,4 +276,5 @@ class Kind(Frozen):
 
     def script_variables(self, account: str, home: str) -> dict[str, str]:
         """Return the variables for deploy/session.sh."""
-        return {}
+        folder = "" if self.throwaway else self.folder
+        return {} if self.space is None else self.space.script_variables(account, home, folder)

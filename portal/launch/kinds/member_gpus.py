@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 from ...models.course.course import Course
 from ...models.session.run import AskedRun
 from ...models.words import count
-from .course import CourseSession
 from .job_kernel import JobKernel
+from .jupyterlab import JupyterLab
 from .run import OPTION as OPTION_OF_RUN
 from .run import Run, asked_run
 
@@ -60,7 +60,7 @@ def held_gpus(course: Course, launches: Iterable[Launched]) -> MemberGpus:
     session = kernels = 0
     for launch in launches:
         gpus = _number(launch.options.get("gpus")) if launch.space == course.name else 0
-        if launch.work == CourseSession.name:
+        if launch.work == JupyterLab.name:
             session += gpus * course.default.nodes
         elif launch.work == JobKernel.name:
             kernels += gpus

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from .course import CourseSession
+from .jupyterlab import JupyterLab
 
 
-class Preview(CourseSession):
+class Preview(JupyterLab):
     """Preview with a throwaway home: it begins as every student does."""
 
     name = "preview"
     title = "a preview of a course"
     prefix = "preview"
     about = "A preview of what students of the course see."
+    offered = welcomes = job_kernels = graded = False
     throwaway = True
-    graded = False
-    job_kernels = False
     starters = ""

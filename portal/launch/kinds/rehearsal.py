@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from .course import CourseSession
+from .jupyterlab import JupyterLab
 
 
-class Rehearsal(CourseSession):
+class Rehearsal(JupyterLab):
     """Rehearsal, started by the service for everyone, from the course's page."""
 
     name = "rehearsal"
     title = "a rehearsal of a course"
     prefix = "rehearsal"
     about = "A rehearsal: files that you create in it are deleted."
-    throwaway = True
-    early = True
-    graded = False
-    job_kernels = False
+    offered = welcomes = job_kernels = graded = False
+    throwaway = early = True
     starters = "service"

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from ...models.course.course import KeptCourse, Role
-from .course import CourseSession
+from ...models.course.course import Course
+from .jupyterlab import JupyterLab
 
 
-class Room(CourseSession):
-    """Room of a course, run by somebody of its staff."""
+class Room(JupyterLab):
+    """Room of a course, run by somebody of its staff. Everyone in the course sees its folder, so
+    that is not the one of the owner's own work; no course's name has a dot."""
 
     name = "room"
     title = "a course's room"
     prefix = "room"
     about = "The course's room, which its members share."
-    graded = False
-    job_kernels = False
+    offered = welcomes = job_kernels = graded = False
     starters = ""
 
     @property
     def folder(self) -> str:
-        """Name of the folder that is its home. Everyone in the course sees it, so it is not that
-        of the owner's own work; no course's name has a dot."""
-        return f"{self.course}.room"
+        return f"{self.space_name}.room"
 
     @classmethod
-    def closed(cls, kept: KeptCourse, role: Role, now: float) -> str:
-        reason = super().closed(kept, role, now)
-        if not reason and not kept.course.together:
-            return f"The course '{kept.course.title}' has no room. Its instructor can allow one."
-        return reason
+    def not_offered(cls, course: Course) -> str:
+        if course.together:
+            return ""
+        return f"The course '{course.title}' has no room. Its instructor can allow one."

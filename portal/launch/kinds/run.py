@@ -13,9 +13,13 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from ...errors import InvalidRequest, NotAllowed, StoreUnavailable, Unavailable
+from ...models.catalog.environment import Environment
+from ...models.course.course import Course
 from ...models.session.run import AskedRun
 from .by_id import KindById
+from .job_kernel import kernel_environment
 from .kind import AskedFor, Hub, LaunchFacts, Place
+from .space import Space
 
 OPTION = "run"  # the key of ``user_options``; its keys are those of AskedRun
 # What only the portal says of a run, in its record.
@@ -63,7 +67,9 @@ class Run(KindById):
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
         run = asked_run(options)
-        return None if run is None or run.course else cls(run=run)
+        if run is None:
+            return None
+        return cls(run=run, space=Space(name=run.course) if run.course else None)
 
     @property
     def id_(self) -> str:
@@ -76,7 +82,7 @@ class Run(KindById):
         place = await super().place(asked, hub, facts)
         own = dict(place.environments)
         # A course's environment is pinned by the course.
-        if self.run.version and not self.of_course and asked.environment in own:
+        if self.run.version and self.space is None and asked.environment in own:
             own[asked.environment] = await hub.pinned(own[asked.environment], self.run.version)
         # Nothing is awaited after this, or launches at the same moment would not see each other.
         self._check_limits(hub, largest)
@@ -170,6 +176,31 @@ class Run(KindById):
                 f"have {held + tasks:,}. The limit is {limits.points_per_user:,}. Wait until one "
                 "has ended, or stop one."
             )
+
+    @classmethod
+    def not_offered(cls, course: Course) -> str:
+        if course.runs:
+            return ""
+        return (
+            f"The course '{course.title}' does not allow runs. Its instructor can allow them in "
+            "the course's settings."
+        )
+
+    @classmethod
+    def needs_gpus(cls, asked: AskedFor, course: Course) -> bool:
+        return bool(asked.said().get("gpus", course.default.gpus))
+
+    @classmethod
+    def narrowed(
+        cls, environment: Environment, course: Course, asked: AskedFor, *, gpus: bool
+    ) -> Environment:
+        """Return what sessions have, on one node. Points with GPUs of a course whose sessions have
+        none by default are on the nodes of its kernels."""
+        if cls.needs_gpus(asked, course) and not course.default.gpus:
+            return kernel_environment(environment, course, gpus=gpus)
+        offered = super().narrowed(environment, course, asked, gpus=gpus)
+        default = offered.default.model_copy(update={"nodes": 1})
+        return offered.model_copy(update={"default": default})
 
     def own(self) -> dict[str, Any]:
         return {OPTION: self.run.model_dump(exclude_defaults=True)}

@@ -28,9 +28,11 @@ from portal.launch.course import (
     until,
 )
 from portal.launch.kinds import KINDS
-from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.closed import closed
+from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.preview import Preview
 from portal.launch.kinds.rehearsal import Rehearsal
+from portal.launch.kinds.space import Space
 from portal.launch.limits.limits import environment_limits, within
 from portal.launch.request import Asked, LaunchRequest
 from portal.models.catalog.environment import Bind, Environment, Kind, Server
@@ -68,7 +70,7 @@ COURSE = Course(
     begins=date(2026, 10, 1),
     ends=date(2027, 2, 1),
 )
-STUDENT = CourseSession(course="dl101", course_title=COURSE.title, role=Role.STUDENT)
+STUDENT = JupyterLab(space=Space(name="dl101", title=COURSE.title, role=Role.STUDENT))
 
 
 def kept(**changes: Any) -> KeptCourse:
@@ -111,7 +113,7 @@ def test_the_name_and_the_option_must_be_of_one_course() -> None:
     with pytest.raises(InvalidRequest):
         server_for("dl101", "course-ml")
     asked = Asked.parse({"course": "dl101", "gpus": 1})
-    assert (asked.kind.of_course, asked.said()) == ("dl101", {"gpus": 1})
+    assert (asked.kind.space_name, asked.said()) == ("dl101", {"gpus": 1})
     assert Asked.parse({"gpus": 1, "course": ""}).kind.of_course == ""
     for wrong in ("a/b", "../x", "A", "-a", "a-", "a--b", "x" * 21, "dl101\n", 1, ["dl101"]):
         with pytest.raises(InvalidRequest, match="'course' must be"):
@@ -151,8 +153,8 @@ def test_when_a_course_has_sessions(
     changes: dict[str, Any], kind: str, role: str, now: str, words: str
 ) -> None:
     found = owner_of(f"{kind}-dl101")
-    assert found is not None and issubclass(found, CourseSession) and found.prefix == kind
-    said = found.closed(kept(**changes), Role(role), at(now))
+    assert found is not None and issubclass(found, JupyterLab) and found.prefix == kind
+    said = closed(found, kept(**changes), Role(role), at(now))
     assert words in said
     assert bool(said) == bool(words)
 
@@ -308,9 +310,8 @@ def test_the_course_s_data_are_where_the_site_said(tmp_path: Path) -> None:
     script = Path(__file__).parents[3] / "deploy/session.sh"
 
     def started(data: str) -> subprocess.CompletedProcess[str]:
-        course = STUDENT.model_copy(
-            update={"data": f"{tmp_path}/alias/{data}", "data_root": f"{tmp_path}/alias"}
-        )
+        place = {"data": f"{tmp_path}/alias/{data}", "data_root": f"{tmp_path}/alias"}
+        course = JupyterLab(space=Space(name="dl101", role=Role.STUDENT, **place))
         told = course.script_variables("ada", str(tmp_path / "ada"))
         (tmp_path / "ada/courses").mkdir(parents=True, exist_ok=True)
         env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SLURM_JOB_ID": "1"}
@@ -417,8 +418,8 @@ def test_what_the_job_script_and_the_session_are_told() -> None:
         "PORTAL_COURSE_HOME": "/home/ada",
         "PORTAL_COURSE_FOLDER": "/homes/ada/courses/dl101",
     }
-    rehearsal = Rehearsal(**dict(STUDENT))
-    for one in (rehearsal, Preview(**dict(STUDENT))):
+    rehearsal = Rehearsal(space=STUDENT.space)
+    for one in (rehearsal, Preview(space=STUDENT.space)):
         assert "PORTAL_COURSE_FOLDER" not in one.script_variables("ada", "/homes/ada")
     own = KINDS[0]()
     assert own.script_variables("ada", "/homes/ada") == own.variables() == {}

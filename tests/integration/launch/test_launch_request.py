@@ -18,8 +18,6 @@ from portal.launch.choices.dialog_fields import fields_of_move
 from portal.launch.container import sbatch_options, session_command, session_script
 from portal.launch.fields import OF, document
 from portal.launch.kinds import KINDS, USUAL
-from portal.launch.kinds.course_kernel import CourseKernel
-from portal.launch.kinds.course_run import CourseRun
 from portal.launch.partitions import allowed_partitions
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest, options_from_fields, options_from_form
@@ -466,8 +464,7 @@ def test_marimo_is_where_the_environment_has_it() -> None:
 
 
 def test_every_kind_has_words_and_a_name_of_its_own() -> None:
-    # A kernel of a course's session is asked for as any other: by the same option.
-    names = [kind.name for kind in KINDS if kind not in (CourseKernel, CourseRun)]
+    names = [kind.name for kind in KINDS]
     assert len(set(names)) == len(names)
     assert all(kind.title and kind.option for kind in KINDS)
     assert USUAL().options("lab", {"cpus": 1}) == {"environment": "lab", "cpus": 1}

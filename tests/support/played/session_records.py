@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from portal.launch.kinds import Kind, address_of
+from portal.launch.kinds import Kind, reserved_for
 from portal.launch.kinds.member_gpus import OtherLaunch
 from portal.models.session.session import SessionRecord
 from portal.store.migrations.work import work_and_space
@@ -25,5 +25,5 @@ def launched(server: str, options: Mapping[str, Any]) -> OtherLaunch:
 
 def owner_of(server: str) -> type[Kind] | None:
     """Return the kind to which a server's name belongs; None if it is free for others."""
-    address = address_of(server)
+    address = reserved_for(server)
     return address.kind if address is not None else None

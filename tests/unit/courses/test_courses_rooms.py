@@ -16,8 +16,9 @@ from courses_site import Site, running
 from session_records import recorded
 
 from portal.errors import HubUnavailable, NotFound
-from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.room import Room
+from portal.launch.kinds.space import Space
 from portal.models.course.course import Role
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
@@ -220,8 +221,8 @@ async def test_a_room_that_cannot_be_shared_does_not_stay(site: Site) -> None:
 
 def test_a_room_s_folder_is_not_its_owner_s_own() -> None:
     folders = [
-        kind(course="deep", role=Role.INSTRUCTOR).script_variables("ada", "/home/ada")
-        for kind in (CourseSession, Room)
+        kind(space=Space(name="deep", role=Role.INSTRUCTOR)).script_variables("ada", "/home/ada")
+        for kind in (JupyterLab, Room)
     ]
     folders = [one["PORTAL_COURSE_FOLDER"] for one in folders]
     assert folders == ["/home/ada/courses/deep", "/home/ada/courses/deep.room"]

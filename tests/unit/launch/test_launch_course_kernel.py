@@ -13,14 +13,15 @@ from session_records import launched, owner_of
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.course_meeting import at_the_meeting
-from portal.launch.kinds.course import CourseSession
-from portal.launch.kinds.course_kernel import CourseKernel, kernel_environment, not_offered
-from portal.launch.kinds.job_kernel import JobKernel
+from portal.launch.kinds.closed import closed
+from portal.launch.kinds.job_kernel import JobKernel, kernel_environment
+from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, Place
 from portal.launch.kinds.member_gpus import MemberGpus, held_gpus, most_gpus, too_many
 from portal.launch.kinds.preview import Preview
 from portal.launch.kinds.rehearsal import Rehearsal
 from portal.launch.kinds.room import Room
+from portal.launch.kinds.space import Space
 from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment, Kind
@@ -58,8 +59,8 @@ CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
 def hub(course: Course = COURSE, others: int = 0, *, gpus: bool = True) -> Any:
     async def place(kind: Any, asked: Any, facts: LaunchFacts) -> Place:
         offered = kind.narrowed(LAB, course, asked, gpus=gpus)
-        role = {"role": Role.STUDENT, "course_title": course.title}
-        return Place({"lab": offered}, facts.snapshot, kind.model_copy(update=role))
+        space = Space(name="deep", title=course.title, role=Role.STUDENT)
+        return Place({"lab": offered}, facts.snapshot, kind.model_copy(update={"space": space}))
 
     names = [f"kernel-{number:08}" for number in range(others)]
     return SimpleNamespace(course=place, job_kernels=names, most_job_kernels=8)
@@ -72,11 +73,11 @@ async def placed(options: dict[str, Any], at: Any = None) -> Place:
 
 def test_its_options_name_the_course() -> None:
     kind = Asked.parse({"gpus": 1, "kernel": KERNEL}).kind
-    assert kind == CourseKernel(id=ID, kernel="python3", course="deep")
-    assert (kind.of_course, kind.isolated, kind.serves, kind.job_kernels) == (
+    assert kind == JobKernel(id=ID, kernel="python3", space=Space(name="deep"))
+    assert (kind.space_name, kind.isolated, kind.serves, kind.job_kernels) == (
         ("deep", True, False, False)
     )
-    assert isinstance(Asked.parse({"kernel": {**KERNEL, "course": ""}}).kind, JobKernel)
+    assert Asked.parse({"kernel": {**KERNEL, "course": ""}}).kind.space is None
     assert owner_of(SERVER) is JobKernel and kind.at(SERVER, JobKernel) is kind
     for server in ("course-deep", "kernel-12345678", ""):
         with pytest.raises(InvalidRequest, match=f"must have the name '{SERVER}'"):
@@ -97,10 +98,9 @@ def test_it_is_nothing_else_at_the_same_time() -> None:
 
 
 def test_it_sees_what_its_session_sees() -> None:
-    session = CourseSession(course="deep", role=Role.STUDENT, exchange="/x/deep")
-    kernel = CourseKernel(
-        id=ID, kernel="python3", course="deep", role=Role.STUDENT, exchange="/x/deep"
-    )
+    space = Space(name="deep", role=Role.STUDENT, exchange="/x/deep")
+    session = JupyterLab(space=space)
+    kernel = JobKernel(id=ID, kernel="python3", space=space)
     script = kernel.script_variables("ada", "/home/ada")
     assert script == session.script_variables("ada", "/home/ada")
     assert script["PORTAL_COURSE_FOLDER"] == "/home/ada/courses/deep"
@@ -110,8 +110,8 @@ def test_it_sees_what_its_session_sees() -> None:
 
 
 def test_other_sessions_of_a_course_have_none() -> None:
-    assert CourseSession.job_kernels
-    assert not any(kind.job_kernels for kind in (Room, Rehearsal, Preview, CourseKernel))
+    assert JupyterLab.job_kernels
+    assert not any(kind.job_kernels for kind in (Room, Rehearsal, Preview, JobKernel))
 
 
 def test_only_a_course_that_allows_them_has_them() -> None:
@@ -124,14 +124,15 @@ def test_only_a_course_that_allows_them_has_them() -> None:
         changed_at=0,
     )
     now = 1_795_000_000.0  # November 2026
-    assert CourseKernel.closed(kept, Role.STUDENT, now) == ""
+    assert closed(JobKernel, kept, Role.STUDENT, now) == ""
     without = kept.model_copy(update={"course": COURSE.model_copy(update={"job_kernels": False})})
-    assert "does not allow kernels" in CourseKernel.closed(without, Role.STUDENT, now)
-    assert CourseSession.closed(without, Role.STUDENT, now) == ""
+    assert "does not allow kernels" in closed(JobKernel, without, Role.STUDENT, now)
+    assert closed(JupyterLab, without, Role.STUDENT, now) == ""
     over = kept.model_copy(update={"state": CourseState.ARCHIVED})
-    assert "is archived" in CourseKernel.closed(over, Role.STUDENT, now)
+    assert "is archived" in closed(JobKernel, over, Role.STUDENT, now)
     bare = COURSE.model_copy(update={"largest": Resources()})
-    assert "has no GPUs" in not_offered(bare) and not not_offered(COURSE)
+    assert "has no GPUs" in JobKernel.not_offered(bare)
+    assert not JobKernel.not_offered(COURSE)
 
 
 async def test_it_has_the_course_s_account_and_limits() -> None:
@@ -150,7 +151,7 @@ async def test_it_has_the_course_s_account_and_limits() -> None:
     assert (resources.cpus, str(resources.time)) == (1, str(COURSE.default.time))
     again = request.options()
     assert again["kernel"] == KERNEL and "account" not in again and "course" not in again
-    assert isinstance(Asked.parse(again).kind, CourseKernel)
+    assert Asked.parse(again).kind.space_name == "deep"
     for more in ({"gpus": 3}, {"cpus": 5}, {"memory": "9G"}, {"time": "5:00:00"}):
         with pytest.raises(NotAllowed):
             decided(**more)

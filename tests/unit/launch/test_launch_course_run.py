@@ -13,11 +13,12 @@ from clusters import ADA, gpu_node, snapshot
 from session_records import launched, owner_of
 
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.kinds.course import CourseSession
-from portal.launch.kinds.course_run import CourseRun
+from portal.launch.kinds.closed import closed
+from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, Place
 from portal.launch.kinds.member_gpus import MemberGpus, OtherLaunch, held_gpus, too_many_points
 from portal.launch.kinds.run import Run
+from portal.launch.kinds.space import Space
 from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.launch.runs import Runs
@@ -58,8 +59,8 @@ CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
 def hub(course: Course = CLASS, record: Any = None, **limits: int) -> Any:
     async def place(kind: Any, asked: Any, facts: LaunchFacts) -> Place:
         offered = kind.narrowed(LAB, course, asked, gpus=True)
-        role = {"role": Role.STUDENT, "course_title": course.title}
-        return Place({"lab": offered}, facts.snapshot, kind.model_copy(update=role))
+        space = Space(name="deep", title=course.title, role=Role.STUDENT)
+        return Place({"lab": offered}, facts.snapshot, kind.model_copy(update={"space": space}))
 
     async def most_array_tasks() -> int | None:
         return None
@@ -93,10 +94,10 @@ def a_run(digit: str, after: str = "", **options: Any) -> OtherLaunch:
 
 def test_its_options_name_the_course() -> None:
     kind = Asked.parse({"gpus": 1, "run": RUN}).kind
-    assert kind == CourseRun(run=AskedRun(**RUN), course="deep")
-    facts = (kind.of_course, kind.isolated, kind.bounded, kind.serves, kind.array, kind.job_kernels)
-    assert facts == ("deep", True, True, False, True, False)
-    assert type(Asked.parse({"run": {**RUN, "course": ""}}).kind) is Run
+    assert kind == Run(run=AskedRun(**RUN), space=Space(name="deep"))
+    facts = (kind.space_name, kind.isolated, kind.serves, kind.array, kind.job_kernels)
+    assert facts == ("deep", True, False, True, False)
+    assert Asked.parse({"run": {**RUN, "course": ""}}).kind.space is None
     assert owner_of(SERVER) is Run and kind.at(SERVER, Run) is kind
     with pytest.raises(InvalidRequest, match=f"must have the name '{SERVER}'"):
         kind.at("course-deep", owner_of("course-deep"))
@@ -116,8 +117,8 @@ def test_it_is_nothing_else_at_the_same_time() -> None:
 
 
 def test_its_points_see_what_its_session_sees() -> None:
-    session = CourseSession(course="deep", role=Role.STUDENT, exchange="/x/deep")
-    kind = CourseRun(run=AskedRun(**RUN), **session.model_dump())
+    session = JupyterLab(space=Space(name="deep", role=Role.STUDENT, exchange="/x/deep"))
+    kind = Run(run=AskedRun(**RUN), space=session.space)
     assert kind.home("ada", "/home/ada") == session.home("ada", "/home/ada")
     script = kind.script_variables("ada", "/home/ada")
     assert script == session.script_variables("ada", "/home/ada")
@@ -132,17 +133,17 @@ def test_only_a_course_that_allows_them_has_them() -> None:
     about = {"created_by": "barbara", "created_at": 0, "changed_at": 0}
     kept = KeptCourse(course=CLASS, state=CourseState.APPROVED, pinned=LAB, **about)
     now = 1_795_000_000.0  # November 2026
-    assert CourseRun.closed(kept, Role.STUDENT, now) == ""
+    assert closed(Run, kept, Role.STUDENT, now) == ""
     assert COURSE.runs is False
     without = kept.model_copy(update={"course": COURSE})
-    reason = CourseRun.closed(without, Role.INSTRUCTOR, now)
+    reason = closed(Run, without, Role.INSTRUCTOR, now)
     assert reason == (
         "The course 'Deep Learning' does not allow runs. Its instructor can allow them in the "
         "course's settings."
     )
     over = kept.model_copy(update={"state": CourseState.ARCHIVED})
-    assert "is archived" in CourseRun.closed(over, Role.STUDENT, now)
-    assert "ended on 1 February 2027" in CourseRun.closed(kept, Role.STUDENT, now + 1e8)
+    assert "is archived" in closed(Run, over, Role.STUDENT, now)
+    assert "ended on 1 February 2027" in closed(Run, kept, Role.STUDENT, now + 1e8)
 
 
 async def test_it_has_the_course_s_account_and_limits() -> None:
@@ -159,10 +160,10 @@ async def test_it_has_the_course_s_account_and_limits() -> None:
     assert (resources.account, resources.gpus, resources.cpus) == ("dl101", 0, 1)
     assert str(resources.time) == str(COURSE.default.time)
     assert request.environment.title == "Run rates of Deep Learning: Lab"
-    assert request.kind.role is Role.STUDENT
+    assert request.kind.space.role is Role.STUDENT
     again = request.options()
     assert again["run"] == RUN and "account" not in again and "course" not in again
-    assert isinstance(Asked.parse(again).kind, CourseRun)
+    assert Asked.parse(again).kind.space_name == "deep"
     for more in ({"gpus": 3}, {"cpus": 5}, {"memory": "9G"}, {"time": "5:00:00"}):
         with pytest.raises(NotAllowed):
             await decided(**more)

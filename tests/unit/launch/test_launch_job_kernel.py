@@ -13,10 +13,10 @@ from session_records import owner_of, recorded
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.kinds import KINDS, OFFERED, kind_of
-from portal.launch.kinds.course import CourseSession
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, Place
+from portal.launch.kinds.space import Space
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
 from portal.models.catalog.environment import Environment
@@ -123,7 +123,7 @@ def test_its_server_s_name_is_its_own() -> None:
     for other in ("", "second", "tensorboard", "course-deep", "kernel-12345678", f"{SERVER}0"):
         with pytest.raises(InvalidRequest, match=f"must have the name '{SERVER}'"):
             kernel.at(other, owner_of(other))
-    for kind in (JupyterLab(), CourseSession(course="deep")):
+    for kind in (JupyterLab(), JupyterLab(space=Space(name="deep"))):
         with pytest.raises(InvalidRequest):
             kind.at(SERVER, owner_of(SERVER))
     with pytest.raises(InvalidRequest, match="reserved for a kernel in a job of its own"):

@@ -14,7 +14,6 @@ from traitlets import TraitError
 
 from portal.errors import InvalidRequest, NotAllowed, Unavailable
 from portal.launch.kinds import KINDS, OFFERED
-from portal.launch.kinds.course_run import CourseRun
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, Place
 from portal.launch.kinds.run import Run
@@ -120,7 +119,7 @@ def test_others_are_executed_in_one_job() -> None:
 
 
 def test_no_other_kind_has_options_of_sbatch() -> None:
-    assert [kind for kind in KINDS if kind.array] == [Run, CourseRun]
+    assert [kind for kind in KINDS if kind.array] == [Run]
     assert JupyterLab().sbatch_options() == ()
 
 

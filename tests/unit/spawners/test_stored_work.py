@@ -10,9 +10,6 @@ from jupyterhub import orm
 from session_records import owner_of
 
 from portal.launch.kinds import KINDS, Kind, Unknown, stored_kind
-from portal.launch.kinds.course import CourseSession
-from portal.launch.kinds.course_kernel import CourseKernel
-from portal.launch.kinds.course_run import CourseRun
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.marimo import Marimo
@@ -37,12 +34,12 @@ STARTED = [
     ("", {"kind": "marimo"}, Marimo, ""),
     ("tensorboard", {"tensorboard": ["~/logs"]}, TensorBoard, ""),
     (f"kernel-{ID}", {"kernel": KERNEL}, JobKernel, ""),
-    (f"kernel-{ID}", {"kernel": {**KERNEL, "course": "deep"}}, CourseKernel, "deep"),
+    (f"kernel-{ID}", {"kernel": {**KERNEL, "course": "deep"}}, JobKernel, "deep"),
     (f"kernel-{ID}", {"kernel": "damaged"}, JobKernel, ""),
     (f"run-{ID}", {"run": RUN}, Run, ""),
-    (f"run-{ID}", {"run": {**RUN, "course": "deep"}}, CourseRun, "deep"),
-    ("course-deep", {"course": "deep"}, CourseSession, "deep"),
-    ("course-deep-2", {"course": "deep-2"}, CourseSession, "deep-2"),
+    (f"run-{ID}", {"run": {**RUN, "course": "deep"}}, Run, "deep"),
+    ("course-deep", {"course": "deep"}, JupyterLab, "deep"),
+    ("course-deep-2", {"course": "deep-2"}, JupyterLab, "deep-2"),
     ("rehearsal-deep", {"course": "deep"}, Rehearsal, "deep"),
     ("preview-deep", {"course": "deep"}, Preview, "deep"),
     ("room-deep", {"course": "deep"}, Room, "deep"),
@@ -55,7 +52,7 @@ def test_what_an_earlier_version_started(
     server: str, options: dict[str, Any], kind: type[Kind], space: str
 ) -> None:
     work, of_course = work_and_space(server, options)
-    assert (stored_kind(work, of_course), of_course) == (kind, space)
+    assert (stored_kind(work), of_course) == (kind, space)
     # The state of a server in the Hub's database.
     row = orm.Spawner(name=server, state={"last_options": options, "job_id": "7"})
     assert kind_of_row(row) is kind
@@ -69,10 +66,10 @@ def test_what_an_earlier_version_started(
 def test_what_is_stored_counts_and_not_the_name() -> None:
     row = orm.Spawner(name="course-deep", state={"work": "marimo", "space": ""})
     assert kind_of_row(row) is Marimo
-    assert kind_of_row(orm.Spawner(name="course-deep", state=None)) is CourseSession
+    assert kind_of_row(orm.Spawner(name="course-deep", state=None)) is JupyterLab
 
 
 def test_each_kind_is_stored_under_a_name_of_its_own() -> None:
     for kind in KINDS:
-        assert stored_kind(kind.name, "deep" if issubclass(kind, CourseSession) else "") is kind
-    assert owner_of("course-deep") is CourseSession
+        assert stored_kind(kind.name) is kind
+    assert owner_of("course-deep") is JupyterLab

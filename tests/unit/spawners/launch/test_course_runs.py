@@ -14,8 +14,8 @@ from clusters import ADA, gpu_node, snapshot
 from portal.catalog.availability import Offer
 from portal.courses.roster.membership_cache import MembershipCache
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.kinds.course_run import CourseRun
 from portal.launch.kinds.kind import LaunchFacts, Place
+from portal.launch.kinds.run import Run
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Reservation
@@ -98,7 +98,7 @@ class Site:
             name="run-5e2f3c1a",
         )
         asked = Asked.parse({"environment": "lab", "run": RUN, **options})
-        assert isinstance(asked.kind, CourseRun)
+        assert isinstance(asked.kind, Run) and asked.kind.space is not None
         cluster = snapshot(gpu_node("gpu01", "v100", 4))
         cluster = cluster.model_copy(update={"reservations": self.reservations})
         return await course_offer(spawner, asked.kind, asked, LaunchFacts(cluster, None))
@@ -112,8 +112,9 @@ async def site(store: Store) -> Site:
 async def test_a_student_has_one_in_the_course_s_account(site: Site) -> None:
     await site.teach()
     place = await site.launched(gpus=1)
-    assert isinstance(place.kind, CourseRun) and place.kind.run.name == "rates"
-    assert (place.kind.role, place.kind.course_title) == (Role.STUDENT, "Deep Learning")
+    assert isinstance(place.kind, Run) and place.kind.run.name == "rates"
+    assert place.kind.space is not None
+    assert (place.kind.space.role, place.kind.space.title) == (Role.STUDENT, "Deep Learning")
     environment = place.environments["lab"]
     assert (environment.default.account, environment.max_gpus) == ("dl101", 2)
     with pytest.raises(InvalidRequest, match="The course sets 'account'"):

@@ -18,11 +18,11 @@ from sqlalchemy.orm import Session
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
 from portal.launch.job_kernels import JobKernels
-from portal.launch.kinds.course_kernel import CourseKernel
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.member_gpus import OtherLaunch
 from portal.launch.kinds.room import Room
+from portal.launch.kinds.space import Space
 from portal.launch.request import LaunchRequest
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
@@ -94,13 +94,13 @@ async def test_its_job_runs_the_starter_without_the_servers_arguments() -> None:
 async def test_sessions_that_may_have_them_learn_the_ports() -> None:
     _, env = await submitted(JupyterLab())
     assert env["APPTAINERENV_PORTAL_KERNEL_PORTS"] == "40000-40999"
-    for kind in (KERNEL, Room(course="dl101", role=Role.INSTRUCTOR)):
+    for kind in (KERNEL, Room(space=Space(name="dl101", role=Role.INSTRUCTOR))):
         _, env = await submitted(kind)
         assert "APPTAINERENV_PORTAL_KERNEL_PORTS" not in env
 
 
 async def test_in_a_course_it_sees_the_course_s_folder_and_nothing_else() -> None:
-    kernel = CourseKernel(**KERNEL.model_dump(), course="dl101", role=Role.STUDENT)
+    kernel = KERNEL.model_copy(update={"space": Space(name="dl101", role=Role.STUDENT)})
     argv, env = await submitted(kernel)
     assert "--containall" in argv and argv[-1] == "portal_session.job_kernels.starter"
     assert env["PORTAL_COURSE_FOLDER"] == "/home/ada/courses/dl101"

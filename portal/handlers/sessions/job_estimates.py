@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from portal.errors import NotAllowed
-from portal.launch.kinds.course import CourseSession
+from portal.launch.kinds import Kind
 from portal.launch.kinds.member_gpus import held_gpus, too_many
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment
@@ -23,7 +23,7 @@ class JobEstimates(EstimatesBase):
     """Base class of estimates for a job beside a session. ``kind``: of such a job in a course;
     ``kept``: the course of the session that asks."""
 
-    kind: ClassVar[type[CourseSession]]
+    kind: ClassVar[type[Kind]]
     kept: KeptCourse | None = None
 
     async def environments(
