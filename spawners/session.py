@@ -15,7 +15,7 @@ from jupyterhub import orm
 from jupyterhub.utils import utcnow
 from traitlets import Instance
 
-from portal.launch.kinds import Kind, stored_kind
+from portal.launch.kinds import Address, Kind, reserved_for, stored_kind
 from portal.models.cluster.cluster import Job
 from portal.models.person import Person
 from portal.models.session.session import options_again
@@ -87,6 +87,11 @@ class SessionSpawner(SessionSettings):
     def kind(self) -> type[Kind]:
         """Kind of the session; before its first launch, the one to which its name belongs."""
         return stored_kind(self.work)
+
+    @property
+    def reserved(self) -> Address | None:
+        """What its server's name is reserved for; None for a session of the user's own."""
+        return reserved_for(self.name)
 
     @property
     def serves(self) -> bool:

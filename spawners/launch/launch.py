@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from portal.catalog.versions.pins import pinned
 from portal.errors import Conflict, NotAllowed, PortalError, SlurmUnavailable
-from portal.launch.kinds import reserved_for
 from portal.launch.kinds.kind import AskedFor, Kind, LaunchFacts, Place
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
@@ -115,7 +114,7 @@ async def _offered(spawner: SessionSpawner) -> list[Environment]:
 
 async def render_form(spawner: SessionSpawner) -> str:
     """Return the HTML of the owner's launch form, now; for a course's session it is one button."""
-    address = reserved_for(spawner.name)
+    address = spawner.reserved
     if address is not None and address.space:
         spawner.prefill = {}
         return await course_form(spawner, address, (await readiness(spawner)).problems)
@@ -166,7 +165,7 @@ async def launch_request(
     """Check ``user_options``, wherever they come from. ``runs``: the session runs already, and
     gets other resources. Raises PortalError with the reason."""
     asked = Asked.parse(options)  # first: malformed options make no home
-    address = reserved_for(spawner.name)
+    address = spawner.reserved
     if asked.kind.space is None and not (address is not None and address.space):
         return await _judged(spawner, asked, runs=runs)
     with spawner.shared.refused.bounded(spawner, runs=runs):
@@ -177,7 +176,7 @@ async def _end_lost(spawner: SessionSpawner) -> None:
     """Raise Conflict if a session of this name runs that the Hub has lost: it would be there twice.
     One that still waits is cancelled."""
     record = spawner.shared.recorder.closing.orphan(spawner.user.name, spawner.name)
-    if record is None or reserved_for(spawner.name) is not None:
+    if record is None or spawner.reserved is not None:
         return
     cluster = spawner.shared.cluster
     snapshot = await cluster.snapshot(time.monotonic(), jobs_only=True, urgent=True)
@@ -211,8 +210,8 @@ async def _judged(spawner: SessionSpawner, asked: Asked, *, runs: bool) -> Launc
 
 
 async def _placed(spawner: SessionSpawner, asked: Asked, facts: LaunchFacts) -> Place:
-    address = reserved_for(spawner.name)
-    kind = asked.kind.at(spawner.name, address.kind if address is not None else None)
+    owner = spawner.reserved.kind if spawner.reserved is not None else None
+    kind = asked.kind.at(spawner.name, owner)
     return await kind.place(asked, _Hub(spawner), facts)
 
 

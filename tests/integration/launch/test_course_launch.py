@@ -114,7 +114,7 @@ def test_the_name_and_the_option_must_be_of_one_course() -> None:
         server_for("dl101", "course-ml")
     asked = Asked.parse({"course": "dl101", "gpus": 1})
     assert (asked.kind.space_name, asked.said()) == ("dl101", {"gpus": 1})
-    assert Asked.parse({"gpus": 1, "course": ""}).kind.of_course == ""
+    assert Asked.parse({"gpus": 1, "course": ""}).kind.space_name == ""
     for wrong in ("a/b", "../x", "A", "-a", "a-", "a--b", "x" * 21, "dl101\n", 1, ["dl101"]):
         with pytest.raises(InvalidRequest, match="'course' must be"):
             course_named(wrong)

@@ -11,6 +11,7 @@ import pytest
 from clusters import snapshot
 
 from portal.errors import Conflict
+from portal.launch.kinds import reserved_for
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
@@ -102,7 +103,8 @@ async def recorded(slurm: Slurm, store: Store) -> Recorder:
 
 def launcher(recorder: Recorder, slurm: Slurm, name: str = "") -> Any:
     shared = SimpleNamespace(recorder=recorder, cluster=slurm)
-    return SimpleNamespace(shared=shared, user=SimpleNamespace(name="ada"), name=name)
+    user = SimpleNamespace(name="ada")
+    return SimpleNamespace(shared=shared, user=user, name=name, reserved=reserved_for(name))
 
 
 async def test_an_unknown_session_is_shown_and_not_started_twice(store: Store) -> None:

@@ -1,0 +1,29 @@
+"""Shape of the product: what is reached is kept. Lower a number here when it is lower."""
+
+from __future__ import annotations
+
+from .shape import ROOT, derivations, measures
+
+# Where a kind is derived from a name: requests for a server, and what earlier versions stored.
+_REQUESTS = {
+    "portal/handlers/runs/reports.py",
+    "portal/handlers/runs/runs.py",
+    "portal/handlers/sessions/servers.py",
+    "spawners/api/rooms.py",
+    "spawners/config/named_servers.py",
+    "spawners/session.py",
+    "spawners/web/hosts.py",
+}
+_EARLIER = {
+    "portal/store/migrations/versions/v0019_work.py",
+    "spawners/lifecycle/orphans.py",
+    "spawners/lifecycle/session_history.py",
+}
+
+
+def test_a_kind_is_derived_from_the_name_of_a_requested_server_alone() -> None:
+    assert {place.rpartition(":")[0] for place in derivations(ROOT)} == _REQUESTS | _EARLIER
+
+
+def test_a_kind_has_no_twin_for_courses() -> None:
+    assert measures(ROOT)["twins of kinds for courses"] == 0
