@@ -7,9 +7,10 @@ Pages are available at once; they show what is not ready yet.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
-from portal.errors import PortalError
+from portal.periodic import Periodic
 from portal.services.services import Services
 
 _RETRY = (1.0, 30.0)  # seconds to the second try, and their maximum
@@ -54,28 +55,31 @@ class BackgroundTasks:
     async def _keep_store(self) -> None:
         """Bring the database to this version's schema, then check it now and then: pages say since
         when it is away."""
-        store, pause, complaint = self.parts.store, _RETRY[0], ""
-        while True:
-            try:
-                await store.upgrade()
-                break
-            except PortalError as error:
-                if str(error) != complaint:
-                    complaint = str(error)
-                    self.log.error("The database is not ready: %s", complaint)
-            except Exception:
-                self.log.exception("The database could not be upgraded")
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _RETRY[1])
-        if complaint:
-            self.log.warning("The database is ready.")
-        await self._kept("database check", self._check_store)
+        store, upgraded, retry = self.parts.store, False, _RETRY[0]
 
-    async def _check_store(self) -> None:
-        while True:
-            await self.parts.store.keep_room()
-            await asyncio.sleep(_CHECK)
-            await self.parts.store.check()
+        async def check() -> None:
+            nonlocal upgraded
+            await (store.check() if upgraded else store.upgrade())
+            upgraded = True
+            await store.keep_room()
+
+        def pause(result: object) -> float:
+            nonlocal retry
+            if not isinstance(result, Exception):
+                retry = _RETRY[0]
+                return _CHECK
+            now, retry = retry, min(2 * retry, _RETRY[1])
+            return now
+
+        await Periodic(
+            "The database check",
+            check,
+            pause,
+            self.log,
+            failed="The database is not ready",
+            again="The database is ready.",
+            level=logging.ERROR,
+        ).run()
 
     async def _kept(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run ``run`` for ever: it is restarted when it ends or fails."""
