@@ -10,7 +10,7 @@ from typing import Any
 
 from portal.errors import Conflict, NotFound, PortalError, StoreUnavailable
 from portal.hubapi import HubApi
-from portal.models.audit import AuditEntry, Outcome
+from portal.models.audit import AuditAction, AuditEntry, Outcome
 from portal.models.cluster.cluster import Job
 from portal.models.cluster.gpu import GpuReading
 from portal.models.session.activity import SessionActivity
@@ -290,7 +290,7 @@ class IdleGpus(IdleSettings):
         entry = AuditEntry(
             at=self._wall(),
             actor=SERVICE,
-            action="stop-idle-session",
+            action=AuditAction.STOP_IDLE_SESSION,
             target=f"session {record.id}",
             owner=record.user,
             outcome=outcome,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from portal.errors import NotAllowed, StoreUnavailable
 from portal.models import scope
-from portal.models.audit import Outcome
+from portal.models.audit import ACTION_WORDS, AuditAction, Outcome
 from portal.models.cluster.dashboard import page_facts
 
 from ..base.base import NotFoundMixin, PageHandler, explain
@@ -49,7 +49,9 @@ class Page(PageHandler):
     async def refused(self, target: str, owner: str = "") -> None:
         """Record in the audit log that this person asked for a page that is not theirs."""
         outcome, detail = Outcome.REFUSED, "A page of the portal."
-        await self.parts.audit(self, "denied", target, owner=owner, outcome=outcome, detail=detail)
+        await self.parts.audit(
+            self, AuditAction.DENIED, target, owner=owner, outcome=outcome, detail=detail
+        )
 
     def show(self, template: str, **variables: Any) -> None:
         """Answer with this page."""
@@ -116,6 +118,9 @@ class AuditPage(Page):
 
     template = "audit.html"
     needs = scope.AUDIT_READ
+
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        return {"actions": ACTION_WORDS, "outcomes": [outcome.value for outcome in Outcome]}
 
 
 class NoPage(NotFoundMixin, Page):

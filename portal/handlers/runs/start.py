@@ -16,6 +16,7 @@ from portal.launch.kinds.course_run import not_offered
 from portal.launch.kinds.run import server_for
 from portal.launch.request import Asked
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.course.course import KeptCourse
 from portal.models.session.resources import Resources
@@ -111,7 +112,7 @@ class SessionRuns(RunsOfSession):
         resources = {**kept_options(record), **asked}
         server = server_for(about.id)
         what = f"Run {about.name} of {environment}: {about.points} points, {server}."
-        async with self.audited("start-run", f"session {record.id}", record.user, what):
+        async with self.audited(AuditAction.START_RUN, f"session {record.id}", record.user, what):
             await self.course(record)
             since = record.submitted_at if environment == record.environment else None
             pin = await pin_of(

@@ -17,6 +17,7 @@ from portal.launch.kinds import kind_of, of_server
 from portal.launch.kinds.course_kernel import CourseKernel, not_offered
 from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, server_for
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.course.course import KeptCourse
 from portal.models.person import Person
@@ -170,7 +171,9 @@ class JobKernels(JobKernelAction):
         options = {**kept_options(record), **asked, OPTION: kernel}
         server = server_for(id_)
         what = f"Kernel {name} of {asked['environment']}, {server}."
-        async with self.audited("start-kernel", f"session {record.id}", record.user, what):
+        async with self.audited(
+            AuditAction.START_KERNEL, f"session {record.id}", record.user, what
+        ):
             self.check(record)
             await self.course(record)
             await self.parts.hub.begin_server(record.user, server, options)
@@ -226,7 +229,7 @@ class OneJobKernel(JobKernelAction):
         """Use the session's own token only. A kernel that has ended already is no error."""
         record = await self.own_record()
         user, server = record.user, server_for(kernel)
-        async with self.audited("stop-kernel", f"session {record.id}", user, server):
+        async with self.audited(AuditAction.STOP_KERNEL, f"session {record.id}", user, server):
             self.check(record)
             # In a course, first: it may be a kernel of another session of the owner.
             if record.course and await self.kernel(kernel, record.course) is None:

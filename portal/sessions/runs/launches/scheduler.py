@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from portal.errors import Conflict, NotAllowed, PortalError, TooManyRequests, Unavailable
 from portal.launch.kinds.run import server_for
 from portal.launch.runs import Runs
-from portal.models.audit import AuditEntry, Outcome
+from portal.models.audit import AuditAction, AuditEntry, Outcome
 from portal.models.session.run import Notify, Run, RunEvent
 from portal.models.session.run_schedule import RunSchedule
 from portal.periodic import Periodic
@@ -214,7 +214,7 @@ class RunScheduler:
             AuditEntry(
                 at=now,
                 actor=_ACTOR,
-                action="start-run",
+                action=AuditAction.START_RUN,
                 target=f"schedule {schedule.id}",
                 owner=schedule.user,
                 outcome=outcome,
