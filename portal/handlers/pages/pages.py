@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any, ClassVar
 
 from portal.errors import NotAllowed, StoreUnavailable
+from portal.launch.choices.form_fields import form_fields
 from portal.models import scope
 from portal.models.audit import ACTION_WORDS, AuditAction, Outcome
 from portal.models.cluster.dashboard import page_facts
@@ -37,6 +38,12 @@ class Page(PageHandler):
         self.show(self.template_of(*segments), **await self.variables(*segments))
 
     head = get
+
+    def form_fields(self) -> list[dict[str, Any]]:
+        """Return the fields of a form for resources."""
+        view = self.parts.dashboard.view
+        fields = form_fields(view.snapshot if view else None)
+        return [field.model_dump() for field in fields]
 
     def template_of(self, *segments: str | None) -> str:
         """Return the template of this address; a page with tabs has one for each."""

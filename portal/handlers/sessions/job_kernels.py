@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from portal.errors import NotAllowed, NotFound
 from portal.launch.choices.dialog_fields import DialogField, fields_of_move
-from portal.launch.fields import IN_COURSES
+from portal.launch.fields import FIELDS, IN_COURSES
 from portal.launch.kinds import kind_of, of_server
 from portal.launch.kinds.course_kernel import CourseKernel, not_offered
 from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, server_for
@@ -39,12 +39,14 @@ _NO_SUCH = "You have no such kernel."
 class KernelChoices(Frozen):
     """Environments for kernels in jobs of their own, in the order of the launch page; none where a
     site does not offer such kernels; in a course's session, the course's. ``fields``: those of the
-    dialog for their resources; ``per_user``: the maximum number of a user's kernels at once.
+    dialog for their resources; ``options``: all options of a kernel, by name, with the noun of what
+    a number counts, "" for text; ``per_user``: the maximum number of a user's kernels at once.
     ``address``: that of the session's node, as other nodes reach it; empty while it is not known.
     ``simulated``: the GPUs of the cluster are simulated, for a demo."""
 
     items: tuple[KernelEnvironment, ...]
     fields: tuple[DialogField, ...]
+    options: dict[str, str]
     per_user: int
     address: str
     simulated: bool = False
@@ -142,6 +144,7 @@ class JobKernels(JobKernelAction):
             fields=tuple(
                 field for field in fields_of_move(nodes) if kept is None or field.name in IN_COURSES
             ),
+            options={field.name: field.counts for field in FIELDS},
             per_user=parts.job_kernels.per_user,
             address=self._address(record),
             simulated=parts.telemetry.simulated,
