@@ -74,7 +74,7 @@ class Periodic:
             self._note(error)
             return error
         if self._trouble is not None:
-            self._log.log(self._trouble[0], "%s", self._again)
+            self._log.log(min(self._trouble[0], logging.WARNING), "%s", self._again)
             self._trouble = None
         return result
 

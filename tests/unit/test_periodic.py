@@ -119,6 +119,9 @@ async def test_a_loop_has_its_own_words_level_and_expected_errors(
     words = {"failed": "It is not ready", "again": "It is ready."}
     await run([OSError("away"), 1], **words, level=logging.DEBUG, expected=OSError)
     assert lines(caplog) == [("DEBUG", "It is not ready: away"), ("DEBUG", "It is ready.")]
+    caplog.clear()
+    await run([away(), 1], **words, level=logging.ERROR)
+    assert [level for level, _ in lines(caplog)] == ["ERROR", "WARNING"]
 
 
 async def started(wake: asyncio.Event, work: Callable[[], Any], **more: Any) -> Periodic:
