@@ -7,9 +7,10 @@ Pages are available at once; they show what is not ready yet.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
-from portal.errors import PortalError
+from portal.periodic import Periodic
 from portal.services.services import Services
 
 _RETRY = (1.0, 30.0)  # seconds to the second try, and their maximum
@@ -22,60 +23,61 @@ class BackgroundTasks:
     def __init__(self, parts: Services) -> None:
         self.parts, self.log = parts, parts.log
         self._tasks: list[asyncio.Task[None]] = []
+        self._store = self._store_check()
 
     def start(self) -> None:
         """Start the tasks; return at once."""
-        self._tasks = [
-            asyncio.create_task(self._keep_store()),
-            asyncio.create_task(self._kept("dashboard", self.parts.dashboard.run)),
-            asyncio.create_task(self._kept("idle GPU check", self.parts.idle.run)),
-            asyncio.create_task(self._kept("mail task", self._send_notices)),
-            asyncio.create_task(self._kept("catalog file check", self.parts.curator.run)),
-            asyncio.create_task(
-                self._kept("build and test scheduler", self.parts.build_scheduler.run)
-            ),
-            asyncio.create_task(self._kept("run scheduler", self.parts.run_scheduler.run)),
-            asyncio.create_task(self._kept("mail about runs", self.parts.run_notices.run)),
-            asyncio.create_task(self._kept("run follower", self.parts.run_follower.run)),
-            asyncio.create_task(self._kept("course task", self.parts.course_work.run)),
-        ]
+        self._store.start()
+        parts = self.parts
+        loops = {
+            "dashboard": parts.dashboard.run,
+            "idle GPU check": parts.idle.run,
+            "mail task": lambda: parts.notices.run(lambda: parts.dashboard.view),
+            "catalog file check": parts.curator.run,
+            "build and test scheduler": parts.build_scheduler.run,
+            "run scheduler": parts.run_scheduler.run,
+            "mail about runs": parts.run_notices.run,
+            "run follower": parts.run_follower.run,
+            "course task": parts.course_work.run,
+        }
+        self._tasks = [asyncio.create_task(self._kept(*loop)) for loop in loops.items()]
 
     async def close(self) -> None:
         """Cancel the tasks, then release what the parts hold."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(self._store.stop(), *self._tasks, return_exceptions=True)
         await self.parts.store.close()
         self.parts.cluster.close()
 
-    async def _send_notices(self) -> None:
-        await self.parts.notices.run(lambda: self.parts.dashboard.view)
+    def _store_check(self) -> Periodic:
+        """Return the loop that brings the database to this version's schema, then checks it now and
+        then: pages say since when it is away."""
+        store, upgraded, retry = self.parts.store, False, _RETRY[0]
 
-    async def _keep_store(self) -> None:
-        """Bring the database to this version's schema, then check it now and then: pages say since
-        when it is away."""
-        store, pause, complaint = self.parts.store, _RETRY[0], ""
-        while True:
-            try:
-                await store.upgrade()
-                break
-            except PortalError as error:
-                if str(error) != complaint:
-                    complaint = str(error)
-                    self.log.error("The database is not ready: %s", complaint)
-            except Exception:
-                self.log.exception("The database could not be upgraded")
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _RETRY[1])
-        if complaint:
-            self.log.warning("The database is ready.")
-        await self._kept("database check", self._check_store)
+        async def check() -> None:
+            nonlocal upgraded
+            await (store.check() if upgraded else store.upgrade())
+            upgraded = True
+            await store.keep_room()
 
-    async def _check_store(self) -> None:
-        while True:
-            await self.parts.store.keep_room()
-            await asyncio.sleep(_CHECK)
-            await self.parts.store.check()
+        def pause(result: object) -> float:
+            nonlocal retry
+            if not isinstance(result, Exception):
+                retry = _RETRY[0]
+                return _CHECK
+            now, retry = retry, min(2 * retry, _RETRY[1])
+            return now
+
+        return Periodic(
+            "The database check",
+            check,
+            pause,
+            self.log,
+            failed="The database is not ready",
+            again="The database is ready.",
+            level=logging.ERROR,
+        )
 
     async def _kept(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run ``run`` for ever: it is restarted when it ends or fails."""

@@ -18,6 +18,7 @@ from ..models import scope
 from ..models.cluster.cluster import ClusterSnapshot
 from ..models.cluster.dashboard import Changes, GpuItem, JobItem
 from ..models.person import Person
+from ..periodic import Periodic
 from ..sessions.meter import UsageMeter
 from ..setting import setting
 from ..slurm import Cluster
@@ -94,18 +95,21 @@ class Dashboard(LoggingConfigurable):
 
     async def run(self) -> None:
         """Refresh until cancelled. No error of a refresh ends the loop."""
-        pauses = Pauses()
+        pauses, began = Pauses(), 0.0
+
+        async def refresh() -> None:
+            nonlocal began
+            began = time.monotonic()
+            await self._refreshed(began)
+
+        def pause(_: object) -> float:
+            pauses.tidy()
+            return max(0.1, began + self.refresh_interval - time.monotonic())
+
+        failed = "The dashboard could not be refreshed"
         try:
             with pauses.kept_short():
-                while True:
-                    began = time.monotonic()
-                    try:
-                        await self._refreshed(time.monotonic())
-                    except Exception:
-                        self.log.exception("The dashboard could not be refreshed")
-                    pauses.tidy()
-                    pause = began + self.refresh_interval - time.monotonic()
-                    await asyncio.sleep(max(0.1, pause))
+                await Periodic("The dashboard", refresh, pause, self.log, failed=failed).run()
         finally:
             await self._close()
 

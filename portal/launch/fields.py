@@ -1,9 +1,9 @@
 """Table of a session's options: everything about a field that is the same everywhere.
 
 A field's values are defined by its type (portal/models/session/resources.py), its meaning for a
-session by ``limits.py``. The request, the launch form and its script, the dialogs of moves and
-runs, the options of portal-run and of sbatch, the API's document and the stored last choice all go
-through this table.
+session by ``limits.py``. The request, the launch form and its script, the forms of environments and
+courses, the dialogs of moves, kernels and runs, kernelspecs of job kernels, the options of
+portal-run and of sbatch, the API's document and the stored last choice all go through this table.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..models.cluster.cluster import Node
-from ..models.session.resources import Resources
+from ..models.session.resources import MEMORY_TYPED, Resources, memory_of_typed
 
 FIELD_HEADER = "X-Portal-Field"  # of the Hub's refusals: the field that one is about
-_MEMORY = re.compile(r"([0-9]+)\s*([MGT])(?:i?B)?", re.IGNORECASE)
 
 
 class Field(NamedTuple):
@@ -54,6 +53,12 @@ class Field(NamedTuple):
         return int(text)
 
     @property
+    def help(self) -> str:
+        """Sentence on the values, beside the field in a form; "" if its label says enough."""
+        text = self.note or self.example or ("" if self.counts else self.should_be)
+        return f"{text[0].upper()}{text[1:]}." if text else ""
+
+    @property
     def words(self) -> str:
         """Label within a sentence: "memory", "QOS"."""
         return self.label if self.label[1:2].isupper() else self.label[0].lower() + self.label[1:]
@@ -62,11 +67,6 @@ class Field(NamedTuple):
 def _gres(resources: Resources) -> str | None:
     kind = f"{resources.gpu_type}:" if resources.gpu_type else ""
     return f"gpu:{kind}{resources.gpus}" if resources.gpus else None
-
-
-def _memory(text: str) -> str:
-    match = _MEMORY.fullmatch(text)
-    return f"{int(match[1])}{match[2].upper()}" if match else text
 
 
 def _gpu_types(nodes: Sequence[Node]) -> Iterable[str]:
@@ -110,18 +110,19 @@ FIELDS = (
         sbatch=("mem", lambda of: of.memory),
         folded=True,
         note="per node, such as 16G",
-        pattern="[1-9][0-9]{0,6} *[MGTmgt]([Ii]?[Bb])?",
+        pattern=MEMORY_TYPED,
         example="A size such as 16G or 512M",
         moved=True,
         in_courses=True,
         size=True,
-        as_written=_memory,
+        as_written=memory_of_typed,
     ),
     Field(
         "time",
         "Time limit",
         "a time such as '2:00:00'",
         sbatch=("time", lambda of: of.time),
+        example="A time such as 2:00:00 or 1-00:00:00",
         moved=True,
         moved_label="Time limit, from the start of the job",
         in_courses=True,

@@ -18,6 +18,7 @@ from portal.errors import (
     PortalError,
     StoreUnavailable,
 )
+from portal.periodic import Periodic
 from portal.sessions.view import View
 from portal.store import Store
 
@@ -68,10 +69,12 @@ class Notices(NoticeSettings):
 
     async def run(self, view: Callable[[], View | None]) -> None:
         """Look at the sessions and send mails, until cancelled; only wait without a server."""
-        while True:
+
+        async def send_to_view() -> None:
             if self.on and (newest := view()) is not None:
                 await self.send_due(newest, time.time())
-            await asyncio.sleep(_LOOK)
+
+        await Periodic("The mail task", send_to_view, _LOOK, self.log).run()
 
     async def send_due(self, view: View, now: float) -> None:
         """Send the notices that are due and not sent yet. Errors that the next look may mend are

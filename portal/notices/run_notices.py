@@ -5,14 +5,14 @@ Mail about schedules goes out with it.
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from portal.errors import PortalError
 from portal.models.session.run import Notify, PointState, Run, RunEvent
+from portal.periodic import Periodic
 from portal.store import Store
 from portal.store.runs.notices import OpenNotice
 
@@ -49,12 +49,14 @@ class RunNotices:
 
     async def run(self) -> None:
         """Send mail about the runs until cancelled."""
-        while True:
-            try:
-                await self.send_due(time.time())
-            except PortalError as error:  # the next look finds what this one did not
-                self._log.debug("Mail about runs is delayed: %s", error)
-            await asyncio.sleep(_EVERY)
+        # Quiet: the next look finds what this one did not.
+        await Periodic(
+            "The mail about runs",
+            lambda: self.send_due(time.time()),
+            _EVERY,
+            self._log,
+            level=logging.DEBUG,
+        ).run()
 
     async def send_due(self, now: float) -> None:
         """Send what is due at ``now`` (Unix seconds). Raises StoreUnavailable."""

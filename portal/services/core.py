@@ -36,7 +36,7 @@ from portal.estimates import StartEstimates
 from portal.launch.extending import Extending
 from portal.launch.job_kernels import JobKernels
 from portal.launch.runs import Runs
-from portal.models.audit import AuditEntry, Outcome
+from portal.models.audit import AuditAction, AuditEntry, Outcome
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
 from portal.models.session.run import Run
@@ -220,7 +220,7 @@ class CoreServices:
     async def audit(
         self,
         handler: Any,
-        action: str,
+        action: AuditAction,
         target: str,
         *,
         owner: str = "",

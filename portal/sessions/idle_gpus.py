@@ -10,7 +10,7 @@ from typing import Any
 
 from portal.errors import Conflict, NotFound, PortalError, StoreUnavailable
 from portal.hubapi import HubApi
-from portal.models.audit import AuditEntry, Outcome
+from portal.models.audit import AuditAction, AuditEntry, Outcome
 from portal.models.cluster.cluster import Job
 from portal.models.cluster.gpu import GpuReading
 from portal.models.session.activity import SessionActivity
@@ -18,6 +18,7 @@ from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
 from portal.models.words import duration
+from portal.periodic import Periodic
 from portal.store import Store
 from portal.store.sessions.snoozes import Snooze
 from portal.telemetry import Telemetry
@@ -122,9 +123,12 @@ class IdleGpus(IdleSettings):
 
     async def run(self) -> None:
         """Look at the sessions until cancelled."""
-        while True:
-            await self.check_sessions()
-            await asyncio.sleep(self.context.interval())
+        await Periodic(
+            "The check for idle GPUs",
+            self.check_sessions,
+            lambda _: self.context.interval(),
+            self.log,
+        ).run()
 
     async def check_sessions(self) -> None:
         """Look at every session with GPUs, and stop those whose time has come."""
@@ -286,7 +290,7 @@ class IdleGpus(IdleSettings):
         entry = AuditEntry(
             at=self._wall(),
             actor=SERVICE,
-            action="stop-idle-session",
+            action=AuditAction.STOP_IDLE_SESSION,
             target=f"session {record.id}",
             owner=record.user,
             outcome=outcome,

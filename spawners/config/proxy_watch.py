@@ -8,10 +8,13 @@ loop", since all of their addresses lead to the Hub.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import ClientResponseError
+
+from portal.periodic import Periodic
 
 MARK = "portal-proxy-watch"
 """Path of an extra route to the Hub. A proxy that lacks it is a new one. Asking for this route is
@@ -80,10 +83,12 @@ class ProxyWatch:
 
     async def _run(self, first: asyncio.Future[None]) -> None:
         await asyncio.wait({first})  # a proxy that is late is not a new one
-        while True:
-            await asyncio.sleep(self._interval)
-            try:
-                await self.restore_routes()
-            except Exception as error:
-                # It is away, or its response was lost; JupyterHub's own requests log that.
-                self._log.debug("The proxy could not be checked: %s", error)
+        await Periodic(
+            "The check of the proxy",
+            self.restore_routes,
+            self._interval,
+            self._log,
+            level=logging.DEBUG,  # JupyterHub's own requests log that it is away
+            expected=Exception,
+            later=True,
+        ).run()

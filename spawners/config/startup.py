@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sqlalchemy import make_url
 
 from portal import disk
 from portal.models.session.session import SessionRecord
+from portal.periodic import Periodic
 
 from ..context import HubContext
 from ..launch.job_log import log_prefix
@@ -72,9 +74,9 @@ def no_warning_of_waits(record: logging.LogRecord) -> bool:
 async def _keep_room(hub: JupyterHub) -> None:
     """Keep space in the Hub's database, if it is a file, for changes when the disk is full."""
     address = make_url(hub.db_url)
-    while address.get_backend_name() == "sqlite" and address.database:
-        await asyncio.to_thread(disk.keep_room, Path(address.database))
-        await asyncio.sleep(_ROOM_AGAIN)
+    if address.get_backend_name() == "sqlite" and address.database:
+        keep = partial(asyncio.to_thread, disk.keep_room, Path(address.database))
+        await Periodic("The space for the Hub's database", keep, _ROOM_AGAIN, hub.log).run()
 
 
 def _tell_unused(hub: JupyterHub) -> None:

@@ -3,12 +3,12 @@ in the background, and none while the database is away."""
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import time
 from collections.abc import Sequence
 
-from portal.errors import PortalError
 from portal.models.announcement import Announcement
+from portal.periodic import Periodic
 from portal.store import Store
 
 EVERY = 15.0  # seconds between two reads
@@ -20,12 +20,18 @@ class AnnouncementCache:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: Sequence[Announcement] = ()
-        self._reading: asyncio.Task[None] | None = None
+        self._reading = Periodic(
+            "The reading of announcements",
+            self._read,
+            EVERY,
+            store.log,
+            failed="Announcements could not be read",
+            level=logging.DEBUG,  # the store says so in the log, once
+        )
 
     def start(self) -> None:
         """Start to read, in the running event loop; a second call does nothing."""
-        if self._reading is None:
-            self._reading = asyncio.ensure_future(self._read())
+        self._reading.start()
 
     def now(self) -> list[Announcement]:
         """Return the announcements to show now, newest first. Call it in the event loop."""
@@ -34,12 +40,8 @@ class AnnouncementCache:
         return [item for item in self._known if item.starts_at <= moment < item.ends_at]
 
     async def _read(self) -> None:
-        while True:
-            try:
-                self._known = await self._store.announcements.active(time.time())
-            except PortalError:  # the store says so in the log, once
-                self._known = ()
-            except Exception:  # a row that this version cannot read must not end the reading
-                self._store.log.exception("Announcements could not be read")
-                self._known = ()
-            await asyncio.sleep(EVERY)
+        try:
+            self._known = await self._store.announcements.active(time.time())
+        except Exception:
+            self._known = ()
+            raise

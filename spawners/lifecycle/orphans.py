@@ -4,7 +4,7 @@ too. They get a record, so that the Sessions page shows them and can end them.""
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from portal.errors import PortalError
 from portal.models.cluster.array import array_id
 from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
+from portal.periodic import Periodic
 from portal.slurm import Cluster
 from portal.store.migrations.work import work_and_space
 
@@ -50,17 +51,22 @@ class Orphans:
 
     async def run(self) -> None:
         """Look now and then, for ever."""
-        looks = 0
-        while True:
-            await asyncio.sleep(_PAUSES[min(looks, len(_PAUSES) - 1)])
-            looks += 1
-            try:
-                await self.find()
-            except PortalError as error:
-                self._log.debug("Unknown jobs are looked for later: %s", error)
-                looks = min(looks, 1)
-            except Exception:
-                self._log.exception("Unknown jobs cannot be looked for")
+        pauses = iter(_PAUSES)
+
+        def pause(last: object) -> float:
+            nonlocal pauses
+            if isinstance(last, PortalError):
+                pauses = iter(_PAUSES[1:])
+            return next(pauses, _PAUSES[-1])
+
+        await Periodic(
+            "The search for unknown jobs",
+            self.find,
+            pause,
+            self._log,
+            level=logging.DEBUG,
+            later=True,
+        ).run()
 
     async def find(self) -> None:
         """Record the jobs that nobody knows. Raises StoreUnavailable, SlurmUnavailable."""

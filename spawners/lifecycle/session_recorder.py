@@ -7,6 +7,7 @@ or make one fail: records wait in memory, the newest of each session, while the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
@@ -14,6 +15,7 @@ from typing import Any
 
 from portal.errors import PortalError
 from portal.models.session.session import SessionRecord, SessionState
+from portal.periodic import Periodic
 from portal.store import Store
 
 from .reconciler import Reconciler
@@ -140,17 +142,13 @@ class Recorder:
     # -- what was missed ------------------------------------------------------------------------
 
     async def _reconcile_all(self, held: Callable[[], Collection[str]]) -> None:
-        while True:
-            try:
-                await self._reconcile(held)
-                pause = _RECONCILE_EVERY
-            except PortalError as error:
-                self.log.debug("Open sessions are checked later: %s", error)
-                pause = _LONGEST_PAUSE
-            except Exception:
-                self.log.exception("Open sessions cannot be checked")
-                pause = _RECONCILE_EVERY
-            await asyncio.sleep(pause)
+        await Periodic(
+            "The check of open sessions",
+            lambda: self._reconcile(held),
+            lambda last: _LONGEST_PAUSE if isinstance(last, PortalError) else _RECONCILE_EVERY,
+            self.log,
+            level=logging.DEBUG,
+        ).run()
 
     async def _reconcile(self, held: Callable[[], Collection[str]]) -> None:
         """Close sessions that are open in the database and have no spawner: their end was missed.

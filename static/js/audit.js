@@ -9,6 +9,8 @@ import { count, exactly } from "./words.js";
 
 const LIMIT = 50;
 const STATES = { done: "runs", refused: "held", failed: "bad" };
+// Actions of this version; entries of former ones show their names.
+const words = new Map([...byId("audit-action").options].map(({ value, text }) => [value, text]));
 const pager = new Pager(byId("list-pager"), LIMIT, load);
 const table = new Table(byId("list"), {
   label: "list-title",
@@ -16,7 +18,7 @@ const table = new Table(byId("list"), {
   columns: [
     { head: "Time", sort: "at", cell: (line) => el("span.nowrap", {}, exactly(line.at)) },
     { head: "Actor", sort: "actor", cell: (line) => line.actor },
-    { head: "Action", sort: "action", cell: (line) => line.action },
+    { head: "Action", sort: "action", cell: (line) => words.get(line.action) || line.action },
     { head: "Target", sort: "target", cell: (line) => line.target },
     { head: "Owner", sort: "owner", cell: (line) => line.owner || "–" },
     { head: "Outcome", sort: "outcome", cell: (line) => el(`span.state.state-${STATES[line.outcome]}`, {}, line.outcome) },
@@ -38,8 +40,8 @@ function day(text, days = 0) {
 
 async function load(first = false) {
   if (first) pager.first();
-  const { from, to, ...words } = values;
-  const query = { ...words, since: day(from), until: day(to, 1), sort: table.sort };
+  const { from, to, ...rest } = values;
+  const query = { ...rest, since: day(from), until: day(to, 1), sort: table.sort };
   byId("list-csv").href = apiUrl("audit.csv", query);
   try {
     const page = await call("audit", { query: { ...query, limit: LIMIT, after: pager.after } });

@@ -485,6 +485,7 @@ def test_announce_withdraw_and_the_audit_log(demo: Any, page: Any) -> None:
     page.get_by_label("Action").select_option("withdraw-announcement")
     row = page.locator("#list tbody tr").first
     expect(row).to_contain_text("grace")
+    expect(row).to_contain_text("Withdraw announcement")
     expect(row).to_contain_text("done")
     assert "action=withdraw-announcement" in page.url
     page.get_by_label("Action").select_option("All")

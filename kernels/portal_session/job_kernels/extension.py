@@ -28,10 +28,6 @@ from .early_jobs import EarlyJobs
 _SOON, _LATER = 5.0, 300.0  # seconds until the portal is asked again what it offers
 _NOTHING = 30.0  # the same, if that is nothing: environments may be under test still
 _TRIES = 12  # while a new session is not known to it yet
-# Of a kernelspec: the fields of the portal's dialog, and what a script may name in addition.
-_RESOURCES = frozenset(
-    {"gpus", "gpu_type", "cpus", "memory", "time", "constraint", "partition", "qos"}
-)
 _AT_A_TIME = 4  # estimates asked for at once; more wait
 
 
@@ -165,7 +161,8 @@ class Offer:
             for kernel in environment["kernels"]:
                 named = (request.get("environment"), request.get("kernel"))
                 if named == (environment["environment"], kernel["name"]):
-                    asked = _checked({key: request.get(key) for key in sorted(_RESOURCES)})
+                    options: dict[str, str] = self._answer["options"]
+                    asked = _checked({name: request.get(name) for name in options})
                     # What the environment has anyway is neither in its name nor in its title.
                     usual = environment.get("default") or {}
                     resources = {
@@ -173,7 +170,7 @@ class Offer:
                         for key, value in asked.items()
                         if key in ("gpus", "gpu_type") or value != usual.get(key)
                     }
-                    return specs.spec_of(environment, kernel, resources)
+                    return specs.spec_of(environment, kernel, resources, options)
         if self._refusal:
             raise Refused(403, self._refusal)
         raise Refused(404, "This environment offers no such kernel. Reload the page.")

@@ -24,7 +24,6 @@ from ..kernels.job_specs import FOLDER, METADATA
 
 REFUSAL = "refusal"  # in the folder of the kernelspecs
 _MOST = 300
-_AS_WRITTEN = ("memory", "time", "constraint", "partition", "qos")  # in a title
 _WORD = re.compile(r"[^a-z0-9._-]+")
 
 
@@ -63,10 +62,14 @@ def offered(answer: Mapping[str, Any]) -> Iterator[JobKernelSpec]:
 
 
 def spec_of(
-    environment: Mapping[str, Any], kernel: Mapping[str, Any], resources: Mapping[str, Any]
+    environment: Mapping[str, Any],
+    kernel: Mapping[str, Any],
+    resources: Mapping[str, Any],
+    nouns: Mapping[str, str] = {},
 ) -> JobKernelSpec:
     """Return the kernelspec of ``kernel`` in ``environment`` (both of the portal's offer) with
-    these ``resources``, whose usual ones are left out of its name."""
+    these ``resources``, in the order of its title; the usual ones are left out of its name.
+    ``nouns``: of what the numbers count, by name (``options`` of the offer)."""
     count, gpu_type = resources.get("gpus") or 0, str(resources.get("gpu_type") or "")
     parts = ["job", environment["environment"], kernel["name"]]
     if gpu_type:
@@ -75,10 +78,12 @@ def spec_of(
         text = json.dumps(dict(resources), sort_keys=True)
         parts.append(f"{count}gpu-{hashlib.sha256(text.encode()).hexdigest()[:6]}")
     gpus = f"{count} \u00d7 {gpu_type.upper()}" if gpu_type else f"{count} GPU{'s' * (count != 1)}"
-    cpus = resources.get("cpus")
-    amounts = [gpus if count else "", f"{cpus} CPU{'s' * (cpus != 1)}" if cpus else ""]
-    amounts += [str(resources.get(name) or "") for name in _AS_WRITTEN]
-    chosen = ", ".join(amount for amount in amounts if amount) or "CPUs"
+    amounts = [gpus] if count else []
+    for name, value in resources.items():
+        if value and name not in ("gpus", "gpu_type"):
+            noun = nouns.get(name, "").removesuffix("s" * (value == 1))
+            amounts.append(f"{value} {noun}".rstrip())
+    chosen = ", ".join(amounts) or "CPUs"
     words = [str(kernel["title"]), chosen, str(environment["title"])]
     return JobKernelSpec(
         name=_WORD.sub("-", "-".join(parts).lower())[:120],

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
-from portal.errors import Conflict, NotFound, PortalError
+from portal.errors import Conflict, NotFound
 from portal.gpus.settings import Gpus
 from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion
 from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.catalog.image_job import LIVE, WorkState
+from portal.periodic import Periodic
 
 from . import job_monitor, work_logs
 from .auto_test import AutoTest
@@ -145,24 +146,16 @@ class BuildScheduler(BuildSettings):
 
     async def run(self) -> None:
         """Submit, follow and judge jobs for ever. Start it once."""
-        last_error = ""
-        while True:
-            busy = False
-            try:
-                busy = await self.turn()
-                last_error = ""
-            except PortalError as error:  # the database or Slurm is away: nothing is lost
-                busy = True
-                if error.message != last_error:
-                    last_error = error.message
-                    self.log.warning("Builds and tests are paused: %s", last_error)
-            pause = self.interval if busy else max(self.interval, _REST)
-            try:
-                await asyncio.wait_for(self._wake.wait(), pause)
-            except TimeoutError:
-                continue
-            self._wake.clear()
-            await asyncio.sleep(0.05)
+        await Periodic(
+            "The build and test scheduler",
+            self.turn,
+            # It is busy, or the database or Slurm is away: nothing is lost.
+            lambda busy: self.interval if busy else max(self.interval, _REST),
+            self.log,
+            failed="Builds and tests are paused",
+            wake=self._wake,
+            gather=0.05,
+        ).run()
 
     async def turn(self) -> bool:
         """Advance builds and tests; return True if anything is under way. Raises PortalError."""

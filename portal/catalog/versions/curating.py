@@ -10,9 +10,10 @@ from typing import Any
 from traitlets import Float
 from traitlets.config import LoggingConfigurable
 
-from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
+from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import Environment, EnvironmentState, Kind
+from portal.periodic import Periodic
 from portal.setting import setting
 from portal.store import Store
 
@@ -50,16 +51,9 @@ class Curator(LoggingConfigurable):
 
     async def run(self) -> None:
         """Record changes made by hand, for ever."""
-        last_error = ""
-        while True:
-            try:
-                await self.sync()
-                last_error = ""
-            except PortalError as error:  # the database is away: the files are not lost
-                if error.message != last_error:
-                    last_error = error.message
-                    self.log.warning("The catalog's history could not be updated: %s", last_error)
-            await asyncio.sleep(self.sync_interval)
+        await Periodic(
+            "The catalog file check", self.sync, lambda _: self.sync_interval, self.log
+        ).run()
 
     async def sync(self) -> dict[str, EnvironmentVersion]:
         """Record changes of the files now; return the published versions, by name."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from portal.models.audit import AuditEntry, Outcome
+from portal.models.audit import AuditAction, AuditEntry, Outcome
 from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import EnvironmentState
 from portal.store import Store
@@ -109,7 +109,7 @@ class FileHistory:
             AuditEntry(
                 at=time.time(),
                 actor=author,
-                action="change-environment-file",
+                action=AuditAction.CHANGE_ENVIRONMENT_FILE,
                 target=f"environment {version.name} version {version.number}",
                 outcome=Outcome.DONE,
                 detail=detail,

@@ -13,10 +13,10 @@ from portal.models.session.resources import Resources
 from .calendar import all_meetings
 
 # Set once for the whole course, in another field.
-_ELSEWHERE = {"account": "account", "reservation": "reservation"}
+ELSEWHERE = {"account": "account", "reservation": "reservation"}
+_SIZES = [field.name for field in FIELDS if field.size or field.counts]
 # Fields without an order: values are equal or different.
-_NAMES = [field.name for field in FIELDS if not (field.size or field.counts)]
-_NAMES = [name for name in _NAMES if name not in _ELSEWHERE]
+_NAMES = [field.name for field in FIELDS if field.name not in {*_SIZES, *ELSEWHERE}]
 
 
 def resource_problems(
@@ -26,7 +26,7 @@ def resource_problems(
     problems = []
     for part in ("default", "largest"):
         resources: Resources = getattr(course, part)
-        for name, place in _ELSEWHERE.items():
+        for name, place in ELSEWHERE.items():
             if getattr(resources, name) is not None:
                 problems.append(
                     CourseProblem(
@@ -99,13 +99,7 @@ def _no_partition(field: str, name: str, snapshot: ClusterSnapshot) -> CoursePro
 
 def _sizes(resources: Resources) -> dict[str, int | None]:
     """Return the quantities, as numbers; None: not set."""
-    return {
-        "gpus": resources.gpus,
-        "cpus": resources.cpus,
-        "memory": resources.memory,
-        "time": resources.time,
-        "nodes": resources.nodes,
-    }
+    return {name: getattr(resources, name) for name in _SIZES}
 
 
 def exceeding(some: Resources, largest: Resources) -> list[str]:

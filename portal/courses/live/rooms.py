@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from portal.errors import Conflict, NotFound, PortalError
 from portal.hubapi import HubApi
-from portal.models.audit import AuditEntry, Outcome
+from portal.models.audit import AuditAction, AuditEntry, Outcome
 from portal.models.course.course import STAFF, CourseState, KeptCourse
 from portal.models.course.room import Room
 from portal.models.session.session import SessionRecord, SessionState
@@ -220,7 +220,7 @@ class Rooms:
             AuditEntry(
                 at=now,
                 actor=PORTAL,
-                action="close-room",
+                action=AuditAction.CLOSE_ROOM,
                 target=f"session {record.id}",
                 owner=record.user,
                 outcome=Outcome.DONE,

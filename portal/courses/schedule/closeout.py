@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from portal.errors import NotFound, PortalError
 from portal.launch.kinds.run import Run
-from portal.models.audit import Outcome
+from portal.models.audit import AuditAction, Outcome
 from portal.models.course.course import CourseState, KeptCourse
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
@@ -116,7 +116,11 @@ class Closeout:
             self._context.log.exception("Session %s could not be stopped", record.id)
             return
         await self._context.noted(
-            "stop-course-session", record.space, detail, owner=record.user, outcome=outcome
+            AuditAction.STOP_COURSE_SESSION,
+            record.space,
+            detail,
+            owner=record.user,
+            outcome=outcome,
         )
 
 

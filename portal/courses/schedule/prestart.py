@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from portal.errors import PortalError
-from portal.models.audit import Outcome
+from portal.models.audit import AuditAction, Outcome
 from portal.models.course.course import CourseState, KeptCourse
 from portal.models.course.start import ReservationState, StartKind
 
@@ -69,7 +69,7 @@ class Prestart:
             else:
                 number = len(await store.starts.seats(start.id))
                 detail, outcome = f"For {number} members, before a meeting.", Outcome.DONE
-            await context.noted("start-course", kept.name, detail, outcome=outcome)
+            await context.noted(AuditAction.START_COURSE, kept.name, detail, outcome=outcome)
         self._begun[name] = meeting.begins
 
     # -- the image ------------------------------------------------------------------------------
@@ -95,7 +95,9 @@ class Prestart:
             context.log.exception("The image of the course %s could not be prepared", kept.name)
             return
         for words in problems:
-            await context.noted("prepare-course", kept.name, words, outcome=Outcome.FAILED)
+            await context.noted(
+                AuditAction.PREPARE_COURSE, kept.name, words, outcome=Outcome.FAILED
+            )
 
     async def _copied(self, kept: KeptCourse, name: str) -> list[str]:
         """Unpack the image on the nodes of the meeting's reservation; return the failures."""

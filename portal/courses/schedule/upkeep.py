@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from portal.errors import Conflict, PortalError, SlurmRefused, SlurmUnavailable
-from portal.models.audit import Outcome
+from portal.models.audit import AuditAction, Outcome
 from portal.models.cluster.cluster import Reservation
 from portal.models.course.start import KeptReservation, ReservationState
 from portal.slurm.control.reservations import DesiredReservation, GpusNotReservable
@@ -87,7 +87,7 @@ class Upkeep:
     async def _kept_as_it_was(self, plan: Plan, why: str, now: float) -> None:
         words = f"{_AS_IT_WAS}: {why}"
         await self._put(plan, ReservationState.MADE, words, now)
-        await self._noted("change-reservation", plan, words, Outcome.FAILED)
+        await self._noted(AuditAction.CHANGE_RESERVATION, plan, words, Outcome.FAILED)
 
     async def _create(self, plan: Plan, row: KeptReservation | None, now: float) -> None:
         wanted = replace(plan.wanted, begins=max(plan.wanted.begins, now))
@@ -144,7 +144,7 @@ class Upkeep:
         await self._put(plan, ReservationState.MADE, message, now)
         if row is None or (row.state, row.spec) != (ReservationState.MADE, plan.spec):
             detail = f"{plan.wanted.name}. {message}".strip()
-            await self._noted("make-reservation", plan, detail, Outcome.DONE)
+            await self._noted(AuditAction.MAKE_RESERVATION, plan, detail, Outcome.DONE)
 
     async def _without_type(self, held: Reservation, wanted: DesiredReservation) -> str:
         """Name the whole nodes of the reservation without GPUs of the type that sessions want."""
@@ -169,7 +169,7 @@ class Upkeep:
         message = " ".join([words, *plan.notes])
         await self._put(plan, ReservationState.REFUSED, message, now)
         if row is None or row.message != message:  # said once
-            await self._noted("make-reservation", plan, message, Outcome.FAILED)
+            await self._noted(AuditAction.MAKE_RESERVATION, plan, message, Outcome.FAILED)
 
     def _problem(self, plan: Plan) -> str:
         """Return what Slurm would not say, or not clearly; "" if there is no problem."""
@@ -190,7 +190,7 @@ class Upkeep:
                     await self._context.store.reservations.put(updated)
                 return
             await self._context.noted(
-                "remove-reservation", row.course, f"{row.name}.", outcome=Outcome.DONE
+                AuditAction.REMOVE_RESERVATION, row.course, f"{row.name}.", outcome=Outcome.DONE
             )
         await self._context.store.reservations.remove([row.name])
 
@@ -207,7 +207,7 @@ class Upkeep:
             )
         )
 
-    async def _noted(self, action: str, plan: Plan, detail: str, outcome: Outcome) -> None:
+    async def _noted(self, action: AuditAction, plan: Plan, detail: str, outcome: Outcome) -> None:
         await self._context.noted(action, plan.kept.name, detail, outcome=outcome)
 
 

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 from portal.errors import InvalidRequest, NotFound
 from portal.models import scope
 from portal.models.announcement import Announcement, AnnouncementDraft
+from portal.models.audit import AuditAction
 from portal.models.plain_text import PLAIN_TEXT
 
 from ..base.action import Action
@@ -65,7 +66,7 @@ class Announcements(Action):
         draft, now = self.body, time.time()
         if draft.ends_at <= now:
             raise InvalidRequest("'ends_at' is in the past. Choose a later time.", "ends_at")
-        async with self.audited("announce", "announcement", detail=draft.text) as line:
+        async with self.audited(AuditAction.ANNOUNCE, "announcement", detail=draft.text) as line:
             announcement = await self.parts.store.announcements.add_announcement(
                 draft, self.person.name, now
             )
@@ -83,7 +84,9 @@ class OneAnnouncement(Action):
     @Operation("Withdraw an announcement.", scope=scope.ANNOUNCEMENTS_MANAGE)
     async def on_delete(self, announcement_id: str) -> None:
         """End it now and keep it in the list; remove it if it has not begun."""
-        async with self.audited("withdraw-announcement", f"announcement {announcement_id}"):
+        async with self.audited(
+            AuditAction.WITHDRAW_ANNOUNCEMENT, f"announcement {announcement_id}"
+        ):
             table = self.parts.store.announcements
             if await table.withdraw(int(announcement_id), time.time()) is None:
                 raise NotFound(f"There is no announcement {announcement_id}.")

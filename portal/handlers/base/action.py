@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, StoreUnavailable
 from portal.models import Frozen, scope
-from portal.models.audit import Outcome
+from portal.models.audit import AuditAction, Outcome
 from portal.models.cluster.array import whole_job
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord
@@ -45,7 +45,7 @@ class Action(Endpoint):
 
     @contextlib.asynccontextmanager
     async def audited(
-        self, action: str, target: str, owner: str = "", detail: str = ""
+        self, action: AuditAction, target: str, owner: str = "", detail: str = ""
     ) -> AsyncIterator[Line]:
         """Write the outcome of the enclosed block to the audit log; errors propagate.
 
@@ -73,7 +73,7 @@ class Action(Endpoint):
         """Record in the audit log that this person was denied access, and raise ``error``."""
         await self.parts.audit(
             self,
-            "denied",
+            AuditAction.DENIED,
             target,
             owner=owner,
             outcome=Outcome.REFUSED,
@@ -81,7 +81,7 @@ class Action(Endpoint):
         )
         raise error
 
-    async def failed(self, action: str, target: str, error: PortalError) -> NoReturn:
+    async def failed(self, action: AuditAction, target: str, error: PortalError) -> NoReturn:
         """Record in the audit log that the action failed, and raise ``error``."""
         async with self.audited(action, target):
             raise error
@@ -111,7 +111,9 @@ class Action(Endpoint):
 
     # -- the things that are acted on ----------------------------------------------------------
 
-    async def session(self, id_: str, needs: str, action: str = "") -> SessionRecord:
+    async def session(
+        self, id_: str, needs: str, action: AuditAction | None = None
+    ) -> SessionRecord:
         """Return the session if it is this person's own or they hold ``needs``.
 
         Raises NotFound if this person may not know of it, NotAllowed if they may; the audit log
@@ -123,7 +125,7 @@ class Action(Endpoint):
             return record
         target, nothing = f"session {id_}", NotFound("You have no such session.")
         if record is None and self.person.may(needs):
-            if action:
+            if action is not None:
                 await self.failed(action, target, nothing)
             raise nothing
         owner = record.user if record else ""
@@ -136,7 +138,9 @@ class Action(Endpoint):
         await self.deny(target, nothing, owner, known)
 
     @contextlib.asynccontextmanager
-    async def on_session(self, id_: str, needs: str, action: str) -> AsyncIterator[SessionRecord]:
+    async def on_session(
+        self, id_: str, needs: str, action: AuditAction
+    ) -> AsyncIterator[SessionRecord]:
         """Yield the session as ``session`` returns it; audit the enclosed block as ``action``, with
         the ``reason`` that the body may give."""
         record, reason = await self.session(id_, needs, action), getattr(self.body, "reason", "")
@@ -153,7 +157,7 @@ class Action(Endpoint):
                     return record
             raise
 
-    async def job(self, id_: str, action: str, *, own: bool) -> JobItem:
+    async def job(self, id_: str, action: AuditAction, *, own: bool) -> JobItem:
         """Return the job, unmasked, if JOBS_MANAGE is held or, with ``own``, it is this person's.
 
         Raises NotFound for a job that Slurm did not have at the last poll, NotAllowed otherwise;

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from portal.errors import InvalidRequest, NotAllowed, NotFound, SlurmUnavailable, Unavailable
 from portal.models import Frozen
-from portal.models.audit import Outcome
+from portal.models.audit import AuditAction, Outcome
 
 from .base import APIHandler
 
@@ -163,7 +163,11 @@ class Endpoint(APIHandler):
         """Record the refusal in the audit log, and raise NotAllowed."""
         target = self.request.path.removeprefix(self.parts.prefix)
         await self.parts.audit(
-            self, "denied", target, outcome=Outcome.REFUSED, detail=f"{what} Needs {scope}."
+            self,
+            AuditAction.DENIED,
+            target,
+            outcome=Outcome.REFUSED,
+            detail=f"{what} Needs {scope}.",
         )
         raise NotAllowed(f"You are not allowed to do this: it requires the scope '{scope}'.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from portal.models.audit import AuditAction
 from portal.models.catalog.catalog import Build
 from portal.models.scope import ENVIRONMENTS_MANAGE
 
@@ -85,7 +86,7 @@ class CancelBuild(Action):
     @CuratorOperation("Cancel a build.", errors=(409,))
     async def on_post(self, build_id: str) -> Build:
         """Cancel it for all who asked for it. Nothing unfinished stays; what was pulled does."""
-        async with self.audited("cancel-build", f"build {build_id}"):
+        async with self.audited(AuditAction.CANCEL_BUILD, f"build {build_id}"):
             return await self.parts.build_scheduler.cancel_build(int(build_id), self.person.name)
 
 
@@ -98,7 +99,7 @@ class RetryBuild(Action):
     @CuratorOperation("Repeat a failed or cancelled build.", errors=(409,))
     async def on_post(self, build_id: str) -> Build:
         """Start a new build of the same digest; what was pulled is not pulled again."""
-        async with self.audited("retry-build", f"build {build_id}") as line:
+        async with self.audited(AuditAction.RETRY_BUILD, f"build {build_id}") as line:
             build = await self.parts.build_scheduler.retry(int(build_id), self.person.name)
             line.detail = f"Build {build.id}."
         return build

@@ -13,6 +13,7 @@ from portal.catalog.definitions.reading import read_definition
 from portal.catalog.definitions.yaml_text import definition_of, document_text, yaml_text
 from portal.errors import InvalidRequest
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.catalog import EnvironmentVersion
 from portal.models.catalog.environment import EnvironmentState
 from portal.models.plain_text import PLAIN_TEXT
@@ -108,14 +109,19 @@ def _text_of(values: dict[str, Any]) -> str:
         return ""
 
 
+_ACTIONS = {
+    EnvironmentState.READY: AuditAction.OFFER_ENVIRONMENT_AGAIN,
+    EnvironmentState.DEPRECATED: AuditAction.DEPRECATE_ENVIRONMENT,
+    EnvironmentState.WITHDRAWN: AuditAction.WITHDRAW_ENVIRONMENT,
+}
+
+
 class EnvironmentChange(Action):
     """Base class of endpoints that publish another state of an environment."""
 
     async def turned(self, name: str, state: EnvironmentState, message: str) -> EnvironmentVersion:
         """Publish the state, and record it in the audit log."""
-        verbs = {"ready": "offer-again", "deprecated": "deprecate", "withdrawn": "withdraw"}
-        action = f"{verbs[state.value]}-environment"
-        async with self.audited(action, f"environment {name}", detail=message):
+        async with self.audited(_ACTIONS[state], f"environment {name}", detail=message):
             return await self.parts.curator.turn(name, state, message, self.person.name)
 
 
@@ -134,7 +140,7 @@ class Rollback(EnvironmentChange):
         number = self.body.number
         detail = f"Rolled back to version {number}."
         async with self.audited(
-            "roll-back-environment", f"environment {environment}", detail=detail
+            AuditAction.ROLL_BACK_ENVIRONMENT, f"environment {environment}", detail=detail
         ):
             return await self.parts.curator.rollback(environment, number, self.person.name)
 

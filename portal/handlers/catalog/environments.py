@@ -9,6 +9,7 @@ from pydantic import Field
 from portal.catalog import CatalogError
 from portal.errors import Unavailable
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.catalog import EnvironmentVersion
 from portal.models.catalog.environment_item import EnvironmentDetail, EnvironmentItem
 from portal.models.scope import ENVIRONMENTS_MANAGE
@@ -74,7 +75,7 @@ class EnvironmentsEndpoint(Action):
     async def on_post(self) -> EnvironmentVersion:
         """Save a draft, which users see once it is built, tested and published."""
         name = str(self.body.definition.get("name", ""))[:63]
-        async with self.audited("create-environment", f"environment {name}") as line:
+        async with self.audited(AuditAction.CREATE_ENVIRONMENT, f"environment {name}") as line:
             version = await self.parts.curator.create(
                 self.body.definition, self.person.name, self.body.comment
             )
@@ -128,7 +129,7 @@ class OneEnvironment(Action):
         both texts.
         """
         body: Edit = self.body
-        async with self.audited("edit-environment", f"environment {environment}") as line:
+        async with self.audited(AuditAction.EDIT_ENVIRONMENT, f"environment {environment}") as line:
             version = await self.parts.curator.save(
                 environment, body.definition, body.base, self.person.name, body.comment
             )

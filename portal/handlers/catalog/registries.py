@@ -15,6 +15,7 @@ from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.images.registry.credentials import Secrets
 from portal.images.registry.pull_files import authorities_in
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.catalog import KeptRegistry, Registry, RegistryDraft
 from portal.models.catalog.image import SourceKind, parse_source
 
@@ -72,7 +73,7 @@ class OneRegistry(Action):
         again.
         """
         draft, host = self.body, registry.lower()
-        async with self.audited("set-registry", f"registry {host}") as line:
+        async with self.audited(AuditAction.SET_REGISTRY, f"registry {host}") as line:
             if draft.host.lower() not in ("", host):
                 raise InvalidRequest(f"'host' is '{draft.host}', but the URL has '{host}'.", "host")
             rows = await self.parts.store.registries.all()
@@ -100,7 +101,7 @@ class OneRegistry(Action):
     async def on_delete(self, registry: str) -> None:
         """Delete its password, too; images that are there stay."""
         host = registry.lower()
-        async with self.audited("remove-registry", f"registry {host}"):
+        async with self.audited(AuditAction.REMOVE_REGISTRY, f"registry {host}"):
             if not await self.parts.store.registries.remove(host):
                 raise NotFound(f"There is no registry '{host}'.")
 
@@ -160,7 +161,7 @@ class RegistryCheck(Action):
     async def on_post(self, registry: str) -> Confirmation:
         """Return the result as a sentence, like each error. Nothing is pulled."""
         host, text = registry.lower(), self.body.source
-        async with self.audited("check-registry", f"registry {host}", detail=text):
+        async with self.audited(AuditAction.CHECK_REGISTRY, f"registry {host}", detail=text):
             registries = await self.parts.store.registries.all()
             if not text:
                 return Confirmation(message=await self.parts.registries.check(host, registries))

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 
 from portal.errors import Conflict, InvalidRequest, TooManyRequests
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.catalog import EnvironmentRequest, EnvironmentRequestDraft, RequestState
 from portal.models.catalog.environment import Name
 from portal.models.plain_text import PLAIN_TEXT
@@ -76,7 +77,7 @@ class EnvironmentRequests(Action):
         """Send a request to those who curate the catalog; you will see their answer."""
         draft, person = self.body, self.person.name
         detail = " ".join(part for part in (draft.source, draft.text) if part)
-        action, target = "request-environment", "environment-requests"
+        action, target = AuditAction.REQUEST_ENVIRONMENT, "environment-requests"
         async with self.audited(action, target, owner=person, detail=detail) as line:
             request = await self.parts.store.environment_requests.add_request(
                 draft, person, time.time(), MOST_OPEN
@@ -103,7 +104,7 @@ class EnvironmentRequestAnswer(Action):
         target = f"environment request {request_id}"
         if answer.state is RequestState.DECLINED and not answer.answer:
             raise InvalidRequest("'answer': give a reason for declining the request.", "answer")
-        async with self.audited("answer-request", target, detail=answer.answer) as line:
+        async with self.audited(AuditAction.ANSWER_REQUEST, target, detail=answer.answer) as line:
             request = await table.get(int(request_id))
             line.detail = f"{answer.state}: {answer.answer}"
             if request.state is not RequestState.OPEN:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from portal.errors import InvalidRequest, NotFound
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.catalog import EnvironmentTest
 from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.scope import ENVIRONMENTS_MANAGE
@@ -99,7 +100,7 @@ class CancelTest(Action):
     @CuratorOperation("Cancel a test.", errors=(409,))
     async def on_post(self, test_id: str) -> EnvironmentTest:
         """Discard the test: it then says nothing about the environment."""
-        async with self.audited("cancel-test", f"test {test_id}"):
+        async with self.audited(AuditAction.CANCEL_TEST, f"test {test_id}"):
             await _test_for(self, test_id)
             return await self.parts.build_scheduler.cancel_test(int(test_id), self.person.name)
 
@@ -117,7 +118,7 @@ class TestEnvironment(Action):
 
         If it fails, it is not offered any more.
         """
-        async with self.audited("test-environment", f"environment {environment}"):
+        async with self.audited(AuditAction.TEST_ENVIRONMENT, f"environment {environment}"):
             await self.parts.catalog.load()
             entry = self.parts.catalog.environments.get(environment)
             if entry is None or entry.private:
@@ -156,7 +157,7 @@ class TestAll(Action):
 
         Leave out the environments that users registered for themselves.
         """
-        async with self.audited("test-environments", "all environments") as line:
+        async with self.audited(AuditAction.TEST_ENVIRONMENTS, "all environments") as line:
             await self.parts.catalog.load()
             tests: list[EnvironmentTest] = []
             left_out = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from portal.catalog.versions.user_environments import OwnDraft
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.catalog import EnvironmentTest
 from portal.models.catalog.environment import Environment, Kind, Server
 
@@ -96,7 +97,7 @@ class UserEnvironmentsEndpoint(OwnAction):
     async def on_post(self) -> OwnItem:
         """Test it in jobs of yours; when it has passed, it is offered to you alone."""
         async with self.audited(
-            "register-environment", "own environment", self.person.name, self.body.path
+            AuditAction.REGISTER_ENVIRONMENT, "own environment", self.person.name, self.body.path
         ) as line:
             environment = await self.parts.user_environments.register(self.body, self.person)
             line.target = f"environment {environment.name}"
@@ -113,7 +114,7 @@ class OneOwnEnvironment(Action):
     async def on_delete(self, environment: str) -> None:
         """Leave its files as they are; sessions that run in it go on."""
         target = f"environment {environment}"
-        async with self.audited("remove-environment", target, self.person.name):
+        async with self.audited(AuditAction.REMOVE_ENVIRONMENT, target, self.person.name):
             await self.parts.user_environments.remove(environment, self.person)
 
 
@@ -127,7 +128,9 @@ class TestOwnEnvironment(Action):
     @Operation("Test one of your environments again.", status=202)
     async def on_post(self, environment: str) -> StartedTests:
         """Test it in jobs of yours, without GPUs and on each type of GPU."""
-        async with self.audited("test-environment", f"environment {environment}", self.person.name):
+        async with self.audited(
+            AuditAction.TEST_ENVIRONMENT, f"environment {environment}", self.person.name
+        ):
             tests = await self.parts.user_environments.test(environment, self.person)
         return StartedTests(items=tuple(tests))
 

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from portal.catalog.definitions.yaml_text import yaml_text
 from portal.errors import NotFound
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion
 from portal.models.catalog.environment import Name
 
@@ -118,7 +119,7 @@ class BuildVersion(VersionAction):
         An existing image is reused, and a build of the same image in progress is joined.
         """
         target = f"environment {environment} version {number}"
-        async with self.audited("build-environment", target):
+        async with self.audited(AuditAction.BUILD_ENVIRONMENT, target):
             version = await self.version(environment, number)
             return await self.parts.build_scheduler.build(version, self.person.name)
 
@@ -133,7 +134,7 @@ class TestVersion(VersionAction):
     async def on_post(self, environment: str, number: str) -> StartedTests:
         """Test it without GPUs, and on each type of GPU."""
         target = f"environment {environment} version {number}"
-        async with self.audited("test-environment", target):
+        async with self.audited(AuditAction.TEST_ENVIRONMENT, target):
             version = await self.version(environment, number)
             tests = await self.parts.build_scheduler.test(
                 version.environment, version.number, self.body.gpu_types, self.person.name
@@ -153,7 +154,7 @@ class PublishVersion(VersionAction):
         If something else was published since it was edited, that is a conflict, with both texts.
         """
         target = f"environment {environment} version {number}"
-        async with self.audited("publish-environment", target) as line:
+        async with self.audited(AuditAction.PUBLISH_ENVIRONMENT, target) as line:
             done = await self.parts.curator.publish(
                 environment, int(number), self.person.name, self.body.groups, self.body.courses
             )
@@ -172,7 +173,7 @@ class PreviewVersion(VersionAction):
     async def on_post(self, environment: str, number: str) -> Previewed:
         """Offer it to admins under a name of its own, in place of an earlier preview."""
         target = f"environment {environment} version {number}"
-        async with self.audited("preview-environment", target):
+        async with self.audited(AuditAction.PREVIEW_ENVIRONMENT, target):
             preview = await self.parts.curator.preview(environment, int(number))
         return Previewed(name=preview.name, title=preview.title)
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from portal.courses.roster.membership_cache import Membership
 from portal.errors import NotAllowed, NotFound
-from portal.models.audit import Outcome
+from portal.models.audit import AuditAction, Outcome
 from portal.models.course.course import STAFF, KeptCourse, Role
 from portal.models.scope import COURSES_MANAGE
 
@@ -54,7 +54,7 @@ class CourseAction(Action):
         known = f"Their role is {membership.role}." if membership else "They are not a member."
         await self.parts.audit(
             self,
-            "denied",
+            AuditAction.DENIED,
             f"course {name}",
             outcome=Outcome.REFUSED,
             detail=f"{self._summary} {known}".strip(),

@@ -12,6 +12,7 @@ from tornado.iostream import StreamClosedError
 from portal.courses.live.presence import is_own
 from portal.errors import Conflict, NotFound
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.course.files import CollectList
 from portal.models.course.live import Collect
 
@@ -63,7 +64,7 @@ class CourseCollects(CourseAction):
     async def on_post(self, course: str) -> Collect:
         """Collect as one of the course's staff. Links, and things outside of it, never come."""
         collecting = self.parts.collecting
-        async with self.audited("collect", f"course {course}", detail=self.body.folder):
+        async with self.audited(AuditAction.COLLECT, f"course {course}", detail=self.body.folder):
             collect = await collecting.begin(self.kept, self.body.folder, self.person.name)
         self.parts.open_collects.forget()
         return collect
@@ -89,7 +90,7 @@ class CloseCollect(OneCollect):
     async def on_post(self, course: str, id: str) -> Collect:
         """Close it as one of the course's staff. Files that were handed in stay."""
         collects = self.parts.store.collects
-        async with self.audited("close-collection", f"course {course}", detail=id):
+        async with self.audited(AuditAction.CLOSE_COLLECTION, f"course {course}", detail=id):
             closed = await collects.close(course, int(id), time.time())
         self.parts.open_collects.forget()
         return closed
@@ -105,7 +106,7 @@ class DownloadCollect(OneCollect):
         """Return a folder per person, to the course's staff only; the file's name has the date."""
         collecting, collect = self.parts.collecting, await self.collect(id)
         name = f"{course}-{collecting.name(self.kept, collect)}.zip"
-        async with self.audited("download-collection", f"course {course}", detail=name):
+        async with self.audited(AuditAction.DOWNLOAD_COLLECTION, f"course {course}", detail=name):
             self.set_header("Content-Disposition", f'attachment; filename="{name}"')
             self.set_header("Cache-Control", "no-store")
             if self.request.method != "HEAD":

@@ -12,6 +12,7 @@ from portal.courses.definition.rules import Checked
 from portal.courses.roster.membership_cache import Membership, runs
 from portal.errors import NotAllowed, PortalError
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Environment
 from portal.models.course.course import (
     STAFF,
@@ -159,7 +160,7 @@ class CourseList(Action):
     async def on_post(self) -> CourseDetail:
         """Create a draft: submit it when it is ready."""
         draft: NewCourse = self.body
-        async with self.audited("create-course", f"course {draft.course.name}"):
+        async with self.audited(AuditAction.CREATE_COURSE, f"course {draft.course.name}"):
             kept = await self.parts.course_service.create(
                 draft.course, self.person, draft.instructor or ""
             )
@@ -226,7 +227,7 @@ class OneCourse(CourseAction):
         After its approval, more than was approved takes an admin, unless courses need no approval
         here.
         """
-        async with self.audited("edit-course", f"course {course}"):
+        async with self.audited(AuditAction.EDIT_COURSE, f"course {course}"):
             kept = await self.parts.course_service.edit(
                 self.kept, self.body.course, self.body.number, self.person
             )

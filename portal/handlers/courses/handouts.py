@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints
 from portal.courses.live.presence import is_own
 from portal.errors import Conflict, Unavailable
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.course.course import CourseState
 from portal.models.course.files import HandoutState
 from portal.models.course.live import Presence
@@ -69,7 +70,7 @@ class CourseHandoutFiles(Upload, CourseAction):
         Running sessions get it within seconds, others when they start.
         """
         handouts = self.parts.handouts
-        async with self.audited("hand-out", f"course {course}", detail=self.query.path):
+        async with self.audited(AuditAction.HAND_OUT, f"course {course}", detail=self.query.path):
             _not_archived(self.kept.state)
             await handouts.hand_out(self.kept, self.query.path, self.file, self.person.name)
         return await handouts.state(self.kept)
@@ -82,7 +83,7 @@ class CourseHandoutFiles(Upload, CourseAction):
     async def on_delete(self, course: str) -> HandoutState:
         """Hand out the file of that name in the course's source again, if there is one."""
         handouts = self.parts.handouts
-        async with self.audited("take-back", f"course {course}", detail=self.query.path):
+        async with self.audited(AuditAction.TAKE_BACK, f"course {course}", detail=self.query.path):
             _not_archived(self.kept.state)
             await handouts.take_back(self.kept, self.query.path, self.person.name)
         return await handouts.state(self.kept)
@@ -96,7 +97,7 @@ class RefreshCourseHandouts(CourseAction):
     @Operation("Fetch the current state of the course's repository or folder.", errors=(409, 502))
     async def on_post(self, course: str) -> HandoutState:
         """Keep what was handed out before if that fails; the answer says why."""
-        async with self.audited("fetch-handouts", f"course {course}"):
+        async with self.audited(AuditAction.FETCH_HANDOUTS, f"course {course}"):
             _not_archived(self.kept.state)
             await self.parts.handouts.refresh(self.kept, self.person.name)
         return await self.parts.handouts.state(self.kept)

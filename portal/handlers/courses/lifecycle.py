@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints
 from portal.courses.definition.calendar import meetings
 from portal.errors import InvalidRequest
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.course.course import CourseName, KeptCourse, Role
 from portal.models.person import Person
 from portal.models.plain_text import PLAIN_TEXT
@@ -82,7 +83,7 @@ class CourseSubmit(CourseAction):
     @Operation("Request a course's approval.", body=CourseStep, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """Submit it. On a site that requires no approval, this approves it."""
-        async with self.audited("submit-course", f"course {course}") as line:
+        async with self.audited(AuditAction.SUBMIT_COURSE, f"course {course}") as line:
             kept = await self.parts.course_service.submit(self.kept, self.body.number, self.person)
             line.detail = f"New state: {kept.state}."
         return await detail(self, kept, self.role)
@@ -93,7 +94,7 @@ class CourseDecision(CourseAction):
 
     roles = _NOBODY
 
-    async def decide(self, action: str, decision: Decision) -> CourseDetail:
+    async def decide(self, action: AuditAction, decision: Decision) -> CourseDetail:
         """Carry out the decision, with an entry for ``action`` in the audit log."""
         body: CourseAnswer = self.body
         async with self.audited(action, f"course {self.kept.name}", detail=body.answer):
@@ -109,7 +110,7 @@ class CourseApprove(CourseDecision):
     @Operation("Approve a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """Let it run on its days from now on."""
-        return await self.decide("approve-course", self.parts.course_service.approve)
+        return await self.decide(AuditAction.APPROVE_COURSE, self.parts.course_service.approve)
 
 
 class CourseRefuse(CourseDecision):
@@ -120,7 +121,7 @@ class CourseRefuse(CourseDecision):
     @Operation("Refuse a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """Say why: its instructor reads it, changes the course and asks again."""
-        return await self.decide("refuse-course", self.parts.course_service.refuse)
+        return await self.decide(AuditAction.REFUSE_COURSE, self.parts.course_service.refuse)
 
 
 class CourseArchive(CourseAction):
@@ -132,7 +133,7 @@ class CourseArchive(CourseAction):
     @Operation("Archive a course.", body=CourseStep, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """End its sessions, reservations and shares; the files of its members stay."""
-        async with self.audited("archive-course", f"course {course}"):
+        async with self.audited(AuditAction.ARCHIVE_COURSE, f"course {course}"):
             kept = await self.parts.course_service.archive(self.kept, self.body.number)
         return await detail(self, kept, self.role)
 
@@ -151,7 +152,9 @@ class CourseCopied(CourseAction):
         asked for.
         """
         body: CourseCopy = self.body
-        async with self.audited("copy-course", f"course {course}", detail=f"To {body.name}."):
+        async with self.audited(
+            AuditAction.COPY_COURSE, f"course {course}", detail=f"To {body.name}."
+        ):
             kept = await self.parts.course_service.copy(
                 self.kept,
                 self.person,

@@ -22,6 +22,7 @@ from portal.courses.live.presence import (
 )
 from portal.errors import Conflict, NotFound
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.course.live import CourseMessage, Help, HelpState
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.session.session import SessionRecord
@@ -122,7 +123,7 @@ class CourseMessages(CourseAction):
         It stays until its minutes are over or it is withdrawn.
         """
         draft, store, by = self.body, self.parts.store, self.person.name
-        async with self.audited("message-course", f"course {course}", detail=draft.text):
+        async with self.audited(AuditAction.MESSAGE_COURSE, f"course {course}", detail=draft.text):
             message = await messages.post(store, course, draft.text, draft.minutes, by, time.time())
         self.parts.situations.courses.forget()
         return message
@@ -138,7 +139,7 @@ class OneCourseMessage(CourseAction):
     async def on_delete(self, course: str, message_id: str) -> None:
         """Hide it from sessions, and keep it in the list."""
         what = f"Message {message_id}."
-        async with self.audited("withdraw-message", f"course {course}", detail=what):
+        async with self.audited(AuditAction.WITHDRAW_MESSAGE, f"course {course}", detail=what):
             table = self.parts.store.course_messages
             await table.withdraw(course, int(message_id), time.time())
         self.parts.situations.courses.forget()
@@ -154,7 +155,7 @@ class CourseHand(CourseAction):
     @Operation("Lower a student's raised hand.")
     async def on_delete(self, course: str, person: str) -> None:
         """Lower it as one of the course's staff; no effect if no hand is raised."""
-        async with self.audited("lower-hand", f"course {course}", person):
+        async with self.audited(AuditAction.LOWER_HAND, f"course {course}", person):
             await self.parts.store.presence.lower_hand(course, person)
         self.parts.situations.courses.forget()
 
@@ -180,7 +181,9 @@ class CoursePersonHelp(CourseAction):
         """
         minutes, helper = self.body.minutes, self.person.name
         detail = f"Course {course}, for {minutes} minutes."
-        async with self.audited("ask-to-help", f"course {course}", person, detail) as line:
+        async with self.audited(
+            AuditAction.ASK_TO_HELP, f"course {course}", person, detail
+        ) as line:
             help, url = await self.parts.helping.ask(
                 self.kept, person, helper, minutes, time.time()
             )
@@ -222,7 +225,7 @@ class EndCourseHelp(CourseAction):
         help = await helping.get(int(help_id), now)
         if help.course != course:
             raise NotFound(f"There is no help {help_id} in this course, or it has ended.")
-        async with self.audited("end-help", f"session {help.session_id}", help.student):
+        async with self.audited(AuditAction.END_HELP, f"session {help.session_id}", help.student):
             return await helping.end(help, self.person.name, now)
 
 
@@ -298,6 +301,13 @@ class OwnHand(OwnCourseSession):
             self.parts.situations.courses.forget()
 
 
+_REPLIES = {
+    "agree": AuditAction.AGREE_TO_HELP,
+    "refuse": AuditAction.REFUSE_HELP,
+    "end": AuditAction.END_HELP,
+}
+
+
 class OwnHelp(OwnCourseSession):
     """Reply of the session's owner to a helper."""
 
@@ -312,9 +322,8 @@ class OwnHelp(OwnCourseSession):
         help = await helping.get(int(help_id), now)
         if help.session_id != record.id:
             raise NotFound(f"There is no help {help_id} in this session, or it has ended.")
-        name = {"agree": "agree-to-help", "refuse": "refuse-help", "end": "end-help"}[answer]
         detail = f"{help.helper}, course {help.course}."
-        async with self.audited(name, f"session {record.id}", record.user, detail):
+        async with self.audited(_REPLIES[answer], f"session {record.id}", record.user, detail):
             if answer == "agree":
                 return await helping.agree(help, now)
             if answer == "refuse" and help.state is HelpState.ASKED:

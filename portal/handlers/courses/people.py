@@ -20,6 +20,7 @@ from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnav
 from portal.launch.extending import clock, extended
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.course.course import STAFF, CourseMember, Login
 from portal.models.session.session import SessionRecord, SessionState
 
@@ -74,7 +75,7 @@ class CoursePersonAction(CourseAction, SessionAction):
     async def start(self, person: str) -> None:
         """Ask the Hub for the session, which it judges as it does the student's own launch."""
         await self.startable(person)
-        async with self.audited("start-session", self.target, person, f"For {person}."):
+        async with self.audited(AuditAction.START_SESSION, self.target, person, f"For {person}."):
             server, options = self.kept.course.server, {"course": self.kept.name}
             hub = self.parts.hub
             try:
@@ -97,7 +98,9 @@ class CoursePersonAction(CourseAction, SessionAction):
         """Stop a session and its kernels in jobs of their own, in the name of the requester; with
         ``runs``, also those of its owner in the course, which go on without the session."""
         detail = f"In the course '{self.kept.name}'."
-        async with self.audited("stop-session", f"session {record.id}", record.user, detail):
+        async with self.audited(
+            AuditAction.STOP_SESSION, f"session {record.id}", record.user, detail
+        ):
             await self.stop(record)
         for job in self.jobs.get(record.user, ()):
             if job.id != record.id and (runs or job.work == JobKernel.name):
@@ -142,7 +145,7 @@ class OpenOwn(CoursePersonAction):
                 return self.done("Your session is already running or starting.")
         if not preview:
             await joined(self, course)
-        async with self.audited("start-session", self.target, name):
+        async with self.audited(AuditAction.START_SESSION, self.target, name):
             await self.parts.hub.start_server(name, server, {"course": course})
         return self.told("Your session is starting.")
 
@@ -157,7 +160,7 @@ class Join(CourseAction):
     @Operation("Join your course, so that its staff can start your sessions.")
     async def on_post(self, course: str) -> Confirmation:
         """Join yourself; you cannot join for other users."""
-        async with self.audited("join-course", f"course {course}", self.person.name):
+        async with self.audited(AuditAction.JOIN_COURSE, f"course {course}", self.person.name):
             await joined(self, course)
         return self.done("You have joined the course.")
 
@@ -361,7 +364,9 @@ class ExtendAll(AllAction):
 
         async def extend(record: SessionRecord) -> str:
             detail = f"By {self.body.minutes} minutes, in the course '{self.kept.name}'."
-            async with self.audited("extend-session", f"session {record.id}", record.user, detail):
+            async with self.audited(
+                AuditAction.EXTEND_SESSION, f"session {record.id}", record.user, detail
+            ):
                 account = record.account or record.user
                 job = snapshot.jobs.get(record.job_id)
                 if job is None or job.user != account:

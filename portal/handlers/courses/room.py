@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from portal.errors import NotAllowed
+from portal.models.audit import AuditAction
 from portal.models.course.course import STAFF
 from portal.models.course.room import Room
 
@@ -33,7 +34,7 @@ class CourseRoom(CourseAction):
         the course may enter while it runs.
         """
         name = self.person.name
-        async with self.audited("open-room", f"course {course}", name):
+        async with self.audited(AuditAction.OPEN_ROOM, f"course {course}", name):
             if self.role is None:
                 raise NotAllowed(
                     "Only the course's own instructors and assistants can open its room."
@@ -47,7 +48,7 @@ class CourseRoom(CourseAction):
 
         Its files stay in the folder of the user who opened it.
         """
-        async with self.audited("close-room", f"course {course}") as line:
+        async with self.audited(AuditAction.CLOSE_ROOM, f"course {course}") as line:
             record = await self.parts.rooms.close(self.kept, self.person.name)
             line.target, line.detail = f"session {record.id}", f"Opened by {record.user}."
         return self.done("The room is closing.")

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 
 from portal.courses.roster.enrolment import Enrolled
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.course.course import CourseMember, Login, Role
 from portal.models.scope import COURSES_MANAGE
 
@@ -66,7 +67,7 @@ class CourseRoster(CourseAction):
     async def on_post(self, course: str) -> Enrolled:
         """Report names that the directory does not know, and leave them out."""
         body: RosterText = self.body
-        async with self.audited("enrol", f"course {course}") as line:
+        async with self.audited(AuditAction.ENROL, f"course {course}") as line:
             done = await self.parts.course_service.enrolment.enrol(
                 self.kept,
                 body.text,
@@ -84,7 +85,9 @@ class CourseRoster(CourseAction):
     async def on_delete(self, course: str) -> None:
         """End their session of the course; their work stays in their home."""
         person = self.query.person
-        async with self.audited("dismiss", f"course {course}", owner=person, detail=person):
+        async with self.audited(
+            AuditAction.DISMISS, f"course {course}", owner=person, detail=person
+        ):
             await self.parts.course_service.enrolment.dismiss(self.kept, [person])
 
 

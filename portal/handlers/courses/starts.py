@@ -14,6 +14,7 @@ from portal.courses.schedule.reservations import MeetingReservation
 from portal.courses.start.rehearsal import report
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.course.course import STAFF, CourseState, KeptCourse
 from portal.models.course.start import CourseStart, Seat, StartKind, StartReport
 
@@ -75,7 +76,9 @@ class CourseStarts(CourseAction):
         detail = (
             f"Rehearsal with {number or 'all'} sessions." if kind is StartKind.REHEARSAL else ""
         )
-        async with self.audited("start-course", f"course {course}", detail=detail) as line:
+        async with self.audited(
+            AuditAction.START_COURSE, f"course {course}", detail=detail
+        ) as line:
             if number is not None and kind is not StartKind.REHEARSAL:
                 raise InvalidRequest("'number' is for rehearsals only; remove it.", "number")
             kept = await self.parts.memberships.course(course, fresh=True)
@@ -122,7 +125,7 @@ class CancelStart(CourseAction):
     async def on_post(self, course: str, start: str) -> Confirmation:
         """Start no further sessions."""
         async with self.audited(
-            "cancel-course-start", f"course {course}", detail=f"Start {start}."
+            AuditAction.CANCEL_COURSE_START, f"course {course}", detail=f"Start {start}."
         ):
             course_start = await start_of(self, course, start)
             number = await self.parts.course_work.starter.cancel(course_start, self.person.name)

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from portal.catalog.offers.markdown import markdown_html
 from portal.courses.definition.calendar import Meeting, meetings
+from portal.courses.definition.limits import ELSEWHERE
 from portal.courses.live.board import newest_sessions
 from portal.courses.roster.joining import not_joined
 from portal.courses.roster.membership_cache import Membership, runs
@@ -136,12 +137,10 @@ class CoursePageBase(Page):
     async def editing(self) -> dict[str, Any]:
         """Return what the form offers to choose from."""
         await self.parts.catalog.load()
-        view = self.parts.dashboard.view
         return {
             "environments": self.environments(),
             "zones": sorted(zones()),
-            "gpu_types": sorted({gpu.type for gpu in view.gpus.values()}) if view else [],
-            "partitions": sorted(view.snapshot.partitions) if view else [],
+            "fields": [field for field in self.form_fields() if field["name"] not in ELSEWHERE],
             "data_roots": list(self.parts.courses.data_roots),
             "creation": self.parts.courses.creation,
             "manages": self.manages,

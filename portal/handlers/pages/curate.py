@@ -26,6 +26,9 @@ class CurateNewPage(CuratePage):
 
     template = "curate_new.html"
 
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        return {"fields": self.form_fields()}
+
 
 class CurateEnvironmentPage(CuratePage):
     """An environment in tabs: overview, tests, versions, edit."""
@@ -37,7 +40,7 @@ class CurateEnvironmentPage(CuratePage):
         return f"curate_environment_{tab}.html" if tab else self.template
 
     async def variables(self, *segments: str) -> dict[str, Any]:
-        return {"environment": segments[0]}
+        return {"environment": segments[0], "fields": self.form_fields()}
 
 
 class CurateBuildPage(CuratePage):

@@ -11,8 +11,9 @@ from http import HTTPStatus
 from typing import Any, ClassVar
 
 from portal.errors import NotAllowed, StoreUnavailable
+from portal.launch.choices.form_fields import form_fields
 from portal.models import scope
-from portal.models.audit import Outcome
+from portal.models.audit import ACTION_WORDS, AuditAction, Outcome
 from portal.models.cluster.dashboard import page_facts
 
 from ..base.base import NotFoundMixin, PageHandler, explain
@@ -38,6 +39,12 @@ class Page(PageHandler):
 
     head = get
 
+    def form_fields(self) -> list[dict[str, Any]]:
+        """Return the fields of a form for resources."""
+        view = self.parts.dashboard.view
+        fields = form_fields(view.snapshot if view else None)
+        return [field.model_dump() for field in fields]
+
     def template_of(self, *segments: str | None) -> str:
         """Return the template of this address; a page with tabs has one for each."""
         return self.template
@@ -49,7 +56,9 @@ class Page(PageHandler):
     async def refused(self, target: str, owner: str = "") -> None:
         """Record in the audit log that this person asked for a page that is not theirs."""
         outcome, detail = Outcome.REFUSED, "A page of the portal."
-        await self.parts.audit(self, "denied", target, owner=owner, outcome=outcome, detail=detail)
+        await self.parts.audit(
+            self, AuditAction.DENIED, target, owner=owner, outcome=outcome, detail=detail
+        )
 
     def show(self, template: str, **variables: Any) -> None:
         """Answer with this page."""
@@ -116,6 +125,9 @@ class AuditPage(Page):
 
     template = "audit.html"
     needs = scope.AUDIT_READ
+
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        return {"actions": ACTION_WORDS, "outcomes": [outcome.value for outcome in Outcome]}
 
 
 class NoPage(NotFoundMixin, Page):

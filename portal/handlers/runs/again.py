@@ -7,6 +7,7 @@ from typing import Any
 from portal.catalog.versions.pins import Pin, PinLost, pin_of, pinned
 from portal.errors import Conflict, NotAllowed
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.scope import SESSION_OWN
 from portal.models.session.run import Run
 
@@ -60,7 +61,7 @@ class AgainRun(RunAction):
         own_run = await self.own(run)
         changes = self.body.model_dump(exclude_unset=True, exclude_none=True)
         async with self.audited(
-            "run-again", f"run {own_run.id}", own_run.user, own_run.server
+            AuditAction.RUN_AGAIN, f"run {own_run.id}", own_run.user, own_run.server
         ) as line:
             again = await self.parts.run_again.start(own_run, changes)
             line.detail = f"{again.tasks} of {again.points} points, {again.server}."
@@ -105,7 +106,9 @@ class RunRepetition(RunAction):
         is published now. The answer comes once Slurm has the job.
         """
         original, user = await self.seen(run), self.person.name
-        async with self.audited("repeat-run", f"run {original.id}", original.user) as line:
+        async with self.audited(
+            AuditAction.REPEAT_RUN, f"run {original.id}", original.user
+        ) as line:
             pin, drift = await self._environment(original)
             new = await self.parts.run_repetitions.start(
                 user, original, version=pin.version, digest=pin.digest

@@ -13,6 +13,7 @@ from pydantic import Field
 from portal.errors import InvalidRequest, NotFound
 from portal.launch.kinds.run import Run as RunKind
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.run import (
     MOST_POINTS,
@@ -202,7 +203,7 @@ class RestoredRuns(UnknownRuns):
         store = self.parts.store.run_folders
         if run.server in self.living_servers() or not await store.unknown(user, [run.id]):
             raise NotFound("The run is not to be restored.")
-        async with self.audited("restore-run", f"run {run.id}", user, f"Run {run.name}."):
+        async with self.audited(AuditAction.RESTORE_RUN, f"run {run.id}", user, f"Run {run.name}."):
             await store.restore(run)
         return self.done("The run is restored.")
 

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 
 from portal.errors import NotFound
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.session.run import MOST_ATTEMPTS, PointNumber, Run
 from portal.models.session.run_output import (
     LARGEST,
@@ -171,7 +172,9 @@ class PointKernel(_PointAction):
     async def on_delete(self, run: str, point: str) -> Confirmation:
         """End the point's job with it."""
         key = await self.key(run, point)
-        async with self.audited("end-point-kernel", f"run {key[1]}", key[0], f"Point {key[2]}."):
+        async with self.audited(
+            AuditAction.END_POINT_KERNEL, f"run {key[1]}", key[0], f"Point {key[2]}."
+        ):
             self.parts.live_points.end_kernel(key)
         return self.done("The kernel is being ended.")
 

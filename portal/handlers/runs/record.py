@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from portal.errors import Conflict
+from portal.models.audit import AuditAction
 from portal.models.session.run import Run, RunPoint
 from portal.sessions.runs.order import point_numbers
 
@@ -82,7 +83,9 @@ class RunRecord(RunAction):
     async def on_delete(self, run: str) -> Confirmation:
         """Delete its record in the portal. Its files stay."""
         own_run = await self.own(run)
-        async with self.audited("delete-run", f"run {own_run.id}", own_run.user, own_run.name):
+        async with self.audited(
+            AuditAction.DELETE_RUN, f"run {own_run.id}", own_run.user, own_run.name
+        ):
             if not await self.parts.store.run_points.remove(own_run.user, own_run.id):
                 raise Conflict("This run has not ended. Stop it first.")
             self.parts.run_reports.forget(own_run)

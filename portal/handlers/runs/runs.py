@@ -8,6 +8,7 @@ from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed, NotFound, StoreUnavailable
 from portal.launch.kinds import reserved_for
+from portal.models.audit import AuditAction
 from portal.models.scope import SESSION_OWN
 from portal.models.session.run import MOST_POINTS, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
@@ -241,7 +242,9 @@ class OneRun(RunAction):
     async def on_delete(self, run: str) -> Confirmation:
         """Cancel the points that wait or run. What the others have written stays."""
         own_run = await self.own(run)
-        async with self.audited("stop-run", f"run {own_run.id}", own_run.user, own_run.server):
+        async with self.audited(
+            AuditAction.STOP_RUN, f"run {own_run.id}", own_run.user, own_run.server
+        ):
             record = await self.session_of(own_run)
             if own_run.ended_at is not None or (record is not None and record.ended_at is not None):
                 raise Conflict("This run has already ended.")

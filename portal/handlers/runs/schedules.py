@@ -8,6 +8,7 @@ from typing import Any
 
 from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.course.course import Clock
 from portal.models.session.run import Notify, Run, RunId
 from portal.models.session.run_schedule import (
@@ -99,7 +100,7 @@ class Schedules(RunAction):
         another, the whole chain is repeated, in its order."""
         new: NewSchedule = self.body
         user, limits = self.person.name, self.parts.run_limits
-        async with self.audited("schedule-run", f"run {new.run}", user) as line:
+        async with self.audited(AuditAction.SCHEDULE_RUN, f"run {new.run}", user) as line:
             if not limits.schedules:
                 raise NotAllowed("Schedules of runs are not offered on this site.")
             runs = await self._chain(await self.own(new.run))
@@ -154,7 +155,8 @@ class OneSchedule(RunAction):
         """Leave out the times that come while it is paused."""
         change: ScheduleChange = self.body
         table, user = self.parts.store.run_schedules, self.person.name
-        action = "pause-schedule" if change.paused else "resume-schedule"
+        pause, resume = AuditAction.PAUSE_SCHEDULE, AuditAction.RESUME_SCHEDULE
+        action = pause if change.paused else resume
         async with self.audited(action, f"schedule {schedule}", user):
             own_schedule = await self._own(schedule)
             values: dict[str, Any] = {"paused": change.paused, "starting_at": None, "next_at": None}
@@ -172,7 +174,7 @@ class OneSchedule(RunAction):
     async def on_delete(self, schedule: str) -> Confirmation:
         """Leave the runs that it has started as they are."""
         user = self.person.name
-        async with self.audited("delete-schedule", f"schedule {schedule}", user):
+        async with self.audited(AuditAction.DELETE_SCHEDULE, f"schedule {schedule}", user):
             await self.parts.store.run_schedules.remove(user, (await self._own(schedule)).id)
         return self.done("The schedule was deleted.")
 

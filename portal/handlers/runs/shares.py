@@ -8,6 +8,7 @@ from pydantic import Field, StringConstraints
 
 from portal.errors import InvalidRequest, NotFound
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 
 from ..base.action import Confirmation, SessionAction
 from ..base.endpoint import Operation
@@ -78,7 +79,9 @@ class RunShares(_OwnRun):
         folder.
         """
         own_run, user = await self.own(run), self.body.user
-        async with self.audited("share-run", f"run {own_run.id}", own_run.user, f"With {user}."):
+        async with self.audited(
+            AuditAction.SHARE_RUN, f"run {own_run.id}", own_run.user, f"With {user}."
+        ):
             if user == own_run.user:
                 raise InvalidRequest("This run is already yours. Enter another user.", "user")
             if len(await self.parts.store.run_shares.users(own_run.user, own_run.id)) >= _MOST:
@@ -103,7 +106,9 @@ class RunShare(_OwnRun):
     async def on_delete(self, run: str, user: str) -> Confirmation:
         """Hide the run from the user. Repetitions that they have started are theirs, and stay."""
         own_run = await self.own(run)
-        async with self.audited("unshare-run", f"run {own_run.id}", own_run.user, f"With {user}."):
+        async with self.audited(
+            AuditAction.UNSHARE_RUN, f"run {own_run.id}", own_run.user, f"With {user}."
+        ):
             if not await self.parts.store.run_shares.unshare(own_run.user, own_run.id, user):
                 raise NotFound(f"This run is not shared with {user}.")
         return self.done(f"The run is no longer shared with {user}.")

@@ -15,6 +15,7 @@ from portal.launch.kinds import kind_of
 from portal.launch.kinds.run import Run as RunKind
 from portal.launch.request import Asked
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.course.course import KeptCourse
 from portal.models.session.resources import Resources
@@ -110,7 +111,7 @@ class SessionRuns(RunsOfSession):
         resources = {**kept_options(record), **asked}
         server = RunKind.server_for(about.id)
         what = f"Run {about.name} of {environment}: {about.points} points, {server}."
-        async with self.audited("start-run", f"session {record.id}", record.user, what):
+        async with self.audited(AuditAction.START_RUN, f"session {record.id}", record.user, what):
             await self.course(record)
             since = record.submitted_at if environment == record.environment else None
             pin = await pin_of(

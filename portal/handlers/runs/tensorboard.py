@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from portal.errors import NotAllowed, NotFound
 from portal.launch.kinds.tensorboard import OPTION, SERVER
+from portal.models.audit import AuditAction
 from portal.models.session.run import Run
 from portal.models.session.session import SessionState
 from portal.sessions.links import progress_url, server_url
@@ -31,7 +32,9 @@ class RunTensorBoard(RunAction):
         base = self.parts.prefix.removesuffix("services/portal/")
         if (running := self._running(own_run, base)) is not None:
             return ServerAddress(url=running)
-        async with self.audited("open-logs", f"run {own_run.id}", own_run.user, own_run.folder):
+        async with self.audited(
+            AuditAction.OPEN_LOGS, f"run {own_run.id}", own_run.user, own_run.folder
+        ):
             if own_run.course:
                 raise NotAllowed(
                     f"Only sessions of the course '{own_run.course}' can read the files of this "

@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints
 from portal.errors import Conflict, NotFound
 from portal.launch.kinds import kind_of
 from portal.models import Frozen, scope
+from portal.models.audit import AuditAction
 from portal.models.cluster.cluster import JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.plain_text import PLAIN_LINE
@@ -59,7 +60,9 @@ class StopSession(SessionAction):
     @Operation("Stop a session.", body=ActionReason, errors=(409,))
     async def on_post(self, session_id: str) -> Confirmation:
         """Stop your own, or with custom:portal:jobs:manage anyone's."""
-        async with self.on_session(session_id, scope.JOBS_MANAGE, "stop-session") as record:
+        async with self.on_session(
+            session_id, scope.JOBS_MANAGE, AuditAction.STOP_SESSION
+        ) as record:
             if record.state is SessionState.ENDED:
                 raise Conflict("This session has already ended.")
             await self.stop(record)
@@ -75,7 +78,9 @@ class OpenSession(Action):
     @Operation("Open a session's server.", body=ActionReason, errors=(409,))
     async def on_post(self, session_id: str) -> ServerAddress:
         """Open your own, or with custom:portal:servers:open anyone's; the Hub checks it again."""
-        async with self.on_session(session_id, scope.SERVERS_OPEN, "open-server") as record:
+        async with self.on_session(
+            session_id, scope.SERVERS_OPEN, AuditAction.OPEN_SERVER
+        ) as record:
             if record.state is not SessionState.RUNNING:
                 raise Conflict(f"This session's server is not running: it is {record.state}.")
             if not kind_of(record).serves:
@@ -97,15 +102,17 @@ class CancelJob(SessionAction):
 
         The job of a portal session is stopped through the Hub.
         """
-        job = await self.job(job_id, "cancel-job", own=True)
+        job = await self.job(job_id, AuditAction.CANCEL_JOB, own=True)
         owner = job.user or ""
         record = self.view.sessions.get(job_id)
         if record is not None and record.job_id == job_id:  # else it is a task of an array
             session = f"session {record.id}"
-            async with self.audited("stop-session", session, record.user, self.body.reason):
+            async with self.audited(
+                AuditAction.STOP_SESSION, session, record.user, self.body.reason
+            ):
                 await self.stop(record)
             return self.done(f"Job {job_id} is a session of the portal; it is being stopped.")
-        async with self.audited("cancel-job", f"job {job_id}", owner, self.body.reason):
+        async with self.audited(AuditAction.CANCEL_JOB, f"job {job_id}", owner, self.body.reason):
             if owner == self.person.name:
                 await self.parts.control.cancel(job_id, self.person.name)
             else:
@@ -120,7 +127,7 @@ class WaitingJob(Action):
     parameters = {"job_id": JOB_ID}
 
     async def give(
-        self, action: str, job_id: str, order: Callable[[str], Awaitable[None]], result: str
+        self, action: AuditAction, job_id: str, order: Callable[[str], Awaitable[None]], result: str
     ) -> Confirmation:
         """Give Slurm the ``order``, with the ``action`` in the audit log; confirm the ``result``.
 
@@ -143,7 +150,7 @@ class HoldJob(WaitingJob):
     async def on_post(self, job_id: str) -> Confirmation:
         """Keep it from starting until it is released; its owner cannot release it."""
         result = "is held: it waits until it is released"
-        return await self.give("hold-job", job_id, self.parts.control.hold, result)
+        return await self.give(AuditAction.HOLD_JOB, job_id, self.parts.control.hold, result)
 
 
 class ReleaseJob(WaitingJob):
@@ -154,7 +161,9 @@ class ReleaseJob(WaitingJob):
     @Operation("Release a held job.", body=ActionReason, scope=scope.JOBS_MANAGE, errors=(409,))
     async def on_post(self, job_id: str) -> Confirmation:
         """Let it start, whether its owner or an admin has held it."""
-        return await self.give("release-job", job_id, self.parts.control.release, "is released")
+        return await self.give(
+            AuditAction.RELEASE_JOB, job_id, self.parts.control.release, "is released"
+        )
 
 
 class NodeAction(Action):
@@ -180,7 +189,7 @@ class DrainNode(NodeAction):
         The portal's Slurm account needs the AdminLevel Administrator, too.
         """
         reason = f"{self.person.name}: {self.body.reason}"
-        async with self.audited("drain-node", f"node {node}", detail=self.body.reason):
+        async with self.audited(AuditAction.DRAIN_NODE, f"node {node}", detail=self.body.reason):
             self.check(node)
             await self.parts.control.need("nodes")
             await self.parts.control.drain(node, reason)
@@ -195,7 +204,7 @@ class ResumeNode(NodeAction):
     @Operation("Resume a node.", body=ActionReason, scope=scope.NODES_MANAGE, errors=(409,))
     async def on_post(self, node: str) -> Confirmation:
         """Let jobs start on it again. Needs what draining needs."""
-        async with self.audited("resume-node", f"node {node}", detail=self.body.reason):
+        async with self.audited(AuditAction.RESUME_NODE, f"node {node}", detail=self.body.reason):
             self.check(node)
             await self.parts.control.need("nodes")
             await self.parts.control.resume(node)

@@ -15,6 +15,7 @@ from portal.errors import Conflict, NotAllowed, SlurmUnavailable, TooManyRequest
 from portal.launch.extending import Running, clock, extended
 from portal.launch.kinds import kind_of
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.cluster.cluster import Job
 from portal.models.scope import JOBS_MANAGE
 from portal.models.session.session import SessionRecord, SessionState
@@ -92,7 +93,9 @@ class ExtendAction(Action):
         Raises Conflict if it does not run or its end is another by now, InvalidRequest and
         NotAllowed with what is possible, SlurmRefused, SlurmUnavailable.
         """
-        async with self.audited("extend-session", f"session {record.id}", record.user) as line:
+        async with self.audited(
+            AuditAction.EXTEND_SESSION, f"session {record.id}", record.user
+        ) as line:
             self._may_extend()
             if record.state is SessionState.ENDED:
                 raise Conflict("This session has already ended.")
@@ -187,7 +190,7 @@ class ExtendSession(ExtendAction):
         Environment, partition, QOS and account limit it, also for admins. The answer has the new
         end.
         """
-        record = await self.session(session_id, JOBS_MANAGE, "extend-session")
+        record = await self.session(session_id, JOBS_MANAGE, AuditAction.EXTEND_SESSION)
         return await self.extend(record)
 
 

@@ -12,10 +12,11 @@ from pydantic import Field, StringConstraints
 
 from portal.errors import NotAllowed, NotFound
 from portal.launch.choices.dialog_fields import DialogField, fields_of_move
-from portal.launch.fields import IN_COURSES
+from portal.launch.fields import FIELDS, IN_COURSES
 from portal.launch.kinds import kind_of
 from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, JobKernel
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.course.course import KeptCourse
 from portal.models.person import Person
@@ -37,12 +38,14 @@ _NO_SUCH = "You have no such kernel."
 class KernelChoices(Frozen):
     """Environments for kernels in jobs of their own, in the order of the launch page; none where a
     site does not offer such kernels; in a course's session, the course's. ``fields``: those of the
-    dialog for their resources; ``per_user``: the maximum number of a user's kernels at once.
+    dialog for their resources; ``options``: all options of a kernel, by name, with the noun of what
+    a number counts, "" for text; ``per_user``: the maximum number of a user's kernels at once.
     ``address``: that of the session's node, as other nodes reach it; empty while it is not known.
     ``simulated``: the GPUs of the cluster are simulated, for a demo."""
 
     items: tuple[KernelEnvironment, ...]
     fields: tuple[DialogField, ...]
+    options: dict[str, str]
     per_user: int
     address: str
     simulated: bool = False
@@ -140,6 +143,7 @@ class JobKernels(JobKernelAction):
             fields=tuple(
                 field for field in fields_of_move(nodes) if kept is None or field.name in IN_COURSES
             ),
+            options={field.name: field.counts for field in FIELDS},
             per_user=parts.job_kernels.per_user,
             address=self._address(record),
             simulated=parts.telemetry.simulated,
@@ -169,7 +173,9 @@ class JobKernels(JobKernelAction):
         options = {**kept_options(record), **asked, OPTION: kernel}
         server = JobKernel.server_for(id_)
         what = f"Kernel {name} of {asked['environment']}, {server}."
-        async with self.audited("start-kernel", f"session {record.id}", record.user, what):
+        async with self.audited(
+            AuditAction.START_KERNEL, f"session {record.id}", record.user, what
+        ):
             self.check(record)
             await self.course(record)
             await self.parts.hub.begin_server(record.user, server, options)
@@ -227,7 +233,7 @@ class OneJobKernel(JobKernelAction):
         """Use the session's own token only. A kernel that has ended already is no error."""
         record = await self.own_record()
         user, server = record.user, JobKernel.server_for(kernel)
-        async with self.audited("stop-kernel", f"session {record.id}", user, server):
+        async with self.audited(AuditAction.STOP_KERNEL, f"session {record.id}", user, server):
             self.check(record)
             # In a course, first: it may be a kernel of another session of the owner.
             if record.space and await self.kernel(kernel, record.space) is None:

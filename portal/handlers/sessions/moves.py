@@ -8,6 +8,7 @@ from pydantic import Field
 
 from portal.errors import Conflict, NotAllowed
 from portal.launch.choices.dialog_fields import fields_of_move
+from portal.models.audit import AuditAction
 from portal.models.scope import JOBS_MANAGE, SESSIONS_READ
 from portal.models.session.move import Move
 from portal.models.session.resources import Resources
@@ -19,7 +20,6 @@ from ..base.endpoint import Operation, Query
 from ..base.own_session import OwnSession
 from .actions import SESSION_ID
 
-_ACTION = "move-session"
 _ABOUT = "Form data for a change of resources, and the progress of the current change."
 _BEGIN = "Change a running session's resources: queue a job that takes its place."
 _CANCEL = "Cancel a change of resources."
@@ -53,7 +53,9 @@ class MoveAction(Action):
     async def begin(self, record: SessionRecord) -> Move:
         """Queue the new job, with an entry in the audit log."""
         wanted: dict[str, Any] = self.body.model_dump(exclude_unset=True)
-        async with self.audited(_ACTION, f"session {record.id}", record.user) as line:
+        async with self.audited(
+            AuditAction.MOVE_SESSION, f"session {record.id}", record.user
+        ) as line:
             if record.state is not SessionState.RUNNING:
                 raise Conflict(
                     "Only the resources of a running session can be changed; "
@@ -65,7 +67,9 @@ class MoveAction(Action):
 
     async def cancel(self, record: SessionRecord) -> Move:
         """Cancel the change, with an entry in the audit log."""
-        async with self.audited("cancel-move", f"session {record.id}", record.user) as line:
+        async with self.audited(
+            AuditAction.CANCEL_MOVE, f"session {record.id}", record.user
+        ) as line:
             move = await self.parts.moves.cancel(record, self.person.name)
             line.detail = f"Job {move.job_id} is cancelled."
         return move
@@ -120,16 +124,18 @@ class MoveSession(MoveAction):
         The session goes on until the new job can take its place; kernels and their variables end
         then.
         """
-        record = await self.session(session_id, JOBS_MANAGE, _ACTION)
+        record = await self.session(session_id, JOBS_MANAGE, AuditAction.MOVE_SESSION)
         if record.user != self.person.name:
             error = NotAllowed("Only the owner can change a session's resources.")
-            await self.failed(_ACTION, f"session {session_id}", error)
+            await self.failed(AuditAction.MOVE_SESSION, f"session {session_id}", error)
         return await self.begin(record)
 
     @Operation(_CANCEL, errors=(409,))
     async def on_delete(self, session_id: str) -> Move:
         """Cancel it for your own, or with custom:portal:jobs:manage for anyone's."""
-        return await self.cancel(await self.session(session_id, JOBS_MANAGE, "cancel-move"))
+        return await self.cancel(
+            await self.session(session_id, JOBS_MANAGE, AuditAction.CANCEL_MOVE)
+        )
 
 
 ENDPOINTS = (MoveOwnSession, MoveSession)

@@ -6,6 +6,7 @@ from portal.errors import NotFound
 from portal.launch.kinds import reserved_for
 from portal.launch.kinds.tensorboard import SERVER as TENSORBOARD
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 
 from ..base.action import Action, Confirmation
 from ..base.endpoint import Endpoint, Operation
@@ -60,7 +61,7 @@ class OwnServer(Action):
     async def on_delete(self, server: str) -> Confirmation:
         """Keep its files and its ended sessions. A running session must be stopped first."""
         user = self.person.name
-        async with self.audited("remove-server", f"server {server}", user):
+        async with self.audited(AuditAction.REMOVE_SERVER, f"server {server}", user):
             if reserved_for(server) is not None:
                 raise NotFound("You have no session with that name.")
             await self.parts.hub.remove_server(user, server, on_behalf_of=user)

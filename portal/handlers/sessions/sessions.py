@@ -12,6 +12,7 @@ from pydantic import Field
 
 from portal.errors import InvalidRequest, NotFound, StoreUnavailable
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Environment
 from portal.models.person import Person
 from portal.models.scope import JOBS_MANAGE, SESSIONS_READ
@@ -161,7 +162,9 @@ class SessionBase(Action):
     async def log_of(self, record: SessionRecord) -> str:
         """Return the end of its log: of a live session from the file, of an ended one as kept."""
         if record.user != self.person.name:
-            await self.parts.audit(self, "read-log", f"session {record.id}", owner=record.user)
+            await self.parts.audit(
+                self, AuditAction.READ_LOG, f"session {record.id}", owner=record.user
+            )
         if record.log or not record.log_path:
             return record.log
         return await asyncio.to_thread(tail, Path(record.log_path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from portal.models import scope
+from portal.models.audit import AuditAction
 from portal.models.session.idle import IdleState
 
 from ..base.action import Action
@@ -20,7 +21,9 @@ class SnoozeSession(Action):
     @Operation("Postpone the stop of a session with idle GPUs.", errors=(409,))
     async def on_post(self, session_id: str) -> IdleState:
         """Put off that of your own, or with custom:portal:jobs:manage anyone's."""
-        async with self.on_session(session_id, scope.JOBS_MANAGE, "snooze-session") as record:
+        async with self.on_session(
+            session_id, scope.JOBS_MANAGE, AuditAction.SNOOZE_SESSION
+        ) as record:
             return await self.parts.idle.snooze(record.id)
 
 
@@ -33,7 +36,7 @@ class SnoozeOwnSession(OwnSession):
     async def on_post(self) -> IdleState:
         """Use the session's own token only."""
         record, _ = await self.own()
-        async with self.audited("snooze-session", f"session {record.id}", record.user):
+        async with self.audited(AuditAction.SNOOZE_SESSION, f"session {record.id}", record.user):
             return await self.parts.idle.snooze(record.id)
 
 

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from portal.errors import StoreUnavailable, TooManyRequests
+from portal.models.audit import AuditAction
 from portal.models.scope import TELEMETRY_REPORT
 from portal.models.session.telemetry import TelemetryReport
 from portal.telemetry import sums
@@ -36,7 +37,7 @@ class TelemetryEndpoint(OwnSession):
         self._wait = parts.telemetry.pace.admit(who, uptime())
         if self._wait:
             raise TooManyRequests("This session reports too often. Wait before the next report.")
-        record, job = await self.own_job(report.job_id, "report-telemetry")
+        record, job = await self.own_job(report.job_id, AuditAction.REPORT_TELEMETRY)
         node = self.view.snapshot.nodes.get(job.nodes[0]) if job.nodes else None
         parts.telemetry.take(job, report, now, node)
         parts.idle.heard(record.id, report.activity)

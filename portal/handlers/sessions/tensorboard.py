@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 from portal.errors import Conflict, NotAllowed, NotFound
 from portal.launch.kinds.tensorboard import LONGEST, MOST, OPTION, SERVER, read_folders
 from portal.models import Frozen
+from portal.models.audit import AuditAction
 from portal.models.scope import SESSIONS_READ
 from portal.models.session.session import SessionState
 
@@ -40,11 +41,11 @@ class OpenLogs(Action):
         The job has no GPUs and ends by itself (``c.PortalSpawner.tensorboard_resources``). The
         answer is the page that follows its start and then shows it.
         """
-        record = await self.session(session_id, SESSIONS_READ, "open-logs")
+        record = await self.session(session_id, SESSIONS_READ, AuditAction.OPEN_LOGS)
         folders = read_folders(list(self.body.folders))
         name = self.person.name
         async with self.audited(
-            "open-logs", f"session {session_id}", record.user, ", ".join(folders)
+            AuditAction.OPEN_LOGS, f"session {session_id}", record.user, ", ".join(folders)
         ):
             if record.user != name:
                 raise NotAllowed("This session is not yours: only its owner can open its logs.")

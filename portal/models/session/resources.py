@@ -14,7 +14,9 @@ from pydantic_core import CoreSchema, core_schema
 
 from .. import Frozen
 
-MEMORY = r"^[1-9][0-9]{0,6}(M|G|T)$"
+_AMOUNT = "[1-9][0-9]{0,6}"
+MEMORY = rf"^{_AMOUNT}(M|G|T)$"
+MEMORY_TYPED = rf"{_AMOUNT} *[MGTmgt]([Ii]?[Bb])?"  # as users type it; also HTML's pattern
 TIME = r"^([0-9]{1,3}-)?[0-9]{1,3}:[0-5][0-9]:[0-5][0-9]$"
 SLURM_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}$"  # no leading dash: never an option
 
@@ -33,6 +35,11 @@ def memory_mib(text: str) -> int:
     if not re.fullmatch(MEMORY, text):
         raise ValueError(f"{text!r} is not a memory size such as '4G'")
     return int(text[:-1]) * _UNITS[text[-1]]
+
+
+def memory_of_typed(text: str) -> str:
+    """Return "16G" for "16 GiB"; text that is no memory size is returned unchanged."""
+    return re.sub("[ IB]", "", text.upper()) if re.fullmatch(MEMORY_TYPED, text) else text
 
 
 def time_seconds(text: str) -> int:

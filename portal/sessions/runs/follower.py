@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from portal.errors import PortalError
 from portal.models.cluster.cluster import ClusterSnapshot, Job
 from portal.models.session.run import FINAL, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
+from portal.periodic import Periodic
 from portal.slurm import Cluster
 from portal.store import Store
 from portal.store.runs.runs import RunKey
@@ -59,13 +60,12 @@ class RunFollower:
 
     async def run(self) -> None:
         """Update the runs until cancelled."""
-        while True:
-            try:
-                await self.follow_runs()
-                await self._prune()
-            except PortalError as error:  # the next look finds what this one did not
-                self._log.debug("Runs are out of date: %s", error)
-            await asyncio.sleep(_EVERY)
+        # Quiet: the next look finds what this one did not.
+        await Periodic("The run follower", self._look, _EVERY, self._log, level=logging.DEBUG).run()
+
+    async def _look(self) -> None:
+        await self.follow_runs()
+        await self._prune()
 
     async def follow_runs(self) -> None:
         """Note the jobs of the living runs, and end those whose session has ended. Raises

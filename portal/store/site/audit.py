@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sqlalchemy import Index, select
 
-from portal.models.audit import AuditEntry, Outcome
+from portal.models.audit import ACTION_WORDS, AuditEntry, Outcome
 
 from ..engine.columns import NAME, TEXT, TIME, filled, numbered
 from ..engine.listing import folded, narrowed, order_by
@@ -36,7 +36,12 @@ class AuditTable(ModelTable[AuditEntry]):
         """Add an entry; the database assigns its ``id``."""
         values = entry.model_dump(exclude={"id"})
         values["search"] = folded(
-            entry.actor, entry.action, entry.target, entry.owner, entry.detail
+            entry.actor,
+            entry.action,
+            ACTION_WORDS.get(entry.action, ""),
+            entry.target,
+            entry.owner,
+            entry.detail,
         )
         await self._write(audit.insert().values(values))
 

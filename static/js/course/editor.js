@@ -6,6 +6,7 @@ import { DefinitionForm } from "../curate/form.js";
 import { byId, el, fill, later, setText } from "../dom.js";
 import { Draft } from "../draft.js";
 import { count } from "../words.js";
+import { valueLists } from "../resource-fields.js";
 import { courseGroups } from "./fields.js";
 import { Term } from "./term.js";
 
@@ -22,9 +23,9 @@ export class CourseEditor {
     this.name = name;
     this.status = byId("editor-status");
     this.others = byId("editor-problems");
-    this.form = new DefinitionForm(byId("editor-form"), { groups: courseGroups(editing), fixed, readOnly, onChange: () => this.#typed() });
+    const lists = { ...valueLists(editing.fields), "course-zones": editing.zones };
+    this.form = new DefinitionForm(byId("editor-form"), { groups: courseGroups(editing), lists, fixed, readOnly, onChange: () => this.#typed() });
     this.term = new Term(byId("term"), byId("term-words"));
-    lists({ "course-gpu-types": editing.gpu_types, "course-partitions": editing.partitions, "course-zones": editing.zones });
     this.check = later(() => this.validate(), PAUSE);
     if (!readOnly) window.addEventListener("beforeunload", (event) => this.changed && event.preventDefault());
   }
@@ -87,12 +88,5 @@ export class CourseEditor {
     const wrong = problems.filter((problem) => !problem.hint).length;
     setText(this.status, wrong ? `${count(wrong, "problem")} to fix.` : this.changed ? "No problems. Not saved yet." : "No problems.");
     this.onState({ problems, changed: this.changed });
-  }
-}
-
-// Suggestions for the fields of the form.
-function lists(offers) {
-  for (const [id, values] of Object.entries(offers)) {
-    byId("editor-form").append(el("datalist", { id }, values.map((value) => el("option", { value }))));
   }
 }

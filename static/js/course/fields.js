@@ -1,21 +1,11 @@
 // The fields of a course (portal.models.course.course.Course), as the form shows them; the kinds are those
 // of static/js/curate/fields.js.
 
+import { listOf, resourceFields } from "../resource-fields.js";
+
 const DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"].map((name, day) => [String(day), name]);
-const MEMORY = "E.g. 8G or 512M.";
-const TIME = "Hours, minutes and seconds, e.g. 2:00:00.";
 const CLOCK = { name: "begins", label: "Begins", type: "time" };
 const MINUTES = { name: "minutes", label: "Minutes", number: true, usual: 90 };
-
-// `usual`: the values of a new course.
-const resources = (part, usual) => [
-  { name: `${part}.gpus`, label: "GPUs", kind: "number", usual: 1 },
-  { name: `${part}.gpu_type`, label: "GPU type", list: "course-gpu-types", help: "Empty: any." },
-  { name: `${part}.cpus`, label: "CPUs", kind: "number" },
-  { name: `${part}.memory`, label: "Memory", help: MEMORY },
-  { name: `${part}.time`, label: "Time limit", help: TIME, usual },
-  { name: `${part}.partition`, label: "Partition", list: "course-partitions", help: "Empty: the site’s default." },
-];
 
 // `editing`: the choices (portal.handlers.pages.courses).
 export function courseGroups(editing) {
@@ -59,12 +49,12 @@ export function courseGroups(editing) {
         { name: "data", label: "Shared data", help: editing.data_roots.length ? `A folder below ${editing.data_roots.join(", ")}, read-only for students.` : "This site has no folders for shared course data." },
       ],
     },
-    { legend: "Default resources", folded: true, fields: resources("default", "2:00:00") },
+    { legend: "Default resources", folded: true, fields: resourceFields(editing.fields, "default", { gpus: 1, time: "2:00:00" }) },
     {
       legend: "Maximum resources",
       folded: true,
       fields: [
-        ...resources("largest", "4:00:00"),
+        ...resourceFields(editing.fields, "largest", { gpus: 1, time: "4:00:00" }),
         { name: "job_kernels", label: "Kernels in jobs of their own", kind: "check", help: "A notebook in a session on CPUs can have a kernel with GPUs. A session and its kernels together can use up to the maximum number of GPUs.", usual: false },
         { name: "runs", label: "Runs", kind: "check", help: "Students can run a notebook as jobs, once for each set of parameters. Together, a student’s running points can use the GPUs that the session leaves free, or up to the maximum number of CPUs.", usual: false },
       ],
@@ -84,7 +74,7 @@ export function courseGroups(editing) {
         { name: "prestart", label: "Start all sessions before the meeting", kind: "check", help: "Sessions that students do not open are stopped.", usual: false },
         { name: "reservation.nodes", label: "Reserved nodes", kind: "number", help: "0: no nodes are reserved.", usual: 0 },
         { name: "reservation.gpus", label: "Reserved GPUs", kind: "number", help: "Only if this Slurm can reserve GPUs by number. Otherwise, reserve nodes.", usual: 0 },
-        { name: "reservation.partition", label: "Reservation partition", list: "course-partitions" },
+        { name: "reservation.partition", label: "Reservation partition", list: listOf("partition") },
       ],
     },
     {

@@ -4,6 +4,8 @@
 import { call } from "../api.js";
 import { byId, el, fill, later, setText } from "../dom.js";
 import { Draft } from "../draft.js";
+import { valueLists } from "../resource-fields.js";
+import { environmentGroups } from "./fields.js";
 import { DefinitionForm } from "./form.js";
 import { TextView } from "./text.js";
 import { count } from "../words.js";
@@ -23,7 +25,8 @@ export class Editor {
     this.saved = { form: "", text: "" };
     this.others = byId("editor-problems");
     this.status = byId("editor-status");
-    this.form = new DefinitionForm(byId("editor-form"), { fixed, onChange: () => this.#typed() });
+    const fields = JSON.parse(byId("resource-fields").textContent);
+    this.form = new DefinitionForm(byId("editor-form"), { groups: environmentGroups(fields), lists: valueLists(fields), fixed, onChange: () => this.#typed() });
     this.text = new TextView(byId("editor-text"), () => this.#typed());
     this.check = later(() => this.validate(), PAUSE);
     for (const view of ["form", "text"]) byId(`editor-as-${view}`).addEventListener("click", () => this.turn(view));

@@ -5,10 +5,10 @@
 // `usual`: the value that most have; another one opens a folded group, unless `opens` is false: each
 // definition has a value of its own.
 
-const MEMORY = "Per node, e.g. 32G or 512M.";
-const TIME = "As in Slurm, e.g. 2:00:00 for two hours or 1-00:00:00 for a day.";
+import { helpOf, resourceFields } from "../resource-fields.js";
 
-export const GROUPS = [
+// `resources`: the portal's fields of resources (portal/launch/choices/form_fields.py).
+export const environmentGroups = (resources) => [
   {
     legend: "General",
     fields: [
@@ -48,14 +48,7 @@ export const GROUPS = [
   {
     legend: "Default resources",
     folded: true,
-    fields: [
-      { name: "default.gpus", label: "GPUs", kind: "number" },
-      { name: "default.gpu_type", label: "GPU type" },
-      { name: "default.cpus", label: "CPUs", kind: "number" },
-      { name: "default.memory", label: "Memory", help: MEMORY },
-      { name: "default.time", label: "Time", help: TIME },
-      { name: "default.nodes", label: "Nodes", kind: "number" },
-    ],
+    fields: resourceFields(resources, "default"),
   },
   {
     legend: "Limits",
@@ -63,8 +56,8 @@ export const GROUPS = [
     fields: [
       { name: "max_gpus", label: "Maximum GPUs", kind: "number" },
       { name: "max_cpus", label: "Maximum CPUs", kind: "number" },
-      { name: "max_memory", label: "Maximum memory", help: MEMORY },
-      { name: "max_time", label: "Maximum time", help: TIME },
+      { name: "max_memory", label: "Maximum memory", help: helpOf(resources, "memory") },
+      { name: "max_time", label: "Maximum time", help: helpOf(resources, "time") },
       { name: "idle_time", label: "Idle time", help: "Users are notified when the session’s GPUs have been idle for this long. Empty: the site’s setting." },
     ],
   },

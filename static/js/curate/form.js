@@ -3,13 +3,13 @@
 
 import { el, setText } from "../dom.js";
 import { capital } from "../words.js";
-import { GROUPS, isEmpty, put, take } from "./fields.js";
+import { isEmpty, put, take } from "./fields.js";
 import { Rows } from "./rows.js";
 
 export class DefinitionForm {
   // `fixed`: names of fields that cannot be changed, e.g. the name of an existing environment;
-  // `readOnly`: no field can.
-  constructor(place, { onChange, fixed = [], groups = /** @type {any[]} */ (GROUPS), readOnly = false }) {
+  // `readOnly`: no field can; `lists`: suggestions, by the ids that fields name as their `list`.
+  constructor(place, { onChange, groups, lists = {}, fixed = [], readOnly = false }) {
     this.base = {};
     /** @type {any[]} */
     this.fields = groups.flatMap((group) => group.fields);
@@ -23,6 +23,7 @@ export class DefinitionForm {
         if (group.folded) return el("details.field-group", {}, el("summary", {}, group.legend), fields);
         return el("fieldset.field-group", {}, el("legend", {}, group.legend), fields);
       }),
+      ...Object.entries(lists).map(([id, values]) => el("datalist", { id }, values.map((value) => el("option", { value })))),
     );
     place.addEventListener("input", () => this.#changed());
     place.addEventListener("change", () => this.#changed());

@@ -3,6 +3,7 @@ place, that nothing typed is lost, and that nothing that images and people write
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -18,6 +19,8 @@ from looks import check
 from remembered import stored
 from sign_in import sign_in
 
+from portal.courses.definition.limits import ELSEWHERE
+from portal.launch.fields import FIELDS
 from portal.models.catalog.image_job import BuildResult, Facts, Server, TestResult, WorkState
 from portal.store import Store
 
@@ -144,6 +147,53 @@ def test_a_pasted_reference_becomes_a_proposal(demo: Any, grace: Any) -> None:
     expect(grace.get_by_label("Title", exact=True)).to_have_value("Ours")
     expect(grace.locator("#editor-status")).to_have_text("No problems.")
     expect(grace.get_by_role("button", name="Build", exact=True)).to_be_enabled()
+
+
+TOY = {
+    "name": "licenses",
+    "label": "Licenses",
+    "number": False,
+    "usual": None,
+    "help": "Licenses such as matlab:2.",
+    "values": ["matlab:1"],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "key", "parts", "left_out"),
+    [
+        ("curate/new", 'id="resource-fields">[', "definition", ["default"], {}),
+        ("courses/new", '"fields": [', "course", ["default", "largest"], ELSEWHERE),
+    ],
+    ids=["environment", "course"],
+)
+def test_the_resources_in_a_form_are_those_of_the_portal_s_table(
+    demo: Any, grace: Any, path: str, fields: str, key: str, parts: list[str], left_out: Any
+) -> None:
+    def with_toy(route: Any) -> None:
+        """The page, as it is when the table has one more row."""
+        answer = route.fetch()
+        assert answer.text().count(fields) == 1
+        body = answer.text().replace(fields, f"{fields}{json.dumps(TOY)}, ")
+        route.fulfill(response=answer, body=body)
+
+    grace.route(f"**/{path}", with_toy)
+    grace.goto(f"{demo.url}{PORTAL}{path}")
+    labels = ["Licenses", *(field.label for field in FIELDS if field.name not in left_out)]
+    for part in parts:
+        field = grace.locator(f"#field-{part}-licenses")
+        group = grace.locator("details", has=field)
+        shown = group.locator("label.form-label")
+        assert shown.all_text_contents() == labels
+        assert field.get_attribute("list") == "values-of-licenses"
+        group.locator("summary").click()
+        with grace.expect_request("**/validate") as asked:
+            field.fill("matlab:2")
+        assert asked.value.post_data_json[key][part]["licenses"] == "matlab:2"
+    assert grace.locator("#values-of-licenses option").count() == 1
+    values = grace.locator("#values-of-gpu_type option")
+    assert "v100" in [option.get_attribute("value") for option in values.all()]
+    check(grace, f"resources-{parts[-1]}")
 
 
 def test_each_field_says_what_is_wrong_with_it_while_one_types(demo: Any, grace: Any) -> None:

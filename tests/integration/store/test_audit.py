@@ -49,6 +49,18 @@ async def test_filters_pages_and_order(store: Store) -> None:
         await store.audit.find(sort="detail")
 
 
+async def test_an_action_is_found_by_the_words_of_its_page(store: Store) -> None:
+    for action in ("move-session", "a-former-name"):
+        await store.audit.add_entry(entry(action=action))
+    for text_, action in (
+        ("change resources", "move-session"),
+        ("move-session", "move-session"),
+        ("former", "a-former-name"),
+    ):
+        (found,), _ = await store.audit.find(text=text_)
+        assert found.action == action
+
+
 async def test_hostile_words_are_kept(store: Store) -> None:
     await store.audit.add_entry(
         entry(actor="a\0", target="\ud800<b>", detail="\x00" * 10, owner="é" * 900)

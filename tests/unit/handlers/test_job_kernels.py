@@ -15,6 +15,7 @@ import pytest
 from clusters import gpu_node, snapshot
 from session_endpoints import catalog_of, of_server, parts_on, person, said, served
 from session_records import recorded
+from toy_field import TOY, add_toy
 
 from portal.catalog.availability import Offer
 from portal.errors import Conflict, NotAllowed, NotFound
@@ -257,6 +258,21 @@ async def test_the_environments_whose_tests_passed_on_gpus_that_are_here(site: S
     assert fields["gpu_type"]["values"] == ["t4", "v100"] and "partition" not in fields
     assert (answer.json()["per_user"], answer.json()["address"]) == (8, "cpu01")
     assert answer.json()["simulated"] is True
+
+
+async def test_the_options_of_a_kernel_are_those_of_the_table(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def known(answer: Any) -> tuple[dict[str, str], set[str]]:
+        found = answer.json()
+        return found["options"], {field["name"] for field in found["fields"]}
+
+    before, shown = known(await site.ask("GET"))
+    assert {"gpus": "GPUs", "qos": "", "nodes": "nodes"}.items() <= before.items()
+    add_toy(monkeypatch)
+    after, shown_now = known(await site.ask("GET"))
+    assert after == {**before, TOY.name: ""}
+    assert shown_now == {*shown, TOY.name}
 
 
 async def test_kernels_that_only_a_test_has_found(site: Site) -> None:

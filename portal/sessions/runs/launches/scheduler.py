@@ -6,7 +6,7 @@ schedule and the time: whatever kills the service meanwhile, no time is served t
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -17,9 +17,10 @@ from zoneinfo import ZoneInfo
 from portal.errors import Conflict, NotAllowed, PortalError, TooManyRequests, Unavailable
 from portal.launch.kinds.run import Run as RunKind
 from portal.launch.runs import Runs
-from portal.models.audit import AuditEntry, Outcome
+from portal.models.audit import AuditAction, AuditEntry, Outcome
 from portal.models.session.run import Notify, Run, RunEvent
 from portal.models.session.run_schedule import RunSchedule
+from portal.periodic import Periodic
 from portal.store import Store
 
 from .repeats import LONGEST_NAME, free_name, repeat
@@ -60,12 +61,14 @@ class RunScheduler:
 
     async def run(self) -> None:
         """Start the runs of schedules until cancelled."""
-        while True:
-            try:
-                await self.start_due(time.time())
-            except PortalError as error:  # the next look finds what this one did not
-                self._log.debug("Schedules of runs are late: %s", error)
-            await asyncio.sleep(_EVERY)
+        # Quiet: the next look finds what this one did not.
+        await Periodic(
+            "The run scheduler",
+            lambda: self.start_due(time.time()),
+            _EVERY,
+            self._log,
+            level=logging.DEBUG,
+        ).run()
 
     async def start_due(self, now: float) -> None:
         """Start what is due at ``now`` (Unix seconds). Raises StoreUnavailable."""
@@ -211,7 +214,7 @@ class RunScheduler:
             AuditEntry(
                 at=now,
                 actor=_ACTOR,
-                action="start-run",
+                action=AuditAction.START_RUN,
                 target=f"schedule {schedule.id}",
                 owner=schedule.user,
                 outcome=outcome,

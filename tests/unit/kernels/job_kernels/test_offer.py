@@ -25,6 +25,17 @@ ITEM = {
     "gpu_types": ["v100"],
     "default": {"gpus": 1, "cpus": 2, "memory": "8G", "time": "1:00:00", "partition": None},
 }
+OPTIONS = {
+    "gpus": "GPUs",
+    "gpu_type": "",
+    "cpus": "CPUs",
+    "memory": "",
+    "time": "",
+    "partition": "",
+    "qos": "",
+    "nodes": "nodes",
+    "constraint": "",
+}
 USUAL = {"environment": "torch", "kernel": "python3", "gpus": 1, "gpu_type": "v100"}
 
 
@@ -36,12 +47,14 @@ class Portal(Kernels):
         self.estimated: list[Any] = []
         self.refusal: ServiceError | None = None
         self.items = [ITEM]
+        self.options = OPTIONS
         self.answer: dict[str, Any] | ServiceError = {"outlook": "now", "words": "Starts now."}
 
     async def offered(self) -> dict[str, Any]:
         if self.refusal is not None:
             raise self.refusal
-        return {"items": self.items, "fields": [], "per_user": 8, "address": "cpu01"}
+        answer = {"items": self.items, "fields": [], "options": self.options}
+        return {**answer, "per_user": 8, "address": "cpu01"}
 
     async def estimate(self, body: dict[str, Any]) -> dict[str, Any]:
         self.estimated.append(body)
@@ -92,6 +105,17 @@ async def test_other_resources_are_another_kernelspec_which_names_them(offer: Of
     assert await offer.chosen({**USUAL, **more}) == name, "the same again is the same"
     await offer.refresh()
     assert names(offer) == {"job-torch-python3-v100", name}
+
+
+async def test_a_new_option_of_the_portal_is_one_of_a_kernel(offer: Offer, portal: Portal) -> None:
+    more = {"nodes": 1, "licenses": "matlab:2", "seats": 3}
+    assert await offer.chosen({**USUAL, "licenses": "matlab:2"}) == "job-torch-python3-v100"
+    portal.options = {**OPTIONS, "licenses": "", "seats": "seats"}
+    await offer.refresh()
+    found = spec(offer, await offer.chosen({**USUAL, **more}))
+    title = "Python 3 · 1 \u00d7 V100, 1 node, matlab:2, 3 seats · PyTorch"
+    assert found["display_name"] == title
+    assert found["metadata"][METADATA] == {**USUAL, **more}
 
 
 async def test_a_choice_is_there_in_the_next_session(
