@@ -3,8 +3,8 @@
 ``pip install`` in an environment that its user cannot write to falls back to the user site, which
 is below PYTHONUSERBASE: one directory for each person and environment. A virtual environment
 without the system's packages ignores the user site: pip would refuse, and Python would find
-nothing there. ``portal_session.pth`` calls `enable` at the start of every Python in the
-environment; it costs a fraction of a millisecond.
+nothing there. `python_start` calls `enable` in every Python of the environment; it costs a fraction
+of a millisecond.
 """
 
 from __future__ import annotations

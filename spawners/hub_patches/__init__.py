@@ -2,8 +2,9 @@
 
 Each file is one patch: what it changes, why, where it was discussed, and what would make it
 unnecessary. Importing them changes nothing. Figures of a class are medians of three alternating
-starts, measured with ``make bench ARGS="--only patches"``. ``tests/unit/spawners/hub_patches/``
-records the patched source as of the patch's last review, so a new JupyterHub fails there by name.
+starts, measured with ``make bench ARGS="--only patches"``. ``portal/doctor/foreign_code.txt`` has
+the patched source as of the patch's last review: with a new JupyterHub, ``portal doctor`` and
+``tests/unit/spawners/hub_patches/`` name what has changed.
 
 The portal's service and its sessions are other processes, with patches of their own:
 ``portal/web/tossed.py``; ``__main__.py``, ``spawners/api/guests.py`` and ``tossed.py`` of

@@ -2,7 +2,7 @@
 nbconvert, nbgrader, papermill. They too listen on Unix sockets, and so does marimo; what it cannot
 run so is refused.
 
-``portal_session.pth`` calls `follow` in every Python that has this package, and
+`portal_session.python_start` calls `follow` in every Python that has this package, and
 ``settings/jupyter_config.py`` in Jupyter's programs of any other. The session's own server has its
 provisioner for it (`command_line`). Nothing is imported here that a bare Python has not loaded:
 `typing` alone would double what this costs each start of a Python.

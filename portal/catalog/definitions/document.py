@@ -60,7 +60,7 @@ def read_document(raw: bytes) -> Document:
         line = raw.count(b"\n", 0, error.start) + 1
         raise DocumentError("the file is not UTF-8 text", line) from None
     try:
-        root = _Loader(text).get_single_node()
+        root = nodes_of(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = error.problem or error.context or "not YAML"
@@ -78,6 +78,12 @@ def read_document(raw: bytes) -> Document:
     if not isinstance(data, dict):
         raise DocumentError("the file must contain 'key: value' lines", lines[()])
     return Document(data, lines)
+
+
+def nodes_of(text: str) -> yaml.Node | None:
+    """Return the root of the nodes of ``text``; None if it is empty. Raises DocumentError and
+    PyYAML's errors, but not for what `read_document` accepts."""
+    return _Loader(text).get_single_node()
 
 
 class CoreSchema(yaml.resolver.BaseResolver):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from portal.models.catalog.catalog import EnvironmentVersion
 from portal.models.catalog.environment import Environment, EnvironmentState, Kind
 from portal.store import Store
 
+from ..definitions.file_edits import edited_text
 from ..definitions.reading import hash_of
 from ..definitions.writing import remove_file, write_file
 from ..definitions.yaml_text import yaml_text
@@ -54,12 +56,13 @@ class Publisher:
         ``is_new``, made for this; any other stays as it was. Raises CatalogNotWritable, Conflict,
         Unavailable, StoreUnavailable.
         """
-        name, number, text = version.name, version.number, yaml_text(environment)
+        name, number = version.name, version.number
         source = self._catalog.sources.get(name)
         # Not a preview, and not what somebody registered under this name: they have files of
         # their own in other folders.
         known = source if source and "/" not in source.file else None
         path = Path(self._catalog.directory) / (known.file if known else f"{name}.yaml")
+        text = await asyncio.to_thread(self._text, environment, path if known else None)
         await self._versions.change(
             name, number, environment=environment, file_hash=hash_of(text.encode())
         )
@@ -107,6 +110,13 @@ class Publisher:
             published,
             version.environment,
         )
+
+    def _text(self, environment: Environment, path: Path | None) -> str:
+        """Return the text of the file for ``environment``, made from the one at ``path``."""
+        edited = fresh = yaml_text(environment)
+        with contextlib.suppress(OSError):  # writing says what is wrong with it
+            edited = edited_text(path.read_bytes(), environment) if path else fresh
+        return edited if len(edited.encode()) <= self._catalog.max_size else fresh
 
     def _preview_path(self, name: str) -> Path:
         return Path(self._catalog.kept_directory) / PREVIEWS / f"{name}{PREVIEW}.yaml"

@@ -9,7 +9,7 @@ export class TextView {
     this.where = el("p.field-help", { id: "yaml-where" });
     place.replaceChildren(
       el("label.form-label", { for: "yaml" }, "Definition (YAML)"),
-      el("p.field-help", { id: "yaml-help" }, "The same definition as in the form. Comments (#) are not kept."),
+      el("p.field-help", { id: "yaml-help" }, "The same definition as in the form. Comments (#) written here are not kept; those in the catalog's file are."),
       this.area,
       this.where,
       this.problems,

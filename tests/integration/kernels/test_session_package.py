@@ -285,6 +285,12 @@ async def test_what_a_person_installed_cannot_break_the_server(installed, tmp_pa
     assert "broken" not in log.read_text()
 
 
+def test_the_wheel_has_the_files_that_every_python_reads_at_its_start(installed):
+    packages = next(installed.parents[1].glob("lib/python3*/site-packages"))
+    for name in ("portal_session.pth", "portal_session.start"):
+        assert (packages / name).read_bytes() == (KERNELS / name).read_bytes()
+
+
 def test_packages_of_the_person_reach_other_pythons_of_the_environment(installed, tmp_path):
     version = "python{}.{}".format(*sys.version_info[:2])
     base = tmp_path / "base"

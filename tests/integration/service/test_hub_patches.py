@@ -9,9 +9,9 @@ import zipfile
 from pathlib import Path
 
 import checkout
-import hub_sources
 import pytest
 
+from portal.doctor.foreign_code import changed_parts
 from spawners.hub_patches import PATCHES
 
 # The tables of routes; batchspawner has the first under a name of its own, too.
@@ -112,7 +112,7 @@ def test_a_second_time_nothing_is_left_to_do(steps: list[list[str]]) -> None:
 
 def test_the_patches_fit_the_newest_jupyterhub(tmp_path: Path) -> None:
     """Of the index, pre-releases too; where it has none that is newer, that is the installed one.
-    What stands in KNOWN is what each patch was written for."""
+    The table has what each patch was written for."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--pre", "--quiet"]
     done = subprocess.run(
         [*command, "--only-binary=:all:", f"--dest={tmp_path}", "jupyterhub"],
@@ -125,9 +125,7 @@ def test_the_patches_fit_the_newest_jupyterhub(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    found = {
-        name: why
-        for name, why in hub_sources.changed(tmp_path).items()
-        if name.startswith("jupyterhub")
-    }
-    assert found == {}, f"{wheel.name}: look at the patches of these"
+    changed = changed_parts(lambda package: tmp_path if package == "jupyterhub" else None)
+    assert {part.name: why for part, why in changed} == {}, (
+        f"{wheel.name}: look at the patches of these"
+    )

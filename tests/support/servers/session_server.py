@@ -40,7 +40,7 @@ def make_python(root: Path) -> Path:
     packages = next(root.glob("lib/python3*/site-packages"))
     here = next(path for path in sys.path if path.endswith("site-packages"))
     (packages / "a_here.pth").write_text(f"{KERNELS}\n{here}\n")
-    for path in KERNELS.glob("*.pth"):
+    for path in (*KERNELS.glob("*.pth"), *KERNELS.glob("*.start")):
         (packages / path.name).write_text(path.read_text())
     project = tomllib.loads((KERNELS / "pyproject.toml").read_text())["project"]
     about = packages / "portal_session-0.dist-info"

@@ -290,6 +290,47 @@ async def test_a_file_by_hand_becomes_a_version_with_its_owner_as_author(place: 
     assert [note.action for note in place.notes] == ["change-environment-file"]
 
 
+COMMENTED = """\
+# Ask ada before you change this.
+title: "One"   # short
+name: one
+kind: venv
+# On all nodes.
+path: /opt/one
+groups:
+  - lab  # all
+  # for a semester
+  - guests
+"""
+
+
+async def test_publishing_keeps_the_comments_and_the_order_of_a_file(place: Place) -> None:
+    (place.files / "own name.yml").write_text(COMMENTED)
+    base = (await place.curator.sync())["one"]
+    values = VENV | {"title": "Two", "groups": ["lab", "new", "guests"]}
+    draft = await place.curator.save("one", values, base.number, "grace")
+    await place.curator.publish("one", draft.number, "grace")
+    published = COMMENTED.replace('"One"', "Two").replace("all\n", "all\n  - new\n")
+    assert place.text("own name.yml") == published
+    # The service's own writing is no change by hand.
+    assert (await place.curator.sync())["one"].number == draft.number
+    await place.curator.turn("one", EnvironmentState.WITHDRAWN, "Old.", "grace")
+    assert place.text("own name.yml") == published + "state: withdrawn\nmessage: Old.\n"
+    await place.curator.rollback("one", base.number, "grace")
+    assert place.text("own name.yml") == COMMENTED.replace('"One"', "One")
+
+
+async def test_a_file_that_would_become_too_large_is_written_without_comments(
+    place: Place,
+) -> None:
+    place.catalog.max_size = 400
+    (place.files / "one.yaml").write_text(f"{COMMENTED}# {'x' * 150}\n")
+    base = (await place.curator.sync())["one"]
+    draft = await place.curator.save("one", VENV | {"description": "y" * 150}, base.number, "g")
+    await place.curator.publish("one", draft.number, "grace")
+    assert "#" not in place.text() and not place.catalog.errors
+
+
 async def test_a_draft_that_is_older_than_the_file_is_a_conflict(place: Place) -> None:
     place.write()
     base = (await place.curator.sync())["one"]

@@ -2,8 +2,8 @@
 are imported from their frozen copies. For the program, they are beside its source as before.
 
 A point's kernel calls it before the first cell, `portal_main` before a script, and
-``portal_session.pth`` in every Python of a point that has this package. This module imports the
-standard library only.
+`portal_session.python_start` in every Python of a point that has this package. This module imports
+the standard library only.
 """
 
 import importlib.util

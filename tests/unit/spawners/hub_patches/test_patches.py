@@ -9,10 +9,10 @@ import ast
 from pathlib import Path
 
 import batchspawner.api
-import hub_sources
 import pytest
 from jupyterhub import apihandlers, handlers
 
+from portal.doctor.foreign_code import Part, changed_parts, installed, known_parts
 from spawners.hub_patches import PATCHES, stock_port_route
 from spawners.hub_patches.patch import Patch
 
@@ -25,31 +25,33 @@ def file_of(patch: Patch) -> Path:
     return FOLDER / f"{patch.name.replace('-', '_')}.py"
 
 
-def whose(name: str) -> str:
-    """The files that patch ``name``."""
-    files = [str(file_of(one).relative_to(ROOT)) for one in PATCHES if name in one.changes]
-    return ", ".join([*files, *filter(None, [hub_sources.ELSEWHERE.get(name)])])
-
-
 @pytest.fixture(scope="module")
 def changed() -> dict[str, str]:
     """What is not as the table says, with the reason; to be read from the source takes a while."""
-    return hub_sources.changed(hub_sources.packages())
+    return {part.name: why for part, why in changed_parts()}
 
 
-@pytest.mark.parametrize("name", hub_sources.KNOWN)
-def test_what_is_patched_is_as_it_was(name: str, changed: dict[str, str]) -> None:
-    why = changed.get(name)
+@pytest.mark.parametrize("part", known_parts(), ids=lambda part: part.name)
+def test_what_is_patched_is_as_it_was(part: Part, changed: dict[str, str]) -> None:
+    assert installed(part.package), f"{part.package} is not installed"
+    why = changed.get(part.name)
     assert why is None, (
-        f"{name}: {why}. Look in {whose(name)} whether the patch still fits, or can go (its "
-        "'until'); then renew the table in tests/support/suite/hub_sources.py (python "
-        "tests/support/suite/hub_sources.py)."
+        f"{part.name}: {why}. Look in {', '.join(part.files)} whether that still fits; a patch can "
+        "go if its 'until' is true. Then renew the table: python -m portal.doctor.foreign_code"
     )
 
 
 def test_everything_that_is_patched_is_known() -> None:
-    patched = {name for patch in PATCHES for name in patch.changes}
-    assert set(hub_sources.KNOWN) == patched | set(hub_sources.ELSEWHERE)
+    folder = "spawners/hub_patches/"
+    patched = {
+        (name, str(file_of(patch).relative_to(ROOT))) for patch in PATCHES for name in patch.changes
+    }
+    known = {(part.name, file) for part in known_parts() for file in part.files}
+    assert patched <= known
+    for name, file in {pair for pair in known if pair[1].startswith(folder)} - patched:
+        assert name.rpartition(".")[2].startswith("_"), (
+            f"{file} does not say that it patches {name}"
+        )
 
 
 @each_patch

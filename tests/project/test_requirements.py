@@ -1,0 +1,173 @@
+"""Every package that the product imports is declared by the distribution that imports it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECTS = {
+    "pyproject.toml": ("portal", "spawners", "deploy"),
+    "kernels/pyproject.toml": ("kernels/portal_session",),
+}
+# Imported by these files alone, which nothing loads without the extra's packages.
+FILES_OF_EXTRAS = {
+    "oidc": ("portal/directory/oidc.py",),
+    "tensorboard": (
+        "kernels/portal_session/tensorboard/",
+        "kernels/portal_session/program/program_proxy.py",
+        "kernels/portal_session/runs/tracking/event_reader.py",
+    ),
+}
+# Imported within functions, in an environment that has them; portal-session brings none of them.
+OF_THE_ENVIRONMENT = {
+    "debugpy": "the debugger of the kernel's own Python, which loads it first",
+    "json5": "JupyterLab's reader of settings; without it nobody can tell if they are damaged",
+    "jupyter_lsp": "language servers, in environments that have JupyterLab's extension for them",
+    "jupyterlab": "an image keeps its own; without it the session ends with a sentence",
+    "marimo": "only its own program imports it, whose modules are changed",
+    "numpy": "arrays of programs and cells that use it",
+    "tensorflow": "tensors of cells that use it",
+    "torch": "tensors of programs and cells that use it",
+}
+NOT_IMPORTED = {
+    "jupyterhub-idle-culler": "a program, which the Hub runs as a service",
+    "psycopg": "imported by SQLAlchemy, for a database of PostgreSQL",
+    "uv": "a program, which installs packages into images",
+}
+
+
+class Import(NamedTuple):
+    """Import of ``name``, the first part of a foreign module, at ``place``."""
+
+    name: str
+    file: str
+    place: str
+    in_function: bool
+
+
+def imports_of(source: str, file: str) -> Iterator[Import]:
+    """Yield the imports of ``source``, those by ``importlib.import_module`` too."""
+    tree = ast.parse(source)
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, functions)
+              for part in ast.walk(node)}  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [] if node.level else [str(node.module)]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            first = node.args[0]
+            names = [str(first.value)] if isinstance(first, ast.Constant) else []
+        else:
+            continue
+        for name in names:
+            yield Import(name.split(".")[0], file, f"{file}:{node.lineno}", id(node) in inside)
+
+
+@cache
+def foreign_imports(project: str) -> tuple[Import, ...]:
+    """Return the imports of packages that are neither Python's nor of the project itself."""
+    paths = [path for room in PROJECTS[project] for path in sorted((ROOT / room).rglob("*.py"))]
+    own = {path.stem for path in paths if path.parent.name == "library"}  # beside a run's source
+    own |= {Path(room).name for room in PROJECTS[project]} | set(sys.stdlib_module_names)
+    found = [
+        item for path in paths for item in imports_of(path.read_text(), str(path.relative_to(ROOT)))
+    ]
+    return tuple(item for item in found if item.name not in own)
+
+
+@cache
+def declared(project: str) -> dict[str, set[str]]:
+    """Return the names of the packages that are required: by extra, and always (under "")."""
+    table: dict[str, Any] = tomllib.loads((ROOT / project).read_text())["project"]
+    lists = {"": table["dependencies"], **table["optional-dependencies"]}
+    return {
+        extra: {canonicalize_name(Requirement(text).name) for text in texts}
+        for extra, texts in lists.items()
+        if extra != "test"
+    }
+
+
+@cache
+def distributions() -> dict[str, set[str]]:
+    """Return the installed packages that have a module, by its name."""
+    found = packages_distributions()
+    return {name: {canonicalize_name(text) for text in texts} for name, texts in found.items()}
+
+
+def undeclared(item: Import, required: dict[str, set[str]]) -> str:
+    """Return why an import may fail where the project is installed; "" if it cannot."""
+    packages = distributions().get(item.name, set())
+    if packages & required[""]:
+        return ""
+    for extra, names in required.items():
+        if packages & names and item.file.startswith(FILES_OF_EXTRAS.get(extra, ())):
+            return ""
+    if item.name in OF_THE_ENVIRONMENT and item.file.startswith("kernels/"):
+        return "" if item.in_function else f"{item.place} imports {item.name}, not in a function"
+    return f"{item.place} imports {item.name}"
+
+
+@pytest.mark.parametrize("project", PROJECTS)
+def test_every_import_is_declared(project: str) -> None:
+    required = declared(project)
+    wrong = [why for item in foreign_imports(project) if (why := undeclared(item, required))]
+    assert not wrong, f"not in {project}:\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("project", PROJECTS)
+def test_everything_declared_is_imported(project: str) -> None:
+    names = {item.name for item in foreign_imports(project)}
+    imported = set().union(*(distributions().get(name, set()) for name in names))
+    assert declared(project)[""] - imported - NOT_IMPORTED.keys() == set()
+    if project == "pyproject.toml":
+        assert NOT_IMPORTED.keys() & imported == set()
+
+
+def test_the_exceptions_are_imported() -> None:
+    names = {item.name for project in PROJECTS for item in foreign_imports(project)}
+    assert set(OF_THE_ENVIRONMENT) <= names
+    assert all((ROOT / file).exists() for files in FILES_OF_EXTRAS.values() for file in files)
+
+
+@pytest.mark.parametrize("project", PROJECTS)
+def test_contributing_says_why_each_is_there(project: str) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    section = text.partition("\n## Dependencies and their purpose\n")[2].partition("\n## ")[0]
+    assert section
+    words = {canonicalize_name(word.rstrip(".")) for word in re.findall(r"[\w.-]+", section)}
+    assert declared(project)[""] - words == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("import zmq.asyncio", ["zmq"]),
+        ("from a.b import c", ["a"]),
+        ("from .b import c\nfrom . import d", []),
+        ("import importlib\nx = importlib.import_module('torch.cuda')", ["importlib", "torch"]),
+        ("x = importlib.import_module(name)", []),
+    ],
+)
+def test_imports_are_found(source: str, names: list[str]) -> None:
+    assert [item.name for item in imports_of(source, "x.py")] == names
+
+
+def test_an_import_of_the_environment_must_be_within_a_function() -> None:
+    (outside,) = imports_of("import torch", "kernels/portal_session/x.py")
+    (within,) = imports_of("def f():\n    import torch", "kernels/portal_session/x.py")
+    assert "not in a function" in undeclared(outside, {"": set()})
+    assert undeclared(within, {"": set()}) == ""
