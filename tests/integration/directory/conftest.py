@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from active_directory import ActiveDirectory, active_directory
 from directory_site import Make, running, settings_for
+from machine import patience
 
 from portal.demo.daemons.slapd import Slapd
 from portal.directory import LDAPAuthenticator
@@ -40,11 +41,16 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ActiveDirectory
 
 @pytest.fixture
 def make(caplog: pytest.LogCaptureFixture) -> Make:
-    """An authenticator for a slapd, by StartTLS and search unless told otherwise."""
+    """An authenticator for a slapd, by StartTLS and search unless told otherwise. A refresh waits
+    for the answer, which a busy machine gives later than a page would wait for it."""
     caplog.set_level(logging.DEBUG)
 
+    usual = {"refresh_patience": patience(10.0)}
+
     def build(server: Slapd, **settings: Any) -> LDAPAuthenticator:
-        return LDAPAuthenticator(**(settings_for(server) | settings), log=logging.getLogger("hub"))
+        return LDAPAuthenticator(
+            **(usual | settings_for(server) | settings), log=logging.getLogger("hub")
+        )
 
     return build
 

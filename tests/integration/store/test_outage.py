@@ -379,7 +379,7 @@ async def main():
     store = Store(url=sys.argv[1])
     await store.upgrade()
     for number in range(150):
-        await store.sessions.save(recorded(id=str(number), user="ada", submitted_at=number))
+        await store.sessions.save(SessionRecord(id=str(number), user="ada", submitted_at=number))
     await store.close()
 asyncio.run(main())
 """

@@ -64,7 +64,7 @@ def test_every_session_has_ended_and_says_that_it_is_an_example() -> None:
 
 
 def test_the_endings_differ() -> None:
-    own = [session for session in MADE.sessions if not session.course]
+    own = [session for session in MADE.sessions if not session.space]
     assert {session.ending_code for session in own} >= {
         *("walltime", "out_of_memory", "stopped", "node_failure", "completed", "idle"),
         "start_failed",
@@ -94,7 +94,7 @@ def test_all_seats_of_the_meeting_are_over() -> None:
     assert len(states) == 30 and set(states) <= OVER
     assert states.count(SeatState.FAILED) == 1 and states.count(SeatState.RELEASED) == 1
     ready = {seat.person for seat in MADE.seats if seat.ready_at}
-    assert {session.user for session in MADE.sessions if session.course} == ready
+    assert {session.user for session in MADE.sessions if session.space} == ready
 
 
 async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: Store) -> None:
