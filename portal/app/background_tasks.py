@@ -10,8 +10,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from portal.assembly import Services
 from portal.periodic import Periodic
-from portal.services.services import Services
 
 _RETRY = (1.0, 30.0)  # seconds to the second try, and their maximum
 _CHECK = 15.0  # seconds between checks of a database that is otherwise not used

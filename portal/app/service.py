@@ -20,6 +20,7 @@ from traitlets import Float, Integer, Unicode, default
 from traitlets.config import Application, catch_config_error
 
 from portal import __version__
+from portal.assembly import Services
 from portal.catalog import CatalogRules, EnvironmentCatalog
 from portal.catalog.builds.scheduler import BuildScheduler
 from portal.catalog.versions.curating import Curator
@@ -40,7 +41,6 @@ from portal.launch.request import DEFAULT_RESOURCES
 from portal.launch.runs import Runs
 from portal.models.session.resources import Resources
 from portal.notices import Notices
-from portal.services.services import Services
 from portal.sessions.idle_gpus import IdleGpus
 from portal.setting import setting
 from portal.slurm import Cluster, SlurmRunner

@@ -11,13 +11,13 @@ from typing import Any
 
 from tornado.web import Application
 
+from portal.assembly import Services
 from portal.handlers.admin.openapi import document_bytes
 from portal.handlers.base.body_limit import LargeHandler
 from portal.handlers.cluster.metrics import Metrics
 from portal.handlers.pages.pages import NoPage
 from portal.handlers.pages.rendering import Pages
 from portal.handlers.routes import ENDPOINTS, routes
-from portal.services.services import Services
 from portal.web.application import BoundedApplication
 
 

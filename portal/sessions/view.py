@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.cluster.dashboard import GpuItem
 from portal.models.session.session import SessionRecord
 
 
@@ -23,3 +24,12 @@ class DatedView(View, Protocol):
 
     @property
     def taken_at(self) -> float: ...
+
+
+class WholeView(DatedView, Protocol):
+    """View with the GPUs by "NODE/INDEX", and why Slurm does not answer now; "": it does."""
+
+    @property
+    def gpus(self) -> Mapping[str, GpuItem]: ...
+    @property
+    def error(self) -> str: ...

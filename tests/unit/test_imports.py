@@ -50,12 +50,13 @@ MAY_KNOW: dict[str, set[str]] = {
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
     **{noun: BASE | ADAPTERS | {"launch"} for noun in NOUNS},
     # Their environments come from the catalog; a file of a course is read as one of those.
-    "courses": BASE | ADAPTERS | {"launch", "catalog", "sessions"},
+    "courses": BASE | ADAPTERS | {"launch", "catalog", "sessions", "dashboard"},
     "notices": BASE | ADAPTERS | {"launch", "sessions"},  # the mails lead to a session
     "dashboard": BASE | ADAPTERS | {"launch", "sessions"},  # it drives their usage meter
-    "services": BASE | ADAPTERS | NOUNS | {"launch"},
-    "handlers": BASE | ADAPTERS | NOUNS | {"launch", "services"},
-    "app": BASE | ADAPTERS | NOUNS | {"launch", "handlers", "services"},
+    "audit_log": BASE | {"store"},
+    "assembly": BASE | ADAPTERS | NOUNS | {"launch", "audit_log"},
+    "handlers": BASE | ADAPTERS | NOUNS | {"launch", "assembly"},
+    "app": BASE | ADAPTERS | NOUNS | {"launch", "handlers", "assembly"},
     # The cache keeps tables of a database; the showcase writes a past into it, in the words of
     # sessions and courses.
     "demo": BASE | {"store", "sessions", "courses"},

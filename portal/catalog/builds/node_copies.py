@@ -40,6 +40,13 @@ class NodeCopies:
         self._cluster, self._images = cluster, images
         self._jobs = Submitter(cluster, images, log)
 
+    async def failures(
+        self, environment: Environment, nodes: Sequence[str]
+    ) -> AsyncIterator[tuple[str, str]]:
+        """Unpack as `make` does; yield each node and why it has no copy, "" if it has."""
+        async for node, end in self.make(environment, nodes):
+            yield node, "" if end.state is WorkState.PASSED else end.message
+
     async def make(
         self, environment: Environment, nodes: Sequence[str] = (), interval: float = 1.0
     ) -> AsyncIterator[tuple[str, End]]:

@@ -20,10 +20,12 @@ from typing import IO, Any, cast
 from zoneinfo import ZoneInfo
 
 import portal
+from portal.cache import SharedAnswer
 from portal.errors import Conflict, InvalidRequest, Unavailable
 from portal.models.course.course import CourseState, KeptCourse, Role
 from portal.models.course.files import CollectItem
 from portal.models.course.live import Collect, Collected
+from portal.models.session.session import SessionRecord
 from portal.store import Store
 
 from ..settings import Courses
@@ -36,7 +38,11 @@ _SECONDS = 120.0  # that unpacking may take
 _AT_ONCE = 4  # folders that are unpacked at the same time
 _CHUNK = 256 * 1024
 _MEGABYTE = 1024 * 1024
+_SHARED = 2.0  # seconds for which the open collections are known
 _PACKAGES = str(Path(portal.__file__).resolve().parents[1])  # where this package is
+
+
+_Open = Mapping[str, list[tuple[Collect, frozenset[str]]]]
 
 
 @dataclass
@@ -264,3 +270,20 @@ def _put(new: Path, target: Path) -> None:
 def _open(collect: Collect) -> None:
     if collect.closed_at is not None:
         raise Conflict("This collection is closed.")
+
+
+class OpenCollects:
+    """Open collections of all courses, read once for all sessions. One instance per service."""
+
+    def __init__(self, collecting: Collecting) -> None:
+        waiting = collecting.waiting
+        self._asked = SharedAnswer[_Open](waiting, ttl=_SHARED, patience=1.0, first={})
+
+    async def of_session(self, record: SessionRecord) -> tuple[Collect, ...]:
+        """Return those of the session's course to which its person has given nothing yet."""
+        collects = (await self._asked.get()).get(record.space, ())
+        return tuple(collect for collect, givers in collects if record.user not in givers)
+
+    def forget(self) -> None:
+        """Discard the shared answer after a change."""
+        self._asked.invalidate()

@@ -16,10 +16,10 @@ from typing import Any
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated, UserNotAllowed
 from tornado.web import HTTPError, RequestHandler
 
+from portal.assembly import Services
 from portal.disk import FULL, DiskFull, no_space
 from portal.errors import HubUnavailable, NotAllowed, NotFound, PortalError
 from portal.models.person import Person
-from portal.services.services import Services
 
 _SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",

@@ -23,7 +23,7 @@ from portal.models.scope import ENVIRONMENTS_MANAGE, NODES_MANAGE
 from portal.models.session.resources import Resources
 
 if TYPE_CHECKING:
-    from portal.services.services import Services
+    from portal.assembly import Services
 
 # The Hub calls everyone with an admin's token an admin, even if that token is restricted, e.g. to
 # reading metrics. One of these scopes shows that it is not: the first is the Hub's own, the second

@@ -21,9 +21,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from portal import disk
+from portal.assembly import Services
 from portal.errors import NotAllowed
 from portal.models.scope import METRICS_READ
-from portal.services.services import Services
 
 from ..base.base import APIHandler
 from ..base.endpoint import Endpoint

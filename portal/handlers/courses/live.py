@@ -125,7 +125,7 @@ class CourseMessages(CourseAction):
         draft, store, by = self.body, self.parts.store, self.person.name
         async with self.audited(AuditAction.MESSAGE_COURSE, f"course {course}", detail=draft.text):
             message = await messages.post(store, course, draft.text, draft.minutes, by, time.time())
-        self.parts.situations.courses.forget()
+        self.parts.course_situations.forget()
         return message
 
 
@@ -142,7 +142,7 @@ class OneCourseMessage(CourseAction):
         async with self.audited(AuditAction.WITHDRAW_MESSAGE, f"course {course}", detail=what):
             table = self.parts.store.course_messages
             await table.withdraw(course, int(message_id), time.time())
-        self.parts.situations.courses.forget()
+        self.parts.course_situations.forget()
 
 
 class CourseHand(CourseAction):
@@ -157,7 +157,7 @@ class CourseHand(CourseAction):
         """Lower it as one of the course's staff; no effect if no hand is raised."""
         async with self.audited(AuditAction.LOWER_HAND, f"course {course}", person):
             await self.parts.store.presence.lower_hand(course, person)
-        self.parts.situations.courses.forget()
+        self.parts.course_situations.forget()
 
 
 class CoursePersonHelp(CourseAction):
@@ -290,7 +290,7 @@ class OwnHand(OwnCourseSession):
             raise Conflict("You can raise your hand only in your own course session.")
         text = self.body.text or "Asks for help."
         await self.parts.store.presence.raise_hand(raised(record, text, time.time()))
-        self.parts.situations.courses.forget()
+        self.parts.course_situations.forget()
 
     @Operation("Lower the hand of this session's owner.", errors=(409,))
     async def on_delete(self) -> None:
@@ -298,7 +298,7 @@ class OwnHand(OwnCourseSession):
         record = await self.of_course()
         if is_own(record):
             await self.parts.store.presence.raise_hand(lowered(record, time.time()))
-            self.parts.situations.courses.forget()
+            self.parts.course_situations.forget()
 
 
 _REPLIES = {

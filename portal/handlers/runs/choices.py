@@ -7,6 +7,7 @@ import time
 from portal.catalog.availability import UNTYPED
 from portal.courses.definition.pinned import usable_environment
 from portal.errors import NotAllowed, SlurmUnavailable
+from portal.handlers.sessions.kernel_environments import kernel_names
 from portal.launch.availability import availability
 from portal.launch.choices.dialog_fields import DialogField, fields_of_run
 from portal.launch.choices.field_choices import Facts
@@ -21,7 +22,6 @@ from portal.models.person import Person
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord
-from portal.services.kernel_choices import kernel_names
 
 from ..base.endpoint import Operation
 from ..sessions.estimates import EstimateBody, kept_options

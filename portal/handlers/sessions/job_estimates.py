@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from portal.errors import NotAllowed
+from portal.handlers.sessions.kernel_environments import environment_now
 from portal.launch.kinds import Kind
 from portal.launch.kinds.member_gpus import held_gpus, too_many
 from portal.launch.request import Asked
@@ -14,7 +15,6 @@ from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.course.course import KeptCourse
 from portal.models.person import Person
 from portal.models.session.session import SessionState
-from portal.services.kernel_choices import environment_now
 
 from .estimates import EstimatesBase
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from portal.errors import NotAllowed, NotFound
+from portal.handlers.sessions.kernel_environments import KernelEnvironment, kernel_choices
 from portal.launch.choices.dialog_fields import DialogField, fields_of_move
 from portal.launch.fields import FIELDS, IN_COURSES
 from portal.launch.kinds import kind_of
@@ -23,7 +24,6 @@ from portal.models.person import Person
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
-from portal.services.kernel_choices import KernelEnvironment, kernel_choices
 from portal.sessions.job_kernels import JobKernelState, state_of, submitting, unrecorded
 
 from ..base.action import Confirmation

@@ -115,7 +115,7 @@ async def test_nobody_fills_the_audit_log_which_is_kept_for_ever(
 
     monkeypatch.setattr(store.audit, "add_entry", add)
     parts = parts_on(store)
-    parts.allowance = AuditRateLimit(most=10, per_second=1e-6)
+    parts.audit_log.allowance = AuditRateLimit(most=10, per_second=1e-6)
     request = SimpleNamespace(headers={}, remote_ip="127.0.0.1")
 
     async def ask(name: str, **values: Any) -> None:
@@ -129,7 +129,7 @@ async def test_nobody_fills_the_audit_log_which_is_kept_for_ever(
         await ask("grace", owner="ada")
     assert [line.actor for line in lines].count("ada") == 10
     assert [line.actor for line in lines].count("grace") == 20
-    parts.allowance._people["ada"] = (1.0, 0.0, 50)
+    parts.audit_log.allowance._people["ada"] = (1.0, 0.0, 50)
     await ask("ada", outcome=Outcome.REFUSED, detail="Why.")
     assert lines[-1].detail == "50 entries before this one were suppressed (rate limit). Why."
 

@@ -16,10 +16,10 @@ from registry import Registry, registry
 from session_endpoints import parts_on, person, served
 from traitlets.config import Config, LoggingConfigurable
 
+from portal.assembly import Services
 from portal.catalog import EnvironmentCatalog
 from portal.handlers.catalog import registries
 from portal.models.scope import ENVIRONMENTS_MANAGE
-from portal.services.services import Services
 from portal.store import Store
 
 PASSWORD = "nvapi-a-key-that-nobody-sees"

@@ -28,6 +28,7 @@ from portal_session.service import Address, Service, ServiceError
 from session_endpoints import parts_on, served
 from session_records import recorded
 
+from portal.assembly import Services
 from portal.courses.files import unpacking
 from portal.courses.settings import Courses
 from portal.handlers.courses import collects
@@ -37,7 +38,6 @@ from portal.models.course.course import Course, CourseMember, CourseState, KeptC
 from portal.models.course.start import StartKind
 from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord, SessionState
-from portal.services.services import Services
 from portal.store import Store
 
 KERNELS = Path(__file__).resolve().parents[3] / "kernels"
@@ -512,12 +512,12 @@ async def test_a_file_goes_from_the_page_to_the_session(site: Site, tmp_path: Pa
     assert made.status_code == 200, made.text
     revision = made.json()["revision"]
     assert made.json()["files"] == [{"path": "week1/a.txt", "size": len(text), "uploaded": True}]
-    found = await site.parts.situations.courses.handout_of(record("ada"))
+    found = await site.parts.course_situations.handout_of(record("ada"))
     assert found == revision
     # While the class is being started, it waits for whoever has not come.
     kept = await site.parts.store.courses.get("dl101")
     await site.parts.course_work.starter.start(kept, StartKind.ALL, "barbara")
-    assert await site.parts.situations.courses.handout_of(record("ada")) == ""
+    assert await site.parts.course_situations.handout_of(record("ada")) == ""
     await asyncio.to_thread(ada.download, "session/handouts", target)
     git(tmp_path, "clone", "-q", str(target), "got")
     assert (tmp_path / "got/week1/a.txt").read_bytes() == text

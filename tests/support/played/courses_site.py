@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 from session_endpoints import parts_on, person, served
 
+from portal.assembly import Services
 from portal.catalog import EnvironmentCatalog
 from portal.courses.settings import Courses
 from portal.errors import DirectoryUnavailable, NotFound
@@ -21,7 +22,6 @@ from portal.handlers.routes import ENDPOINTS
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.models.course.course import CourseMember, Role
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
-from portal.services.services import Services
 from portal.store import Store
 from portal.web.audit_rate_limit import AuditRateLimit
 

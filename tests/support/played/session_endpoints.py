@@ -14,10 +14,10 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
+from portal.assembly import Services
 from portal.handlers.base.endpoint import Endpoint
 from portal.models.catalog.environment import Environment
 from portal.models.scope import SESSION_OWN
-from portal.services.services import Services
 from portal.store import Store
 
 PREFIX = "/services/portal/"

@@ -21,6 +21,7 @@ from machine_clock import awake
 from session_endpoints import catalog_of, parts_on, person, said, served
 from session_records import recorded
 
+from portal.assembly import Services
 from portal.courses.live.board import ClusterState, Rows, bare, tiles
 from portal.errors import Conflict, NotFound, StoreUnavailable
 from portal.handlers.courses import board as course_board
@@ -36,7 +37,6 @@ from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
 from portal.models.scope import COURSES_MANAGE
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
-from portal.services.services import Services
 from portal.store import Store
 
 NOW = time.time() // 1

@@ -85,7 +85,7 @@ class Class(Site):
         return record
 
     async def situation(self, job_id: str = "0") -> CourseSituation:
-        courses = self.parts.situations.courses
+        courses = self.parts.course_situations
         courses._classes.invalidate()
         found = await courses.status_of(self.parts.dashboard.view.sessions[job_id])  # type: ignore[union-attr]
         assert found is not None
@@ -184,10 +184,10 @@ async def test_what_a_session_of_a_course_is_told(site: Class) -> None:
     )  # fmt: skip
     assert found.help_policy == "ask"
     rehearsal = await site.session("ada", "5", kind="rehearsal")
-    told = await site.parts.situations.courses.status_of(rehearsal)
+    told = await site.parts.course_situations.status_of(rehearsal)
     assert told is not None and (told.kind, told.role) == ("rehearsal", "assistant")
     assert (
-        await site.parts.situations.courses.status_of(rehearsal.model_copy(update={"space": ""}))
+        await site.parts.course_situations.status_of(rehearsal.model_copy(update={"space": ""}))
         is None
     )
 

@@ -11,11 +11,11 @@ import httpx
 import pytest
 from session_endpoints import parts_on, person, served
 
+from portal.assembly import Services
 from portal.catalog import EnvironmentCatalog
 from portal.handlers.catalog import favourites, requests
 from portal.handlers.catalog.requests import MOST_OPEN
 from portal.models.scope import ENVIRONMENTS_MANAGE
-from portal.services.services import Services
 from portal.store import Store
 
 REQUESTS = "environment-requests"

@@ -17,14 +17,13 @@ from fake_watcher import WillingSlurm
 from session_endpoints import catalog_of, of_server, parts_on, person, said, served
 from session_records import recorded
 
+from portal.assembly import Services
 from portal.errors import Conflict, NotAllowed
 from portal.handlers.sessions import extend, snooze, starters
-from portal.launch.extending import Extending
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.scope import JOBS_MANAGE
 from portal.models.session.session import SessionState
-from portal.services.services import Services
 from portal.store import Store
 
 TORCH = Environment(
@@ -282,7 +281,7 @@ async def test_a_hostile_body_is_refused_with_a_sentence(site: Site, body: bytes
 
 
 async def test_where_the_site_does_not_want_it_only_its_admins_may(site: Site) -> None:
-    site.parts.extending = Extending(allowed=False)
+    site.parts.extending.allowed = False
     answer = await site.own({"minutes": 30})
     assert answer.status_code == 403
     assert "cannot be extended on this site" in said(answer)

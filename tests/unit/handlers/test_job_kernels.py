@@ -17,6 +17,7 @@ from session_endpoints import catalog_of, of_server, parts_on, person, said, ser
 from session_records import recorded
 from toy_field import TOY, add_toy
 
+from portal.assembly import Services
 from portal.catalog.availability import Offer
 from portal.errors import Conflict, NotAllowed, NotFound
 from portal.handlers.sessions import job_kernels
@@ -36,7 +37,6 @@ from portal.models.cluster.dashboard import JobItem
 from portal.models.course.course import Course, CourseState, KeptCourse
 from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.session import SessionRecord, SessionState
-from portal.services.services import Services
 from portal.store import Store
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"

@@ -15,6 +15,7 @@ from clusters import snapshot
 from session_endpoints import of_server, parts_on, person, said, served
 from session_records import recorded
 
+from portal.assembly import Services
 from portal.catalog.availability import Offer
 from portal.errors import NotAllowed
 from portal.handlers.runs import again, reports, runs, shares, start
@@ -23,7 +24,6 @@ from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.course.course import Course, CourseState, KeptCourse
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
-from portal.services.services import Services
 from portal.store import Store
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"

@@ -15,6 +15,7 @@ from session_endpoints import PREFIX, catalog_of, of_server, parts_on, person, s
 from session_records import recorded
 from tornado.web import RequestHandler
 
+from portal.assembly import Services
 from portal.catalog.availability import Offer
 from portal.errors import SlurmUnavailable
 from portal.handlers.pages.runs import NewRunPage
@@ -27,7 +28,6 @@ from portal.models.person import Person
 from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
-from portal.services.services import Services
 from portal.store import Store
 
 TORCH = Environment(

@@ -21,11 +21,11 @@ from portal_session.service import ServiceError
 from session_endpoints import of_server, parts_on, person, served
 from session_records import recorded
 
+from portal.assembly import Services
 from portal.handlers.runs import folders, record, runs
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
-from portal.services.services import Services
 from portal.store import Store
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"

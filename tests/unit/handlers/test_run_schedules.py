@@ -11,9 +11,9 @@ import httpx
 import pytest
 from session_endpoints import of_server, parts_on, person, said, served
 
+from portal.assembly import Services
 from portal.handlers.runs import runs, schedules
 from portal.models.session.run import Run
-from portal.services.services import Services
 from portal.store import Store
 
 FIRST, SECOND, THIRD, FOURTH = (digit * 8 for digit in "1235")

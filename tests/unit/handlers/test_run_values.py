@@ -14,9 +14,9 @@ import httpx
 import pytest
 from session_endpoints import of_server, parts_on, person, said, served
 
+from portal.assembly import Services
 from portal.handlers.runs import comparison, record, runs, values
 from portal.models.session.run import PointState, Run, RunPoint
-from portal.services.services import Services
 from portal.store import Store
 
 ID, OTHER, THIRD = "5e2f3c1a", "6e2f3c1a", "7e2f3c1a"

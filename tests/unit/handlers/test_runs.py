@@ -17,6 +17,7 @@ from clusters import snapshot
 from session_endpoints import of_server, parts_on, person, said, served
 from session_records import recorded
 
+from portal.assembly import Services
 from portal.errors import HubUnavailable, NotAllowed, NotFound
 from portal.handlers.runs import ask, curves, reports, runs, start
 from portal.models.catalog.environment import Environment
@@ -24,7 +25,6 @@ from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.course.course import Course, CourseState, KeptCourse
 from portal.models.session.session import SessionRecord, SessionState
-from portal.services.services import Services
 from portal.store import Store
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"

@@ -15,6 +15,7 @@ import pytest
 from session_endpoints import PREFIX, parts_on, served
 from session_records import recorded
 
+from portal.assembly import Services
 from portal.errors import StoreUnavailable
 from portal.handlers.sessions.session import ENDPOINTS
 from portal.models.announcement import Announcement, AnnouncementDraft
@@ -26,7 +27,6 @@ from portal.models.scope import SESSION_OWN
 from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import SessionReports
-from portal.services.services import Services
 from portal.sessions.situation import SessionData, situation_of
 from portal.store import Store
 

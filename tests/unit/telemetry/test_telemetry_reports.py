@@ -19,13 +19,14 @@ import pytest
 from session_endpoints import served
 from session_records import recorded
 
+from portal.assembly import Services
+from portal.audit_log import AuditLog
 from portal.errors import StoreUnavailable
 from portal.handlers.base.own_session import own_server
 from portal.handlers.sessions.telemetry import TelemetryEndpoint
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.scope import TELEMETRY_REPORT
 from portal.models.session.session import SessionRecord
-from portal.services.services import Services
 from portal.sessions.idle_gpus import IdleGpus
 from portal.store import Store
 from portal.telemetry import Telemetry
@@ -126,18 +127,17 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         snapshot=ClusterSnapshot(taken_at=time.time(), jobs=jobs, nodes=hosts),
     )
     context: Any = None  # it only hears
+    log = logging.getLogger("service")
     parts = SimpleNamespace(
         prefix=PREFIX,
-        log=logging.getLogger("service"),
+        log=log,
         store=store,
         telemetry=Telemetry(report_interval=0.0),
         dashboard=SimpleNamespace(view=view),
-        allowance=AuditRateLimit(),
+        audit=AuditLog(store, log, AuditRateLimit()).audit,
         idle=IdleGpus(context),
         moves=SimpleNamespace(expects=lambda job_id: False),
     )
-    parts.note = lambda entry: Services.note(parts, entry)
-    parts.audit = lambda *given, **named: Services.audit(parts, *given, **named)
     asked: list[int] = []
 
     def model_of(token: str) -> dict[str, Any] | int | None:

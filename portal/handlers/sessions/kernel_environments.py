@@ -21,11 +21,10 @@ from portal.models.session.resources import Resources
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from portal.assembly import Services
     from portal.launch.kinds.kind import AskedFor, Kind
     from portal.models.cluster.cluster import Association, ClusterSnapshot
     from portal.models.course.course import KeptCourse
-
-    from .core import CoreServices
 
 
 class KernelEnvironment(Frozen):
@@ -42,7 +41,7 @@ class KernelEnvironment(Frozen):
 
 
 async def kernel_choices(
-    parts: CoreServices, person: Person, kept: KeptCourse | None, types: Collection[str]
+    parts: Services, person: Person, kept: KeptCourse | None, types: Collection[str]
 ) -> tuple[KernelEnvironment, ...]:
     """Return what sessions of ``person`` are offered, in the order of the launch page; of a
     session of the course ``kept``, the course's environment. ``types``: GPU types of the cluster.
@@ -60,7 +59,7 @@ async def kernel_choices(
 
 
 async def environment_now(
-    parts: CoreServices,
+    parts: Services,
     kept: KeptCourse,
     kind: type[Kind],
     asked: AskedFor,
@@ -81,7 +80,7 @@ async def environment_now(
 
 
 async def _choice(
-    parts: CoreServices, environment: Environment, cluster_types: Collection[str]
+    parts: Services, environment: Environment, cluster_types: Collection[str]
 ) -> KernelEnvironment | None:
     types = parts.catalog.offering.gpu_types(environment, cluster_types)
     if environment.gpu_types:
@@ -101,7 +100,7 @@ async def _choice(
     )
 
 
-async def kernel_names(parts: CoreServices, environment: Environment) -> tuple[str, ...]:
+async def kernel_names(parts: Services, environment: Environment) -> tuple[str, ...]:
     """Return the names of the kernels that an environment has, whether they passed their test or
     not; () if they are not known."""
     if environment.kernels:
@@ -109,13 +108,13 @@ async def kernel_names(parts: CoreServices, environment: Environment) -> tuple[s
     return tuple(result.kernel.name for result in await _results(parts, environment))
 
 
-async def _tested_kernels(parts: CoreServices, environment: Environment) -> tuple[Kernel, ...]:
+async def _tested_kernels(parts: Services, environment: Environment) -> tuple[Kernel, ...]:
     """Return the kernels that its newest test found and that passed."""
     results = await _results(parts, environment)
     return tuple(result.kernel for result in results if result.passed)
 
 
-async def _results(parts: CoreServices, environment: Environment) -> Sequence[KernelResult]:
+async def _results(parts: Services, environment: Environment) -> Sequence[KernelResult]:
     """Return what the newest test of an environment says of its kernels."""
     try:
         tests = (await parts.store.tests.newest(environment.fingerprint)).values()

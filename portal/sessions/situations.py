@@ -5,29 +5,33 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from portal.cache import SharedAnswer
 from portal.errors import NotFound, StoreUnavailable
 from portal.launch.course import narrowed
-from portal.launch.extending import Running, offer
+from portal.launch.extending import Extending, Running, offer
 from portal.models.announcement import Announcement
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot, Job
 from portal.models.cluster.rights import Rights
+from portal.models.course.course import KeptCourse
+from portal.models.course.live import CourseSituation
 from portal.models.session.resources import time_seconds
 from portal.models.session.session import SessionRecord
 from portal.models.session.usage import JobUsage, SessionReports
 from portal.models.situation import ExtendOffer, Situation
-from portal.sessions.situation import SessionData, situation_of
+from portal.slurm import Cluster
+from portal.slurm.control.control import ClusterControl
+from portal.store import Store
+from portal.telemetry import Telemetry
 
-from .course_status import CourseSituations
-
-if TYPE_CHECKING:
-    from portal.dashboard import ClusterView
-
-    from .core import CoreServices
+from .idle_gpus import IdleGpus
+from .moves import Moves
+from .situation import SessionData, situation_of
+from .view import WholeView
 
 _Measured = tuple[Mapping[str, JobUsage], Mapping[str, SessionReports]]
 
@@ -43,27 +47,50 @@ _NO_RIGHT = (
 )
 
 
+@dataclass(frozen=True)
+class SituationContext:
+    """Dependencies. ``address``: the service's prefix with the Hub's host, if that is known;
+    ``view`` returns the newest view; ``environment_of`` the environment of a name, as
+    ``load_catalog`` has read it; ``course`` reads a course, ``known_course`` has the last reading;
+    ``course_status`` returns what a session is told of its course."""
+
+    address: str
+    store: Store
+    cluster: Cluster
+    control: ClusterControl
+    telemetry: Telemetry
+    extending: Extending
+    idle: IdleGpus
+    moves: Moves
+    view: Callable[[], WholeView | None]
+    load_catalog: Callable[[], Awaitable[object]]
+    environment_of: Callable[[str], Environment | None]
+    course: Callable[[str], Awaitable[object]]
+    known_course: Callable[[str], KeptCourse | None]
+    course_status: Callable[[SessionRecord], Awaitable[CourseSituation | None]]
+
+
 class Situations:
     """Status of all running sessions. One instance per service."""
 
-    def __init__(self, parts: CoreServices, courses: CourseSituations) -> None:
-        self._parts, self.courses = parts, courses
+    def __init__(self, context: SituationContext) -> None:
+        self._context, store = context, context.store
         how: Any = {"patience": _PATIENCE}
         self.announcements = SharedAnswer[list[Announcement]](
-            lambda: parts.store.announcements.active(time.time()), ttl=_ANNOUNCED, first=[], **how
+            lambda: store.announcements.active(time.time()), ttl=_ANNOUNCED, first=[], **how
         )
         self._measured = SharedAnswer[_Measured](
             self._measure, ttl=_MEASURED, first=({}, {}), **how
         )
-        self._catalog = SharedAnswer(lambda: parts.catalog.load(), ttl=_CATALOG, first=None, **how)
+        self._catalog = SharedAnswer(context.load_catalog, ttl=_CATALOG, first=None, **how)
         self._rights = SharedAnswer(
-            lambda: parts.control.rights(), ttl=_MEASURED, first=Rights(known=False), **how
+            lambda: context.control.rights(), ttl=_MEASURED, first=Rights(known=False), **how
         )
         self._limits = SharedAnswer(self._expect_limits, ttl=_LIMITS, first=None, **how)
 
-    async def status_of(self, record: SessionRecord, job: Job, view: ClusterView) -> Situation:
+    async def status_of(self, record: SessionRecord, job: Job, view: WholeView) -> Situation:
         """Return the status of the session of ``record``, whose job is ``job``."""
-        parts, now = self._parts, time.time()
+        context, now = self._context, time.time()
         usage, reports = await self._measured.get()
         await self._catalog.get()
         await self._limits.get()
@@ -73,19 +100,19 @@ class Situations:
             taken_at=view.taken_at,
             error=view.error,
             # Absolute for the session's pages, which can have another host.
-            prefix=parts.hub_host + parts.prefix,
-            base=parts.hub_host + parts.prefix.removesuffix("services/portal/"),
+            prefix=context.address,
+            base=context.address.removesuffix("services/portal/"),
             environment=self.environment(record),
             gpus=[view.gpus[key] for key in keys if key in view.gpus],
             usage=usage.get(record.id),
             reports=reports.get(record.id),
-            simulated=parts.telemetry.simulated,
+            simulated=context.telemetry.simulated,
             announcements=await self.announcements.get(),
-            warn_minutes=parts.extending.warn_minutes,
+            warn_minutes=context.extending.warn_minutes,
             extend=await self.offer(record, job, view.snapshot),
-            idle=parts.idle.state_of(record.id),
-            move=parts.moves.move_of(record.id),
-            course=await self.courses.status_of(record),
+            idle=context.idle.state_of(record.id),
+            move=context.moves.move_of(record.id),
+            course=await context.course_status(record),
         )
         return situation_of(record, job, known)
 
@@ -94,15 +121,15 @@ class Situations:
     ) -> ExtendOffer:
         """Return the offer to extend its time, from what is known without asking Slurm;
         ``anyway``: by an admin."""
-        parts = self._parts
+        context = self._context
         await self.expect(record)
         rights = await self._rights.get()
-        qos = parts.cluster.known_qos
+        qos = context.cluster.known_qos
         if qos:
             snapshot = snapshot.model_copy(update={"qos": qos})
-        limits = parts.cluster.known_associations(record.account or record.user)
+        limits = context.cluster.known_associations(record.account or record.user)
         running = self.running(record, job, snapshot, limits)
-        extend = offer(running, parts.extending, time.time(), anyway=anyway)
+        extend = offer(running, context.extending, time.time(), anyway=anyway)
         if extend.allowed and rights.known and not rights.jobs:
             return ExtendOffer(latest_end=extend.latest_end, reason=_NO_RIGHT)
         return extend
@@ -128,24 +155,23 @@ class Situations:
         one."""
         if record.space:
             with contextlib.suppress(NotFound, StoreUnavailable):
-                await self._parts.memberships.course(record.space)
+                await self._context.course(record.space)
 
     def environment(self, record: SessionRecord) -> Environment | None:
         """Return the session's environment as it is in the catalog now, whoever may use it; for a
         course, the pinned one, narrowed to the course's limits."""
         if not record.space:
-            return self._parts.catalog.environments.get(record.environment)
-        kept = self._parts.memberships.known_course(record.space)
+            return self._context.environment_of(record.environment)
+        kept = self._context.known_course(record.space)
         return narrowed(kept.pinned, kept.course) if kept and kept.pinned else None
 
     async def _measure(self) -> _Measured:
-        view = self._parts.dashboard.view
+        view, store = self._context.view(), self._context.store
         ids = [record.id for record in view.sessions.values()] if view else []
-        store = self._parts.store
         return await store.usage.of_sessions(ids), await store.reports.of_sessions(ids)
 
     async def _expect_limits(self) -> None:
-        self._parts.cluster.expect_launches()
+        self._context.cluster.expect_launches()
 
 
 def _asked(record: SessionRecord) -> int | None:

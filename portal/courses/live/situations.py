@@ -7,18 +7,19 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portal.cache import SharedAnswer
-from portal.courses.live.presence import is_own, is_present, is_room
+from portal.dashboard import Dashboard
 from portal.errors import NotFound
 from portal.launch.kinds import kind_of
 from portal.models.course.course import CourseMember, KeptCourse
 from portal.models.course.live import Collect, CourseMessage, CourseSituation, Presence
 from portal.models.session.session import SessionRecord
+from portal.store import Store
 
-if TYPE_CHECKING:
-    from .core import CoreServices
+from .helping import Helping
+from .presence import is_own, is_present, is_room
 
 # Seconds for which an answer is shared.
 _COURSES = 5.0
@@ -41,12 +42,14 @@ class CourseSituations:
 
     def __init__(
         self,
-        parts: CoreServices,
+        store: Store,
+        dashboard: Dashboard,
+        helping: Helping,
         handout_of: Callable[[SessionRecord], Awaitable[str]],
         collects_of: Callable[[SessionRecord], Awaitable[tuple[Collect, ...]]],
     ) -> None:
-        self._parts, self.handout_of, self.collects_of = parts, handout_of, collects_of
-        store = parts.store
+        self._store, self._dashboard, self._helping = store, dashboard, helping
+        self.handout_of, self.collects_of = handout_of, collects_of
         how: Any = {"patience": _PATIENCE}
         self._classes = SharedAnswer[Mapping[str, _Class]](
             self._read, ttl=_COURSES, first={}, **how
@@ -75,8 +78,8 @@ class CourseSituations:
                 for item in await self.messages.get()
                 if item.course == record.space and item.ends_at > now
             ),
-            help=self._parts.helping.of_session(record.id),
-            help_policy=self._parts.helping.policy(course.kept),
+            help=self._helping.of_session(record.id),
+            help_policy=self._helping.policy(course.kept),
             hand=next(
                 (item.hand for item in await self.hands.get() if item.session_id == record.id), ""
             ),
@@ -91,7 +94,7 @@ class CourseSituations:
 
     async def _read(self) -> Mapping[str, _Class]:
         """Read the courses of the sessions that live now."""
-        view, store = self._parts.dashboard.view, self._parts.store
+        view, store = self._dashboard.view, self._store
         sessions = view.sessions.values() if view else ()
         names = {record.space for record in sessions if is_present(record)}
         courses = {}

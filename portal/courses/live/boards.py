@@ -7,18 +7,16 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from portal.cache import SharedAnswers
-from portal.courses.live.board import ClusterState, Rows, bare, tiles
+from portal.dashboard import ClusterView, Dashboard
 from portal.errors import PortalError
 from portal.models.course.board import CourseBoard, Tile
 from portal.models.course.course import KeptCourse
+from portal.store import Store
 
-if TYPE_CHECKING:
-    from portal.dashboard import ClusterView
-
-    from .core import CoreServices
+from .board import ClusterState, Rows, bare, tiles
 
 _AGE = 1.5  # seconds for which a board is shared by all viewers
 _DAY = 86400.0
@@ -40,8 +38,8 @@ class CourseBoards:
     viewers. If it does not answer, its last answer stays, with ``error``.
     """
 
-    def __init__(self, parts: CoreServices, age: float = _AGE) -> None:
-        self._parts, self.age = parts, age
+    def __init__(self, store: Store, dashboard: Dashboard, age: float = _AGE) -> None:
+        self._store, self._dashboard, self.age = store, dashboard, age
         self._made = SharedAnswers[str, _Made](most=_MOST, ttl=lambda _: self.age, retry=0.0)
 
     async def board_of(self, kept: KeptCourse, *, private: bool = True) -> CourseBoard:
@@ -62,10 +60,10 @@ class CourseBoards:
             if last is None:
                 raise
             rows, error = last.rows, failed.message
-        view = self._parts.dashboard.view
+        view = self._dashboard.view
         seen = _seen(view) if view else ClusterState()
         course_tiles = tiles(kept, rows, seen)
-        error = error or (view.error if view else self._parts.dashboard.error)
+        error = error or (view.error if view else self._dashboard.error)
         without = self._board([bare(tile) for tile in course_tiles], view, error, rows)
         return _Made(self._board(course_tiles, view, error, rows), without, rows)
 
@@ -87,7 +85,7 @@ class CourseBoards:
         return board.model_copy(update={"version": mark, "at": time.time(), "taken_at": taken_at})
 
     async def _rows(self, kept: KeptCourse) -> Rows:
-        store, course = self._parts.store, kept.name
+        store, course = self._store, kept.name
         members, sessions, presences, helps, start = await asyncio.gather(
             store.members.of_course(course),
             store.sessions.of_space(course, time.time() - _DAY),

@@ -1,0 +1,248 @@
+"""Assembly of the web service: its parts below the handlers, made once by their constructors."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from traitlets.config import Configurable
+
+from portal.audit_log import AuditLog
+from portal.cache import SharedAnswer
+from portal.catalog.builds.node_copies import NodeCopies
+from portal.catalog.builds.scheduler import BuildScheduler
+from portal.catalog.offers.software import Software
+from portal.catalog.offers.tile import Tiles
+from portal.catalog.versions.curating import Curator
+from portal.catalog.versions.pins import pin_of
+from portal.catalog.versions.user_environments import UserEnvironments
+from portal.courses.context import CourseContext
+from portal.courses.definition.readiness import CourseReadiness
+from portal.courses.definition.rules import CourseRules
+from portal.courses.definition.service import CourseService
+from portal.courses.files.collecting import Collecting, OpenCollects
+from portal.courses.files.handouts import CourseHandouts
+from portal.courses.live.boards import CourseBoards
+from portal.courses.live.helping import Helping
+from portal.courses.live.rooms import Rooms
+from portal.courses.live.situations import CourseSituations
+from portal.courses.roster.enrolment import Enrolment
+from portal.courses.roster.membership_cache import MembershipCache
+from portal.courses.roster.unenrol import Unenrolment
+from portal.courses.schedule.work import CourseWork
+from portal.courses.settings import Courses
+from portal.directory import Directory
+from portal.directory.ldap import LdapDirectory
+from portal.errors import StoreUnavailable
+from portal.estimates import StartEstimates
+from portal.launch.extending import Extending
+from portal.launch.job_kernels import JobKernels
+from portal.launch.runs import Runs
+from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.session.resources import Resources
+from portal.models.session.run import Run
+from portal.models.session.session import SessionRecord
+from portal.notices import Notices
+from portal.notices.run_notices import RunNotices
+from portal.sessions.idle_gpus import IdleContext, IdleGpus
+from portal.sessions.moves import Moves
+from portal.sessions.runs.follower import RunFollower
+from portal.sessions.runs.launches.again import RunsAgain
+from portal.sessions.runs.launches.repetitions import RunRepetitions
+from portal.sessions.runs.launches.scheduler import RunScheduler
+from portal.sessions.runs.launches.starts import RunStarts
+from portal.sessions.runs.live import LivePoints
+from portal.sessions.runs.living import LivingRuns
+from portal.sessions.runs.reports import RunReports
+from portal.sessions.runs.searches import RunSearches
+from portal.sessions.situations import SituationContext, Situations
+from portal.slurm.control.reservations import ReservationControl
+from portal.web.audit_rate_limit import AuditRateLimit
+
+if TYPE_CHECKING:
+    from portal.catalog import EnvironmentCatalog
+    from portal.dashboard import Dashboard
+    from portal.hubapi import HubApi
+    from portal.images.registry.registry import Registries
+    from portal.slurm import Cluster
+    from portal.slurm.control.control import ClusterControl
+    from portal.store import Store
+    from portal.telemetry import Telemetry
+
+
+class Services:
+    """Parts of the service. ``prefix`` is "/services/portal/" with both slashes; ``subdomains``:
+    each person's servers have a host of their own; ``hub_host``: the Hub's, as
+    "https://gpu.example.org", if the Hub tells it; ``default_resources``: of a session for which
+    neither the person nor the environment sets any; ``parent`` has the configuration of the parts
+    that are made here."""
+
+    def __init__(
+        self,
+        *,
+        prefix: str,
+        log: logging.Logger,
+        catalog: EnvironmentCatalog,
+        cluster: Cluster,
+        control: ClusterControl,
+        telemetry: Telemetry,
+        dashboard: Dashboard,
+        store: Store,
+        hub: HubApi,
+        extending: Extending | None = None,
+        job_kernels: JobKernels | None = None,
+        run_limits: Runs | None = None,
+        estimates: StartEstimates | None = None,
+        default_resources: Resources | None = None,
+        notices: Notices | None = None,
+        allowance: AuditRateLimit | None = None,
+        courses: Courses | None = None,
+        subdomains: bool = False,
+        hub_host: str = "",
+        course_directory: Directory | None = None,
+        parent: Configurable | None = None,
+    ) -> None:
+        self.prefix, self.hub_host, self.log = prefix, hub_host, log
+        self.catalog, self.cluster, self.control = catalog, cluster, control
+        self.telemetry, self.dashboard = telemetry, dashboard
+        self.store, self.hub = store, hub
+        self.extending, self.job_kernels = extending or Extending(), job_kernels or JobKernels()
+        self.run_limits, self.estimates = run_limits or Runs(), estimates or StartEstimates()
+        self.default_resources = default_resources or Resources()
+        self.notices, self.courses = notices or Notices(), courses or Courses()
+        self.audit_log = AuditLog(store, log, allowance or AuditRateLimit())
+        self.audit, self.note = self.audit_log.audit, self.audit_log.note
+        note = self.note
+        # -- the catalog
+        self.build_scheduler = BuildScheduler(cluster, store, catalog, parent=parent)
+        self.user_environments = UserEnvironments(
+            catalog, store, self.build_scheduler, parent=parent
+        )
+        self.tiles, self.software = Tiles(catalog, store), Software(store)
+        self.curator = Curator(catalog, store, note, parent=parent)
+        # -- courses
+        reserving = ReservationControl(cluster.runner)
+        self.memberships = MembershipCache(store)
+        self.course_service = self._course_service(course_directory or LdapDirectory())
+        self.readiness = CourseReadiness(store, cluster, self._snapshot, reserving)
+        self.helping = Helping(store, hub, self.courses, subdomains, note, log)
+        self.rooms = Rooms(store, hub, subdomains, note, log)
+        self.handouts = CourseHandouts(store, self.courses, log)
+        self.collecting = Collecting(store, self.courses)
+        self.open_collects = OpenCollects(self.collecting)
+        self.boards = CourseBoards(store, dashboard)
+        images = self.build_scheduler.images
+        context = CourseContext(
+            store=store,
+            hub=hub,
+            memberships=self.memberships,
+            settings=self.courses,
+            cluster=cluster,
+            control=control,
+            reserving=reserving,
+            view=lambda: dashboard.view,
+            note=note,
+            log=log,
+            wall=time.time,
+            copy=NodeCopies(cluster, images, log).failures if images.node_cache else None,
+        )
+        self.course_work = CourseWork(
+            context, self.helping, self.course_service.enrolment, self.rooms, self.handouts
+        )
+        # -- runs
+        self.moves, self.live_points = Moves(hub, log), LivePoints()
+        self.run_reports, self.run_searches = RunReports(store, log), RunSearches(store)
+        self.run_starts = RunStarts(self.run_reports, hub, store)
+        self.run_again = RunsAgain(store, self.run_reports, hub)
+        self.run_repetitions = RunRepetitions(store, self.run_starts)
+        self.living_runs = LivingRuns(store, cluster, hub, control, log)
+        self.run_follower = RunFollower(
+            store, cluster, self.run_reports, lambda: dashboard.view, log, self.living_runs
+        )
+        self.run_scheduler = RunScheduler(
+            store, self.run_starts, hub, self.run_limits, self._digest, note, log
+        )
+        self.run_notices = RunNotices(self.notices, store, log)
+        # -- sessions
+        times = SharedAnswer[Mapping[str, float]](
+            self._idle_times, ttl=30.0, patience=1.0, first={}
+        )
+        idle = IdleContext(
+            view=lambda: dashboard.view,
+            interval=lambda: dashboard.refresh_interval,
+            telemetry=telemetry,
+            store=store,
+            hub=hub,
+            idle_times=times.get,
+            note=note,
+            moving=self.moves.moving,
+        )
+        self.idle = IdleGpus(idle, parent=parent)
+        self.course_situations = CourseSituations(
+            store, dashboard, self.helping, self._handout_of, self.open_collects.of_session
+        )
+        situation = SituationContext(
+            address=hub_host + prefix,
+            store=store,
+            cluster=cluster,
+            control=control,
+            telemetry=telemetry,
+            extending=self.extending,
+            idle=self.idle,
+            moves=self.moves,
+            view=lambda: dashboard.view,
+            load_catalog=lambda: catalog.load(),
+            environment_of=lambda name: catalog.environments.get(name),
+            course=self.memberships.course,
+            known_course=self.memberships.known_course,
+            course_status=self.course_situations.status_of,
+        )
+        self.situations = Situations(situation)
+
+    def _snapshot(self) -> ClusterSnapshot | None:
+        """Return the cluster as everyone sees it; None while nothing is known."""
+        return self.dashboard.view.snapshot if self.dashboard.view else None
+
+    def _course_service(self, directory: Directory) -> CourseService:
+        store, log, courses = self.store, self.log, self.courses
+        rules = CourseRules(
+            courses,
+            self.catalog,
+            store,
+            self._snapshot,
+            lambda name: self.cluster.has_account(name),
+        )
+        left = Unenrolment(store, self.hub, log).left
+        enrolment = Enrolment(store, self.memberships, directory, courses, log, left)
+        return CourseService(store, self.memberships, rules, enrolment, courses)
+
+    @property
+    def registries(self) -> Registries:
+        """Client of the image registries: the same object that builds use."""
+        return self.build_scheduler.registries
+
+    async def _digest(self, run: Run) -> str:
+        """Return the digest of the image that a run would have now; "" for none."""
+        pin = await pin_of(self.catalog, self.store, run.environment, course=run.course)
+        return pin.digest
+
+    async def _idle_times(self) -> Mapping[str, float]:
+        """Return the environments' own idle times in seconds, by name."""
+        await self.catalog.load()
+        return {
+            name: float(environment.idle_time)
+            for name, environment in self.catalog.environments.items()
+            if environment.idle_time is not None
+        }
+
+    async def _handout_of(self, record: SessionRecord) -> str:
+        """Return the revision of its course's handouts that a session should have now; "" if that
+        is unknown, or can wait."""
+        if await self.course_work.rush.waits(record):
+            return ""
+        try:
+            return await self.handouts.newest(record.space)
+        except StoreUnavailable:
+            return ""

@@ -1,1 +1,0 @@
-"""Services that the handlers work with, made once by the service."""
