@@ -29,7 +29,6 @@ CLASSES = (
     ("spawners.config.roles", "PortalAdmins"),
     ("portal.catalog", "EnvironmentCatalog"),
     ("portal.catalog", "CatalogRules"),
-    ("portal.catalog.versions.curating", "Curator"),
     ("portal.images.settings", "Images"),
     ("portal.gpus.settings", "Gpus"),
     ("portal.images.registry.registry", "Registries"),
@@ -41,19 +40,16 @@ CLASSES = (
     ("portal.slurm", "SlurmRunner"),
     ("portal.app", "PortalService"),
     ("portal.dashboard", "Dashboard"),
-    ("portal.slurm.control.control", "ClusterControl"),
     ("portal.estimates", "StartEstimates"),
     ("portal.telemetry", "Telemetry"),
     ("portal.sessions.idle_gpus", "IdleGpus"),
     ("spawners.lifecycle.culler", "IdleSessions"),
     ("spawners.web.hub_application", "HubRequests"),
-    ("spawners.config.proxy", "SessionProxy"),
     ("portal.notices", "Notices"),
     ("portal.catalog.builds.scheduler", "BuildScheduler"),
     ("portal.catalog.versions.user_environments", "UserEnvironments"),
     ("portal.courses.settings", "Courses"),
     ("portal.store", "Store"),
-    ("portal.hubapi", "HubApi"),
     ("portal.launch.extending", "Extending"),
     ("portal.launch.job_kernels", "JobKernels"),
     ("portal.launch.runs", "Runs"),
@@ -89,11 +85,14 @@ def classes() -> list[type[HasTraits]]:
 
 
 def settings(kind: type[HasTraits]) -> dict[str, TraitType]:
-    """Return the settings of a class that the portal itself defines, by name."""
+    """Return the settings that the portal itself defines in a class, or in a base of it that is not
+    in ``CLASSES`` too, by name."""
+    bases = set(classes()) - {kind}
     return {
         name: trait
         for name, trait in kind.class_traits(config=True).items()
         if trait.this_class.__module__.split(".")[0] in ("portal", "spawners")
+        and trait.this_class not in bases
     }
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from traitlets import Unicode
-from traitlets.config import Application, catch_config_error
+from traitlets.config import Application, Config, catch_config_error
 
 from . import __version__
 from .errors import ConfigurationError, InvalidRequest, PortalError
+from .fixed_settings import warn_of_fixed
 
 _SITE_FILE = Path("/etc/data-scientist-portal/jupyterhub_config.py")
 
@@ -42,6 +43,11 @@ class SiteCommand(Application):
             self._read_config()
         except PortalError as error:
             self.end(error)
+
+    def update_config(self, config: Config) -> None:
+        """Merge ``config``, without settings that are fixed now."""
+        warn_of_fixed(config, self.log)
+        super().update_config(config)
 
     def start(self) -> None:
         """Run the subcommand; exit with status 1 if something is not as it should be."""

@@ -30,7 +30,6 @@ from .errors import (
 )
 from .launch.fields import FIELD_HEADER
 from .models.session.stop_reason import REASON_HEADER, StopReason
-from .setting import setting
 
 FOR_HEADER = "X-Portal-For"
 PROMPT_HEADER = "X-Portal-Prompt"
@@ -60,25 +59,11 @@ class HubApi(LoggingConfigurable):
     """Client of the Hub with the service's token (JUPYTERHUB_API_TOKEN), with the rights of
     the role in deploy/jupyterhub_config.d/30-roles.py."""
 
-    api_url = setting(
-        Unicode(),
-        "Address of the Hub's API. Default: JUPYTERHUB_API_URL, which the Hub sets.",
-        'c.HubApi.api_url = "http://127.0.0.1:8081/hub/api"',
-    )
+    api_url = Unicode()
 
-    api_token = setting(
-        Unicode(),
-        """The service's token. Default: JUPYTERHUB_API_TOKEN, which the Hub sets; another value is
-        for tests.""",
-        'c.HubApi.api_token = os.environ["TOKEN"]',
-    )
+    api_token = Unicode()
 
-    timeout = setting(
-        Float(30.0),
-        """Seconds to wait for the Hub. It answers a stop request after 10 s (slow_stop_timeout)
-        even if the stop takes longer.""",
-        "c.HubApi.timeout = 60",
-    )
+    timeout = Float(30.0)  # seconds; a stop is answered after 10 (slow_stop_timeout)
 
     @default("api_url")
     def _default_api_url(self) -> str:

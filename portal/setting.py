@@ -1,4 +1,7 @@
-"""Settings: traitlets that a site sets in its configuration file or on a command line."""
+"""Settings: traitlets that a site sets in its configuration file or on a command line.
+
+A traitlet that is no ``setting`` is fixed: only the constructor's arguments set it.
+"""
 
 from __future__ import annotations
 

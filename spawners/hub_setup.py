@@ -6,10 +6,13 @@ installed packages, whichever the site has chosen.
 
 from __future__ import annotations
 
+from typing import Any
+
 from jupyterhub.app import JupyterHub
 from traitlets.config import Application
 
 from portal.errors import ConfigurationError
+from portal.fixed_settings import warn_of_fixed
 
 from . import hub_database
 
@@ -36,6 +39,12 @@ def set_up_hub() -> None:
         apply_patches()
         install_routes()
         hub_database.watch(hub)
+        # Once the file is read, and before the Hub makes its parts: they share this configuration.
+        hub.observe(_warn_of_fixed, names="session_factory")
+
+
+def _warn_of_fixed(change: Any) -> None:
+    warn_of_fixed(change.owner.config, change.owner.log)
 
 
 def is_set_up() -> bool:

@@ -23,7 +23,7 @@ _INSTEAD = {
     "batch_": "c.SlurmRunner defines how Slurm's commands are called.",
     "exec_prefix": "c.SlurmRunner.sudo defines how Slurm's commands run as a user.",
     "ip": "c.PortalSpawner.listen_address is the address that sessions listen on.",
-    "startup_poll_interval": "c.PortalSpawner.watch_interval sets how often a start is checked.",
+    "startup_poll_interval": "The portal checks a start every two seconds.",
     "": "The portal reads Slurm's states and nodes itself.",
 }
 
@@ -43,22 +43,7 @@ class SessionSettings(SlurmSpawner):
         "Seconds that a server has to answer once its job runs.",
         "c.PortalSpawner.server_timeout = 120",
     )
-    http_timeout = setting(
-        Integer(120),
-        "Seconds that the Hub tries to reach a server that has reported its port.",
-        "c.PortalSpawner.http_timeout = 60",
-    )
-    poll_interval = setting(
-        Integer(10),
-        """Seconds between checks of a running session. All checks read one shared snapshot, so the
-        number of sessions does not matter to Slurm.""",
-        "c.PortalSpawner.poll_interval = 30",
-    )
-    watch_interval = setting(
-        Float(2.0),
-        "Seconds between checks of a session that is starting or stopping.",
-        "c.PortalSpawner.watch_interval = 5",
-    )
+    watch_interval = 2.0  # seconds between checks of a session that is starting or stopping
     move_patience = setting(
         Float(15.0),
         """Seconds that open pages of a session have to save their documents when the session moves
@@ -202,6 +187,14 @@ class SessionSettings(SlurmSpawner):
         """Return the bind mounts of every container, before its environment's own."""
         commands = [Bind(source=path) for path in self.commands_in_containers]
         return [*commands, *(Bind(**bind) for bind in self.binds)]
+
+    @default("http_timeout")
+    def _http_timeout_default(self) -> int:
+        return 120  # JupyterHub's own setting; nodes may be busy
+
+    @default("poll_interval")
+    def _poll_interval_default(self) -> int:
+        return 10  # JupyterHub's own setting; all checks read one shared snapshot
 
     @default("service_url")
     def _service_url_default(self) -> str:

@@ -17,7 +17,7 @@ from jupyterhub.services.auth import HubOAuth
 from pydantic import ValidationError
 from tornado.httpserver import HTTPServer
 from traitlets import Float, Integer, Unicode, default
-from traitlets.config import Application, catch_config_error
+from traitlets.config import Application, Config, catch_config_error
 
 from portal import __version__
 from portal.assembly import Services
@@ -30,6 +30,7 @@ from portal.dashboard import Dashboard
 from portal.directory import directory_of
 from portal.errors import ConfigurationError
 from portal.estimates import SERVICE, StartEstimates
+from portal.fixed_settings import drop_fixed
 from portal.handlers.pages.rendering import Pages, site_variables
 from portal.hubapi import HubApi
 from portal.images.registry.credentials import Secrets
@@ -108,11 +109,7 @@ class PortalService(Application):
         "c.PortalService.token_age = 10",
     )
 
-    max_body = setting(
-        Integer(1024 * 1024),
-        "Maximum size of a request body, in bytes.",
-        "c.PortalService.max_body = 65536",
-    )
+    max_body = 1024 * 1024  # bytes of a request's body
 
     bind_patience = setting(
         Float(30.0),
@@ -138,6 +135,12 @@ class PortalService(Application):
                 self._read_config_file()
                 self.update_config(self.cli_config)  # the command line wins
             self._check_variables()
+
+    def update_config(self, config: Config) -> None:
+        """Merge ``config``, without settings that are fixed now: the Hub, which reads the same
+        file, warns of them."""
+        drop_fixed(config)
+        super().update_config(config)
 
     def _read_config_file(self) -> None:
         if not Path(self.config_file).is_file():

@@ -88,17 +88,10 @@ class EnvironmentCatalog(LoggingConfigurable):
         "c.EnvironmentCatalog.show_upcoming = True",
     )
 
-    verdicts_age = setting(
-        Float(3.0, min=0.1),
-        "Seconds for which test results from the database and the state of image files are cached.",
-        "c.EnvironmentCatalog.verdicts_age = 10",
-    )
+    # Seconds for which test results and the state of image files are cached.
+    verdicts_age = Float(3.0, min=0.1)
 
-    max_size = setting(
-        Integer(65536),
-        "Maximum size of an environment file, in bytes. A larger file is an error.",
-        "c.EnvironmentCatalog.max_size = 131072",
-    )
+    max_size = Integer(65536)  # bytes of an environment's file; a larger one is an error
 
     timeout = setting(
         Float(5.0),

@@ -77,12 +77,7 @@ class Courses(LoggingConfigurable):
         "c.Courses.at_once = 8",
     )
 
-    interval = setting(
-        Float(2.0, min=0.1),
-        """Seconds between checks for sessions and files that are due to start, to be released or to
-        end.""",
-        "c.Courses.interval = 5",
-    )
+    interval = Float(2.0)  # seconds between checks for what is due to start, release or end
 
     roster_interval = setting(
         Float(300.0, min=1),
@@ -120,12 +115,9 @@ class Courses(LoggingConfigurable):
         'c.Courses.internal_hosts = ["git.example.org:443", "10.1.2.0/28"]',
     )
 
-    handouts_loopback = setting(
-        Bool(False),
-        """Allow repositories to be fetched by plain http from this machine, too. For tests only:
-        instructors could send requests to programs on this machine that trust local ones.""",
-        "c.Courses.handouts_loopback = True",
-    )
+    # Repositories may be fetched by plain http from this machine, for tests only: instructors could
+    # send requests to programs here that trust local ones.
+    handouts_loopback = Bool(False)
 
     collect_megabytes = setting(
         Integer(100, min=1, max=100_000),

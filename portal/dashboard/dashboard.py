@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from traitlets import Float, Instance, Integer, default
+from traitlets import Float, Instance, default
 from traitlets.config import LoggingConfigurable
 
 from ..cache import SharedAnswer
@@ -47,28 +47,15 @@ class Dashboard(LoggingConfigurable):
         Float(5.0, min=1.0),
         """Seconds between queries of the jobs. Each query costs Slurm two requests regardless of
         the number of viewers, and two more for the nodes if jobs have started or ended, or after
-        Cluster.quiet_nodes_ttl; Cluster.rpcs_per_second must allow them.""",
+        20 seconds; Cluster.rpcs_per_second must allow them.""",
         "c.Dashboard.refresh_interval = 10",
     )
 
-    max_streams = setting(
-        Integer(1000),
-        """Maximum number of live pages (event streams) of all users. Further pages reload at
-        intervals instead.""",
-        "c.Dashboard.max_streams = 300",
-    )
+    max_streams = 1000  # live pages of all users; further ones reload at intervals instead
 
-    max_streams_each = setting(
-        Integer(8),
-        "Maximum number of live pages of one user.",
-        "c.Dashboard.max_streams_each = 4",
-    )
+    max_streams_each = 8  # live pages of one user
 
-    heartbeat = setting(
-        Float(15.0),
-        "Seconds without an event after which a comment keeps the connection alive.",
-        "c.Dashboard.heartbeat = 30",
-    )
+    heartbeat = Float(15.0)  # seconds without an event until a comment keeps the connection alive
 
     view: ClusterView | None = None
     error: str = ""  # why there is no view, or why it is old

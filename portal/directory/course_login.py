@@ -20,7 +20,6 @@ from traitlets import Float, default
 from ..errors import DirectoryUnavailable
 from ..models.course.course import group_of
 from ..service_accounts import is_service, refusal, service_accounts
-from ..setting import setting
 from .login import PortalLogin, came_late
 
 _COURSES = group_of("")
@@ -49,12 +48,9 @@ class CourseLogin(PortalLogin):
     For those of ``oauthenticator``, use ``portal.directory.oauth.OAuthLogin``.
     """
 
-    refresh_patience = setting(
-        Float(2.0, min=0.0),
-        """Seconds that a page waits for a refresh of the user's groups. A slower result is used for
-        the next page.""",
-        "c.OIDCAuthenticator.refresh_patience = 1",
-    )
+    # Seconds that a page waits for a refresh of the user's groups; a slower result is used for the
+    # next page.
+    refresh_patience = Float(2.0)
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

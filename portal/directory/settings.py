@@ -83,19 +83,12 @@ class DirectorySettings(PortalLogin):
         "c.LDAPAuthenticator.login_timeout = 10",
     )
 
-    refresh_patience = setting(
-        Float(0.25, min=0.0),
-        """Seconds that a page waits for a refresh of the user's groups. A slower result is used for
-        the next page. Requests that change something, and all pages of a user whom the directory
-        refused, wait up to `login_timeout`.""",
-        "c.LDAPAuthenticator.refresh_patience = 0.1",
-    )
+    # Seconds that a page waits for a refresh of the user's groups; a slower result is used for the
+    # next page. Requests that change something, and all pages of a user whom the directory refused,
+    # wait up to ``login_timeout``.
+    refresh_patience = Float(0.25)
 
-    threads = setting(
-        Integer(8, min=1),
-        "Maximum number of concurrent LDAP logins, and of concurrent refreshes.",
-        "c.LDAPAuthenticator.threads = 16",
-    )
+    threads = Integer(8)  # concurrent logins, and as many concurrent refreshes
 
     lockout_threshold = setting(
         Integer(5, min=0),
@@ -206,11 +199,7 @@ class DirectorySettings(PortalLogin):
         'c.LDAPAuthenticator.nested_groups = "ad"',
     )
 
-    group_depth = setting(
-        Integer(10, min=1),
-        'Maximum number of levels that `nested_groups = "search"` follows.',
-        "c.LDAPAuthenticator.group_depth = 5",
-    )
+    group_depth = Integer(10)  # levels that `nested_groups = "search"` follows
 
     admin_groups = setting(
         SetTrait(Unicode()),

@@ -19,6 +19,7 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from portal.catalog import EnvironmentCatalog
 from portal.errors import ConfigurationError, PortalError
+from portal.fixed_settings import drop_fixed
 from portal.paths import data_path
 from portal.slurm import Cluster, SlurmRunner
 
@@ -42,8 +43,10 @@ class Site:
         self.is_root = os.geteuid() == 0
         self.log = logging.getLogger("portal.doctor")
         self.trouble = ""
+        self.fixed: list[str] = []  # settings that the file sets without effect
         try:
             self.config = self._read()
+            self.fixed = drop_fixed(self.config)
         except Exception as error:  # the file is the site's own Python: it may raise anything
             self.trouble = f"{self.config_file}: {type(error).__name__}: {error}"
             self.config = Config()

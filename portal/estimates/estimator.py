@@ -12,7 +12,7 @@ import time
 from collections import Counter, OrderedDict
 from typing import Any
 
-from traitlets import Bool, Float, Instance, Integer
+from traitlets import Bool, Float, Instance
 from traitlets.config import LoggingConfigurable
 
 from portal.cache import SharedAnswer
@@ -73,40 +73,15 @@ class StartEstimates(LoggingConfigurable):
         gets two thirds of them, the service one third.""",
         "c.StartEstimates.queries_per_second = 1",
     )
-    busy_share = setting(
-        Float(0.5, min=0.001, max=1.0),
-        """Maximum share of the time, from 0.001 to 1, in which each process may have a query
-        running: if Slurm answers slowly because many jobs are pending, it is queried less
-        often.""",
-        "c.StartEstimates.busy_share = 0.1",
-    )
-    fresh_for = setting(
-        Float(20.0),
-        "Seconds for which Slurm's answer is reused for identical requests.",
-        "c.StartEstimates.fresh_for = 60",
-    )
-    usable_for = setting(
-        Float(180.0),
-        "Seconds for which an older answer is used if Slurm may not be queried again yet.",
-        "c.StartEstimates.usable_for = 300",
-    )
-    patience = setting(
-        Float(1.5),
-        "Seconds that a page waits for Slurm's answer before it shows what is already known.",
-        "c.StartEstimates.patience = 3",
-    )
-    waits_days = setting(
-        Integer(14, min=1),
-        "Days of recorded sessions whose wait times are used.",
-        "c.StartEstimates.waits_days = 30",
-    )
+    # Share of the time in which each process may have a query running: Slurm is queried less often
+    # if it answers slowly because many jobs are pending.
+    busy_share = Float(0.5)
+    fresh_for = 20.0  # seconds for which Slurm's answer is reused for identical requests
+    usable_for = 180.0  # the same, while Slurm may not be queried again yet
+    patience = Float(1.5)  # seconds until a page shows what is known without Slurm's answer
+    waits_days = 14  # of recorded sessions whose wait times are used
 
-    per_person = setting(
-        Float(3.0, min=0.1),
-        """Average estimates per second that one user may request from the portal; short bursts may
-        exceed it.""",
-        "c.StartEstimates.per_person = 1",
-    )
+    per_person = Float(3.0)  # estimates a second for one user on average; bursts may exceed it
 
     def __init__(self, *, share: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)

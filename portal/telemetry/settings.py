@@ -67,12 +67,8 @@ class TelemetrySettings(LoggingConfigurable):
         "c.Telemetry.interval = 30",
     )
 
-    patience = setting(
-        Float(1.0, min=0.0),
-        """Seconds that one refresh of the pages waits for Prometheus. A later answer is shown at
-        the next refresh.""",
-        "c.Telemetry.patience = 2",
-    )
+    # Seconds that a refresh of the pages waits for Prometheus; a later answer is shown at the next.
+    patience = Float(1.0)
 
     busy_percent = setting(
         Float(5.0, min=0.0, max=100.0),
@@ -92,9 +88,8 @@ class TelemetrySettings(LoggingConfigurable):
         "c.Telemetry.report_interval = 5",
     )
 
-    report_gap = setting(
-        Float(90.0, min=0.0),
+    @property
+    def report_gap(self) -> float:
         """Maximum seconds between two reports of a session for the time between them to count as
-        measured. Use three times c.PortalSpawner.telemetry_interval.""",
-        "c.Telemetry.report_gap = 180",
-    )
+        measured: three intervals of its reports, at least 90."""
+        return max(90.0, 3 * self.config.PortalSpawner.get("telemetry_interval", 0.0))

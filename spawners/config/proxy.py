@@ -10,7 +10,6 @@ from jupyterhub.user import User
 from traitlets import Float
 
 from portal.errors import StartFailed
-from portal.setting import setting
 from portal.web.cookies import HEADERS
 
 from ..web import hosts
@@ -32,12 +31,8 @@ class SessionProxy(ConfigurableHTTPProxy):
     each other's. Hosts are made from names (spawners/web/domains.py); this is a second check.
     """
 
-    watch_interval = setting(
-        Float(2.0, min=0.1),
-        """Seconds between checks for a proxy that restarted on its own; its routes are then
-        restored at once. A check is one small request to the proxy's API.""",
-        "c.SessionProxy.watch_interval = 5",
-    )
+    # Seconds between checks (one small request) for a proxy that restarted on its own.
+    watch_interval = Float(2.0)
 
     def __init__(self, **traits: Any) -> None:
         super().__init__(**traits)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import jinja2
-from traitlets import Bool, Dict, Float, Integer, List, Unicode
+from traitlets import Bool, Dict, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.catalog.offers.preferences import NO_PREFERENCES, Preferences, ordered
@@ -76,17 +76,9 @@ class LaunchForm(LoggingConfigurable):
         "Contact that pages name if something is missing.",
         'c.LaunchForm.contact = "hpc-support@example.org"',
     )
-    stale_after = setting(
-        Float(60.0),
-        """Seconds after which the page shows the age of its numbers, even if Slurm reported
-        no error.""",
-        "c.LaunchForm.stale_after = 120",
-    )
-    minimum_free = setting(
-        Integer(64),
-        "Free MiB that a required folder (the home) needs for a session to start.",
-        "c.LaunchForm.minimum_free = 256",
-    )
+    stale_after = 60.0  # seconds until the page shows the age of its numbers, without an error too
+    # Free MiB that a required folder (the home) needs for a session to start.
+    minimum_free = Integer(64)
 
     @cached_property
     def _pages(self) -> jinja2.Environment:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from jupyterhub.app import JupyterHub
 from tornado.httputil import HTTPServerRequest
-from traitlets import Integer, List, Unicode
+from traitlets import List, Unicode
 from traitlets.config import Configurable
 
 from portal.setting import setting
@@ -24,12 +24,9 @@ _ELSEWHERE = "The portal is only available at {home}. The request was not proces
 class HubRequests(Configurable):
     """Limits on the requests that the Hub answers."""
 
-    max_body = setting(
-        Integer(1024 * 1024, min=4096),
-        """Maximum size of a request body that the Hub reads, in bytes. Sessions and the portal's
-        service have their own limits.""",
-        "c.HubRequests.max_body = 65536",
-    )
+    # Bytes of a request's body that the Hub reads. Sessions and the portal's service have their own
+    # limits.
+    max_body = 1024 * 1024
 
     hosts = setting(
         List(Unicode()),

@@ -1,8 +1,8 @@
 """Submission of the stub as plain jobs, as root in the demo's namespace: the cost of Slurm itself.
 
-python plain.py STUB URL PARTITION NAME… : one ``sbatch`` per name, as that person, with the same
-concurrency as the portal's spawner (SlurmRunner.concurrency). Prints the time of its start (Unix
-seconds) and the number of refusals.
+python plain.py STUB URL PARTITION NAME… : one ``sbatch`` per name, as that person, as many at once
+as the portal's spawner (portal/slurm/commands/run.py). Prints the time of its start (Unix seconds)
+and the number of refusals.
 """
 
 from __future__ import annotations

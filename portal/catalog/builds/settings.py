@@ -50,12 +50,9 @@ class BuildSettings(RenamedSection):
         "c.BuildScheduler.test_by_itself = False",
     )
 
-    again_after = setting(
-        Float(3600.0, min=60),
-        """Seconds until a test that could not run (a node failed, Slurm refused it) is retried. It
-        is retried at once if Slurm's partitions change or the service is restarted.""",
-        "c.BuildScheduler.again_after = 600",
-    )
+    # Seconds until a test that could not run (a node failed, Slurm refused it) is retried. It is
+    # retried at once if Slurm's partitions change or the service is restarted.
+    again_after = 3600.0
 
     queue_patience = setting(
         Float(24 * 3600.0, min=60),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from traitlets import Bool, Float, Unicode
+from traitlets import Bool, Unicode
 
 from portal.command import SiteCommand, flag
 from portal.errors import ConfigurationError, InvalidRequest, PortalError, Unavailable
@@ -67,11 +67,7 @@ class TestCommand(SiteCommand):
         "portal environments test --all --no-wait",
     )
 
-    interval = setting(
-        Float(2.0, min=0.1),
-        "Seconds between checks of a test.",
-        "portal environments test --all --TestCommand.interval=10",
-    )
+    interval = 2.0  # seconds between checks of a test
 
     def run(self) -> bool:
         """Run the tests; return True if none failed."""

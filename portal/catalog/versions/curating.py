@@ -7,14 +7,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from traitlets import Float
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import Environment, EnvironmentState, Kind
 from portal.periodic import Periodic
-from portal.setting import setting
 from portal.store import Store
 
 from ..definitions.reading import Reading, check_definition
@@ -33,12 +31,7 @@ class Curator(LoggingConfigurable):
     Every method raises StoreUnavailable; those that write files CatalogNotWritable, Unavailable.
     """
 
-    sync_interval = setting(
-        Float(10.0, min=0.5),
-        """Seconds between checks for catalog files that were edited by hand. Each change becomes a
-        version with its author and time.""",
-        "c.Curator.sync_interval = 60",
-    )
+    sync_interval = 10.0  # seconds between checks for files that were edited by hand
 
     def __init__(
         self, catalog: EnvironmentCatalog, store: Store, note: Note, **kwargs: Any

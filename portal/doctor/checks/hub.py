@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from packaging.requirements import Requirement
 
 from portal.courses.roster.site_roles import course_groups_with_roles
+from portal.fixed_settings import MEND
 from portal.models.course.course import group_of
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
@@ -24,6 +25,8 @@ from ..site import Site
 async def configuration(site: Site) -> Result:
     if site.trouble:
         return failure(site.trouble, "Fix the file. Checks that depend on it were not reliable.")
+    if site.fixed:
+        return warning(f"{', '.join(site.fixed)}: fixed now, the value is not used", MEND)
     return ok(f"read {site.config_file}")
 
 

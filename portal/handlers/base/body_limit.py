@@ -13,7 +13,7 @@ from .base import APIHandler
 
 
 class TooLarge(InvalidRequest):
-    """Body larger than c.PortalService.max_body."""
+    """Body larger than the service reads (``PortalService.max_body``)."""
 
     code = "too_large"
     status = 413

@@ -14,7 +14,7 @@ import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 
-from traitlets import Float, Instance, Integer, List, Unicode, default
+from traitlets import Float, Instance, List, Unicode, default
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import InvalidRequest, PortalError, RegistryUnavailable
@@ -57,12 +57,8 @@ class Registries(LoggingConfigurable):
         "c.Registries.timeout = 60",
     )
 
-    parallel = setting(
-        Integer(3, min=1),
-        """Maximum number of concurrent requests to registries; others wait. Each request is a
-        process and waits up to ``timeout`` for a registry that does not answer.""",
-        "c.Registries.parallel = 8",
-    )
+    # Concurrent requests to registries, each of which is a process; others wait.
+    parallel = 3
 
     internal_hosts = setting(
         List(Unicode()),

@@ -19,7 +19,6 @@ from portal.cache import SharedAnswer
 from portal.errors import Conflict, InvalidRequest, NotAllowed, PortalError, SlurmRefused
 from portal.models.cluster.rights import Rights
 from portal.models.plain_text import plain_line
-from portal.setting import setting
 
 from ..commands import queries
 from ..commands.run import SlurmRunner, own_account
@@ -51,18 +50,9 @@ class ClusterControl(LoggingConfigurable):
 
     runner = Instance(SlurmRunner, help="Runner of the commands.")
 
-    rights_ttl = setting(
-        Float(60.0, min=0),
-        "Seconds for which the rights of the portal's Slurm account are cached.",
-        "c.ClusterControl.rights_ttl = 600",
-    )
+    rights_ttl = 60.0  # seconds for which the rights of the portal's Slurm account are cached
 
-    patience = setting(
-        Float(3.0),
-        """Seconds that a page waits for the rights of the portal's Slurm account; after that, it
-        shows no buttons.""",
-        "c.ClusterControl.patience = 1",
-    )
+    patience = Float(3.0)  # seconds that a page waits for these rights; then it has no buttons
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -51,33 +51,13 @@ class Cluster(LoggingConfigurable):
 
     runner = Instance(SlurmRunner, help="Runner of the commands.")
 
-    jobs_ttl = setting(
-        Float(2.0),
-        "Seconds for which jobs are cached.",
-        "c.Cluster.jobs_ttl = 5",
-    )
-    nodes_ttl = setting(
-        Float(5.0),
-        "Seconds for which nodes are cached.",
-        "c.Cluster.nodes_ttl = 10",
-    )
-    quiet_nodes_ttl = setting(
-        Float(20.0, min=0),
-        """Seconds after which the cluster page queries the nodes again if no job has started or
-        ended meanwhile. The page may show a drained or failed node this much later, unless the
-        portal drained it. 0: the nodes are queried together with the jobs.""",
-        "c.Cluster.quiet_nodes_ttl = 60",
-    )
-    partitions_ttl = setting(
-        Float(60.0),
-        "Seconds for which partitions and reservations are cached.",
-        "c.Cluster.partitions_ttl = 300",
-    )
-    associations_ttl = setting(
-        Float(60.0),
-        "Seconds for which a user's associations and the QOS are cached.",
-        "c.Cluster.associations_ttl = 600",
-    )
+    # Seconds for which answers are cached: partitions with reservations, associations with QOS.
+    jobs_ttl = Float(2.0)
+    nodes_ttl = Float(5.0)
+    quiet_nodes_ttl = 20.0  # nodes on the cluster page, if no job has started or ended
+    partitions_ttl = Float(60.0)
+    associations_ttl = Float(60.0)
+
     rpcs_per_second = setting(
         Float(0.8, min=0.05),
         """Average requests per second that the Hub sends to slurmctld for waiting sessions, however
@@ -86,25 +66,12 @@ class Cluster(LoggingConfigurable):
         the two uses the other's answers instead of its own queries.""",
         "c.Cluster.rpcs_per_second = 0.5",
     )
-    burst = setting(
-        Integer(4, min=2),
-        """Number of requests that may be sent at once after an idle period, so that rpcs_per_second
-        does not slow down a single launch.""",
-        "c.Cluster.burst = 4",
-    )
-    urgent_interval = setting(
-        Float(0.25),
-        """Minimum seconds between queries of the jobs, even urgent ones (for a session that reports
-        it is ready).""",
-        "c.Cluster.urgent_interval = 1",
-    )
 
-    patience = setting(
-        Float(3.0),
-        """Seconds that a request waits for new data if older data is known. After that, the older
-        data is shown, with its age. A launch waits up to 5 seconds longer before it is refused.""",
-        "c.Cluster.patience = 1",
-    )
+    burst = Integer(4)  # requests at once after an idle period: a single launch is not delayed
+    urgent_interval = Float(0.25)  # seconds between queries of the jobs, even urgent ones
+    # Seconds that a request waits for new data if older data is known, which is shown with its age
+    # then. A launch waits up to 5 seconds longer before it is refused.
+    patience = Float(3.0)
 
     exchange = setting(
         Unicode(),

@@ -58,3 +58,10 @@ def test_the_hub_says_so_when_it_begins(caplog: pytest.LogCaptureFixture) -> Non
         hub: Any = SimpleNamespace(spawner_class=kind, config=config, log=log)
         startup._tell_unused(hub)
         assert caplog.text.count("c.SlurmSpawner.req_options has no effect.") == times
+
+
+def test_jupyterhubs_own_settings_have_the_portals_defaults_and_stay_settings() -> None:
+    spawner = SessionSettings()
+    assert (spawner.http_timeout, spawner.poll_interval) == (120, 10)
+    for name in ("http_timeout", "poll_interval"):
+        assert getattr(SessionSettings(config=config_of("Spawner", name, 33)), name) == 33

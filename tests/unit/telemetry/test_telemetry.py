@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from pydantic import ValidationError
+from traitlets.config import Config
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Job, JobState, Node
@@ -250,3 +251,10 @@ def test_a_job_that_does_not_run_and_another_job_are_refused(state: JobState) ->
 def test_impossible_values_do_not_pass_the_model(gpu: dict) -> None:
     with pytest.raises(ValidationError):
         ReportedGpu.model_validate({"index": 0, **gpu})
+
+
+@pytest.mark.parametrize(("interval", "gap"), [(None, 90.0), (2.0, 90.0), (120.0, 360.0)])
+def test_rare_reports_count_as_measured_too(interval: float | None, gap: float) -> None:
+    """Three intervals of a session's reports may pass, as the site has set them."""
+    section = {} if interval is None else {"telemetry_interval": interval}
+    assert Telemetry(config=Config(PortalSpawner=section)).report_gap == gap
