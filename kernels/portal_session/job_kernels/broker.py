@@ -23,12 +23,13 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
 from tornado.web import Application
 
+from ..chosen_id import is_id
+from ..portal_error import AWAY, PAUSE
 from ..runs.routes import routes as routes_of_runs
 from ..service import Service, ServiceError
 from ..situation import in_thread
-from .broker_client import AWAY, PAUSE, VARIABLE
+from .broker_client import VARIABLE
 from .broker_handler import BrokerHandler
-from .record import is_id
 
 OUTAGE = 600.0  # seconds for which a job's request is repeated while the portal is away
 HELD = 20.0  # seconds until a relay that requests a job is told that it waits

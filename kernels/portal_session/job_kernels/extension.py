@@ -40,7 +40,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
     address = Address.from_environ(os.environ)
     if address is None or not _may_have_kernels(os.environ):
         return
-    kernels = broker.Kernels(Service(address, os.environ))
+    service = Service(address, os.environ)
+    kernels = broker.Kernels(service)
     broker.sweep(Path(tempfile.gettempdir()))
     folder = Path(tempfile.mkdtemp(prefix=broker.PREFIX))  # mode 700
     specs.set_folder(folder)
@@ -57,7 +58,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
         [
             (url_path_join(base, "portal/job-kernels"), JobKernelsHandler, {"offer": offer}),
             (url_path_join(base, "portal/job-kernels/estimate"), EstimateHandler, {"offer": offer}),
-            *routes_of_runs(base, kernels.ask, Path(app.root_dir)),
+            *routes_of_runs(base, service.ask, Path(app.root_dir)),
         ],
     )
     ending = app.cleanup_kernels  # after the extensions (ServerApp._cleanup)

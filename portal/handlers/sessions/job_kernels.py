@@ -15,11 +15,12 @@ from portal.launch.choices.dialog_fields import DialogField, fields_of_move
 from portal.launch.fields import IN_COURSES
 from portal.launch.kinds import kind_of, of_server
 from portal.launch.kinds.course_kernel import CourseKernel, not_offered
-from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, server_for
+from portal.launch.kinds.job_kernel import NAME, OPTION, server_for
 from portal.models import Frozen
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.course.course import KeptCourse
 from portal.models.person import Person
+from portal.models.session.chosen_id import ID, LONGEST_ID
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState

@@ -10,7 +10,7 @@ from ...models.course.course import Course, KeptCourse, Role
 from .course import CourseSession
 from .course_kernel import kernel_environment
 from .kind import AskedFor
-from .run import Run, asked_run
+from .run import Run, asked_run, asks_for_course
 
 
 class CourseRun(Run, CourseSession):
@@ -21,8 +21,8 @@ class CourseRun(Run, CourseSession):
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
-        run = asked_run(options)
-        return cls(run=run, course=run.course) if run is not None and run.course else None
+        run = asked_run(options) if asks_for_course(options) else None
+        return None if run is None else cls.trusted(run=run, course=run.course)
 
     @classmethod
     def closed(cls, kept: KeptCourse, role: Role, now: float) -> str:

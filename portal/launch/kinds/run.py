@@ -11,10 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from ...errors import InvalidRequest, NotAllowed, StoreUnavailable, Unavailable
-from ...models.session.run import AskedRun
+from ...models.session.run import AskedRun, RunFolder
+from ...models.should_be import should_be
 from .kind import AskedFor, Hub, Kind, LaunchFacts, Place
 
 OPTION = "run"  # the key of ``user_options``; its keys are those of AskedRun
@@ -24,27 +25,7 @@ _DIGITS = 20
 _SERVER = re.compile(rf"run-[0-9a-f]{{8,{_DIGITS}}}")
 # What only the portal says of a run, in its record.
 _OF_PORTAL = {"only", "attempt", "origin", "version", "digest"}
-_SHOULD_BE = {
-    "id": "must have 8 to 40 characters: 8 or more digits and letters from a to f, and single "
-    "dashes between them",
-    "name": "must have 1 to 60 characters: letters, digits, dots, underscores and dashes, and not "
-    "begin with a dot or a dash",
-    "source": "must be a path of 1 to 1,000 printable characters",
-    "folder": "must be an absolute path of at most 1,000 printable characters, without '..'",
-    "points": "must be a whole number from 1 to 10,000",
-    "at_once": "must be a whole number from 1 to 1,000",
-    "keep_failed": "must be true or false",
-    "after": "must be the id of another run of yours, or empty",
-    "only": "must list numbers of its points in ascending order, such as '3,17-20'",
-    "attempt": "must be a whole number from 0 to 99,000",
-    "origin": "must be an object with 'id', 'user' and 'folder' of the run that is repeated",
-    "version": "must be a version number of its environment, a whole number; 0 is the published "
-    "version",
-    "code_digest": "must be 'sha256:' and 64 hexadecimal digits",
-    "digest": "must be 'sha256:' and 64 hexadecimal digits",
-    "resumes": "must be a whole number from 0 to 1,000",
-    "course": "must be the name of a course: lowercase letters, digits and dashes",
-}
+_FOLDER = TypeAdapter(RunFolder)
 
 
 class Run(Kind):
@@ -66,8 +47,8 @@ class Run(Kind):
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
-        run = asked_run(options)
-        return None if run is None or run.course else cls(run=run)
+        run = None if asks_for_course(options) else asked_run(options)
+        return None if run is None else cls.trusted(run=run)
 
     @classmethod
     def owns(cls, server: str) -> bool:
@@ -132,9 +113,10 @@ class Run(Kind):
             return self.run
         folder = (await hub.home()).rstrip("/") + self.run.folder[1:]
         try:
-            return AskedRun.model_validate({**self.run.model_dump(), "folder": folder})
-        except ValidationError as error:  # such as a path that has become too long
-            raise InvalidRequest(_complaint(error), OPTION) from None
+            _FOLDER.validate_python(folder)
+        except ValidationError:  # such as a path that has become too long
+            raise InvalidRequest(_sentence("folder"), OPTION) from None
+        return self.run.model_copy(update={"folder": folder})
 
     def _job_before(self, hub: Hub) -> str:
         """Return the job that this run's is to wait for; "" for none. Raises Unavailable."""
@@ -228,20 +210,32 @@ def asked_run(options: Mapping[str, Any]) -> AskedRun | None:
     try:
         return AskedRun.model_validate(dict(value))
     except (ValidationError, TypeError) as error:
-        raise InvalidRequest(_complaint(error), OPTION) from None
+        wrong = sentence_about(error)[0] if isinstance(error, ValidationError) else ""
+        unknown = f"'{OPTION}' has an unknown key. Allowed keys: {_listed()}."
+        raise InvalidRequest(wrong or unknown, OPTION) from None
+
+
+def asks_for_course(options: Mapping[str, Any]) -> bool:
+    """Return True if the run in ``user_options`` is one of a course."""
+    value = options.get(OPTION)
+    course = value.get("course") if isinstance(value, Mapping) else getattr(value, "course", "")
+    return bool(course)
+
+
+def sentence_about(error: ValidationError) -> tuple[str, str]:
+    """Return the sentence about the first key of a run that is wrong, and the key; "" and "" if the
+    error is about no key of a run."""
+    # What is wrong with the run as a whole are its points (``AskedRun``).
+    key = str((*error.errors(include_input=False)[0]["loc"], "only")[0])
+    return (_sentence(key), key) if key in AskedRun.model_fields else ("", "")
+
+
+def _sentence(key: str) -> str:
+    return f"The '{key}' of a run must be {should_be(AskedRun, key)}."
 
 
 def _listed() -> str:
-    return ", ".join(f"'{key}'" for key in _SHOULD_BE)
-
-
-def _complaint(error: ValidationError | TypeError) -> str:
-    """Return the sentence about the first key that is wrong."""
-    if isinstance(error, ValidationError):
-        key = str((*error.errors(include_input=False)[0]["loc"], "only")[0])
-        if key in _SHOULD_BE:
-            return f"The '{key}' of a run {_SHOULD_BE[key]}."
-    return f"'{OPTION}' has an unknown key. Allowed keys: {_listed()}."
+    return ", ".join(f"'{key}'" for key in AskedRun.model_fields)
 
 
 def server_for(id_: str) -> str:
