@@ -23,7 +23,6 @@ from ..runs.unread import UnreadReports
 from ..service import Address, Service, ServiceError
 from ..situation import in_thread
 from . import adoption, broker, choices, specs
-from .early_jobs import EarlyJobs
 
 _SOON, _LATER = 5.0, 300.0  # seconds until the portal is asked again what it offers
 _NOTHING = 30.0  # the same, if that is nothing: environments may be under test still
@@ -50,7 +49,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
     offer = Offer(kernels, folder, app)
     app.portal_job_kernels = offer  # strong references, for as long as the server runs
     offer.begin()
-    setattr(app.kernel_manager, BEGIN, EarlyJobs(kernels).ask)
+    setattr(app.kernel_manager, BEGIN, kernels.submitter.begin_early)
     setattr(app.kernel_manager, CONTINUE, offer.continue_life)
     base = app.web_app.settings["base_url"]
     app.web_app.add_handlers(

@@ -225,8 +225,10 @@ def asks_for_course(options: Mapping[str, Any]) -> bool:
 def sentence_about(error: ValidationError) -> tuple[str, str]:
     """Return the sentence about the first key of a run that is wrong, and the key; "" and "" if the
     error is about no key of a run."""
+    first = error.errors(include_input=False)[0]
     # What is wrong with the run as a whole are its points (``AskedRun``).
-    key = str((*error.errors(include_input=False)[0]["loc"], "only")[0])
+    whole = "only" if first["type"] == "value_error" else ""
+    key = str((*first["loc"], whole)[0])
     return (_sentence(key), key) if key in AskedRun.model_fields else ("", "")
 
 
