@@ -4,6 +4,8 @@ and JupyterHub's own part are played."""
 
 from __future__ import annotations
 
+import argparse
+import inspect
 import json
 import sys
 import threading
@@ -19,6 +21,7 @@ from jupyter_server.auth.authorizer import AllowAllAuthorizer
 from portal_session.runs import plan
 from portal_session.runs.lab import handlers
 from portal_session.service import Address, Service
+from pydantic import BaseModel
 from served import served as served_application
 from session_endpoints import of_server, parts_on, served
 from tornado.web import Application, RequestHandler
@@ -39,7 +42,9 @@ from spawners.spawner import PortalSpawner
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = tuple(str(ROOT / part) + "/" for part in ("portal", "spawners", "kernels/portal_session"))
-MOST = 91
+# Fewer are better. Most of the others have facts, such as the limits of a partition.
+MOST, MOST_GIVEN = 91, 45
+NAME = "zebra"  # of the run
 ENVIRONMENT = Environment(name="torch", title="Torch", kind="venv", path="/opt/torch")
 CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
     update={"partitions": {"gpu": Partition(name="gpu", default=True, nodes=("gpu01",))}}
@@ -51,13 +56,16 @@ ASKER = SessionRecord(
 
 
 class Trace:
-    """Files of the product in which a function runs, in any thread, while it is on. The bodies of
-    modules and classes do not count: they run once, whatever is asked for."""
+    """Files of the product in which a function runs, in any thread, while it is on; ``given``:
+    those of them in which one is given the request, or what was made of it. The bodies of modules
+    and classes do not count: they run once, whatever is asked for."""
 
     def __init__(self) -> None:
         self.files: set[str] = set()
+        self.given: set[str] = set()
         self.calls = Counter[str]()  # by function
         self.read = Counter[str]()  # quantities that were read, by their text
+        self._busy = threading.local()
 
     def __enter__(self) -> Trace:
         threading.setprofile(self._note)
@@ -70,11 +78,26 @@ class Trace:
 
     def _note(self, frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_flags & 0x2 and code.co_filename.startswith(PRODUCT):
-            self.files.add(code.co_filename.removeprefix(f"{ROOT}/"))
-            self.calls[code.co_qualname] += 1
-            if code.co_qualname == "_Quantity.read":
-                self.read[frame.f_locals["text"]] += 1
+        if event != "call" or not code.co_filename.startswith(PRODUCT):
+            return
+        if not code.co_flags & inspect.CO_NEWLOCALS or getattr(self._busy, "now", False):
+            return
+        file = code.co_filename.removeprefix(f"{ROOT}/")
+        self.files.add(file)
+        self.calls[code.co_qualname] += 1
+        if code.co_qualname == "_Quantity.read":
+            self.read[frame.f_locals["text"]] += 1
+        self._busy.now = True  # a repr may call the product
+        try:
+            if any(self._has_request(value) for value in inspect.getargvalues(frame)[3].values()):
+                self.given.add(file)
+        finally:
+            self._busy.now = False
+
+    def _has_request(self, value: Any) -> bool:
+        """Return True for text, JSON, options or a model with the name of the run."""
+        kinds = (str, bytes, dict, list, tuple, argparse.Namespace, BaseModel)
+        return isinstance(value, kinds) and NAME in repr(value)
 
 
 class PlayedHub(RequestHandler):
@@ -214,7 +237,7 @@ async def trace(way: tuple[Any, list[str]]) -> Trace:
     """Return the trace of a run that was started with the dialog."""
     server, jobs = way
     body = {
-        "source": "train.py", "values": {"lr": "0.1,0.2"},
+        "source": "train.py", "name": NAME, "values": {"lr": "0.1,0.2"},
         "resources": {"gpus": 1, "memory": "8G"},
     }  # fmt: skip
     with Trace() as trace:
@@ -227,6 +250,8 @@ async def trace(way: tuple[Any, list[str]]) -> Trace:
 async def test_run_as_job_passes_few_files(trace: Trace) -> None:
     files = sorted(trace.files)
     assert len(files) <= MOST, "\n".join(files)
+    given = sorted(trace.given)
+    assert len(given) <= MOST_GIVEN, "\n".join(given)
 
 
 async def test_a_request_is_validated_where_it_enters_a_process(trace: Trace) -> None:
