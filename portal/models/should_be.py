@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from annotated_types import Ge, Le
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 
 def should_be(model: type[BaseModel], name: str) -> str:
@@ -12,11 +11,9 @@ def should_be(model: type[BaseModel], name: str) -> str:
     say of a number or of true and false."""
     field = model.model_fields[name]
     if field.description:
-        return field.description[0].lower() + field.description[1:].removesuffix(".")
-    return "true or false" if field.annotation is bool else _whole(field)
-
-
-def _whole(field: FieldInfo) -> str:
+        return field.description[0].lower() + field.description[1:]
+    if field.annotation is bool:
+        return "true or false"
     least = next(limit.ge for limit in field.metadata if isinstance(limit, Ge))
     most = next(limit.le for limit in field.metadata if isinstance(limit, Le))
     return f"a whole number from {least} to {most:,}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from typing import Any, Callable, Protocol
+from typing import Any, Callable
 
 from ..portal_error import AWAY, PAUSE
 from ..service import ServiceError
@@ -24,24 +24,11 @@ PATH = "session/kernels"  # of the service
 _BUSY = 409  # the kernel's former job still ends: its relay asks again
 
 
-class States(Protocol):
-    """States of the session's kernels (`broker.Kernels`), and the way to the portal."""
-
-    told: dict[str, dict[str, Any]]
-
-    async def ask(
-        self, method: str, path: str, body: dict[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Send a request to the service. Raises ServiceError."""
-
-    def note(self, id: Any, state: str, message: str) -> None:
-        """Note a state that the portal was not asked for."""
-
-
 class Submitter:
-    """Submissions of kernels' jobs. ``clock`` returns monotonic seconds."""
+    """Submissions of kernels' jobs. ``states``: the session's kernels (`broker.Kernels`), with the
+    way to the portal; ``clock`` returns monotonic seconds."""
 
-    def __init__(self, states: States, clock: Callable[[], float]) -> None:
+    def __init__(self, states: Any, clock: Callable[[], float]) -> None:
         self._states, self._clock = states, clock
         self._session = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "")
         self._begun: dict[str, asyncio.Future[dict[str, Any]]] = {}  # by kernel

@@ -131,14 +131,7 @@ def _resources(body: Mapping[str, Any]) -> dict[str, Any]:
             raise RunError("'resources' must be an object.")
         for name in _OF_RUN & resources.keys():
             raise RunError(f"'{name}' is not a resource. Remove it.")
-    named = {name: value for name, value in resources.items() if value not in (None, "")}
-    for name, value in named.items():
-        with about(name):
-            what = f"'{name[:100]}'"
-            if isinstance(value, bool) or not isinstance(value, (int, str)):
-                raise RunError(f"{what} must be a whole number or a string.")
-            _text(str(value), what)
-    return named
+    return {name: value for name, value in resources.items() if value not in (None, "")}
 
 
 def _text(value: Any, what: str) -> str:

@@ -5,22 +5,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from ..portal_error import PortalError
+from ..portal_error import Patience, PortalError
 from . import RunError, about
 from .asked_points import read_points
 from .kernel_choice import check_kernel, kernel_for, kernels_here
 from .own_runs import named_run, runs_of
 from .plan import Plan, freeze
 from .request import RunRequest
-
-
-class Portal(Protocol):
-    """Way to the portal, at the paths of the session's broker (`routes`)."""
-
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Send a request and return the JSON object of its answer. Raises PortalError."""
 
 
 class Started(NamedTuple):
@@ -34,9 +27,9 @@ class Started(NamedTuple):
     after: str
 
 
-def start(request: RunRequest, portal: Portal, environ: Mapping[str, str]) -> Started:
-    """Start a run. One that is refused leaves no folder. Raises RunError, and PortalError before
-    anything is frozen."""
+def start(request: RunRequest, portal: Patience, environ: Mapping[str, str]) -> Started:
+    """Start a run. ``portal`` is asked at the paths of the session's broker (`routes`). A run that
+    is refused leaves no folder. Raises RunError, and PortalError before anything is frozen."""
     before: dict[str, Any] = {}
     if request.after is not None:
         with about("after"):
@@ -101,7 +94,7 @@ def prepare(
     return plan, {**body, **{name: value for name, value in more.items() if value}}
 
 
-def _kernels(request: RunRequest, portal: Portal, environ: Mapping[str, str]) -> Collection[str]:
+def _kernels(request: RunRequest, portal: Patience, environ: Mapping[str, str]) -> Collection[str]:
     """Return the names of the kernels of the request's environment; () if they are not known.
     Raises PortalError."""
     own = environ.get("PORTAL_ENVIRONMENT", "")
@@ -123,7 +116,7 @@ def refused(error: PortalError) -> RunError:
     return refusal
 
 
-def _was_accepted(plan: Plan, portal: Portal, error: PortalError) -> bool:
+def _was_accepted(plan: Plan, portal: Patience, error: PortalError) -> bool:
     """Return True if the portal has the run although it was not said so. Raises RunError if that
     is not known: then the folder stays."""
     if error.status < 500:

@@ -98,7 +98,7 @@ def asked_kernel(options: Mapping[str, Any]) -> AskedKernel | None:
         )
     if not _is(ID, value["id"]) or len(value["id"]) > LONGEST_ID:
         raise InvalidRequest(
-            f"The id of a kernel must be {SHOULD_BE}.",
+            f"The id of a kernel must be {SHOULD_BE[0].lower()}{SHOULD_BE[1:]}.",
             OPTION,
         )
     if not _is(NAME, value["name"]):

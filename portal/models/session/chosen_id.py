@@ -6,6 +6,6 @@ from __future__ import annotations
 ID = r"[0-9a-f](-?[0-9a-f]){7,39}"
 LONGEST_ID = 40  # characters
 SHOULD_BE = (
-    f"a text of 8 to {LONGEST_ID} characters: 8 or more digits and letters from a to f, and single "
+    f"A text of 8 to {LONGEST_ID} characters: 8 or more digits and letters from a to f, and single "
     "dashes between them"
 )

@@ -36,17 +36,14 @@ def _inside(path: str) -> str:
 RunId = Annotated[
     str,
     StringConstraints(pattern=f"^{ID}$", max_length=LONGEST_ID),
-    Field(
-        description=f"{SHOULD_BE[0].upper()}{SHOULD_BE[1:]}.",
-        examples=["5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"],
-    ),
+    Field(description=SHOULD_BE, examples=["5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"]),
 ]
 RunName = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,59}$"),
     Field(
-        description="A text of 1 to 60 letters, digits, dots, underscores and dashes that does not "
-        "begin with a dot or a dash.",
+        description="A text of 1 to 60 letters, digits, dots, underscores and dashes, the first of "
+        "which is no dot or dash",
         examples=["learning-rates"],
     ),
 ]
@@ -54,10 +51,7 @@ RunSource = Annotated[
     str,
     StringConstraints(min_length=1, max_length=LONGEST_PATH),
     AfterValidator(_printable),
-    Field(
-        description=f"A path of 1 to {LONGEST_PATH:,} printable characters.",
-        examples=["work/train.ipynb"],
-    ),
+    Field(description="A path of 1 to 1,000 printable characters", examples=["work/train.ipynb"]),
 ]
 RunFolder = Annotated[
     str,
@@ -65,8 +59,7 @@ RunFolder = Annotated[
     AfterValidator(_printable),
     AfterValidator(_inside),
     Field(
-        description=f"An absolute path of at most {LONGEST_PATH:,} printable characters, without "
-        "'..'.",
+        description="An absolute path of at most 1,000 printable characters, without '..'",
         examples=["/home/ada/projects/runs/learning-rates"],
     ),
 ]
@@ -76,7 +69,7 @@ AfterRun = Annotated[
     str,
     StringConstraints(pattern=f"^({ID})?$", max_length=LONGEST_ID),
     Field(
-        description="The id of another run of yours, or empty.",
+        description="The id of another run of yours, or empty",
         examples=["6e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"],
     ),
 ]
@@ -86,7 +79,7 @@ Resumes = Annotated[int, Field(ge=0, le=MOST_RESUMES, strict=True)]
 Digest = Annotated[
     str,
     StringConstraints(pattern=r"^(sha256:[0-9a-f]{64})?$"),
-    Field(description="'sha256:' and 64 hexadecimal digits."),
+    Field(description="'sha256:' and 64 hexadecimal digits"),
 ]
 PointNumber = Annotated[int, Field(ge=0, lt=MOST_POINTS, strict=True)]
 Metric = Annotated[float, Field(allow_inf_nan=False)]
@@ -141,30 +134,16 @@ class AskedRun(Frozen):
     after: AfterRun = ""
     resumes: Resumes = 0
     code_digest: Digest = ""
-    only: Annotated[
-        PointNumbers,
-        Field(description="Numbers of its points in ascending order, such as '3,17-20'."),
-    ] = ""
+    only: PointNumbers = ""
     attempt: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS - 1_000, strict=True)] = 0
-    origin: Annotated[
-        RunOrigin | None,
-        Field(description="An object with 'id', 'user' and 'folder' of the run that is repeated."),
-    ] = None
-    version: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1_000_000_000,
-            strict=True,
-            description="A version number of its environment, a whole number; 0 is the published "
-            "version.",
-        ),
-    ] = 0
+    origin: RunOrigin | None = Field(
+        None, description="An object with 'id', 'user' and 'folder' of the run that is repeated"
+    )
+    version: Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)] = 0
     digest: Digest = ""
-    course: Annotated[
-        CourseName | Literal[""],
-        Field(description="The name of a course: lowercase letters, digits and dashes."),
-    ] = ""
+    course: CourseName | Literal[""] = Field(
+        "", description="The name of a course: lowercase letters, digits and dashes"
+    )
 
     @model_validator(mode="after")
     def _only_has_its_points(self) -> AskedRun:

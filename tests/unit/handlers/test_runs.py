@@ -325,6 +325,12 @@ async def test_hostile_bodies_are_refused(site: Site, change: Any) -> None:
         ({"after": "7"}, "The 'after' of a run must be the id of another run of yours, or empty."),
         ({"gpus": -1}, "'gpus' must be a whole number, 0 or more; '-1' is not."),
         ({"gpus": "2"}, "'gpus' must be a whole number, 0 or more; '2' is not."),
+        ({"gpus": True}, "'gpus' must be a whole number, 0 or more; 'True' is not."),
+        ({"memory": {}}, "'memory' must be a size such as '4G'; '{}' is not."),
+        (
+            {"memory": "a\nb"},
+            "'memory' must be a size such as '4G'; 'a\ufffdb' is not.",
+        ),
         ({"memory": "much"}, "'memory' must be a size such as '4G'; 'much' is not."),
         ({"time": "0:00:30"}, "'time' must be a time such as '2:00:00'; '0:00:30' is not."),
         ({"kernel": "x"}, "'kernel' is not a known field. Remove it."),

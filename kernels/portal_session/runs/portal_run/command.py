@@ -19,7 +19,6 @@ from ...portal_error import Patience, PortalError
 from .. import RunError
 from ..request import AT_ONCE, LIMITS, RunRequest
 from ..search.options import add_options
-from ..start import Portal
 from ..start import start as start_run
 from . import again, listing, resources, schedules
 
@@ -118,7 +117,7 @@ def parser(fields: resources.Fields = ()) -> argparse.ArgumentParser:
     return options
 
 
-def start(argv: Sequence[str], broker: Portal, environ: Mapping[str, str]) -> str:
+def start(argv: Sequence[str], broker: Patience, environ: Mapping[str, str]) -> str:
     """Start the run of the options ``argv``; return what to print. Raises RunError, PortalError."""
     request = request_of(parser(resources.offered_fields(broker)).parse_args(argv))
     plan, at_once, message, after = start_run(request, broker, environ)
