@@ -24,6 +24,7 @@ from urllib.request import (
 )
 
 from .port import client_tls
+from .portal_error import PortalError
 
 TIMEOUT = 20.0  # seconds for one request
 LARGEST = 512 * 1024  # bytes of one answer; a session with 64 GPUs is 15 kB
@@ -34,11 +35,9 @@ FILE_LARGEST = 4 * 1024**3  # bytes of one file
 FILE_TIMEOUT = 600.0  # seconds for one file, in either direction
 
 
-class ServiceError(Exception):
-    """Failed request: a sentence for the person, the ``status`` to answer with, ``peace``, the
-    seconds for which the service does not want to be asked, and the ``field`` of the request that
-    is wrong; "" if it is none. ``away``: the service or the Hub does not answer, so that nothing
-    is known about the request."""
+class ServiceError(PortalError):
+    """Failed request to the service. ``peace``: the seconds for which it does not want to be
+    asked. ``away``: the service or the Hub does not answer."""
 
     def __init__(
         self,
@@ -49,8 +48,8 @@ class ServiceError(Exception):
         *,
         away: bool = False,
     ) -> None:
-        super().__init__(message)
-        self.status, self.peace, self.field, self.away = status, peace, field, away
+        super().__init__(message, status, field, away=away)
+        self.peace = peace
 
 
 class Address(NamedTuple):

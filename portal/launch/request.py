@@ -8,9 +8,9 @@ nothing else reaches sbatch. ``policy.decide`` makes a LaunchRequest of that.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
-from pydantic import ValidationError
+from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
 
 from ..errors import InvalidRequest
 from ..models import Frozen
@@ -56,11 +56,30 @@ class Asked(AskedFor):
         try:
             resources = Resources(**asked)
         except ValidationError as error:
-            key = str(error.errors()[0]["loc"][0])
-            raise InvalidRequest(
-                f"'{key}' must be {OF[key].should_be}; {_quoted(asked[key])} is not.", field=key
-            ) from None
+            raise _complaint(str(error.errors()[0]["loc"][0]), asked) from None
         return cls(environment=environment, resources=resources, kind=kind)
+
+
+class AskedResources(Resources):
+    """Resources of a request."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_words(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Raise InvalidRequest with the sentence of a launch for a value that cannot be read."""
+        try:
+            return handler(values)
+        except ValidationError as error:
+            wrong = (str((*each["loc"], "")[0]) for each in error.errors())
+            key = next((key for key in wrong if key in OF), "")
+            if not key:
+                raise
+            raise _complaint(key, values) from None
+
+
+def _complaint(key: str, values: Mapping[str, Any]) -> InvalidRequest:
+    sentence = f"'{key}' must be {OF[key].should_be}; {_quoted(values[key])} is not."
+    return InvalidRequest(sentence, field=key)
 
 
 class LaunchRequest(Frozen):

@@ -14,7 +14,7 @@ import { input, Row, select } from './run-row';
 const PAUSE = 400; // milliseconds from the last change to the request for the number of points
 const AT_ONCE = 10;
 
-/** A request as the session's server takes it (portal_session.runs.lab.request). */
+/** A request as the session's server takes it (portal_session.runs.request). */
 interface RunRequest extends Source {
   name: string;
   values: { [name: string]: string };

@@ -23,23 +23,20 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
 from tornado.web import Application
 
+from ..chosen_id import is_id
 from ..runs.routes import routes as routes_of_runs
 from ..service import Service, ServiceError
 from ..situation import in_thread
-from .broker_client import AWAY, PAUSE, VARIABLE
+from .broker_client import VARIABLE
 from .broker_handler import BrokerHandler
-from .record import is_id
+from .submitter import PATH, Submitter
 
-OUTAGE = 600.0  # seconds for which a job's request is repeated while the portal is away
-HELD = 20.0  # seconds until a relay that requests a job is told that it waits
 LOOKS, SHORT = 16, 0.5  # questions for the node's address, and seconds between them
 LARGEST = 16 * 1024  # bytes of a body
 AT_A_TIME = 4  # states of kernels that are asked for at once
 FRESH = 5.0  # seconds for which a state serves all pages
 PATIENCE = 3.0  # seconds that a page waits for new states; then it gets those of before
 _UNKNOWN = 404  # the portal has no such kernel
-_BUSY = 409  # the kernel's former job still ends: its relay asks again
-PATH = "session/kernels"  # of the service
 PREFIX = "portal-kernels-"  # of the folder with the socket
 
 
@@ -53,8 +50,7 @@ class Kernels:
         self._service, self._clock = service, clock
         self.told: dict[str, dict[str, Any]] = {}  # the newest answer of the portal, by kernel
         self._asked: dict[str, float] = {}  # when that was asked for
-        self._begun: dict[str, asyncio.Future[dict[str, Any]]] = {}  # submissions, by kernel
-        self._stopped: set[str] = set()  # kernels whose submission must not go on
+        self.submitter = Submitter(self, clock)
         self._refreshing: asyncio.Task[None] | None = None
         self._address = ""
 
@@ -77,54 +73,13 @@ class Kernels:
         """Return when a kernel with these options would start. Raises ServiceError."""
         return await self.ask("POST", f"{PATH}/estimates", body)
 
-    def begin(self, body: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
-        """Submit the job of a kernel before its relay requests it."""
-        self._stopped.discard(str(body.get("id")))
-        self._begun[str(body.get("id"))] = begun = asyncio.ensure_future(self._submit(body))
-        begun.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return begun
-
     async def start(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Submit the job of a kernel, unless that has begun. While the portal is away, return its
-        state now and then, with "away": then ask again. Raises ServiceError."""
-        id = str(body.get("id"))
-        begun = self._begun.get(id) or self.begin(body)
-        await asyncio.wait({begun}, timeout=HELD)
-        if not begun.done():
-            return {**self.told.get(id, {}), "away": True}
-        self._begun.pop(id, None)
-        return await begun
-
-    async def _submit(self, body: dict[str, Any]) -> dict[str, Any]:
-        id, away = body.get("id"), 0.0
-        self._note(id, "waiting", "The job is being submitted.")
-        while True:
-            try:
-                return await self.ask("POST", PATH, body)
-            except ServiceError as error:
-                away = away or (self._clock() + OUTAGE if error.away else 0.0)
-                if error.away and self._clock() < away and id not in self._stopped:
-                    self._note(id, "waiting", AWAY.format(round(OUTAGE / 60)))
-                    await asyncio.sleep(PAUSE)
-                    continue
-                # A request that was not answered may have been accepted.
-                if error.status == _BUSY and away and (state := await self._living(str(id))):
-                    return state
-                if error.status != _BUSY:
-                    self._note(id, "ended", str(error))
-                raise
-
-    async def _living(self, id: str) -> dict[str, Any]:
-        """Return the status of a kernel's job that waits or runs; {} if there is none."""
-        with contextlib.suppress(ServiceError):
-            status = await self.ask("GET", f"{PATH}/{id}")
-            if status.get("state") != "ended":
-                return status
-        return {}
+        """Submit the job of a kernel (`Submitter.submit`). Raises ServiceError."""
+        return await self.submitter.submit(body)
 
     async def status(self, id: str) -> dict[str, Any]:
         """Return the status of a kernel's job. Raises ServiceError."""
-        if id in self.told and id in self._begun and not self._begun[id].done():
+        if id in self.told and self.submitter.submits(id):
             return self.told[id]
         self._asked[id] = self._clock()
         self.told[id] = answer = await self.ask("GET", f"{PATH}/{id}")
@@ -132,11 +87,7 @@ class Kernels:
 
     async def stop(self, id: str) -> dict[str, Any]:
         """End the job of a kernel, if it has one. Raises ServiceError."""
-        begun = self._begun.pop(id, None)
-        self._stopped.add(id)
-        if begun is not None:  # a job that is not there yet cannot be ended
-            await asyncio.wait({begun})
-        self._stopped.discard(id)
+        await self.submitter.end(id)
         self.told.pop(id, None)
         self._asked.pop(id, None)
         try:
@@ -182,7 +133,7 @@ class Kernels:
         if id in self.told:  # else it was stopped meanwhile
             self.told[id] = answer
 
-    def _note(self, id: Any, state: str, message: str) -> None:
+    def note(self, id: Any, state: str, message: str) -> None:
         """Note a state that the portal was not asked for."""
         if is_id(id):
             self._asked[id] = self._clock()

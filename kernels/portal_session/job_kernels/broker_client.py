@@ -6,25 +6,17 @@ import http.client
 import json
 import os
 import socket
-import time
-from typing import Any, Callable
+from typing import Any
+
+from ..portal_error import PortalError
 
 VARIABLE = "PORTAL_KERNEL_BROKER"  # path of the socket; only this account can reach it
 TIMEOUT = 30.0  # seconds: the portal answers within 20
 LARGEST = 1024 * 1024  # bytes of an answer
-PAUSE = 2.0  # seconds between two requests while the portal is away
-AWAY = "The portal does not answer. The request is repeated for up to {} min."
 
 
-class BrokerError(Exception):
-    """Failed request: a sentence for the person, the ``status``, and the ``field`` of the request
-    that is wrong, or "". ``away``: the portal does not answer (`ServiceError`)."""
-
-    def __init__(
-        self, message: str, status: int = 503, field: str = "", *, away: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.status, self.field, self.away = status, field, away
+class BrokerError(PortalError):
+    """Failed request to the broker."""
 
 
 class _Connection(http.client.HTTPConnection):
@@ -73,31 +65,3 @@ class Broker:
                 away=bool(refusal.get("away")),
             )
         return answer
-
-
-class PatientBroker(Broker):
-    """Broker that repeats a request while the portal is away, for ``patience`` seconds: for
-    requests that may come twice. ``tell`` is called with a sentence when it begins to wait."""
-
-    def __init__(
-        self, path: str, patience: float, tell: Callable[[str], None] = lambda sentence: None
-    ) -> None:
-        super().__init__(path)
-        self._patience, self._tell = patience, tell
-        self._until = 0.0  # monotonic time of the end of the patience, once the portal was away
-
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """See Broker.ask."""
-        while True:
-            try:
-                return super().ask(method, path, body)
-            except BrokerError as error:
-                if not error.away:
-                    raise
-                now = time.monotonic()
-                if not self._until:
-                    self._until = now + self._patience
-                    self._tell(AWAY.format(max(1, round(self._patience / 60))))
-                if now >= self._until:
-                    raise
-                time.sleep(PAUSE)

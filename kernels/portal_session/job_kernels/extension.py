@@ -23,7 +23,6 @@ from ..runs.unread import UnreadReports
 from ..service import Address, Service, ServiceError
 from ..situation import in_thread
 from . import adoption, broker, choices, specs
-from .early_jobs import EarlyJobs
 
 _SOON, _LATER = 5.0, 300.0  # seconds until the portal is asked again what it offers
 _NOTHING = 30.0  # the same, if that is nothing: environments may be under test still
@@ -36,7 +35,8 @@ def _load_jupyter_server_extension(app: Any) -> None:
     address = Address.from_environ(os.environ)
     if address is None or not _may_have_kernels(os.environ):
         return
-    kernels = broker.Kernels(Service(address, os.environ))
+    service = Service(address, os.environ)
+    kernels = broker.Kernels(service)
     broker.sweep(Path(tempfile.gettempdir()))
     folder = Path(tempfile.mkdtemp(prefix=broker.PREFIX))  # mode 700
     specs.set_folder(folder)
@@ -45,7 +45,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
     offer = Offer(kernels, folder, app)
     app.portal_job_kernels = offer  # strong references, for as long as the server runs
     offer.begin()
-    setattr(app.kernel_manager, BEGIN, EarlyJobs(kernels).ask)
+    setattr(app.kernel_manager, BEGIN, kernels.submitter.begin_early)
     setattr(app.kernel_manager, CONTINUE, offer.continue_life)
     base = app.web_app.settings["base_url"]
     app.web_app.add_handlers(
@@ -53,7 +53,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
         [
             (url_path_join(base, "portal/job-kernels"), JobKernelsHandler, {"offer": offer}),
             (url_path_join(base, "portal/job-kernels/estimate"), EstimateHandler, {"offer": offer}),
-            *routes_of_runs(base, kernels.ask, Path(app.root_dir)),
+            *routes_of_runs(base, service.ask, Path(app.root_dir)),
         ],
     )
     ending = app.cleanup_kernels  # after the extensions (ServerApp._cleanup)

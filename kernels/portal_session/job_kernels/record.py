@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..chosen_id import is_id
+
 FOLDER = ".portal/.kernels"  # below the home; no environment's name begins with a dot
 LARGEST = 64 * 1024  # bytes of a file
-_ID = re.compile(r"[0-9a-f][0-9a-f-]{7,39}")
 
 
 class BadRecord(Exception):
@@ -58,11 +58,6 @@ class Record(NamedTuple):
     def but(self, **changes: Any) -> Record:
         """Return a copy with ``changes``."""
         return self._replace(**changes)
-
-
-def is_id(text: object) -> bool:
-    """Return True if ``text`` can be the id of a job kernel."""
-    return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
 def folder(home: Path | None = None) -> Path:

@@ -21,6 +21,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from ..chosen_id import is_id
 from ..notebooks.kernel_follower import PAST
 from . import record as records
 from .broker_client import Broker, BrokerError
@@ -342,7 +343,7 @@ def id_of(connection_file: Path) -> str:
     """Return the id of a kernel: the one that Jupyter has for it, if its file has that name, so
     that a restarted kernel finds its job."""
     named = connection_file.stem.partition("-")[2].lower()
-    return named if records.is_id(named) else str(uuid.uuid4())
+    return named if is_id(named) else str(uuid.uuid4())
 
 
 async def relay(

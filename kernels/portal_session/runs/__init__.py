@@ -1,7 +1,8 @@
 """Runs: a notebook or script executed once for each of its points, as one Slurm array job.
 
-`command` is ``portal-run``, in a session: it freezes the source and the points (`plan`), and asks
-the portal through the session's broker. `point` is the program of each task of the array.
+JupyterLab's dialog (`lab`) and ``portal-run`` (`portal_run`) make a request (`request`), of which
+`start` freezes the source and the points (`plan`), and asks the portal for the job. `point` is the
+program of each task of the array.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""Points that the options of a run ask for, of the command line or of JupyterLab's dialog."""
+"""Points that a request for a run asks for."""
 
 from __future__ import annotations
 
 import random
-from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import RunError, about
 from .parameters import declared
 from .plan import check_name, name_after
 from .points import Grid, Point, make_points, read_grid, read_list, typed_points
+from .request import RunRequest
 from .search.options import points_of, read_search
 from .source import Source, read_source
 
@@ -31,44 +30,42 @@ class AskedPoints(NamedTuple):
     typed: list[dict[str, str]]
 
 
-def read_points(options: Namespace, source: Source | None = None) -> AskedPoints:
-    """Read the source and the points of these options (`command.parser`); nothing is written.
-    ``source``: one that is no file yet, instead of the one that the options name. Raises RunError,
-    with its field."""
+def read_points(request: RunRequest, source: Source | None = None) -> AskedPoints:
+    """Read the source and the points of a request; nothing is written. ``source``: one that is no
+    file yet, instead of the one that the request names. Raises RunError, with its field."""
     with about("source"):
-        source = source or read_source(Path(options.source).expanduser())
+        source = source or read_source(request.source)
         known = declared(source)
     with about("name"):
-        name = name_after(source.path) if options.name is None else check_name(options.name)
-    grid = read_grid(options.values, known)
+        name = name_after(source.path) if request.name is None else check_name(request.name)
+    grid = read_grid(request.values, known)
     with about("file"):
-        rows = read_list(Path(options.file).expanduser(), known) if options.file else []
-    search = read_search(options, known)
-    if options.seed is not None and not options.sample and not search:
+        rows = read_list(request.file, known) if request.file else []
+    search = read_search(request, known)
+    if request.seed is not None and not request.sample and not search:
         raise RunError("'--seed' requires '--sample' or '--search'.")
-    seed = options.seed
-    if (options.sample or search) and seed is None:
+    seed = request.seed
+    if (request.sample or search) and seed is None:
         seed = random.SystemRandom().randrange(2**31)
     if search:
         search["seed"] = seed
-    with about("sample" if options.sample else ""):
-        points = _points(options, search, rows, grid, seed)
+    with about("sample" if request.sample else ""):
+        points = _points(request, search, rows, grid, seed)
     typed: list[dict[str, str]] = []
     if known is None:
-        grid = read_grid(options.values, known, typed=True)
-        path = Path(options.file or "").expanduser()
-        rows = read_list(path, known, typed=True) if options.file else []
-        typed = typed_points(points, _points(options, search, rows, grid, seed))
+        grid = read_grid(request.values, known, typed=True)
+        rows = read_list(request.file, known, typed=True) if request.file else []
+        typed = typed_points(points, _points(request, search, rows, grid, seed))
     return AskedPoints(source, name, points, seed, search, typed)
 
 
 def _points(
-    options: Namespace,
+    request: RunRequest,
     search: dict[str, Any] | None,
     rows: Sequence[Point],
     grid: Grid,
     seed: int | None,
 ) -> list[Point]:
     if search:
-        return points_of(search, grid, options.trials or _TRIALS)
-    return make_points(rows, grid, options.sample, seed or 0)
+        return points_of(search, grid, request.trials or _TRIALS)
+    return make_points(rows, grid, request.sample, seed or 0)

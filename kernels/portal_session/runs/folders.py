@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from contextlib import suppress
 from pathlib import Path
 
+from ..chosen_id import is_id
+
 FOLDER = ".portal/.runs"  # below the home; no environment's name begins with a dot
 MOST = 2_000  # the newest; a run that is older than these is not restored
-_ID = re.compile(r"[0-9a-f][0-9a-f-]{7,39}")
 _LARGEST = 4096  # bytes of a file
 
 
@@ -21,7 +21,7 @@ def note_folder(id: str, folder: Path) -> None:
     with suppress(OSError, ValueError):
         place = _place()
         path, new = place / id, place / f".{id}.new"
-        if _ID.fullmatch(id):
+        if is_id(id):
             new.write_text(json.dumps({"folder": str(folder)}))
             new.replace(path)
 
@@ -32,7 +32,7 @@ def noted_folders() -> dict[str, Path]:
     folders: dict[str, Path] = {}
     try:
         place = _place()
-        names = [path.name for path in place.iterdir() if _ID.fullmatch(path.name)]
+        names = [path.name for path in place.iterdir() if is_id(path.name)]
         newest = sorted(names, key=lambda name: -(place / name).lstat().st_mtime)
     except OSError:
         return {}

@@ -24,20 +24,14 @@ LARGEST_POINT = 60_000  # bytes as JSON: a script has it in one environment vari
 
 
 def read_grid(
-    assignments: Sequence[str], known: Declared | None, *, typed: bool = False
+    texts: Mapping[str, str], known: Declared | None, *, typed: bool = False
 ) -> dict[str, list[Scalar]]:
-    """Return the values by parameter of ``NAME=VALUE,VALUE`` (a JSON list for values with commas);
-    ``typed``: as texts, as they were typed. Raises RunError."""
+    """Return the values by parameter of their ``texts``: "VALUE,VALUE", or a JSON list for values
+    with commas. ``typed``: as texts, as they were typed. Raises RunError."""
     grid: dict[str, list[Scalar]] = {}
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        name = name.strip()
-        if not equals or not name:
-            raise RunError(f"'{assignment[:100]}' sets nothing. Write NAME=VALUE,VALUE.")
+    for name, text in texts.items():
         with about(f"values:{name}"):
             check_name(name, known)
-            if name in grid:
-                raise RunError(f"'{name}' is set twice. Write its values as {name}=VALUE,VALUE.")
             grid[name] = _values(name, text.strip(), known, typed)
     return grid
 

@@ -7,97 +7,66 @@ from collections.abc import Awaitable
 from typing import Any, Callable
 from urllib.parse import urlencode
 
+from tornado.web import HTTPError
+
+from ..chosen_id import ID
 from ..job_kernels.broker_handler import BrokerHandler
 
 SUBMISSION = "session/runs"  # of the service
-RUNS = "runs"
-SCHEDULES = "runs/schedules"
-ID = "[0-9a-f][0-9a-f-]{7,39}"
+# By path here: methods.
+PASSED_ON = {
+    "/runs": "GET POST",
+    "/runs/choices": "GET",
+    "/runs/schedules": "GET POST",
+    f"/runs/schedules/{ID}": "DELETE",
+    f"/runs/{ID}": "GET DELETE",
+    f"/runs/{ID}/points": "GET",
+    f"/runs/{ID}/(?:again|repetitions)": "POST",
+}
 _MOST = 200  # runs in a list, the newest
 _OF_POINTS = ("state", "sort", "offset", "limit")
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 
-class _Handler(BrokerHandler):
+def service_path(method: str, path: str) -> str:
+    """Return the path of a request at the service, below its api/v1/, for one of these paths."""
+    if path == "/runs":
+        return SUBMISSION if method == "POST" else f"runs?limit={_MOST}"
+    return f"{SUBMISSION}/choices" if path == "/runs/choices" else path[1:]
+
+
+class RunsHandler(BrokerHandler):
     """Handler of a request of portal-run."""
 
-    def initialize(self, ask: Ask) -> None:
-        self.ask = ask
+    def initialize(self, ask: Ask, methods: str) -> None:
+        self.ask, self.methods = ask, methods.split()
 
-
-class RunsHandler(_Handler):
-    """``/runs``: the user's runs, and a new one."""
-
-    async def get(self) -> None:
-        await self.answer(self.ask("GET", f"{RUNS}?limit={_MOST}"))
-
-    async def post(self) -> None:
-        await self.answer_body(lambda body: self.ask("POST", SUBMISSION, body))
-
-
-class ChoicesHandler(_Handler):
-    """``/runs/choices``: what can be chosen for a run."""
+    def prepare(self) -> None:
+        if self.request.method not in self.methods:
+            raise HTTPError(405)
 
     async def get(self) -> None:
-        await self.answer(self.ask("GET", f"{SUBMISSION}/choices"))
-
-
-class RunHandler(_Handler):
-    """``/runs/ID``: a run, and its end."""
-
-    async def get(self, id: str) -> None:
-        await self.answer(self.ask("GET", f"{RUNS}/{id}"))
-
-    async def delete(self, id: str) -> None:
-        await self.answer(self.ask("DELETE", f"{RUNS}/{id}"))
-
-
-class PointsHandler(_Handler):
-    """``/runs/ID/points``: the points of a run."""
-
-    async def get(self, id: str) -> None:
         asked = {name: self.get_query_argument(name, "") for name in _OF_POINTS}
-        query = urlencode({name: value for name, value in asked.items() if value})
-        await self.answer(self.ask("GET", f"{RUNS}/{id}/points" + (f"?{query}" if query else "")))
+        of_points = self.request.path.endswith("/points")
+        query = urlencode({name: value for name, value in asked.items() if value and of_points})
+        await self.answer(self._passed_on(f"?{query}" if query else ""))
 
-
-class SchedulesHandler(_Handler):
-    """``/runs/schedules``: the user's schedules, and a new one."""
-
-    async def get(self) -> None:
-        await self.answer(self.ask("GET", SCHEDULES))
+    async def delete(self) -> None:
+        await self.answer(self._passed_on())
 
     async def post(self) -> None:
-        await self.answer_body(lambda body: self.ask("POST", SCHEDULES, body))
-
-
-class ScheduleHandler(_Handler):
-    """``/runs/schedules/ID``: the end of a schedule."""
-
-    async def delete(self, id: str) -> None:
-        await self.answer(self.ask("DELETE", f"{SCHEDULES}/{id}"))
-
-
-class AgainHandler(_Handler):
-    """``/runs/ID/again``, ``/runs/ID/repetitions``: a run once more."""
-
-    async def post(self, id: str, how: str) -> None:
         # What the portal takes for a repetition is the run alone.
-        await self.answer_body(
-            lambda body: self.ask("POST", f"{RUNS}/{id}/{how}", *([body] if how == "again" else []))
-        )
+        alone = self.request.path.endswith("/repetitions")
+        await self.answer_body(lambda body: self._passed_on("", *([] if alone else [body])))
+
+    def _passed_on(self, query: str = "", *body: dict[str, Any]) -> Awaitable[dict[str, Any]]:
+        method = str(self.request.method)
+        return self.ask(method, service_path(method, self.request.path) + query, *body)
 
 
 def routes(ask: Ask) -> list[Any]:
     """Return the routes. ``ask`` sends a method, a path and a body to the service."""
-    arguments = {"ask": ask}
     return [
-        ("/runs", RunsHandler, arguments),
-        ("/runs/choices", ChoicesHandler, arguments),
-        ("/runs/schedules", SchedulesHandler, arguments),
-        (f"/runs/schedules/({ID})", ScheduleHandler, arguments),
-        (f"/runs/({ID})", RunHandler, arguments),
-        (f"/runs/({ID})/points", PointsHandler, arguments),
-        (f"/runs/({ID})/(again|repetitions)", AgainHandler, arguments),
+        (path, RunsHandler, {"ask": ask, "methods": methods}) for path, methods in PASSED_ON.items()
     ]

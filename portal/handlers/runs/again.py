@@ -6,6 +6,7 @@ from typing import Any
 
 from portal.catalog.versions.pins import Pin, PinLost, pin_of, pinned
 from portal.errors import Conflict, NotAllowed
+from portal.launch.request import AskedResources
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.scope import SESSION_OWN
@@ -14,7 +15,7 @@ from portal.models.session.run import Run
 from ..base.endpoint import Operation
 from ..base.own_session import own_server
 from .runs import RUN_ID, OwnerQuery, RunAction
-from .start import AskedResources, StartedRun
+from .start import StartedRun
 
 _MOST_ORIGINS = 100
 

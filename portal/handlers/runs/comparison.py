@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from portal.models.session.chosen_id import ID
 from portal.sessions.runs.comparison import RunComparison, compared
 
 from ..base.endpoint import Operation, Query
@@ -14,7 +15,7 @@ from .runs import RunAction
 
 ComparedRun = Annotated[
     str,
-    StringConstraints(pattern=r"^([^\s\x00-\x1f\x7f,:/*]{1,255}/)?[0-9a-f](-?[0-9a-f]){7,39}$"),
+    StringConstraints(pattern=rf"^([^\s\x00-\x1f\x7f,:/*]{{1,255}}/)?{ID}$"),
     Field(
         description="Id of a run; of one that is shared with you, its user, a slash and its id.",
         examples=["5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"],

@@ -10,6 +10,7 @@ from portal.errors import Conflict, NotAllowed, NotFound, StoreUnavailable
 from portal.launch.kinds import reserved_for
 from portal.models.audit import AuditAction
 from portal.models.scope import SESSION_OWN
+from portal.models.session.chosen_id import ID
 from portal.models.session.run import MOST_POINTS, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
 from portal.sessions.ending import words_for
@@ -30,7 +31,7 @@ from ..base.endpoint import Operation, Query
 from ..base.own_session import own_server
 from ..base.paging import MOST, Page, PageQuery, page
 
-RUN_ID = r"[0-9a-f](-?[0-9a-f]){7,39}"
+RUN_ID = ID
 _NO_SUCH = "You have no such run."
 
 

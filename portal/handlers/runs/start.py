@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Self
 
-from pydantic import model_validator
+from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
 
 from portal.catalog.versions.pins import pin_of
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.fields import OF
 from portal.launch.kinds import kind_of
 from portal.launch.kinds.run import Run as RunKind
-from portal.launch.request import Asked
+from portal.launch.kinds.run import sentence_about
+from portal.launch.request import AskedResources
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
@@ -30,18 +30,6 @@ from ..sessions.estimates import kept_options
 _OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest", "course"})
 
 
-class AskedResources(Resources):
-    """Resources of a request."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _in_words(cls, values: Any) -> Any:
-        """Raise InvalidRequest with the sentence of a launch for a value that cannot be read."""
-        if isinstance(values, dict):
-            Asked.parse({name: value for name, value in values.items() if name in OF})
-        return values
-
-
 class NewRun(AskedResources, AskedRun):
     """Run to start: the ``id`` by which the session knows it; its ``name``; the ``source``, a
     notebook or script, for display; the absolute path of the run's ``folder``, with the frozen
@@ -54,6 +42,18 @@ class NewRun(AskedResources, AskedRun):
     environment: EnvironmentName | None = None
     search: Search | None = None
     notify: Notify = ()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _run_in_words(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Raise InvalidRequest with the Hub's sentence for a key of the run that is wrong."""
+        try:
+            return handler(values)
+        except ValidationError as error:
+            sentence, key = sentence_about(error)
+            if not sentence:
+                raise
+            raise InvalidRequest(sentence, key) from None
 
 
 class StartedRun(Frozen):
@@ -98,37 +98,33 @@ class SessionRuns(RunsOfSession):
         once Slurm has the job, which may wait then.
         """
         record = await self.own_record()
-        asked: dict[str, Any] = self.body.model_dump(exclude_unset=True, exclude={"search"})
-        search: Search | None = self.body.search
-        for name in _OF_PORTAL & asked.keys():
+        asked: NewRun = self.body
+        for name in _OF_PORTAL & asked.model_fields_set:
             raise InvalidRequest(f"'{name}' of a run is set by the portal.", name)
-        about = AskedRun(
-            **{name: asked.pop(name) for name in AskedRun.model_fields if name in asked},
-            course=record.space,
-        )
-        environment = asked.pop("environment", None) or record.environment
-        notify = asked.pop("notify", ())
-        resources = {**kept_options(record), **asked}
-        server = RunKind.server_for(about.id)
-        what = f"Run {about.name} of {environment}: {about.points} points, {server}."
+        environment = asked.environment or record.environment
+        resources = asked.model_dump(exclude_unset=True, include=set(Resources.model_fields))
+        server = RunKind.server_for(asked.id)
+        what = f"Run {asked.name} of {environment}: {asked.points} points, {server}."
         async with self.audited(AuditAction.START_RUN, f"session {record.id}", record.user, what):
             await self.course(record)
             since = record.submitted_at if environment == record.environment else None
             pin = await pin_of(
                 self.parts.catalog, self.parts.store, environment, since, record.space
             )
-            run = Run(
-                **about.model_dump() | pin._asdict(),
+            of_run = {name: getattr(asked, name) for name in AskedRun.model_fields}
+            of_run |= {**pin._asdict(), "course": record.space}
+            run = Run.trusted(
+                **of_run,
                 user=record.user,
                 server=server,
                 environment=environment,
-                resources=resources,
+                resources={**kept_options(record), **resources},
                 created_at=time.time(),
             )
-            _check_search(search, run)
-            await self.parts.run_notices.check(run.user, notify)
-            async with self.parts.run_searches.kept(run, search):
-                await self.parts.run_starts.begin(run, notify)
+            _check_search(asked.search, run)
+            await self.parts.run_notices.check(run.user, asked.notify)
+            async with self.parts.run_searches.kept(run, asked.search):
+                await self.parts.run_starts.begin(run, asked.notify)
         self.done("")
         return StartedRun(id=run.id, server=run.server)
 

@@ -15,12 +15,13 @@ from portal.handlers.sessions.kernel_environments import KernelEnvironment, kern
 from portal.launch.choices.dialog_fields import DialogField, fields_of_move
 from portal.launch.fields import FIELDS, IN_COURSES
 from portal.launch.kinds import kind_of
-from portal.launch.kinds.job_kernel import ID, LONGEST_ID, NAME, OPTION, JobKernel
+from portal.launch.kinds.job_kernel import NAME, OPTION, JobKernel
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.course.course import KeptCourse
 from portal.models.person import Person
+from portal.models.session.chosen_id import ID, LONGEST_ID
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 from ...errors import InvalidRequest, NotAllowed
 from ...models.catalog.environment import Environment
 from ...models.course.course import Course
+from ...models.session.chosen_id import ID, LONGEST_ID, SHOULD_BE
 from ..course import OPTION as COURSE
 from ..course import course_named, narrowed
 from .by_id import KindById
@@ -21,8 +22,6 @@ from .kind import AskedFor, Hub, LaunchFacts, Place, environment_of
 from .space import Space
 
 OPTION = "kernel"  # the key of ``user_options`` with the id and the kernelspec's name
-ID = r"[0-9a-f](-?[0-9a-f]){7,39}"
-LONGEST_ID = 40
 NAME = r"[A-Za-z0-9._-]{1,100}"
 _KEYS = {"id", "name"}
 PROGRAM = "portal_session.job_kernels.starter"
@@ -155,8 +154,7 @@ def asked_kernel(options: Mapping[str, Any]) -> AskedKernel | None:
         )
     if not _is(ID, value["id"]) or len(value["id"]) > LONGEST_ID:
         raise InvalidRequest(
-            "The id of a kernel must have 8 to 40 characters: 8 or more digits and letters from "
-            "a to f, and single dashes between them.",
+            f"The id of a kernel must be {SHOULD_BE[0].lower()}{SHOULD_BE[1:]}.",
             OPTION,
         )
     if not _is(NAME, value["name"]):

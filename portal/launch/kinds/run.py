@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from ...errors import InvalidRequest, NotAllowed, StoreUnavailable, Unavailable
 from ...models.catalog.environment import Environment
 from ...models.course.course import Course
-from ...models.session.run import AskedRun
+from ...models.session.run import AskedRun, RunFolder
+from ...models.should_be import should_be
 from .by_id import KindById
 from .job_kernel import kernel_environment
 from .kind import AskedFor, Hub, LaunchFacts, Place
@@ -24,27 +25,7 @@ from .space import Space
 OPTION = "run"  # the key of ``user_options``; its keys are those of AskedRun
 # What only the portal says of a run, in its record.
 _OF_PORTAL = {"only", "attempt", "origin", "version", "digest"}
-_SHOULD_BE = {
-    "id": "must have 8 to 40 characters: 8 or more digits and letters from a to f, and single "
-    "dashes between them",
-    "name": "must have 1 to 60 characters: letters, digits, dots, underscores and dashes, and not "
-    "begin with a dot or a dash",
-    "source": "must be a path of 1 to 1,000 printable characters",
-    "folder": "must be an absolute path of at most 1,000 printable characters, without '..'",
-    "points": "must be a whole number from 1 to 10,000",
-    "at_once": "must be a whole number from 1 to 1,000",
-    "keep_failed": "must be true or false",
-    "after": "must be the id of another run of yours, or empty",
-    "only": "must list numbers of its points in ascending order, such as '3,17-20'",
-    "attempt": "must be a whole number from 0 to 99,000",
-    "origin": "must be an object with 'id', 'user' and 'folder' of the run that is repeated",
-    "version": "must be a version number of its environment, a whole number; 0 is the published "
-    "version",
-    "code_digest": "must be 'sha256:' and 64 hexadecimal digits",
-    "digest": "must be 'sha256:' and 64 hexadecimal digits",
-    "resumes": "must be a whole number from 0 to 1,000",
-    "course": "must be the name of a course: lowercase letters, digits and dashes",
-}
+_FOLDER = TypeAdapter(RunFolder)
 
 
 class Run(KindById):
@@ -69,7 +50,7 @@ class Run(KindById):
         run = asked_run(options)
         if run is None:
             return None
-        return cls(run=run, space=Space(name=run.course) if run.course else None)
+        return cls.trusted(run=run, space=Space(name=run.course) if run.course else None)
 
     @property
     def id_(self) -> str:
@@ -126,9 +107,10 @@ class Run(KindById):
             return self.run
         folder = (await hub.home()).rstrip("/") + self.run.folder[1:]
         try:
-            return AskedRun.model_validate({**self.run.model_dump(), "folder": folder})
-        except ValidationError as error:  # such as a path that has become too long
-            raise InvalidRequest(_complaint(error), OPTION) from None
+            _FOLDER.validate_python(folder)
+        except ValidationError:  # such as a path that has become too long
+            raise InvalidRequest(_sentence("folder"), OPTION) from None
+        return self.run.model_copy(update={"folder": folder})
 
     def _job_before(self, hub: Hub) -> str:
         """Return the job that this run's is to wait for; "" for none. Raises Unavailable."""
@@ -247,17 +229,24 @@ def asked_run(options: Mapping[str, Any]) -> AskedRun | None:
     try:
         return AskedRun.model_validate(dict(value))
     except (ValidationError, TypeError) as error:
-        raise InvalidRequest(_complaint(error), OPTION) from None
+        wrong = sentence_about(error)[0] if isinstance(error, ValidationError) else ""
+        unknown = f"'{OPTION}' has an unknown key. Allowed keys: {_listed()}."
+        raise InvalidRequest(wrong or unknown, OPTION) from None
+
+
+def sentence_about(error: ValidationError) -> tuple[str, str]:
+    """Return the sentence about the first key of a run that is wrong, and the key; "" and "" if the
+    error is about no key of a run."""
+    first = error.errors(include_input=False)[0]
+    # What is wrong with the run as a whole are its points (``AskedRun``).
+    whole = "only" if first["type"] == "value_error" else ""
+    key = str((*first["loc"], whole)[0])
+    return (_sentence(key), key) if key in AskedRun.model_fields else ("", "")
+
+
+def _sentence(key: str) -> str:
+    return f"The '{key}' of a run must be {should_be(AskedRun, key)}."
 
 
 def _listed() -> str:
-    return ", ".join(f"'{key}'" for key in _SHOULD_BE)
-
-
-def _complaint(error: ValidationError | TypeError) -> str:
-    """Return the sentence about the first key that is wrong."""
-    if isinstance(error, ValidationError):
-        key = str((*error.errors(include_input=False)[0]["loc"], "only")[0])
-        if key in _SHOULD_BE:
-            return f"The '{key}' of a run {_SHOULD_BE[key]}."
-    return f"'{OPTION}' has an unknown key. Allowed keys: {_listed()}."
+    return ", ".join(f"'{key}'" for key in AskedRun.model_fields)

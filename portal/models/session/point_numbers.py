@@ -46,5 +46,7 @@ PointNumbers = Annotated[
     str,
     StringConstraints(max_length=_LONGEST),
     AfterValidator(_checked),
-    Field(examples=["3,17-20"]),
+    Field(
+        description="Numbers of points in ascending order, such as '3,17-20'", examples=["3,17-20"]
+    ),
 ]

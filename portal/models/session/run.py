@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, StrictBool, StringConstraints, model
 
 from .. import Frozen
 from ..course.course import CourseName
+from .chosen_id import ID, LONGEST_ID, SHOULD_BE
 from .point_numbers import PointNumbers, expanded
 
 MOST_POINTS = 10_000
@@ -34,39 +35,52 @@ def _inside(path: str) -> str:
 
 RunId = Annotated[
     str,
-    # As a session's server writes it: a UUID, with or without dashes.
-    StringConstraints(pattern=r"^[0-9a-f](-?[0-9a-f]){7,39}$", max_length=40),
-    Field(examples=["5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"]),
+    StringConstraints(pattern=f"^{ID}$", max_length=LONGEST_ID),
+    Field(description=SHOULD_BE, examples=["5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"]),
 ]
 RunName = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,59}$"),
-    Field(examples=["learning-rates"]),
+    Field(
+        description="A text of 1 to 60 letters, digits, dots, underscores and dashes, the first of "
+        "which is no dot or dash",
+        examples=["learning-rates"],
+    ),
 ]
 RunSource = Annotated[
     str,
     StringConstraints(min_length=1, max_length=LONGEST_PATH),
     AfterValidator(_printable),
-    Field(examples=["work/train.ipynb"]),
+    Field(description="A path of 1 to 1,000 printable characters", examples=["work/train.ipynb"]),
 ]
 RunFolder = Annotated[
     str,
     StringConstraints(pattern=r"^(/|~/)", max_length=LONGEST_PATH),
     AfterValidator(_printable),
     AfterValidator(_inside),
-    Field(examples=["/home/ada/projects/runs/learning-rates"]),
+    Field(
+        description="An absolute path of at most 1,000 printable characters, without '..'",
+        examples=["/home/ada/projects/runs/learning-rates"],
+    ),
 ]
 Points = Annotated[int, Field(ge=1, le=MOST_POINTS, strict=True)]
 # Id of the run that must succeed before another starts; "" for none.
 AfterRun = Annotated[
     str,
-    StringConstraints(pattern=r"^([0-9a-f](-?[0-9a-f]){7,39})?$", max_length=40),
-    Field(examples=["6e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"]),
+    StringConstraints(pattern=f"^({ID})?$", max_length=LONGEST_ID),
+    Field(
+        description="The id of another run of yours, or empty",
+        examples=["6e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"],
+    ),
 ]
 AtOnce = Annotated[int, Field(ge=1, le=MOST_AT_ONCE, strict=True)]
 KeepFailed = Annotated[bool, Field(strict=True)]
 Resumes = Annotated[int, Field(ge=0, le=MOST_RESUMES, strict=True)]
-Digest = Annotated[str, StringConstraints(pattern=r"^(sha256:[0-9a-f]{64})?$")]
+Digest = Annotated[
+    str,
+    StringConstraints(pattern=r"^(sha256:[0-9a-f]{64})?$"),
+    Field(description="'sha256:' and 64 hexadecimal digits"),
+]
 PointNumber = Annotated[int, Field(ge=0, lt=MOST_POINTS, strict=True)]
 Metric = Annotated[float, Field(allow_inf_nan=False)]
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -122,10 +136,14 @@ class AskedRun(Frozen):
     code_digest: Digest = ""
     only: PointNumbers = ""
     attempt: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS - 1_000, strict=True)] = 0
-    origin: RunOrigin | None = None
+    origin: RunOrigin | None = Field(
+        None, description="An object with 'id', 'user' and 'folder' of the run that is repeated"
+    )
     version: Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)] = 0
     digest: Digest = ""
-    course: CourseName | Literal[""] = ""
+    course: CourseName | Literal[""] = Field(
+        "", description="The name of a course: lowercase letters, digits and dashes"
+    )
 
     @model_validator(mode="after")
     def _only_has_its_points(self) -> AskedRun:

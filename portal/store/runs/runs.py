@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from sqlalchemy import Boolean, Index, bindparam, delete, false, select, text, update
+from sqlalchemy import Boolean, Index, Row, bindparam, delete, false, select, text, update
 
 from portal.errors import Conflict
-from portal.models.session.run import Run
+from portal.models.session.run import Run, RunOrigin
 
 from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
 from ..engine.listing import order_by
@@ -50,7 +51,7 @@ class RunTable(ModelTable[Run]):
         """Insert a new run. Raises Conflict if the user has one of this id."""
         insert = self._database.insert(runs).values(run.model_dump())
         statement = insert.on_conflict_do_nothing().returning(runs)
-        if await self._first(statement, write=True) is None:
+        if await self._database.run(lambda to: to.execute(statement).first(), write=True) is None:
             raise Conflict(
                 f"You already have a run with the id '{run.id}'. Start this one with another id."
             )
@@ -114,3 +115,9 @@ class RunTable(ModelTable[Run]):
         ended = {"ended_at": at, "reason": reason}
         statement = update(runs).where(*OWN, runs.c.ended_at.is_(None)).values(ended)
         await self._write(statement, {"of_user": user, "of_id": id_})
+
+    def _made(self, row: Row[Any]) -> Run:
+        """Return the run of a row. It was validated when it was asked for."""
+        values = row._asdict()
+        origin = values["origin"]
+        return Run.trusted(**{**values, "origin": origin and RunOrigin.trusted(**origin)})

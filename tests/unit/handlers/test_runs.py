@@ -319,6 +319,37 @@ async def test_hostile_bodies_are_refused(site: Site, change: Any) -> None:
     assert site.hub.begun == [] and (await site.get("runs"))["total"] == 0
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"points": 0}, "The 'points' of a run must be a whole number from 1 to 10,000."),
+        ({"after": "7"}, "The 'after' of a run must be the id of another run of yours, or empty."),
+        ({"gpus": -1}, "'gpus' must be a whole number, 0 or more; '-1' is not."),
+        ({"gpus": "2"}, "'gpus' must be a whole number, 0 or more; '2' is not."),
+        ({"gpus": True}, "'gpus' must be a whole number, 0 or more; 'True' is not."),
+        ({"memory": {}}, "'memory' must be a size such as '4G'; '{}' is not."),
+        (
+            {"memory": "a\nb"},
+            "'memory' must be a size such as '4G'; 'a\ufffdb' is not.",
+        ),
+        ({"memory": "much"}, "'memory' must be a size such as '4G'; 'much' is not."),
+        ({"time": "0:00:30"}, "'time' must be a time such as '2:00:00'; '0:00:30' is not."),
+        ({"kernel": "x"}, "'kernel' is not a known field. Remove it."),
+    ],
+)
+async def test_a_wrong_field_is_told_in_words(site: Site, change: Any, sentence: str) -> None:
+    """JupyterLab's dialog shows them beside the field."""
+    answer = await site.ask("POST", "session/runs", "session", {**BODY, **change})
+    assert (answer.status_code, said(answer)) == (400, sentence)
+    assert answer.json()["error"]["field"] == next(iter(change))
+
+
+async def test_what_is_no_object_is_no_run(site: Site) -> None:
+    for body in ([], 7, "run"):
+        answer = await site.ask("POST", "session/runs", "session", body)
+        assert answer.status_code == 400 and "'only'" not in said(answer)
+
+
 async def test_it_starts_after_another(site: Site) -> None:
     await site.start()
     later = f"6{ID[1:]}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from clusters import ADA, gpu_node, snapshot
 from jupyterhub.slugs import is_valid_safe_slug
+from pydantic import Field
 from session_records import owner_of
 from traitlets import TraitError
 
@@ -24,6 +25,7 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Partition
 from portal.models.session.resources import Resources
 from portal.models.session.run import AskedRun
+from portal.models.should_be import should_be
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "run-5e2f3c1a0b7d4c8e9a6f"
@@ -191,6 +193,23 @@ def test_hostile_options_are_refused_with_a_sentence(change: Any) -> None:
     (key,) = change
     if key in RUN or key in AskedRun.model_fields:
         assert f"'{key}'" in caught.value.message
+
+
+def test_the_sentence_about_a_key_is_the_model_s() -> None:
+    """Limits are not written twice: the words have those of the type."""
+    for name in AskedRun.model_fields:
+        with pytest.raises(InvalidRequest) as caught:
+            Asked.parse({"run": {**RUN, name: [object]}})
+        assert caught.value.message == f"The '{name}' of a run must be {should_be(AskedRun, name)}."
+    assert should_be(AskedRun, "points") == "a whole number from 1 to 10,000"
+    assert should_be(AskedRun, "attempt") == "a whole number from 0 to 99,000"
+    assert should_be(AskedRun, "keep_failed") == "true or false"
+    assert should_be(AskedRun, "source") == "a path of 1 to 1,000 printable characters"
+
+    class Smaller(AskedRun):
+        points: Annotated[int, Field(ge=2, le=5)]
+
+    assert should_be(Smaller, "points") == "a whole number from 2 to 5"
 
 
 @pytest.mark.parametrize("hostile", ["rates", [], {}, 7, True, {"id": ID}], ids=ascii)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Callable
@@ -18,37 +17,39 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
-from ...job_kernels.broker_client import VARIABLE as BROKER
-from ...job_kernels.broker_client import Broker, BrokerError, PatientBroker
 from ...local_api import LocalHandler, Refused, json_object
+from ...portal_error import Patience, PortalError
 from ...service import ServiceError
 from ...situation import in_thread
 from .. import RunError, about
 from ..asked_points import read_points
+from ..own_runs import runs_of, unfinished
 from ..parameters import declared
 from ..plan import name_after
-from ..portal_run.command import Started, begin, refused
-from ..portal_run.listing import runs_of, unfinished
-from ..portal_run.resources import offered_fields
+from ..request import read_request, source_path
+from ..routes import SUBMISSION, service_path
 from ..source import Source, read_source
+from ..start import Started, refused, start
 from .cell_script import cell_script, check_code, script_path
-from .request import options_of, source_path
 
-SUBMISSION = "session/runs"  # of the service
 LARGEST = 512 * 1024  # bytes of a body: it may have the code of a cell
 _PATIENCE = 60.0  # seconds that the dialog waits while the portal is away
 _AT_A_TIME = 4  # requests that read files at once; more wait
 
-Ask = Callable[..., Awaitable[dict[str, Any]]]
+Ask = Callable[..., dict[str, Any]]
 
 
 class RunDialog:
-    """Objects that the handlers share. ``ask`` sends a method, a path and a body to the service;
-    ``root`` is the server's folder."""
+    """Objects that the handlers share. ``ask_service`` sends a method, a path and a body to the
+    service, and blocks; ``root`` is the server's folder."""
 
-    def __init__(self, ask: Ask, root: Path) -> None:
-        self.ask, self.root = ask, root
+    def __init__(self, ask_service: Ask, root: Path) -> None:
+        self.ask_service, self.root = ask_service, root
         self.free = asyncio.Semaphore(_AT_A_TIME)
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send the service a request that has a path of the broker. Raises ServiceError."""
+        return self.ask_service(method, service_path(method, path), body)
 
     def file_facts(self, path: str) -> dict[str, Any]:
         """Return the name for a run of this file, and its parameters; null of a script, which takes
@@ -67,8 +68,8 @@ class RunDialog:
         """Return the user's runs that a new one can start after; of a course's session, those of
         the course. Raises RunError."""
         try:
-            return {"items": unfinished(runs_of(_broker()))}
-        except BrokerError as error:
+            return {"items": unfinished(runs_of(self))}
+        except PortalError as error:
             raise refused(error) from None
 
     def points(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +79,7 @@ class RunDialog:
         if body.get("cell") is not None:  # its script is written when the run is started
             path = script_path(path)
             cell = Source(path, check_code(body["cell"]).encode(), None)
-        asked = read_points(options_of({**body, "resources": None}, path), cell)
+        asked = read_points(read_request({**body, "resources": None}, path), cell)
         return {"points": len(asked.points)}
 
     def start(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -101,16 +102,11 @@ class RunDialog:
         }
 
     def _begin(self, body: dict[str, Any], source: Path) -> Started:
-        broker = PatientBroker(os.environ.get(BROKER, ""), _PATIENCE)
         try:
-            options = options_of(body, source, offered_fields(broker))
-            return begin(options, broker, os.environ)
-        except BrokerError as error:
+            portal = Patience(self.ask, _PATIENCE)
+            return start(read_request(body, source), portal, os.environ)
+        except PortalError as error:
             raise refused(error) from None
-
-
-def _broker() -> Broker:
-    return Broker(os.environ.get(BROKER, ""))
 
 
 def _below(folder: Path, root: Path) -> str:
@@ -129,7 +125,7 @@ class _Handler(LocalHandler):
     async def passed_on(self, *request: Any) -> None:
         """Answer as the service does. Raises Refused."""
         try:
-            self.finish(json.dumps(await self.dialog.ask(*request)))
+            self.finish(json.dumps(await in_thread(self.dialog.ask_service, *request)))
         except ServiceError as error:
             raise Refused.by_portal(error) from None
 

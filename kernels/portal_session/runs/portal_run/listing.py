@@ -10,13 +10,13 @@ from typing import Any
 
 from ...job_kernels.broker_client import Broker
 from .. import RunError
+from ..own_runs import STATES, counts_of, named_run, runs_of
 from ..plan import frozen_points
 from ..search.repeated import frozen_search, parameters_before
 from .text_table import aligned as _aligned
 from .text_table import printable as _text
 
 COMMANDS = ("list", "show", "stop")
-STATES = ("waiting", "running", "succeeded", "failed", "lost")
 _POINTS = 100  # that are shown
 
 
@@ -44,41 +44,12 @@ def _none_of(names: Sequence[str], command: str) -> None:
         raise RunError(f"'{command}' takes no argument: remove '{names[0][:100]}'.")
 
 
-def runs_of(broker: Broker) -> list[dict[str, Any]]:
-    """Return the user's runs, the newest first."""
-    items = broker.ask("GET", "/runs").get("items")
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-
-
-def named_run(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Return the run with this name or id: of several, one that has not ended, else the newest.
-    Raises RunError."""
-    matches = [run for run in runs if name in (run.get("name"), run.get("id"))]
-    matches.sort(key=lambda run: run.get("ended_at") is not None)  # stable: the newest stays first
-    if not matches:
-        raise RunError(f"You have no run '{name[:100]}'. See the page Runs, or 'portal-run list'.")
-    return matches[0]
-
-
-def unfinished(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the runs that have not ended, each with its number of ``points``, how many of these
-    have ``ended``, and how many of those ``failed``."""
-    items = []
-    for run in runs:
-        if run.get("ended_at") is None:
-            counts = _counts(run)
-            failed = counts["failed"] + counts["lost"]
-            numbers = {"ended": counts["succeeded"] + failed, "failed": failed}
-            items.append({**{key: run.get(key) for key in ("id", "name", "points")}, **numbers})
-    return items
-
-
 def _table(runs: Sequence[Mapping[str, Any]]) -> str:
     if not runs:
         return "You have no runs."
     rows = [("NAME", "STATE", "POINTS", *(state.upper() for state in STATES), "SOURCE")]
     for run_item in runs:
-        counts = _counts(run_item)
+        counts = counts_of(run_item)
         numbers = (str(counts[state]) for state in STATES)
         name, state, points = (_text(run_item, key) for key in ("name", "state", "points"))
         rows.append((name, state, points, *numbers, _text(run_item, "source")))
@@ -91,7 +62,7 @@ def _shown(run_item: Mapping[str, Any], state: str, broker: Broker) -> str:
     items = [item for item in answer.get("items") or () if isinstance(item, dict)]
     details = broker.ask("GET", f"/runs/{run_item['id']}")
     message = _text(details, "message")
-    counts = _counts(run_item)
+    counts = counts_of(run_item)
     lines = [
         f"Run '{_text(run_item, 'name')}' of {_text(run_item, 'source')}",
         f"Folder: {_text(run_item, 'folder')}",
@@ -135,12 +106,6 @@ def _search_lines(search: Any) -> list[str]:
     pairs = values.items() if isinstance(values, dict) else ()
     chosen = " ".join(f"{name}={json.dumps(value)}"[:60] for name, value in pairs)
     return [line, f"Best:   point {_text(best, 'point')}, {metric}={best['value']:.6g}, {chosen}"]
-
-
-def _counts(run_item: Mapping[str, Any]) -> dict[str, int]:
-    counts = run_item.get("counts")
-    counts = counts if isinstance(counts, dict) else {}
-    return {state: int(counts.get(state) or 0) for state in STATES}
 
 
 def _is_number(value: object) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Callable
 
 from ...job_kernels.broker_client import Broker
+from ..request import whole
 
 Fields = Sequence[Mapping[str, Any]]
 
@@ -38,17 +39,18 @@ def add_options(options: argparse.ArgumentParser, fields: Fields) -> None:
             action=_Resource,
             dest=field["name"],
             default=argparse.SUPPRESS,
-            type=whole(field["least"], _LARGEST) if field["number"] else str,
+            type=reader(field["least"], _LARGEST) if field["number"] else str,
             help=words.replace("%", "%%"),
         )
 
 
-def whole(least: int, most: int) -> Any:
+def reader(least: int, most: int) -> Callable[[str], int]:
     """Return a reader of whole numbers from ``least`` to ``most``, for argparse."""
 
     def read(text: str) -> int:
-        if not text.isdecimal() or len(text) > 20 or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}")
-        return int(text)
+        try:
+            return whole(text, least, most)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
 
     return read

@@ -9,15 +9,15 @@ from typing import Any, Callable
 from .. import RunError
 from ..parameters import Declared
 from ..points import Grid, Point
+from ..request import RunRequest
 from .ranges import read_ranges
 
-MOST = 1_000  # trials
 _LONGEST_NAME = 100  # characters of a metric's name
 _MOST_PARAMETERS = 50
 
 
-def add_options(options: argparse.ArgumentParser, whole: Callable[[int, int], Any]) -> None:
-    """Add the options. ``whole`` makes a reader of whole numbers of their limits."""
+def add_options(options: argparse.ArgumentParser, whole: Callable[[str], Any]) -> None:
+    """Add the options. ``whole`` makes a reader of whole numbers for a field of the request."""
     options.add_argument(
         "--search",
         dest="ranges",
@@ -28,29 +28,29 @@ def add_options(options: argparse.ArgumentParser, whole: Callable[[int, int], An
         "uniform(LOW,HIGH), int(LOW,HIGH), logint(LOW,HIGH) or [VALUE,VALUE]",
     )
     options.add_argument(
-        "--trials", type=whole(1, MOST), help="number of points of a search; 50 by default"
+        "--trials", type=whole("trials"), help="number of points of a search; 50 by default"
     )
     options.add_argument("--maximize", metavar="METRIC", help="metric to maximize in a search")
     options.add_argument("--minimize", metavar="METRIC", help="metric to minimize in a search")
 
 
-def read_search(options: argparse.Namespace, known: Declared | None) -> dict[str, Any] | None:
-    """Return the search of these options, as the portal takes it, but for its seed; None without
-    one. Raises RunError."""
-    metrics = {"maximize": options.maximize, "minimize": options.minimize}
+def read_search(request: RunRequest, known: Declared | None) -> dict[str, Any] | None:
+    """Return the search of a request, as the portal takes it, but for its seed; None without one.
+    Raises RunError."""
+    metrics = {"maximize": request.maximize, "minimize": request.minimize}
     given = {direction: name for direction, name in metrics.items() if name is not None}
-    if not options.ranges:
-        if given or options.trials is not None:
+    if not request.ranges:
+        if given or request.trials is not None:
             raise RunError("'--trials', '--maximize' and '--minimize' require '--search'.")
         return None
     if len(given) != 1:
         raise RunError("A search needs either '--maximize METRIC' or '--minimize METRIC'.")
-    if options.file or options.sample:
+    if request.file or request.sample:
         raise RunError("A search chooses its points itself. Remove '--list' and '--sample'.")
     ((direction, metric),) = given.items()
     if not 0 < len(metric) <= _LONGEST_NAME or not metric.isprintable():
         raise RunError(f"The name of a metric has 1 to {_LONGEST_NAME} characters.")
-    ranges = read_ranges(options.ranges, known)
+    ranges = read_ranges(request.ranges, known)
     if len(ranges) > _MOST_PARAMETERS:
         raise RunError(f"A search has at most {_MOST_PARAMETERS} parameters.")
     return {"parameters": ranges, "metric": metric, "direction": direction}

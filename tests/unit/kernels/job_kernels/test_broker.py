@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from portal_session.job_kernels import broker
+from portal_session.job_kernels import broker, submitter
 from portal_session.job_kernels.broker import AT_A_TIME, FRESH, Kernels
 from portal_session.service import ServiceError
 
@@ -196,7 +196,7 @@ async def test_the_nodes_address_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
 
 async def test_a_job_that_was_begun_is_requested_once(kernels: Kernels, portal: Portal) -> None:
     body = {"id": IDS[0], "kernel": "python3"}
-    kernels.begin(body)
+    kernels.submitter.begin(body)
     assert await kernels.start(body) == {"id": "kernels", "state": "running"}
     assert portal.asked == [("POST", "")]
     await kernels.start(body)  # a restarted kernel needs another job
@@ -205,7 +205,7 @@ async def test_a_job_that_was_begun_is_requested_once(kernels: Kernels, portal: 
 
 async def test_the_relay_is_told_why_a_job_was_refused(kernels: Kernels, portal: Portal) -> None:
     portal.errors[""] = ServiceError("You may use at most 2 GPUs.", 403)
-    kernels.begin({"id": IDS[0]})
+    kernels.submitter.begin({"id": IDS[0]})
     with pytest.raises(ServiceError, match="at most 2 GPUs"):
         await kernels.start({"id": IDS[0]})
 
@@ -213,7 +213,7 @@ async def test_the_relay_is_told_why_a_job_was_refused(kernels: Kernels, portal:
 async def test_a_job_that_is_on_its_way_is_ended_when_it_is_there(
     kernels: Kernels, portal: Portal
 ) -> None:
-    kernels.begin({"id": IDS[0]})
+    kernels.submitter.begin({"id": IDS[0]})
     await kernels.stop(IDS[0])
     assert portal.asked == [("POST", ""), ("DELETE", f"/{IDS[0]}")]
 
@@ -241,14 +241,14 @@ def waits(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         await plain(0)
 
     plain = asyncio.sleep
-    monkeypatch.setattr(broker, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": pause}))
-    told_of = Kernels._note
+    monkeypatch.setattr(submitter, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": pause}))
+    told_of = Kernels.note
 
     def note(made: Kernels, *given: Any) -> None:
         kernels_told[:] = [made]
         told_of(made, *given)
 
-    monkeypatch.setattr(Kernels, "_note", note)
+    monkeypatch.setattr(Kernels, "note", note)
     return told
 
 
@@ -300,8 +300,8 @@ async def test_a_relay_is_answered_while_the_portal_is_away(
     kernels: Kernels, portal: Portal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connection to the session's server would time out."""
-    monkeypatch.setattr(broker, "HELD", 0.01)
-    monkeypatch.setattr(broker, "PAUSE", 0.01)
+    monkeypatch.setattr(submitter, "HELD", 0.01)
+    monkeypatch.setattr(submitter, "PAUSE", 0.01)
     portal.errors[""] = AWAY
     assert (await kernels.start({"id": IDS[0]}))["away"] is True
     assert (await kernels.status(IDS[0]))["state"] == "waiting"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from portal_session.job_kernels import broker_client
+from portal_session import portal_error
 from portal_session.job_kernels.broker_client import Broker, BrokerError
 from portal_session.runs import RunError, plan
 from portal_session.runs.frozen import code_digest
@@ -382,9 +382,9 @@ def test_a_run_waits_while_the_portal_is_away_and_says_so(monkeypatch: pytest.Mo
         clock[0] += seconds
 
     monkeypatch.setattr(Broker, "ask", ask)
-    monkeypatch.setattr(broker_client.time, "sleep", sleep)
-    monkeypatch.setattr(broker_client.time, "monotonic", lambda: clock[0])
-    patient = broker_client.PatientBroker("/nowhere", 600, told.append)
+    monkeypatch.setattr(portal_error.time, "sleep", sleep)
+    monkeypatch.setattr(portal_error.time, "monotonic", lambda: clock[0])
+    patient = portal_error.Patience(Broker("/nowhere").ask, 600, told.append)
     assert patient.ask("GET", "/runs") == {"items": []}
     assert told == ["The portal does not answer. The request is repeated for up to 10 min."]
     answers[:] = [BrokerError("You may not.", 403)]

@@ -1,5 +1,5 @@
 """Routes of JupyterLab's dialog for runs: what they answer, and what they leave in the home. The
-portal and the broker are played."""
+portal is played."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from urllib.parse import quote
 
 import pytest
 from jupyter_server.auth.authorizer import AllowAllAuthorizer
-from portal_session.job_kernels.broker_client import Broker, BrokerError
+from portal_session import portal_error
 from portal_session.runs import plan
 from portal_session.runs.lab import handlers
 from portal_session.service import ServiceError
-from run_fields import choices
 from served import Served, served
 from tornado.web import Application
 
@@ -34,32 +33,33 @@ NOTEBOOK = {
 
 
 class Portal:
-    """The service, and the broker that leads to it; an answer that is an error is raised."""
+    """The service; an answer that is an error is raised."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.answer: Any = {"items": []}
         self.runs: Any = []
         self.submitted: list[Any] = []
-        self.refusal: BrokerError | None = None
+        self.refusal: ServiceError | None = None
+        self.outages = 0  # requests that are not answered
 
-    async def ask(self, *request: Any) -> dict[str, Any]:
-        self.asked.append(request)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return dict(self.answer)
-
-    def submit(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        if path == "/runs/choices":
-            return choices()
-        if (method, path) == ("GET", "/runs"):
-            if isinstance(self.runs, Exception):
-                raise self.runs
-            return {"items": self.runs}
-        self.submitted.append((method, path, body))
-        if self.refusal is not None:
-            raise self.refusal
-        return {}
+    def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        if (method, path) == ("POST", "session/runs") or path.startswith("runs/"):
+            self.submitted.append((method, path, body))
+            if self.outages:
+                self.outages -= 1
+                raise ServiceError("The portal cannot be reached.", 503, away=True)
+            if self.refusal is not None:
+                raise self.refusal
+            return {}
+        of_user = path == "runs?limit=200"
+        if not of_user:
+            self.asked.append((method, path, body))
+        answer = {"items": self.runs} if of_user else self.answer
+        error = self.runs if of_user else self.answer
+        if isinstance(error, Exception):
+            raise error
+        return dict(answer)
 
 
 class Site:
@@ -81,7 +81,6 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     (home / "train.ipynb").write_text(json.dumps(NOTEBOOK))
     (home / "train.py").write_text("print('on')\n")
     monkeypatch.setattr(plan, "git_state", lambda folder: None)
-    monkeypatch.setattr(Broker, "ask", lambda _, *request: portal.submit(*request))
     monkeypatch.setenv("PORTAL_ENVIRONMENT", "torch")
     monkeypatch.setattr(handlers._Handler, "get_current_user", lambda _: "ada")
     monkeypatch.setattr(handlers._Handler, "check_xsrf_cookie", lambda _: None)
@@ -95,7 +94,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 async def test_the_choices_are_the_portal_s(site: Site) -> None:
     assert await site.ask("GET") == (200, {"items": []})
-    assert site.portal.asked == [("GET", "session/runs/choices")]
+    assert site.portal.asked == [("GET", "session/runs/choices", None)]
     site.portal.answer = ServiceError("Runs are not offered on this site.", 403)
     assert await site.ask("GET") == (403, {"message": "Runs are not offered on this site."})
 
@@ -148,7 +147,7 @@ async def test_a_run_is_started(site: Site) -> None:
         "after": "",
     }  # fmt: skip
     ((method, path, asked),) = site.portal.submitted
-    assert (method, path, asked["id"]) == ("POST", "/runs", id_)
+    assert (method, path, asked["id"]) == ("POST", "session/runs", id_)
     assert asked["folder"] == str(site.home / "runs/rates")
     assert (asked["environment"], asked["gpus"], asked["memory"]) == ("jax", 1, "8G")
     assert asked["partition"] == "gpu"
@@ -172,16 +171,40 @@ async def test_a_cell_becomes_a_script_beside_its_notebook(site: Site) -> None:
 
 @pytest.mark.parametrize("cell", [None, "print(1)"])
 async def test_a_refused_run_leaves_nothing(site: Site, cell: str | None) -> None:
-    site.portal.refusal = BrokerError("You have 20 runs waiting or running; the limit is 20.", 403)
+    site.portal.refusal = ServiceError("You have 20 runs waiting or running; the limit is 20.", 403)
     status, answer = await site.ask("POST", "", {"source": "train.ipynb", "cell": cell})
     assert (status, answer["field"]) == (400, "")
     assert answer["message"] == "You have 20 runs waiting or running; the limit is 20."
     assert sorted(path.name for path in site.home.iterdir()) == ["train.ipynb", "train.py"]
 
 
+async def test_a_run_waits_while_the_portal_is_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The id of the run is chosen before, so that a request that comes twice starts one run."""
+    monkeypatch.setattr(portal_error, "PAUSE", 0.001)
+    site.portal.outages = 2
+    status, answer = await site.ask("POST", "", {"source": "train.py"})
+    assert (status, answer["message"], site.portal.outages) == (200, "", 0)
+    assert [body["id"] for _, _, body in site.portal.submitted] == [answer["id"]] * 3
+
+
+async def test_an_answer_that_is_lost(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run counts if the portal has it; if that is not known, its folder stays."""
+    site.portal.refusal = ServiceError("The portal's answer takes too long.", 503)
+    status, answer = await site.ask("POST", "", {"source": "train.py"})
+    assert (
+        status == 400
+        and "It is not known whether the run 'train' was accepted." in answer["message"]
+    )
+    assert (site.home / "runs/train/run.json").exists()
+    submitted = [(method, path.partition("/")[0]) for method, path, _ in site.portal.submitted]
+    assert submitted == [("POST", "session"), ("GET", "runs")]
+
+
 async def test_a_refusal_names_its_field(site: Site) -> None:
     sentence = "You cannot use the account 'x'. Your accounts: physics."
-    site.portal.refusal = BrokerError(sentence, 403, "account")
+    site.portal.refusal = ServiceError(sentence, 403, field="account")
     body = {"source": "train.ipynb", "resources": {"account": "x"}}
     assert await site.ask("POST", "", body) == (400, {"message": sentence, "field": "account"})
     site.portal.answer = ServiceError(sentence, 400, field="account")
@@ -215,10 +238,10 @@ async def test_a_run_that_nothing_can_start_after(site: Site, cell: str | None) 
     assert (status, answer["field"]) == (400, "after")
     assert answer["message"].startswith("You have no run '1e2f3c1a'.")
     site.portal.runs = [{"id": "1e2f3c1a", "name": "prepare", "ended_at": 5.0}]
-    site.portal.refusal = BrokerError("No run can start after 'prepare'.", 409, "after")
+    site.portal.refusal = ServiceError("No run can start after 'prepare'.", 409, field="after")
     refused = {"message": "No run can start after 'prepare'.", "field": "after"}
     assert await site.ask("POST", "", body) == (400, refused)
-    site.portal.runs = BrokerError("The portal cannot be reached.")
+    site.portal.runs = ServiceError("The portal cannot be reached.", 503)
     unknown = {"message": "The portal cannot be reached.", "field": ""}
     for request in (("POST", "", body), ("GET", "/unfinished")):
         assert await site.ask(*request) == (400, unknown)

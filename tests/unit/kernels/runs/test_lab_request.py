@@ -1,4 +1,4 @@
-"""Requests of JupyterLab's dialog: read by the parser of portal-run, with errors by field."""
+"""Requests of JupyterLab's dialog: as those of portal-run, with errors by field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from portal_session.runs import RunError
 from portal_session.runs.asked_points import read_points
 from portal_session.runs.lab.cell_script import cell_script, check_code
-from portal_session.runs.lab.request import options_of, source_path
+from portal_session.runs.portal_run import command
+from portal_session.runs.request import read_request, source_path
 from run_fields import choices
 
 FIELDS = choices()["fields"]
@@ -22,10 +23,10 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_request_is_the_options_of_the_command_line(script: Path) -> None:
+def test_a_request_is_that_of_the_command_line(script: Path) -> None:
     body = {
         "name": "rates",
-        "values": {"lr": " 0.1,  0.01 ", "depth": "", "text": '["a, b", "-c"]', "-x": "--gpus=9"},
+        "values": {"lr": "0.1,0.01", "depth": "", "text": '["a, b", "-c"]', "-x": "--gpus=9"},
         "sample": 2,
         "seed": 0,
         "at_once": 3,
@@ -34,26 +35,37 @@ def test_a_request_is_the_options_of_the_command_line(script: Path) -> None:
         "file": None,
         "resources": {"gpus": 2, "gpu_type": "v100", "memory": "8G", "constraint": ""},
     }
-    options = options_of(body, script, FIELDS)
-    assert options.values == ["lr=0.1,0.01", 'text=["a, b", "-c"]', "-x=--gpus=9"]
-    assert (options.name, options.sample, options.seed, options.at_once) == ("rates", 2, 0, 3)
-    assert (options.environment, options.after, options.file) == ("torch", "prepare", None)
-    assert options.resources == {"gpus": 2, "gpu_type": "v100", "memory": "8G"}
-    assert options.source == str(script)
+    request = read_request(body, script)
+    assert request.values == {"lr": "0.1,0.01", "text": '["a, b", "-c"]', "-x": "--gpus=9"}
+    assert request.source == script and request.file is None
+    assert request.resources == {"gpus": 2, "gpu_type": "v100", "memory": "8G"}
+    argv = [f"--set={name}={text}" for name, text in request.values.items()]
+    argv += ["--name=rates", "--sample=2", "--seed=0", "--at-once=3", "--environment=torch"]
+    argv += ["--after=prepare", "--gpus=2", "--gpu-type=v100", "--memory=8G", str(script)]
+    options = command.request_of(command.parser(FIELDS).parse_args(argv))
+    assert options._replace(notify=(), ranges=()) == request
 
 
 def test_the_least_that_a_request_has(script: Path) -> None:
-    options = options_of({"after": ""}, script)
-    assert (options.at_once, options.values, options.sample) == (10, [], 0)
-    assert options.after is None
-    assert len(read_points(options).points) == 1 and options.resources == {}
+    request = read_request({"after": "", "values": {"lr": " "}}, script)
+    assert (request.at_once, request.values, request.sample) == (10, {}, 0)
+    assert request.after is None
+    assert len(read_points(request).points) == 1 and request.resources == {}
+
+
+def test_numbers_may_be_texts(script: Path) -> None:
+    """The dialog sends what is typed into its fields."""
+    body = {"at_once": "3", "sample": "1", "seed": "7", "values": {"lr": " 0.1,  0.01 "}}
+    request = read_request(body, script)
+    assert (request.at_once, request.sample, request.seed) == (3, 1, 7)
+    assert read_points(request).points in ([{"lr": 0.1}], [{"lr": 0.01}])
 
 
 def test_a_list_is_beside_the_source(script: Path) -> None:
     (script.parent / "points.csv").write_text("lr\n0.1\n0.2\n")
-    assert len(read_points(options_of({"file": "points.csv"}, script)).points) == 2
+    assert len(read_points(read_request({"file": "points.csv"}, script)).points) == 2
     absolute = {"file": str(script.parent / "points.csv")}
-    assert len(read_points(options_of(absolute, script)).points) == 2
+    assert len(read_points(read_request(absolute, script)).points) == 2
 
 
 @pytest.mark.parametrize(
@@ -63,8 +75,10 @@ def test_a_list_is_beside_the_source(script: Path) -> None:
         ({"name": 7}, "name", "must be a string"),
         ({"name": "a\0b"}, "name", "must be a string"),
         ({"at_once": 0}, "at_once", "Must be a whole number from 1 to 1000."),
-        ({"at_once": True}, "at_once", "must be a whole number or a string"),
-        ({"at_once": 1.5}, "at_once", "must be a whole number or a string"),
+        ({"at_once": True}, "at_once", "Must be a whole number from 1 to 1000."),
+        ({"at_once": 1.5}, "at_once", "Must be a whole number from 1 to 1000."),
+        ({"at_once": {}}, "at_once", "Must be a whole number from 1 to 1000."),
+        ({"seed": "9" * 50}, "seed", "Must be a whole number from 0 to"),
         ({"after": 7}, "after", "must be a string"),
         ({"after": "a\nb"}, "after", "must be a string"),
         ({"sample": 3}, "sample", "There is no grid to sample"),
@@ -81,11 +95,9 @@ def test_a_list_is_beside_the_source(script: Path) -> None:
         ({"values": ["lr"]}, "values", "must be an object"),
         ({"values": {str(n): "1" for n in range(300)}}, "values", "at most 200"),
         ({"values": {"a": "1" + ",2" * 300, "b": "1" + ",2" * 300}}, "", "at most 10,000 points"),
-        ({"resources": {"kernel": "x"}}, "resources", "must be an object with gpus"),
-        ({"resources": {"set": "a=1"}}, "resources", "must be an object with gpus"),
-        ({"resources": {"gpus": -1}}, "gpus", "Must be a whole number from 0"),
-        ({"resources": {"memory": {}}}, "memory", "must be a whole number or a string"),
-        ({"resources": ["gpus"]}, "resources", "must be an object with gpus"),
+        ({"resources": {"folder": "/etc"}}, "resources", "'folder' is not a resource"),
+        ({"resources": {"notify": "end"}}, "resources", "'notify' is not a resource"),
+        ({"resources": ["gpus"]}, "resources", "must be an object"),
     ],
     ids=lambda value: ascii(value)[:50],
 )
@@ -93,7 +105,7 @@ def test_errors_name_their_field(
     script: Path, body: dict[str, Any], field: str, sentence: str
 ) -> None:
     with pytest.raises(RunError) as error:
-        read_points(options_of(body, script, FIELDS))
+        read_points(read_request(body, script))
     assert (error.value.field, sentence in str(error.value)) == (field, True), str(error.value)
     assert "portal-run" not in str(error.value), "the dialog has no command line"
 

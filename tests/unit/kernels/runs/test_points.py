@@ -18,6 +18,7 @@ from portal_session.runs.points import (
     read_list,
     typed_points,
 )
+from portal_session.runs.portal_run.command import assigned
 
 KNOWN = {
     "lr": Parameter("lr", "float", "0.1", ""),
@@ -27,7 +28,7 @@ KNOWN = {
 
 
 def test_a_grid() -> None:
-    grid = read_grid(["lr=0.1,1", "name=a,b c"], KNOWN)
+    grid = read_grid({"lr": "0.1,1", "name": "a,b c"}, KNOWN)
     assert make_points([], grid) == [
         {"lr": 0.1, "name": "a"},
         {"lr": 0.1, "name": "b c"},
@@ -41,7 +42,7 @@ def test_no_values_are_one_point() -> None:
 
 
 def test_spaces_after_commas(tmp_path: Path) -> None:
-    assert read_grid(["lr= 0.1, 1e-2", "n=1, 2.0 ,3", "name=a b, c"], KNOWN) == {
+    assert read_grid({"lr": " 0.1, 1e-2", "n": "1, 2.0 ,3", "name": "a b, c"}, KNOWN) == {
         "lr": [0.1, 0.01],
         "n": [1, 2, 3],
         "name": ["a b", "c"],
@@ -53,20 +54,20 @@ def test_spaces_after_commas(tmp_path: Path) -> None:
 
 def test_values_of_a_script_as_they_were_typed(tmp_path: Path) -> None:
     """JSON has the number, the command line the text."""
-    assignments = ["v=1.10, 1.1", "w=True", 'x=[1.50, "1.50", true, 1E3]', "y=a"]
+    texts = {"v": "1.10, 1.1", "w": "True", "x": '[1.50, "1.50", true, 1E3]', "y": "a"}
 
     def points(typed: bool) -> list[Point]:
-        return make_points([], read_grid(assignments, None, typed=typed), 8, seed=1)
+        return make_points([], read_grid(texts, None, typed=typed), 8, seed=1)
 
-    own = make_points([], read_grid(assignments, None), 8, seed=1)
+    own = make_points([], read_grid(texts, None), 8, seed=1)
     typed = typed_points(own, points(True))
     arguments = [of_point.get("v") for of_point in typed]
     assert {point["v"] for point in own} == {1.1} and set(arguments) == {"1.10", None}
     assert all(of_point["w"] == "True" for of_point in typed)
-    texts = {
+    written = {
         (str(point["x"]), of_point.get("x")) for point, of_point in zip(own, typed, strict=True)
     }
-    assert texts == {("1.5", "1.50"), ("1.50", None), ("True", None), ("1000.0", "1E3")}
+    assert written == {("1.5", "1.50"), ("1.50", None), ("True", None), ("1000.0", "1E3")}
     for name, text in (("p.csv", "v, f\n1.10, .5\n"), ("p.json", '[{"v": 1.10, "f": 0.50}]')):
         (tmp_path / name).write_text(text)
         rows = read_list(tmp_path / name, None)
@@ -77,8 +78,8 @@ def test_values_of_a_script_as_they_were_typed(tmp_path: Path) -> None:
 
 
 def test_values_with_commas_are_a_json_list() -> None:
-    assert read_grid(['name=["a,b", "=", "c"]'], KNOWN) == {"name": ["a,b", "=", "c"]}
-    assert read_grid(["name=a=b"], KNOWN) == {"name": ["a=b"]}
+    assert read_grid({"name": '["a,b", "=", "c"]'}, KNOWN) == {"name": ["a,b", "=", "c"]}
+    assert read_grid(assigned(["name=a=b"]), KNOWN) == {"name": ["a=b"]}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_values_with_commas_are_a_json_list() -> None:
 )
 def test_grids_that_are_refused(assignments: list[str], sentence: str) -> None:
     with pytest.raises(RunError) as error:
-        read_grid(assignments, KNOWN)
+        read_grid(assigned(assignments), KNOWN)
     assert sentence in str(error.value)
 
 

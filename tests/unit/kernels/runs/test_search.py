@@ -15,6 +15,7 @@ from portal_session.runs.search import question
 from portal_session.runs.search.question import ask_parameters, objective_missing
 from portal_session.runs.search.ranges import read_ranges
 from portal_session.runs.search.repeated import parameters_before
+from portal_session.runs.start import prepare
 from portal_session.service import ServiceError
 
 from portal.models.session.search import Search
@@ -91,7 +92,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def prepared(script: Path, *argv: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Content of run.json, and what the portal is asked for."""
     options = command.parser().parse_args([str(script), *argv])
-    made, body = command.prepare(options, ENVIRON)
+    made, body = prepare(command.request_of(options), ENVIRON)
     return json.loads((made.folder / "run.json").read_text()), body
 
 
