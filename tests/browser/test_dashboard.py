@@ -18,7 +18,7 @@ from nodes import reason_of, set_level
 from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
-pytest.importorskip("axe_core_python.sync_playwright")
+pytest.importorskip("axe_playwright_python.sync_playwright")
 expect = playwright.expect
 pytestmark = pytest.mark.usefixtures("unharmed")
 

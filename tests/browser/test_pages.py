@@ -22,7 +22,7 @@ from portal.demo.daemons.ports import free_port
 from portal.demo.daemons.process import end_child
 
 playwright = pytest.importorskip("playwright.sync_api")
-pytest.importorskip("axe_core_python.sync_playwright")
+pytest.importorskip("axe_playwright_python.sync_playwright")
 
 ROOT = Path(__file__).parents[2]
 TIMES = "\N{MULTIPLICATION SIGN}"

@@ -25,7 +25,7 @@ from tests.benchmarks.page import hubs_own
 from tests.benchmarks.synthetic_service import ADMIN_TOKEN, Service, synthetic_service
 
 playwright = pytest.importorskip("playwright.sync_api")
-pytest.importorskip("axe_core_python.sync_playwright")
+pytest.importorskip("axe_playwright_python.sync_playwright")
 expect = playwright.expect
 
 USER = "ada"

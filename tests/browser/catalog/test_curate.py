@@ -25,7 +25,7 @@ from portal.models.catalog.image_job import BuildResult, Facts, Server, TestResu
 from portal.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api")
-pytest.importorskip("axe_core_python.sync_playwright")
+pytest.importorskip("axe_playwright_python.sync_playwright")
 expect = playwright.expect
 pytestmark = pytest.mark.usefixtures("unharmed")
 

@@ -14,7 +14,7 @@ from looks import check
 from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
-pytest.importorskip("axe_core_python.sync_playwright")
+pytest.importorskip("axe_playwright_python.sync_playwright")
 expect = playwright.expect
 
 

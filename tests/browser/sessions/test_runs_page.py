@@ -20,7 +20,7 @@ from portal.models.session.search import Search
 from portal.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api")
-pytest.importorskip("axe_core_python.sync_playwright")
+pytest.importorskip("axe_playwright_python.sync_playwright")
 expect = playwright.expect
 pytestmark = pytest.mark.usefixtures("unharmed")
 
