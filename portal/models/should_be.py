@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from annotated_types import Ge, Le
 from pydantic import BaseModel
 
 
@@ -14,6 +13,6 @@ def should_be(model: type[BaseModel], name: str) -> str:
         return field.description[0].lower() + field.description[1:]
     if field.annotation is bool:
         return "true or false"
-    least = next(limit.ge for limit in field.metadata if isinstance(limit, Ge))
-    most = next(limit.le for limit in field.metadata if isinstance(limit, Le))
+    least = next(limit.ge for limit in field.metadata if hasattr(limit, "ge"))
+    most = next(limit.le for limit in field.metadata if hasattr(limit, "le"))
     return f"a whole number from {least} to {most:,}"
