@@ -12,23 +12,22 @@ MEND = "Remove it from the configuration before the next version."
 # Names by class, separated by spaces.
 FIXED = {
     "BuildScheduler": "again_after",
-    "Cluster": "associations_ttl burst jobs_ttl nodes_ttl partitions_ttl patience quiet_nodes_ttl "
+    "Cluster": "associations_ttl burst jobs_ttl nodes_ttl partitions_ttl quiet_nodes_ttl "
     "urgent_interval",
     "ClusterControl": "patience rights_ttl",
     "Courses": "handouts_loopback interval",
     "Curator": "sync_interval",
     "Dashboard": "heartbeat max_streams max_streams_each",
-    "EnvironmentCatalog": "max_size verdicts_age",
+    "EnvironmentCatalog": "verdicts_age",
     "HubApi": "api_token api_url timeout",
     "HubRequests": "max_body",
-    "LDAPAuthenticator": "group_depth refresh_patience threads",
+    "LDAPAuthenticator": "group_depth refresh_patience",
     "LaunchForm": "minimum_free stale_after",
     "OIDCAuthenticator": "refresh_patience",
     "PortalService": "max_body",
     "PortalSpawner": "watch_interval",
     "Registries": "parallel",
     "SessionProxy": "watch_interval",
-    "SlurmRunner": "concurrency",
     "StartEstimates": "busy_share fresh_for patience per_person usable_for waits_days",
     "Telemetry": "patience report_gap",
     "TestCommand": "interval",

@@ -91,7 +91,11 @@ class EnvironmentCatalog(LoggingConfigurable):
     # Seconds for which test results and the state of image files are cached.
     verdicts_age = Float(3.0, min=0.1)
 
-    max_size = Integer(65536)  # bytes of an environment's file; a larger one is an error
+    max_size = setting(
+        Integer(65536),
+        "Maximum size of an environment file, in bytes. A larger file is an error.",
+        "c.EnvironmentCatalog.max_size = 131072",
+    )
 
     timeout = setting(
         Float(5.0),

@@ -88,7 +88,11 @@ class DirectorySettings(PortalLogin):
     # wait up to ``login_timeout``.
     refresh_patience = Float(0.25)
 
-    threads = Integer(8)  # concurrent logins, and as many concurrent refreshes
+    threads = setting(
+        Integer(8, min=1),
+        "Maximum number of concurrent LDAP logins, and of concurrent refreshes.",
+        "c.LDAPAuthenticator.threads = 16",
+    )
 
     lockout_threshold = setting(
         Integer(5, min=0),

@@ -10,6 +10,7 @@ import pytest
 from jupyterhub import orm
 
 from portal.errors import InvalidRequest, NotAllowed, SlurmUnavailable, TooManyRequests
+from portal.launch.kinds import reserved_for
 from portal.web.audit_rate_limit import AuditRateLimit
 from spawners.launch import launch
 from spawners.launch.launch import launch_request
@@ -42,7 +43,13 @@ class Site:
     ) -> Any:
         handler = SimpleNamespace(current_user=by or orm.User(name="mallory"))
         owner = SimpleNamespace(name="mallory")
-        spawner: Any = SimpleNamespace(name=name, shared=self.shared, handler=handler, user=owner)
+        spawner: Any = SimpleNamespace(
+            name=name,
+            shared=self.shared,
+            handler=handler,
+            user=owner,
+            reserved=reserved_for(name),
+        )
         return await launch_request(spawner, options, runs=runs)
 
 

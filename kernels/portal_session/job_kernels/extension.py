@@ -27,6 +27,10 @@ from . import adoption, broker, choices, specs
 _SOON, _LATER = 5.0, 300.0  # seconds until the portal is asked again what it offers
 _NOTHING = 30.0  # the same, if that is nothing: environments may be under test still
 _TRIES = 12  # while a new session is not known to it yet
+# Resources of a portal that does not list them: one that is older than this session's package.
+_FORMER = {"gpus": "GPUs", "gpu_type": "", "cpus": "CPUs"} | dict.fromkeys(
+    ("memory", "time", "constraint", "partition", "qos"), ""
+)
 _AT_A_TIME = 4  # estimates asked for at once; more wait
 
 
@@ -161,7 +165,7 @@ class Offer:
             for kernel in environment["kernels"]:
                 named = (request.get("environment"), request.get("kernel"))
                 if named == (environment["environment"], kernel["name"]):
-                    options: dict[str, str] = self._answer["options"]
+                    options: dict[str, str] = self._answer.get("options") or _FORMER
                     asked = _checked({name: request.get(name) for name in options})
                     # What the environment has anyway is neither in its name nor in its title.
                     usual = environment.get("default") or {}

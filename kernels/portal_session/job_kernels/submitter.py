@@ -38,6 +38,7 @@ class Submitter:
         """Submit the job of the kernel ``id``, unless it has a record: then it may have a job
         already. ``request``, ``spec``: as in a record."""
         if await in_thread(self._recorded, id, request, spec):
+            self._begun.pop(id, None)  # of a kernel of this id before, which is gone
             self.begin({"id": id, **request})
 
     def _recorded(self, id: str, request: dict[str, Any], spec: str) -> bool:

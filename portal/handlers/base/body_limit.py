@@ -13,7 +13,7 @@ from .base import APIHandler
 
 
 class TooLarge(InvalidRequest):
-    """Body larger than the service reads (``PortalService.max_body``)."""
+    """Body larger than the service reads (`max_body` of the service)."""
 
     code = "too_large"
     status = 413

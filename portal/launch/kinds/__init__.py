@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ...errors import InvalidRequest
 from ...models.session.session import SessionRecord
+from ..course import OPTION as COURSE
 from .job_kernel import JobKernel
 from .jupyterlab import JupyterLab
 from .kind import Kind
@@ -40,7 +41,7 @@ USUAL = KINDS[0]
 OFFERED = {kind.name: kind for kind in KINDS if kind.offered}
 PROGRAMS = {kind.name: kind for kind in KINDS if issubclass(kind, ProgramKind)}
 _STORED = {kind.name: kind for kind in KINDS}
-OWN_OPTIONS = tuple(dict.fromkeys(kind.option for kind in KINDS))
+OWN_OPTIONS = (COURSE, *dict.fromkeys(kind.option for kind in KINDS))
 
 
 def requested_kind(options: Mapping[str, Any]) -> Kind:

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from traitlets import Dict, Float, List, Unicode
+from traitlets import Dict, Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import SlurmUnavailable
@@ -30,7 +30,6 @@ from portal.setting import setting
 
 from .errors import error_of, unavailable
 
-_PEOPLE = 8  # commands at once that run as users (submissions, cancellations)
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -97,6 +96,12 @@ class SlurmRunner(LoggingConfigurable):
         'c.SlurmRunner.slurm_conf = "/etc/slurm/slurm.conf"',
     )
 
+    concurrency = setting(
+        Integer(8, min=1),
+        "Maximum number of concurrent commands that run as users (submissions, cancellations).",
+        "c.SlurmRunner.concurrency = 16",
+    )
+
     # By command, for metrics: number of runs and failures, and total seconds.
     runs: Counter[str]
     failures: Counter[str]
@@ -107,7 +112,7 @@ class SlurmRunner(LoggingConfigurable):
         self.runs, self.failures, self.seconds = Counter(), Counter(), defaultdict(float)
         self._paths: dict[str, str] = {}
         # Queries have threads of their own, so that a rush of submissions does not delay them.
-        self._people = ThreadPoolExecutor(_PEOPLE, thread_name_prefix="slurm-people")
+        self._people = ThreadPoolExecutor(self.concurrency, thread_name_prefix="slurm-people")
         self._questions = ThreadPoolExecutor(4, thread_name_prefix="slurm-questions")
         self._own_name = own_account()[1]
         self._asking: set[subprocess.Popen[bytes]] = set()  # running queries

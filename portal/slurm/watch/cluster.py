@@ -69,9 +69,12 @@ class Cluster(LoggingConfigurable):
 
     burst = Integer(4)  # requests at once after an idle period: a single launch is not delayed
     urgent_interval = Float(0.25)  # seconds between queries of the jobs, even urgent ones
-    # Seconds that a request waits for new data if older data is known, which is shown with its age
-    # then. A launch waits up to 5 seconds longer before it is refused.
-    patience = Float(3.0)
+    patience = setting(
+        Float(3.0),
+        """Seconds that a request waits for new data if older data is known. After that, the older
+        data is shown, with its age. A launch waits up to 5 seconds longer before it is refused.""",
+        "c.Cluster.patience = 1",
+    )
 
     exchange = setting(
         Unicode(),

@@ -9,7 +9,7 @@ import pytest
 from jupyterhub import orm
 from session_records import owner_of
 
-from portal.launch.kinds import KINDS, Kind, Unknown, stored_kind
+from portal.launch.kinds import KINDS, Kind, Unknown, requested_kind, stored_kind
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.marimo import Marimo
@@ -17,9 +17,12 @@ from portal.launch.kinds.preview import Preview
 from portal.launch.kinds.rehearsal import Rehearsal
 from portal.launch.kinds.room import Room
 from portal.launch.kinds.run import Run
+from portal.launch.kinds.space import Space
 from portal.launch.kinds.tensorboard import TensorBoard
+from portal.models.session.run import AskedRun
 from portal.store.migrations.work import work_and_space
 from spawners.lifecycle.session_history import stored_record
+from spawners.resize.queueing import whole_options
 from spawners.session import kind_of_row
 
 ID = "5e2f3c1a"
@@ -67,6 +70,19 @@ def test_what_is_stored_counts_and_not_the_name() -> None:
     row = orm.Spawner(name="course-deep", state={"work": "marimo", "space": ""})
     assert kind_of_row(row) is Marimo
     assert kind_of_row(orm.Spawner(name="course-deep", state=None)) is JupyterLab
+
+
+@pytest.mark.parametrize("space", [None, Space(name="deep")])
+def test_what_a_kind_is_asked_for_by_stays_when_its_session_moves(space: Space | None) -> None:
+    run = {**RUN, "source": "r.py", "folder": "/r", "points": 1, "course": "deep" if space else ""}
+    kinds: list[Kind] = [
+        JupyterLab(space=space),
+        JobKernel(id=ID, kernel="python3", space=space),
+        Run(run=AskedRun.model_validate(run), space=space),
+    ]
+    for kind in kinds:
+        before = {"environment": "lab", "cpus": 1, **kind.own()}
+        assert requested_kind(whole_options(before, {"cpus": 2})) == kind
 
 
 def test_each_kind_is_stored_under_a_name_of_its_own() -> None:
