@@ -110,19 +110,18 @@ def orphan_jobs(jobs: Iterable[Job], known: Known, logs: str, before: float) -> 
 
 
 def record_of(job: Job) -> SessionRecord:
-    """Return the record of a session of which only its job is known."""
+    """Return the record of a session of which only its job is known. It is in no course: anybody
+    can write such a comment, and would be charged to the course, or hold its room."""
     _, environment, server = job.comment.split(":")
     began = job.submit_time or time.time()
     running = job.state.running
-    work, space = work_and_space(server, {})
     return SessionRecord(
         id=f"job-{array_id(job.id)}-{began:.0f}",  # the same at each start of the Hub
         user=job.user,
         server=server,
         account=job.user,
         environment=environment,
-        work=work,
-        space=space,
+        work=work_and_space(server, {})[0],
         job_id=array_id(job.id),
         state=SessionState.RUNNING if running else SessionState.PENDING,
         submitted_at=began,

@@ -16,7 +16,7 @@ from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
 from spawners.launch import launch
-from spawners.lifecycle.orphans import Known, Orphans, orphan_jobs
+from spawners.lifecycle.orphans import Known, Orphans, orphan_jobs, record_of
 from spawners.lifecycle.reconciler import Reconciler
 from spawners.lifecycle.session_recorder import Recorder
 
@@ -152,3 +152,10 @@ async def test_what_the_database_knows_is_no_orphan(store: Store) -> None:
     await store.sessions.save(known)
     recorder = await recorded(Slurm(a_job()), store)
     assert recorder.closing.orphan("ada", "") is None
+
+
+@pytest.mark.parametrize("server", ["course-deep", "room-deep", "rehearsal-deep"])
+def test_a_comment_that_anybody_can_write_puts_no_job_into_a_course(server: str) -> None:
+    record = record_of(a_job(comment=f"portal:lab:{server}"))
+    assert (record.server, record.space) == (server, "")
+    assert record_of(a_job(comment="portal:lab:kernel-01234567")).work == "kernel"
