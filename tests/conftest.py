@@ -227,6 +227,16 @@ def started_demo(
         yield demo
     finally:
         end_child(process, 180)
+        _keep_log_of_lost_pieces(demo)
+
+
+def _keep_log_of_lost_pieces(demo: Demo) -> None:
+    """Keep the demo's logs in build/ if a piece of it ended that no test has ended: all that
+    follows fails then, and says nothing of the cause."""
+    if "exited unexpectedly" in demo.output():
+        kept = ROOT / "build" / f"lost-{os.getpid()}-{time.strftime('%H%M%S')}"
+        shutil.copytree(demo.home.demo / "log", kept, symlinks=True, dirs_exist_ok=True)
+        (kept / "output").write_text(demo.output())
 
 
 def host_of(place: Path) -> tuple[str, ...]:
