@@ -15,7 +15,7 @@ from jupyterhub import orm
 from jupyterhub.utils import utcnow
 from traitlets import Instance
 
-from portal.launch.kinds import Address, Kind, reserved_for, stored_kind
+from portal.launch.kinds import USUAL, Address, Kind, reserved_for, stored_kind
 from portal.models.cluster.cluster import Job
 from portal.models.person import Person
 from portal.models.session.session import options_again
@@ -43,7 +43,7 @@ class SessionSpawner(SessionSettings):
         self.api_token: str
         self.last_options: dict[str, Any] = {}  # validated, of the last launch
         self.partition_automatic = False  # nobody named its partition
-        self.work, self.space = work_and_space(self.name, {})  # until it is launched
+        self.work = self.space = ""  # until it is launched
         self.prefill: dict[str, Any] = {}  # options from a link; shown once
         self.posted_port = 0
         self.token_id = 0
@@ -85,12 +85,14 @@ class SessionSpawner(SessionSettings):
 
     @property
     def kind(self) -> type[Kind]:
-        """Kind of the session; before its first launch, the one to which its name belongs."""
-        return stored_kind(self.work)
+        """Kind of the session; before its first launch, that for which its name is reserved."""
+        if self.work:
+            return stored_kind(self.work)
+        return self.reserved.kind if self.reserved is not None else USUAL
 
     @property
     def reserved(self) -> Address | None:
-        """What its server's name is reserved for; None for a session of the user's own."""
+        """Purpose for which its server's name is reserved; None for a session of the user's own."""
         return reserved_for(self.name)
 
     @property

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from portal.errors import PortalError
+from portal.launch.kinds import USUAL, reserved_for
 from portal.models.cluster.array import array_id
 from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
 from portal.periodic import Periodic
 from portal.slurm import Cluster
-from portal.store.migrations.work import work_and_space
 
 from .session_recorder import Recorder
 
@@ -113,6 +113,7 @@ def record_of(job: Job) -> SessionRecord:
     """Return the record of a session of which only its job is known. It is in no course: anybody
     can write such a comment, and would be charged to the course, or hold its room."""
     _, environment, server = job.comment.split(":")
+    reserved = reserved_for(server)
     began = job.submit_time or time.time()
     running = job.state.running
     return SessionRecord(
@@ -121,7 +122,7 @@ def record_of(job: Job) -> SessionRecord:
         server=server,
         account=job.user,
         environment=environment,
-        work=work_and_space(server, {})[0],
+        work=(reserved.kind if reserved else USUAL).name,
         job_id=array_id(job.id),
         state=SessionState.RUNNING if running else SessionState.PENDING,
         submitted_at=began,

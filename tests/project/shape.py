@@ -90,15 +90,16 @@ def measures(root: Path) -> dict[str, int]:
     """Return the measures by their names."""
     product = {folder: sum(map(code_lines, files(root, folder))) for folder in PRODUCT}
     python = [path.read_text(encoding="utf-8") for path in files(root, "portal", "spawners")]
-    twins = ("course_kernel.py", "course_run.py", "course_estimates.py")
     return {
         **{f"code lines of {folder}": lines for folder, lines in product.items()},
         "code lines of the product": sum(product.values()),
         "code lines of the tests": sum(map(code_lines, files(root, "tests"))),
         "places that derive a kind from a name": len(derivations(root)),
         "files outside of courses that name courses": len(naming_courses(root)),
+        # A file for courses among those that are for all: of kinds, or of a session's endpoints.
         "twins of kinds for courses": sum(
-            path.name in twins for path in files(root, "portal", "spawners")
+            path.name.startswith("course_")
+            for path in files(root, "portal/launch/kinds", "portal/handlers/sessions")
         ),
         "files in portal/services": len(list(files(root, "portal/services"))),
         "settings": sum(len(_SETTING.findall(text)) for text in python),

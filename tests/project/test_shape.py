@@ -11,12 +11,12 @@ _REQUESTS = {
     "portal/handlers/sessions/servers.py",
     "spawners/api/rooms.py",
     "spawners/config/named_servers.py",
+    "spawners/lifecycle/orphans.py",
     "spawners/session.py",
     "spawners/web/hosts.py",
 }
 _EARLIER = {
     "portal/store/migrations/versions/v0019_work.py",
-    "spawners/lifecycle/orphans.py",
     "spawners/lifecycle/session_history.py",
 }
 

@@ -33,11 +33,13 @@ def edited_text(raw: bytes, environment: Environment) -> str:
     fresh = yaml_text(environment)
     try:
         text = raw.decode("utf-8-sig")
+        line_end = "\r\n" if "\r\n" in text else "\n"
+        text = text.replace("\r\n", "\n")
         text += "" if text.endswith("\n") else "\n"
         old = definition_of(Environment.model_validate(read_document(raw).data))
         edits = _Edits(text)
         edits.change_mapping(nodes_of(text), old, definition_of(environment))
-        edited = edits.result()
+        edited = edits.result().replace("\n", line_end)
         again = Environment.model_validate(read_document(edited.encode()).data)
     except (DocumentError, UnicodeDecodeError, ValidationError, _Unsuitable):
         return fresh

@@ -132,6 +132,12 @@ def test_only_the_change_is_written(
     assert changed_lines(FILE, edited(FILE, **changes)) == (gone, added)
 
 
+def test_the_ends_of_lines_stay_those_of_the_file() -> None:
+    changes = {"groups": ["new", "lab"], "server": "beside", "description": "One.\nTwo.\n"}
+    expected = edited(FILE, **changes).replace("\n", "\r\n")
+    assert edited(FILE.replace("\n", "\r\n"), **changes) == expected
+
+
 def test_places_of_new_items_and_keys() -> None:
     text = edited(FILE, groups=["new", "gpu-users", "lab", "last"], server="beside")
     assert "# Who.\ngroups:\n- new\n- gpu-users   # all\n" in text
