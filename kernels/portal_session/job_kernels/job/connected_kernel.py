@@ -7,6 +7,7 @@ and relays: what it says meanwhile is kept and sent later.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -188,15 +189,24 @@ class ConnectedKernel:
 
     def _done(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            print(f"The kernel could not be started: {task.exception()}", flush=True)
-            self._tell(died=f"The kernel could not be started: {task.exception()}")
-            self._over.set()
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        print(f"The kernel could not be started: {error}", flush=True)
+        if not _container_gone(error):
+            self._tell(died=f"The kernel could not be started: {error}")
+        self._over.set()
 
 
 async def keep_connected(record: Record, process: KernelProcess, patience: float) -> None:
     """Keep the kernel connected until its end; see `ConnectedKernel`."""
     await ConnectedKernel(record, process, patience).run()
+
+
+def _container_gone(error: BaseException) -> bool:
+    """Return True if the file system of the container has ended, as when its node fails: the relay
+    then says why the job ended, which Slurm knows and this process does not."""
+    return isinstance(error, OSError) and error.errno == errno.ENOTCONN and bool(error.filename)
 
 
 def _reporter() -> Any:
