@@ -17,7 +17,7 @@ from ..models import Frozen
 from ..models.catalog.environment import Environment
 from ..models.session.resources import Resources
 from .fields import OF
-from .kinds import OWN_OPTIONS, USUAL, requested_kind
+from .kinds import USUAL, own_options, requested_kind
 from .kinds.kind import AskedFor, Kind
 
 # What a session gets where neither the person, the environment nor the site says anything.
@@ -39,7 +39,7 @@ class Asked(AskedFor):
         if not isinstance(options, Mapping):
             raise InvalidRequest("The options of a session must be a JSON object.")
         for key in options:
-            if key not in OPTION_KEYS and key not in OWN_OPTIONS:
+            if key not in OPTION_KEYS and key not in own_options():
                 raise InvalidRequest(
                     f"{_quoted(key)} is not an option of a session. The options are: "
                     f"{', '.join(OPTION_KEYS)}.",

@@ -15,7 +15,7 @@ from portal.catalog.offers.tile import Tile, day
 from portal.launch.availability import Availability
 from portal.launch.choices.field_choices import Choice
 from portal.launch.fields import FIELDS
-from portal.launch.kinds import OFFERED, USUAL
+from portal.launch.kinds import USUAL, offered_kinds
 from portal.launch.limits.qos import longest_walls
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.offered import refusals_of
@@ -48,7 +48,7 @@ def kind_choices(
     environments: Sequence[Environment], last: Mapping[str, Any]
 ) -> tuple[Choice, ...]:
     """Return the kinds of session to choose from; () if the environments have only the usual."""
-    kinds = [k for k in OFFERED.values() if any(not k.unfit(e) for e in environments)]
+    kinds = [k for k in offered_kinds().values() if any(not k.unfit(e) for e in environments)]
     if len(kinds) < 2:
         return ()
     chosen = last.get("kind", USUAL.name)
@@ -117,7 +117,7 @@ def client_data(
         "environments": {
             e.name: {
                 "title": e.title,
-                "kinds": [name for name, kind in OFFERED.items() if not kind.unfit(e)],
+                "kinds": [name for name, kind in offered_kinds().items() if not kind.unfit(e)],
                 "gpu_types": list(e.gpu_types),
                 "refusals": refusals_of(e),
                 "max_gpus": e.max_gpus,
@@ -131,7 +131,7 @@ def client_data(
             }
             for e in environments
         },
-        "kinds": {name: kind.title for name, kind in OFFERED.items()},
+        "kinds": {name: kind.title for name, kind in offered_kinds().items()},
         "gpus": {
             name: {
                 "per_node": gpu.per_node,

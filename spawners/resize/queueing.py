@@ -10,7 +10,7 @@ from jupyterhub import orm
 
 from portal.errors import Conflict, InvalidRequest
 from portal.launch.fields import KEPT
-from portal.launch.kinds import OWN_OPTIONS
+from portal.launch.kinds import own_options
 from portal.launch.request import LaunchRequest
 
 from ..launch.job_log import make_log
@@ -32,7 +32,7 @@ def whole_options(now: Mapping[str, Any], options: Mapping[str, Any]) -> dict[st
             "Launch another session for that.",
             "environment",
         )
-    keys = (*KEPT, *OWN_OPTIONS)  # a course's session stays one
+    keys = (*KEPT, *own_options())  # a course's session stays one
     kept = {key: now[key] for key in keys if key in now and key not in options}
     asked = {**kept, **options, "environment": environment}
     if not asked.get("gpus"):

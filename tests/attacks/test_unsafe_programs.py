@@ -18,7 +18,7 @@ from test_doctor import asked
 from portal.doctor.checks import environments
 from portal.doctor.finding import Level
 from portal.images.jobs import smoke
-from portal.launch.kinds import KINDS, PROGRAMS
+from portal.launch.kinds import KINDS, program_kinds
 from portal.launch.kinds.marimo import Marimo
 from portal.launch.kinds.program import ProgramKind
 from portal.models.catalog.catalog import Verdict
@@ -146,6 +146,8 @@ async def test_the_doctor_names_it_in_a_container_by_its_test(tmp_path: Path) ->
 
 def test_every_program_names_its_least_version() -> None:
     """A program to come cannot be added without it."""
-    assert {kind for kind in KINDS if issubclass(kind, ProgramKind)} == set(PROGRAMS.values())
-    for kind in PROGRAMS.values():
+    assert {kind for kind in KINDS if issubclass(kind, ProgramKind)} == set(
+        program_kinds().values()
+    )
+    for kind in program_kinds().values():
         assert kind.package and kind.least and kind.reason

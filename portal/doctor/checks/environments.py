@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from portal.errors import StoreUnavailable
-from portal.launch.kinds import PROGRAMS
+from portal.launch.kinds import program_kinds
 from portal.models.catalog.catalog import Verdict
 from portal.models.catalog.environment import Environment, Kind
 
@@ -99,9 +99,9 @@ async def programs(site: Site) -> Result:
 def _program(
     environment: Environment, name: str, verdicts: Mapping[str, Mapping[str, Verdict]]
 ) -> Result:
-    program, title = PROGRAMS.get(name), f"'{environment.name}'"
+    program, title = program_kinds().get(name), f"'{environment.name}'"
     if program is None:
-        known = ", ".join(sorted(PROGRAMS))
+        known = ", ".join(sorted(program_kinds()))
         return warning(f"{title} opens '{name}', which the portal does not know",
                        f"Use one of: {known}.")  # fmt: skip
     versions = _installed(environment, program.package) or {

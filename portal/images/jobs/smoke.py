@@ -30,7 +30,7 @@ from portal.launch.container import (
     session_script,
     session_variables,
 )
-from portal.launch.kinds import PROGRAMS
+from portal.launch.kinds import program_kinds
 from portal.models.catalog.environment import Environment, Kernel, Kind, Server
 from portal.models.catalog.image_job import Event, Facts, ImageJob, KernelResult, TestResult
 from portal.models.session.resources import Resources
@@ -162,8 +162,9 @@ def _command(
     variables = session_variables(
         environment, resources, home=home, apptainer=apptainer, vendor=vendor
     )
-    programs = [PROGRAMS[name].guard() for name in environment.opens if name in PROGRAMS]
-    variables["PORTAL_PROGRAMS"] = json.dumps(programs)
+    known = program_kinds()
+    guards = [known[name].guard() for name in environment.opens if name in known]
+    variables["PORTAL_PROGRAMS"] = json.dumps(guards)
     env = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN)}
     account = Path.home()
     env |= script_environment(environment, variables, vendor)

@@ -12,7 +12,7 @@ from jupyterhub.slugs import is_valid_safe_slug
 from session_records import owner_of, recorded
 
 from portal.errors import InvalidRequest, NotAllowed
-from portal.launch.kinds import KINDS, OFFERED, kind_of
+from portal.launch.kinds import KINDS, kind_of, offered_kinds
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, Place
@@ -57,7 +57,7 @@ def test_its_options_are_parsed() -> None:
     assert kind == JobKernel(id=ID, kernel="python3")
     assert json.loads(kind.variables()["PORTAL_KERNEL"]) == {"id": ID, "name": "python3"}
     assert (kind.serves, kind.module) == (False, "portal_session.job_kernels.starter")
-    assert kind.name not in OFFERED and not kind.job_kernels
+    assert kind.name not in offered_kinds() and not kind.job_kernels
     assert Asked.parse({**OPTIONS, "kernel": None}).kind == JupyterLab()
     assert Asked.parse({**OPTIONS, "kernel": ""}).kind == JupyterLab()
 

@@ -14,7 +14,7 @@ from session_records import owner_of
 from traitlets import TraitError
 
 from portal.errors import InvalidRequest, NotAllowed, Unavailable
-from portal.launch.kinds import KINDS, OFFERED
+from portal.launch.kinds import KINDS, offered_kinds
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, Place
 from portal.launch.kinds.run import Run
@@ -91,7 +91,7 @@ def test_its_options_are_parsed() -> None:
     }
     assert (kind.serves, kind.array, kind.module) == (False, True, "portal_session.runs.point")
     assert list(kind.sbatch_options()) == ["--array=0-4%2", "--requeue"]
-    assert kind.name not in OFFERED and not kind.job_kernels
+    assert kind.name not in offered_kinds() and not kind.job_kernels
     assert Asked.parse({**OPTIONS, "run": None}).kind == JupyterLab()
     kept = Asked.parse({"run": {**RUN, "keep_failed": True}}).kind
     assert json.loads(kept.variables()["PORTAL_RUN"])["keep_failed"] is True
