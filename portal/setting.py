@@ -10,8 +10,9 @@ import textwrap
 from typing import Any, ClassVar, TypeVar
 
 from traitlets import TraitType
-from traitlets.config import LoggingConfigurable
+from traitlets.config import Config, Configurable, LoggingConfigurable
 
+_Settings = TypeVar("_Settings", bound=Configurable)
 _Trait = TypeVar("_Trait", bound=TraitType[Any, Any])
 
 
@@ -48,3 +49,19 @@ class RenamedSection(LoggingConfigurable):
     def section_names(cls) -> list[str]:
         """Return the sections that this class reads; later ones win."""
         return [cls.former, *super().section_names()]
+
+
+class SiteSettings:
+    """Settings of a site by their class; each object is made once, from ``config``."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        self._config = config or Config()
+        self._objects: dict[type[Configurable], Configurable] = {}
+
+    def of(self, kind: type[_Settings]) -> _Settings:
+        """Return the settings of this class. Raises TraitError for a wrong value."""
+        if kind not in self._objects:
+            self._objects[kind] = kind(config=self._config)
+        made = self._objects[kind]
+        assert isinstance(made, kind)
+        return made

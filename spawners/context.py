@@ -21,10 +21,9 @@ from portal.courses.settings import Courses
 from portal.estimates import HUB, StartEstimates
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
-from portal.launch.job_kernels import JobKernels
-from portal.launch.runs import Runs
 from portal.models.announcement import Announcement
 from portal.service_accounts import service_accounts
+from portal.setting import SiteSettings
 from portal.slurm import Cluster
 from portal.store import Store
 
@@ -54,8 +53,7 @@ class HubContext:
     images: Images = field(default_factory=Images)
     gpus: Gpus = field(default_factory=Gpus)
     courses: Courses = field(default_factory=Courses)
-    job_kernels: JobKernels = field(default_factory=JobKernels)
-    runs: Runs = field(default_factory=Runs)
+    settings: SiteSettings = field(default_factory=SiteSettings)
     commits: Commits = field(default_factory=Commits)
     blocking: Blocking = field(default_factory=Blocking)
     refused: RefusedLaunches = field(default_factory=RefusedLaunches)
@@ -98,8 +96,7 @@ class HubContext:
                 images=Images(config=config),
                 gpus=Gpus(config=config),
                 courses=Courses(config=config),
-                job_kernels=JobKernels(config=config),
-                runs=Runs(config=config),
+                settings=SiteSettings(config),
                 services=service_accounts(config),
             )
             with contextlib.suppress(RuntimeError):  # no event loop: not in a Hub that serves

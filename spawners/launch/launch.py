@@ -13,20 +13,25 @@ from typing import Any, NamedTuple
 
 from portal.catalog.versions.pins import pinned
 from portal.errors import Conflict, NotAllowed, PortalError, SlurmUnavailable
-from portal.launch.kinds.kind import AskedFor, Kind, LaunchFacts, Place
+from portal.launch.kinds.kind import (
+    AskedFor,
+    Kind,
+    LaunchFacts,
+    OtherLaunch,
+    Place,
+    SlurmLimits,
+)
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
-from portal.launch.runs import Runs
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.array import whole_job
 from portal.models.cluster.cluster import Association, ClusterSnapshot, JobState
 from portal.models.session.resources import Resources
-from portal.models.session.run import AskedRun
 
 from ..host.storage import StorageArea
 from ..session import SessionSpawner
 from .courses import course_form, course_offer
-from .other_launches import job_kernels, job_of_run, other_runs
+from .other_launches import other_launches
 from .submit import tensorboard_roots
 
 # A launch and its page need partitions and nodes, not the newest jobs: they do not wait for
@@ -212,7 +217,7 @@ async def _judged(spawner: SessionSpawner, asked: Asked, *, runs: bool) -> Launc
 async def _placed(spawner: SessionSpawner, asked: Asked, facts: LaunchFacts) -> Place:
     owner = spawner.reserved.kind if spawner.reserved is not None else None
     kind = asked.kind.at(spawner.name, owner)
-    return await kind.place(asked, _Hub(spawner), facts)
+    return await kind.place(asked, _Lookup(spawner), facts)
 
 
 def _decided(
@@ -232,54 +237,36 @@ def _decided(
     )
 
 
-class _Hub:
-    """Facts for a kind about the launch of a spawner's owner (portal.launch.kinds.kind.Hub)."""
+class _Lookup:
+    """Facts about the launch of a spawner's owner (portal.launch.kinds.kind.Lookup)."""
 
     def __init__(self, spawner: SessionSpawner) -> None:
         self._spawner = spawner
         self.home = spawner.home
+        self.settings = spawner.shared.settings.of
 
-    @property
-    def job_kernels(self) -> Sequence[str]:
-        return job_kernels(self._spawner)
-
-    @property
-    def most_job_kernels(self) -> int:
-        return self._spawner.shared.job_kernels.per_user
-
-    @property
-    def runs(self) -> Sequence[AskedRun]:
-        return other_runs(self._spawner)
-
-    def job_of_run(self, id_: str) -> str:
-        return job_of_run(self._spawner, id_)
-
-    async def recorded_run(self, id_: str) -> AskedRun | None:
-        return await self._spawner.shared.store.runs.get(self._spawner.user.name, id_)
-
-    @property
-    def run_limits(self) -> Runs:
-        return self._spawner.shared.runs
+    async def environments(self) -> dict[str, Environment]:
+        return await environments(self._spawner)
 
     async def pinned(self, environment: Environment, version: int) -> Environment:
         shared = self._spawner.shared
         return await pinned(shared.catalog, shared.store, environment, version)
 
-    async def most_array_tasks(self) -> int | None:
-        return await self._spawner.shared.cluster.most_array_tasks()
-
-    async def kill_wait(self) -> int | None:
-        return await self._spawner.shared.cluster.kill_wait()
-
-    @property
-    def tensorboard_resources(self) -> Resources:
-        return Resources.model_validate(self._spawner.tensorboard_resources)
-
-    async def environments(self) -> dict[str, Environment]:
-        return await environments(self._spawner)
-
     def roots(self, environment: Environment) -> Sequence[str]:
         return tensorboard_roots(self._spawner, environment)
+
+    def others(self) -> Sequence[OtherLaunch]:
+        return other_launches(self._spawner)
+
+    def setting(self, name: str) -> Any:
+        return getattr(self._spawner, name)
+
+    async def recorded(self, table: str, id_: str) -> Any:
+        return await getattr(self._spawner.shared.store, table).get(self._spawner.user.name, id_)
+
+    async def slurm_limits(self) -> SlurmLimits:
+        cluster = self._spawner.shared.cluster
+        return SlurmLimits(await cluster.most_array_tasks(), await cluster.kill_wait())
 
     async def course(self, kind: Kind, asked: AskedFor, facts: LaunchFacts) -> Place:
         return await course_offer(self._spawner, kind, asked, facts)

@@ -1,53 +1,24 @@
 """Other launches of a user, beside the one that is validated: each is a named server of the Hub.
-Kernels in jobs of their own and runs have a new name each."""
+What has no server of its own, such as a run, has a new name each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from portal.launch.kinds.job_kernel import JobKernel
-from portal.launch.kinds.member_gpus import OtherLaunch
-from portal.launch.kinds.run import Run, asked_run
-from portal.models.session.run import AskedRun
+from portal.launch.kinds.kind import OtherLaunch
 
 from ..session import SessionSpawner, kind_of_row
 
 
-def job_kernels(spawner: SessionSpawner) -> list[str]:
-    """Return the servers of the owner's other kernels that wait or run. A launch counts from its
-    validation on, so that of many at the same moment not all are refused."""
-    return [other.name for other in _others(spawner) if other.work == JobKernel.name]
-
-
-def other_runs(spawner: SessionSpawner) -> list[AskedRun]:
-    """Return the owner's other runs that wait or run; a launch counts from its validation on."""
-    return [run for run, _ in _runs(spawner)]
-
-
-def job_of_run(spawner: SessionSpawner, id_: str) -> str:
-    """Return Slurm's id of the job of the owner's other run with this id; "" if that run does not
-    wait or run, or has no job yet."""
-    return next((str(other.job_id or "") for run, other in _runs(spawner) if run.id == id_), "")
-
-
 def other_launches(spawner: SessionSpawner) -> list[OtherLaunch]:
-    """Return the owner's other sessions that wait or run."""
-    return [OtherLaunch(other.work, other.space, _options(other)) for other in _others(spawner)]
-
-
-def _others(spawner: SessionSpawner) -> list[Any]:
+    """Return the owner's other sessions that wait or run. A launch counts from its validation on,
+    so that of many at the same moment not all are refused."""
     return [
-        other
+        OtherLaunch(other.work, other.space, _options(other), str(other.job_id or ""))
         for other in spawner.user.spawners.values()
         if other is not spawner and other.active and other.last_options
     ]
-
-
-def _runs(spawner: SessionSpawner) -> list[tuple[AskedRun, Any]]:
-    others = [other for other in _others(spawner) if other.work == Run.name]
-    runs = [(asked_run(other.last_options), other) for other in others]
-    return [(run, other) for run, other in runs if run is not None]
 
 
 def _options(spawner: Any) -> dict[str, Any]:

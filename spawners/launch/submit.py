@@ -32,6 +32,7 @@ from portal.launch.container import (
     session_script,
     session_variables,
 )
+from portal.launch.job_kernels import JobKernels
 from portal.launch.request import LaunchRequest
 from portal.models.catalog.environment import Bind, Environment, Kind
 from portal.models.cluster.array import array_id
@@ -160,8 +161,9 @@ def job_environment(spawner: SessionSpawner, request: LaunchRequest, home: str) 
     session |= request.kind.variables()
     if request.kind.welcomes and not request.kind.isolated and spawner.welcome_notebook:
         session["PORTAL_WELCOME"] = spawner.welcome_notebook
-    if request.kind.job_kernels and spawner.shared.job_kernels.ports:
-        session["PORTAL_KERNEL_PORTS"] = spawner.shared.job_kernels.ports
+    ports = spawner.shared.settings.of(JobKernels).ports
+    if request.kind.job_kernels and ports:
+        session["PORTAL_KERNEL_PORTS"] = ports
     session |= report_environment(spawner)
     session |= tensorboard_environment(spawner, environment, alone=request.kind.isolated)
     if spawner.kept_variables:

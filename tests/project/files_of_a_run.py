@@ -31,10 +31,10 @@ from portal.errors import PortalError
 from portal.gpus.settings import Gpus
 from portal.handlers.runs import start
 from portal.hubapi import HubApi
-from portal.launch.runs import Runs
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Job, JobState, Partition
 from portal.models.session.session import SessionRecord, SessionState
+from portal.setting import SiteSettings
 from portal.slurm import Cluster
 from portal.store import Store
 from spawners.context import HubContext
@@ -173,8 +173,7 @@ def facts_of_hub(store: Store, sbatch: Path) -> Any:
         form=SimpleNamespace(problems=lambda *_: [], contact=""),
         storage=SimpleNamespace(query_areas=query_areas),
         store=store,
-        runs=Runs(),
-        job_kernels=SimpleNamespace(ports="", per_user=0),
+        settings=SiteSettings(),
         gpus=Gpus(),
         images=SimpleNamespace(
             beside="", verify=False, public_keys="", node_cache="", service_account="portal"

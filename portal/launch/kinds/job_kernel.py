@@ -17,8 +17,9 @@ from ...models.course.course import Course
 from ...models.session.chosen_id import ID, LONGEST_ID, SHOULD_BE
 from ..course import OPTION as COURSE
 from ..course import course_named, narrowed
+from ..job_kernels import JobKernels
 from .by_id import KindById
-from .kind import AskedFor, Hub, LaunchFacts, Place, environment_of
+from .kind import AskedFor, LaunchFacts, Lookup, Place, environment_of
 from .space import Space
 
 OPTION = "kernel"  # the key of ``user_options`` with the id and the kernelspec's name
@@ -68,7 +69,7 @@ class JobKernel(KindById):
     def id_(self) -> str:
         return self.id
 
-    async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
+    async def place(self, asked: AskedFor, hub: Lookup, facts: LaunchFacts) -> Place:
         if self.space is not None:
             self.check_chosen(asked)
         place = await super().place(asked, hub, facts)
@@ -179,14 +180,16 @@ def _check_kernel(name: str, environment: Environment) -> None:
         )
 
 
-def _check_number(hub: Hub) -> None:
+def _check_number(hub: Lookup) -> None:
     """Raise NotAllowed if the user may have no further kernel."""
-    if not hub.most_job_kernels:
+    most = hub.settings(JobKernels).per_user
+    if not most:
         raise NotAllowed("Kernels in jobs of their own are not offered on this site.")
-    if len(hub.job_kernels) >= hub.most_job_kernels:
+    held = sum(other.work == JobKernel.name for other in hub.others())
+    if held >= most:
         raise NotAllowed(
-            f"You have {len(hub.job_kernels)} kernels in jobs of their own; the limit is "
-            f"{hub.most_job_kernels}. Shut one down first."
+            f"You have {held} kernels in jobs of their own; the limit is {most}. Shut one down "
+            "first."
         )
 
 

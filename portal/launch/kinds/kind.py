@@ -1,13 +1,15 @@
 """Base of the kinds of sessions: what runs in the job, and what follows from that.
 
 An object of a kind holds the options that are its own. Everything else asks the kind, and knows
-none by name. ``Hub`` has what a kind needs to ask of the Hub.
+none by name. ``Lookup`` has what a kind may ask of the Hub.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+
+from traitlets.config import Configurable
 
 from ...errors import InvalidRequest, NotAllowed
 from ...models import Frozen
@@ -15,12 +17,12 @@ from ...models.catalog.environment import Environment
 from ...models.cluster.cluster import Association, ClusterSnapshot
 from ...models.course.course import Course
 from ...models.session.resources import Resources
-from ...models.session.run import AskedRun
 from ..container import SESSION
 from ..course import narrowed
 from ..fields import IN_COURSES
-from ..runs import Runs
 from .space import Space
+
+Settings = TypeVar("Settings", bound=Configurable)
 
 
 def environment_of(name: str | None, environments: Mapping[str, Environment]) -> Environment:
@@ -57,15 +59,34 @@ class Place(NamedTuple):
     kind: Kind
 
 
-class Hub(Protocol):
-    """Interface of the Hub for kinds: questions about the launch of one person."""
+class OtherLaunch(NamedTuple):
+    """Session of the person that waits or runs, or is about to be launched. ``work``: its kind's
+    name; ``space``: its course, "" for none; ``options``: its ``user_options``; ``job_id``: ""
+    while Slurm has no job."""
 
-    @property
-    def tensorboard_resources(self) -> Resources:
-        """Resources of a TensorBoard of its own, which are also the most that may be asked for."""
+    work: str
+    space: str
+    options: Mapping[str, Any]
+    job_id: str = ""
+
+
+class SlurmLimits(NamedTuple):
+    """Values of slurm.conf; None: unknown. ``array_tasks``: the maximum number of tasks of an array
+    job; ``kill_wait``: the seconds between SIGTERM and SIGKILL."""
+
+    array_tasks: int | None = None
+    kill_wait: int | None = None
+
+
+class Lookup(Protocol):
+    """Facts about the launch of one person. It knows no kind: each asks for what is its own."""
 
     async def environments(self) -> dict[str, Environment]:
         """Return the environments that the person may use, by name, in page order."""
+
+    async def pinned(self, environment: Environment, version: int) -> Environment:
+        """Return an environment that the person may use, with the software of an earlier version.
+        Raises NotAllowed if that cannot be used any more, StoreUnavailable."""
 
     async def home(self) -> str:
         """Return the person's home. Raises NotAllowed, Unavailable."""
@@ -73,40 +94,21 @@ class Hub(Protocol):
     def roots(self, environment: Environment) -> Sequence[str]:
         """Return the folders, beside the home, that such a session may write."""
 
-    @property
-    def job_kernels(self) -> Sequence[str]:
-        """Return the servers of the person's kernels in jobs of their own that wait or run, without
-        the one that is launched."""
+    def others(self) -> Sequence[OtherLaunch]:
+        """Return the person's other sessions."""
 
-    @property
-    def most_job_kernels(self) -> int:
-        """Maximum number of them at once."""
+    def settings(self, settings: type[Settings]) -> Settings:
+        """Return the site's settings of this class."""
 
-    @property
-    def runs(self) -> Sequence[AskedRun]:
-        """Return the person's runs that wait or run, without the one that is launched."""
+    def setting(self, name: str) -> Any:
+        """Return the value of a setting of ``c.PortalSpawner``."""
 
-    def job_of_run(self, id_: str) -> str:
-        """Return Slurm's id of the job of the person's run with this id; "" if that run does not
-        wait or run, or has no job yet."""
+    async def recorded(self, table: str, id_: str) -> Any:
+        """Return the person's row with this id in a table of the portal's database; None without
+        one. Raises StoreUnavailable."""
 
-    async def recorded_run(self, id_: str) -> AskedRun | None:
-        """Return the person's run with this id as the portal has recorded it; None without one.
-        Raises StoreUnavailable."""
-
-    @property
-    def run_limits(self) -> Runs:
-        """Limits of the site for runs."""
-
-    async def pinned(self, environment: Environment, version: int) -> Environment:
-        """Return an environment that the person may use, with the software of an earlier version.
-        Raises NotAllowed if that cannot be used any more, StoreUnavailable."""
-
-    async def most_array_tasks(self) -> int | None:
-        """Return the maximum number of tasks of an array job in Slurm; None: unknown."""
-
-    async def kill_wait(self) -> int | None:
-        """Return the seconds that Slurm waits between SIGTERM and SIGKILL; None: unknown."""
+    async def slurm_limits(self) -> SlurmLimits:
+        """Return what Slurm allows, as far as it is known."""
 
     async def course(self, kind: Kind, asked: AskedFor, facts: LaunchFacts) -> Place:
         """Return the place of ``kind``, which is in a course, if it may be launched now. Raises
@@ -210,7 +212,7 @@ class Kind(Frozen):
             return ""
         return f"'{environment.title}' has no {cls.title}. Choose another environment."
 
-    async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
+    async def place(self, asked: AskedFor, hub: Lookup, facts: LaunchFacts) -> Place:
         """Return where it may run. Raises InvalidRequest, NotAllowed, Unavailable."""
         if self.space is not None:
             return await hub.course(self, asked, facts)

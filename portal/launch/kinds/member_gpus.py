@@ -12,12 +12,13 @@ from ...models.session.run import AskedRun
 from ...models.words import count
 from .job_kernel import JobKernel
 from .jupyterlab import JupyterLab
+from .kind import OtherLaunch
 from .run import OPTION as OPTION_OF_RUN
 from .run import Run, asked_run
 
 
 class Launched(Protocol):
-    """Session that waits or runs: a record, or an `OtherLaunch`."""
+    """Session that waits or runs: a record, or an `OtherLaunch` (kind.py)."""
 
     @property
     def work(self) -> str:
@@ -30,14 +31,6 @@ class Launched(Protocol):
     @property
     def options(self) -> Mapping[str, Any]:
         """Its ``user_options``."""
-
-
-class OtherLaunch(NamedTuple):
-    """Session that is launched, or about to be."""
-
-    work: str
-    space: str
-    options: Mapping[str, Any]
 
 
 class MemberGpus(NamedTuple):

@@ -17,9 +17,10 @@ from ...models.catalog.environment import Environment
 from ...models.course.course import Course
 from ...models.session.run import AskedRun, RunFolder
 from ...models.should_be import should_be
+from ..runs import Runs
 from .by_id import KindById
 from .job_kernel import kernel_environment
-from .kind import AskedFor, Hub, LaunchFacts, Place
+from .kind import AskedFor, LaunchFacts, Lookup, Place
 from .space import Space
 
 OPTION = "run"  # the key of ``user_options``; its keys are those of AskedRun
@@ -56,35 +57,34 @@ class Run(KindById):
     def id_(self) -> str:
         return self.run.id
 
-    async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
+    async def place(self, asked: AskedFor, hub: Lookup, facts: LaunchFacts) -> Place:
         await self._check_record(hub)
-        run, largest = await self._at_home(hub), await hub.most_array_tasks()
-        kill_wait = await hub.kill_wait() or 0
+        run, slurm = await self._at_home(hub), await hub.slurm_limits()
         place = await super().place(asked, hub, facts)
         own = dict(place.environments)
         # A course's environment is pinned by the course.
         if self.run.version and self.space is None and asked.environment in own:
             own[asked.environment] = await hub.pinned(own[asked.environment], self.run.version)
         # Nothing is awaited after this, or launches at the same moment would not see each other.
-        self._check_limits(hub, largest)
+        self._check_limits(hub, slurm.array_tasks)
         environments = {
             name: chosen.model_copy(
                 update={"title": f"Run {self.run.name} of {chosen.title}"[:120]}
             )
             for name, chosen in own.items()
         }
-        known = {"run": run, "after_job": self._job_before(hub), "notice": hub.run_limits.notice}
-        known["kill_wait"] = kill_wait
+        known = {"run": run, "after_job": self._job_before(hub)}
+        known |= {"notice": hub.settings(Runs).notice, "kill_wait": slurm.kill_wait or 0}
         kind = place.kind.model_copy(update=known)
         return place._replace(environments=environments, kind=kind)
 
-    async def _check_record(self, hub: Hub) -> None:
+    async def _check_record(self, hub: Lookup) -> None:
         """Raise NotAllowed if the run is not as the portal has recorded it before it asked the Hub,
         StoreUnavailable if that is not known. A run without a record may say of itself what a
         session says."""
         of_portal = self.run.model_dump(include=_OF_PORTAL, exclude_defaults=True)
         try:
-            record = await hub.recorded_run(self.run.id)
+            record = await hub.recorded("runs", self.run.id)
         except StoreUnavailable:
             if of_portal:
                 raise
@@ -101,7 +101,7 @@ class Run(KindById):
                 "portal-run or in JupyterLab, and repeat it on its page."
             )
 
-    async def _at_home(self, hub: Hub) -> AskedRun:
+    async def _at_home(self, hub: Lookup) -> AskedRun:
         """Return the run with the absolute path of its folder. Raises InvalidRequest."""
         if not self.run.folder.startswith("~/"):
             return self.run
@@ -112,11 +112,11 @@ class Run(KindById):
             raise InvalidRequest(_sentence("folder"), OPTION) from None
         return self.run.model_copy(update={"folder": folder})
 
-    def _job_before(self, hub: Hub) -> str:
+    def _job_before(self, hub: Lookup) -> str:
         """Return the job that this run's is to wait for; "" for none. Raises Unavailable."""
         if not self.run.after:
             return ""
-        job_id = hub.job_of_run(self.run.after)
+        job_id = next((job for run, job in _others(hub) if run.id == self.run.after), "")
         if not job_id:
             raise Unavailable(
                 "The run before this one is being submitted or is ending at the moment. "
@@ -128,10 +128,10 @@ class Run(KindById):
         notice = self.notice if seconds is None else min(self.notice, max(1, seconds // 4))
         return self.model_copy(update={"notice": notice, "limit": seconds or 0})
 
-    def _check_limits(self, hub: Hub, largest: int | None) -> None:
+    def _check_limits(self, hub: Lookup, largest: int | None) -> None:
         """Raise NotAllowed if the user may not have this run beside the others. ``largest``: the
         maximum number of tasks of a Slurm array; None: unknown."""
-        limits, points = hub.run_limits, self.run.points
+        limits, points = hub.settings(Runs), self.run.points
         if not limits.per_user:
             raise NotAllowed("Runs are not offered on this site.")
         if points > limits.points:
@@ -145,7 +145,7 @@ class Run(KindById):
                 "here. Split it into several runs, or ask an admin to raise MaxArraySize in "
                 "slurm.conf."
             )
-        others = hub.runs
+        others = [run for run, _ in _others(hub)]
         if len(others) >= limits.per_user:
             raise NotAllowed(
                 f"You have {len(others)} runs waiting or running; the limit is {limits.per_user}. "
@@ -215,6 +215,12 @@ class Run(KindById):
             # Otherwise Slurm would keep a job for ever that can no longer start.
             options += [f"--dependency=afterok:{self.after_job}", "--kill-on-invalid-dep=yes"]
         return options
+
+
+def _others(hub: Lookup) -> list[tuple[AskedRun, str]]:
+    """Return the user's other runs that wait or run, each with its job's id; "" for none yet."""
+    others = (other for other in hub.others() if other.work == Run.name)
+    return [(run, other.job_id) for other in others if (run := asked_run(other.options))]
 
 
 def asked_run(options: Mapping[str, Any]) -> AskedRun | None:

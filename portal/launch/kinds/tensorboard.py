@@ -15,7 +15,7 @@ from ...errors import InvalidRequest, NotAllowed
 from ...models.catalog.environment import Environment
 from ...models.session.resources import Resources
 from ..limits.limits import within
-from .kind import AskedFor, Hub, Kind, LaunchFacts, Place, environment_of
+from .kind import AskedFor, Kind, LaunchFacts, Lookup, Place, environment_of
 
 OPTION = "tensorboard"  # the key of ``user_options`` with the folders
 SERVER = "tensorboard"  # the named server, beside the person's session
@@ -38,8 +38,8 @@ class TensorBoard(Kind):
         folders = read_folders(options.get(OPTION))
         return cls(folders=folders) if folders else None
 
-    async def place(self, asked: AskedFor, hub: Hub, facts: LaunchFacts) -> Place:
-        largest = hub.tensorboard_resources
+    async def place(self, asked: AskedFor, hub: Lookup, facts: LaunchFacts) -> Place:
+        largest = Resources.model_validate(hub.setting("tensorboard_resources"))
         offered = {
             name: for_tensorboard(environment, largest)
             for name, environment in (await hub.environments()).items()

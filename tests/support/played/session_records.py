@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from portal.launch.kinds import Kind, reserved_for
-from portal.launch.kinds.member_gpus import OtherLaunch
+from portal.launch.kinds.kind import OtherLaunch
 from portal.models.session.session import SessionRecord
 from portal.store.migrations.work import work_and_space
 

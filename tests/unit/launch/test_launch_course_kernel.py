@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from datetime import date
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from clusters import ADA, gpu_node, snapshot
+from launch_lookup import PlayedLookup
 from session_records import launched, owner_of
 
 from portal.errors import InvalidRequest, NotAllowed
@@ -16,7 +16,7 @@ from portal.launch.course_meeting import at_the_meeting
 from portal.launch.kinds.closed import closed
 from portal.launch.kinds.job_kernel import JobKernel, kernel_environment
 from portal.launch.kinds.jupyterlab import JupyterLab
-from portal.launch.kinds.kind import LaunchFacts, Place
+from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place
 from portal.launch.kinds.member_gpus import MemberGpus, held_gpus, most_gpus, too_many
 from portal.launch.kinds.preview import Preview
 from portal.launch.kinds.rehearsal import Rehearsal
@@ -57,13 +57,8 @@ CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
 
 
 def hub(course: Course = COURSE, others: int = 0, *, gpus: bool = True) -> Any:
-    async def place(kind: Any, asked: Any, facts: LaunchFacts) -> Place:
-        offered = kind.narrowed(LAB, course, asked, gpus=gpus)
-        space = Space(name="deep", title=course.title, role=Role.STUDENT)
-        return Place({"lab": offered}, facts.snapshot, kind.model_copy(update={"space": space}))
-
-    names = [f"kernel-{number:08}" for number in range(others)]
-    return SimpleNamespace(course=place, job_kernels=names, most_job_kernels=8)
+    kernels = [OtherLaunch("kernel", "", {})] * others
+    return PlayedLookup(LAB, in_course=course, others=kernels, gpus=gpus)
 
 
 async def placed(options: dict[str, Any], at: Any = None) -> Place:

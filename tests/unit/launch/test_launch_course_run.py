@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from clusters import ADA, gpu_node, snapshot
+from launch_lookup import PlayedLookup
 from session_records import launched, owner_of
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.kinds.closed import closed
 from portal.launch.kinds.jupyterlab import JupyterLab
-from portal.launch.kinds.kind import LaunchFacts, Place
-from portal.launch.kinds.member_gpus import MemberGpus, OtherLaunch, held_gpus, too_many_points
+from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place, SlurmLimits
+from portal.launch.kinds.member_gpus import MemberGpus, held_gpus, too_many_points
 from portal.launch.kinds.run import Run
 from portal.launch.kinds.space import Space
 from portal.launch.policy import decide
@@ -57,28 +57,9 @@ CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
 
 
 def hub(course: Course = CLASS, record: Any = None, **limits: int) -> Any:
-    async def place(kind: Any, asked: Any, facts: LaunchFacts) -> Place:
-        offered = kind.narrowed(LAB, course, asked, gpus=True)
-        space = Space(name="deep", title=course.title, role=Role.STUDENT)
-        return Place({"lab": offered}, facts.snapshot, kind.model_copy(update={"space": space}))
-
-    async def most_array_tasks() -> int | None:
-        return None
-
-    async def kill_wait() -> int | None:
-        return None
-
-    async def recorded_run(id_: str) -> AskedRun | None:
-        return AskedRun.model_validate(record) if record else None
-
-    return SimpleNamespace(
-        course=place,
-        recorded_run=recorded_run,
-        most_array_tasks=most_array_tasks,
-        kill_wait=kill_wait,
-        runs=[],
-        run_limits=Runs(**limits),
-    )
+    if record:
+        record = AskedRun.model_validate(record)
+    return PlayedLookup(LAB, in_course=course, record=record, settings=[Runs(**limits)])
 
 
 async def placed(options: dict[str, Any], at: Any = None) -> Place:
@@ -267,15 +248,15 @@ async def test_launches_at_the_same_moment_see_each_other() -> None:
         order.append("course")
         return await place(*given)
 
-    async def most_array_tasks() -> None:
+    async def slurm_limits() -> SlurmLimits:
         order.append("awaited")
+        return SlurmLimits()
 
     async def home() -> str:
         order.append("awaited")
         return "/home/ada"
 
-    at.course, at.most_array_tasks, at.home = course, most_array_tasks, home
-    at.kill_wait = most_array_tasks
+    at.course, at.slurm_limits, at.home = course, slurm_limits, home
     found = await placed({"run": {**RUN, "folder": "~/runs/rates"}}, at)
-    assert order == ["awaited", "awaited", "awaited", "course"]
+    assert order == ["awaited", "awaited", "course"]
     assert found.kind.run.folder == "/home/ada/runs/rates"

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from clusters import ADA, gpu_node, snapshot
 from jupyterhub.slugs import is_valid_safe_slug
+from launch_lookup import PlayedLookup
 from session_records import owner_of, recorded
 
 from portal.errors import InvalidRequest, NotAllowed
+from portal.launch.job_kernels import JobKernels
 from portal.launch.kinds import KINDS, kind_of, offered_kinds
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
-from portal.launch.kinds.kind import LaunchFacts, Place
+from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place
 from portal.launch.kinds.space import Space
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
@@ -40,11 +41,8 @@ CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
 
 
 def hub(others: int = 0, most: int = 8) -> Any:
-    async def environments() -> dict[str, Environment]:
-        return {"lab": LAB, "bare": BARE}
-
-    names = [f"kernel-{number:08}" for number in range(others)]
-    return SimpleNamespace(environments=environments, job_kernels=names, most_job_kernels=most)
+    kernels = [OtherLaunch("kernel", "", {})] * others
+    return PlayedLookup(LAB, BARE, others=kernels, settings=[JobKernels(per_user=most)])
 
 
 async def placed(options: dict[str, Any], at: Any = None) -> Place:

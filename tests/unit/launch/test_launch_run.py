@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
 from clusters import ADA, gpu_node, snapshot
 from jupyterhub.slugs import is_valid_safe_slug
+from launch_lookup import PlayedLookup
 from pydantic import Field
 from session_records import owner_of
 from traitlets import TraitError
@@ -16,7 +16,7 @@ from traitlets import TraitError
 from portal.errors import InvalidRequest, NotAllowed, Unavailable
 from portal.launch.kinds import KINDS, offered_kinds
 from portal.launch.kinds.jupyterlab import JupyterLab
-from portal.launch.kinds.kind import LaunchFacts, Place
+from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place, SlurmLimits
 from portal.launch.kinds.run import Run
 from portal.launch.policy import decide
 from portal.launch.request import Asked
@@ -49,29 +49,20 @@ def hub(
 ) -> Any:
     """The Hub of a user with ``others``, the numbers of points of runs that wait or run; ``jobs``:
     those of runs by id; ``record``: the run as the portal has recorded it, or an error."""
-
-    async def recorded_run(id_: str) -> AskedRun | None:
-        if isinstance(record, Exception):
-            raise record
-        return AskedRun.model_validate(record) if record else None
-
-    async def environments() -> dict[str, Environment]:
-        return {"lab": LAB}
-
-    async def most_array_tasks() -> int | None:
-        return tasks
-
-    async def kill_wait() -> int | None:
-        return 30
-
-    return SimpleNamespace(
-        environments=environments,
-        most_array_tasks=most_array_tasks,
-        kill_wait=kill_wait,
-        recorded_run=recorded_run,
-        job_of_run=lambda id_: dict(jobs).get(id_, ""),
-        runs=[AskedRun.model_validate({**RUN, "points": points}) for points in others],
-        run_limits=Runs(**limits),
+    if isinstance(record, dict):
+        record = AskedRun.model_validate(record)
+    return PlayedLookup(
+        LAB,
+        others=[
+            *(OtherLaunch("run", "", {"run": {**RUN, "points": points}}) for points in others),
+            *(
+                OtherLaunch("run", "", {"run": {**RUN, "id": id_}}, job)
+                for id_, job in dict(jobs).items()
+            ),
+        ],
+        settings=[Runs(**limits)],
+        record=record,
+        slurm=SlurmLimits(tasks, 30),
     )
 
 
@@ -262,7 +253,7 @@ async def test_it_starts_after_another_run_of_the_same_user() -> None:
     assert place.kind.own()["run"]["after"] == other
     with pytest.raises(Unavailable, match=r"ending at the moment\. Try again in a minute\."):
         await placed(5, hub(jobs={ID: "77"}), after=other)
-    assert (await placed(5, hub(jobs={"": "77"}))).kind.sbatch_options() == [
+    assert (await placed(5, hub(jobs={}))).kind.sbatch_options() == [
         "--array=0-4%2",
         "--requeue",
     ]
@@ -342,5 +333,5 @@ async def test_a_repetition_gets_its_version_and_its_home() -> None:
     long = {**run, "folder": f"~/{'x' * 998}", "version": 0}
     with pytest.raises(InvalidRequest, match="The 'folder' of a run must be an absolute path"):
         asked = Asked.parse({**OPTIONS, "run": long})
-        at.recorded_run = hub(record=long).recorded_run
+        at.record = AskedRun.model_validate(long)
         await asked.kind.place(asked, at, LaunchFacts(CLUSTER, None))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from clusters import ADA, node, pool, snapshot
+from launch_lookup import PlayedLookup
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.kinds.jupyterlab import JupyterLab
@@ -162,24 +163,9 @@ def test_the_options_that_ask_for_the_same_again() -> None:
     assert "tensorboard" not in judge({}).options()
 
 
-class Hub:
-    """What the kind asks of the Hub."""
-
-    tensorboard_resources = LARGEST
-
-    async def environments(self) -> dict[str, Environment]:
-        return {"lab": LAB}
-
-    async def home(self) -> str:
-        return "/home/ada"
-
-    def roots(self, environment: Environment) -> list[str]:
-        return ["/scratch/ada"]
-
-
 async def test_the_kind_knows_what_it_may_use_and_show() -> None:
     asked = Asked.parse({"environment": "lab", "tensorboard": ["~/runs", "/scratch/ada/more"]})
-    hub: Any = Hub()
+    hub: Any = PlayedLookup(LAB, folders=["/scratch/ada"], tensorboard_resources=LARGEST)
     place = await asked.kind.place(asked, hub, LaunchFacts(CLUSTER, None))
     assert place.kind == TensorBoard(folders=("/home/ada/runs", "/scratch/ada/more"))
     assert place.kind.variables()["PORTAL_TENSORBOARD"] == (

@@ -86,7 +86,7 @@ class Site:
     def beside(self, server: str, **options: Any) -> None:
         work, space = work_and_space(server, options)
         self.spawners[server] = SimpleNamespace(
-            active=True, last_options=options, work=work, space=space
+            active=True, last_options=options, work=work, space=space, job_id=""
         )
 
     async def launched(self, **options: Any) -> Place:

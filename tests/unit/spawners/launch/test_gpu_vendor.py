@@ -10,10 +10,10 @@ import pytest
 
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
-from portal.launch.job_kernels import JobKernels
 from portal.launch.request import LaunchRequest
 from portal.models.catalog.environment import Environment
 from portal.models.session.resources import Resources
+from portal.setting import SiteSettings
 from spawners.launch.submit import submit
 
 BOTH = Gpus(vendor_of_type={"mi300x": "amd"})
@@ -36,7 +36,7 @@ async def submitted(
         gpus=BOTH,
         images=Images(beside="/opt/portal-session"),
         cluster=SimpleNamespace(submit=take),
-        job_kernels=JobKernels(),
+        settings=SiteSettings(),
     )
     spawner: Any = SimpleNamespace(
         shared=shared, user=SimpleNamespace(name="ada"), account="ada", name="", home=home,

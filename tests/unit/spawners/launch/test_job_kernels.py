@@ -14,13 +14,13 @@ import pytest
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from sqlalchemy.orm import Session
+from traitlets.config import Config
 
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
-from portal.launch.job_kernels import JobKernels
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
-from portal.launch.kinds.member_gpus import OtherLaunch
+from portal.launch.kinds.kind import OtherLaunch
 from portal.launch.kinds.room import Room
 from portal.launch.kinds.space import Space
 from portal.launch.request import LaunchRequest
@@ -28,10 +28,11 @@ from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
 from portal.models.course.course import Role
 from portal.models.session.resources import Resources
+from portal.setting import SiteSettings
 from portal.store.migrations.work import work_and_space
 from spawners.config.named_servers import NamedServers
 from spawners.form.my_courses import FOR_PAGES
-from spawners.launch.other_launches import forget_ended, job_kernels, job_of_run, other_launches
+from spawners.launch.other_launches import forget_ended, other_launches
 from spawners.launch.submit import submit
 from spawners.lifecycle.job_watch import JobWatch
 from spawners.lifecycle.progress import Progress
@@ -59,7 +60,7 @@ async def submitted(kind: Any, /, **about: Any) -> tuple[list[str], dict[str, st
 
     shared = SimpleNamespace(
         gpus=Gpus(), images=Images(beside="/opt/beside"), cluster=SimpleNamespace(submit=take),
-        job_kernels=JobKernels(ports="40000-40999"),
+        settings=SiteSettings(Config(JobKernels={"ports": "40000-40999"})),
     )  # fmt: skip
     spawner: Any = SimpleNamespace(
         shared=shared, user=SimpleNamespace(name="ada"), account="ada", name=SERVER, home=home,
@@ -248,7 +249,7 @@ class User:
 
 
 def a_spawner(active: bool = True, options: Any = None, failed: bool = False) -> Any:
-    return SimpleNamespace(active=active, last_options=options or {}, _failed=failed)
+    return SimpleNamespace(active=active, last_options=options or {}, _failed=failed, job_id="")
 
 
 def test_kernels_that_are_over_leave_no_server(db: Session) -> None:
@@ -283,7 +284,8 @@ def test_kernels_that_count(db: Session) -> None:
         kernel_00000004=mine,
     )
     mine.user, mine.last_options = user, checked
-    assert job_kernels(mine) == ["kernel-00000001"]
+    counted = [other for other in other_launches(mine) if other.work == "kernel"]
+    assert counted == [OtherLaunch("kernel", "", checked)]
 
 
 def test_a_session_that_moves_counts_with_the_larger_resources(db: Session) -> None:
@@ -307,10 +309,13 @@ def test_the_job_of_another_run_of_the_same_user(db: Session) -> None:
     submitted.job_id = ""
     mine = a_spawner()
     mine.user = User(db, run_5e2f3c1a=first, run_6e2f3c1a=submitted, second=second, me=mine)
-    assert job_of_run(mine, "5e2f3c1a") == "77"
-    assert job_of_run(mine, "6e2f3c1a") == "" == job_of_run(mine, "7e2f3c1a")
+    runs = [other for other in other_launches(mine) if other.work == "run"]
+    assert [(other.options["run"]["id"], other.job_id) for other in runs] == [
+        ("5e2f3c1a", "77"),
+        ("6e2f3c1a", ""),
+    ]
     first.active = False
-    assert job_of_run(mine, "5e2f3c1a") == "", "its job has ended; the other one is no run"
+    assert [other.job_id for other in other_launches(mine) if other.work == "run"] == [""]
 
 
 def test_they_are_no_named_servers() -> None:
