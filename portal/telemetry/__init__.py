@@ -10,13 +10,12 @@ import math
 import time
 from collections.abc import Mapping
 
-from traitlets import Enum
-
 from ..cache import SharedAnswer
 from ..errors import Unavailable
 from ..models.cluster.cluster import ClusterSnapshot, Job, Node
 from ..models.cluster.gpu import GpuReading
 from ..models.session.telemetry import ReportedGpu, TelemetryReport
+from ..plugins import PluginName, part_of
 from ..setting import setting
 from .gpu_holders import Gpu, holders
 from .rate_limit import RateLimit
@@ -36,11 +35,12 @@ class Telemetry(TelemetrySettings):
     """
 
     source = setting(
-        Enum(list(SOURCES), default_value="none"),
+        PluginName(SOURCES, "telemetry", default_value="none"),
         """Source of readings of all GPUs: "prometheus" (the DCGM exporter's metrics, see
-        prometheus_url), "none", or "simulated", which generates values and labels them as simulated
-        on each page. With any of these, sessions report the use of their own GPUs; these reports
-        are shown for GPUs that the source does not cover and never count as usage.""",
+        prometheus_url), "none", "simulated", which generates values and labels them as simulated on
+        each page, or an entry point of "data_scientist_portal.telemetry". With any of these,
+        sessions report the use of their own GPUs; these reports are shown for GPUs that the source
+        does not cover and never count as usage.""",
         'c.Telemetry.source = "prometheus"',
     )
 
@@ -51,7 +51,7 @@ class Telemetry(TelemetrySettings):
         self._taken: float | None = None  # ``taken_at`` by the monotonic clock
         self.reported = Reported()
         self.pace = RateLimit(self.report_interval, self.report_gap)
-        self._source = SOURCES[self.source](self)
+        self._source = part_of(SOURCES, "telemetry", self.source)(self)
         self._readings = SharedAnswer[Mapping[Gpu, GpuReading]](
             ttl=lambda _: self._source.pause, retry=math.inf, first={}
         )

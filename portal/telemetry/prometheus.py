@@ -19,6 +19,7 @@ from tornado.simple_httpclient import (
 from ..errors import ConfigurationError, Unavailable
 from ..models.cluster.cluster import ClusterSnapshot
 from ..models.cluster.gpu import GpuReading
+from ..plugins import part_of
 from . import prometheus_answer
 from .exporter import Exporter
 from .exporters import EXPORTERS
@@ -56,7 +57,9 @@ class Prometheus:
             raise ConfigurationError("c.Telemetry.prometheus_exporters names no exporter.")
         self.pause = settings.interval
         self._settings = settings
-        self._exporters = [EXPORTERS[name] for name in settings.prometheus_exporters]
+        self._exporters = [
+            part_of(EXPORTERS, "exporters", name) for name in settings.prometheus_exporters
+        ]
         self._query = url.rstrip("/") + "/api/v1/query"
         self._tls = url.startswith("https:")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from traitlets import Enum, Float, Integer, List, Unicode
+from traitlets import Float, Integer, List, Unicode
 from traitlets.config import LoggingConfigurable
 
-from portal.setting import setting
-
+from ..plugins import PluginName
+from ..setting import setting
 from .exporters import EXPORTERS
 
 
@@ -47,10 +47,10 @@ class TelemetrySettings(LoggingConfigurable):
     )
 
     prometheus_exporters = setting(
-        List(Enum(list(EXPORTERS)), default_value=["dcgm"]),
+        List(PluginName(EXPORTERS, "exporters"), default_value=["dcgm"]),
         """Exporters that Prometheus scrapes: "dcgm" (NVIDIA's), "amd" (AMD's Device Metrics
-        Exporter; not tested on hardware, docs/how-to/amd-gpus.md), or both, each with its own
-        query.""",
+        Exporter; not tested on hardware, docs/how-to/amd-gpus.md), entry points of
+        "data_scientist_portal.exporters", or several, each with its own query.""",
         'c.Telemetry.prometheus_exporters = ["dcgm", "amd"]',
     )
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from portal.errors import PortalError
-from portal.gpus import VENDORS
+from portal.gpus import vendor_named
 from portal.launch.cause import cause_of
 from portal.launch.container import (
     image_environment,
@@ -149,7 +149,7 @@ def _command(
     job: ImageJob, environment: Environment, home: str
 ) -> tuple[list[str], dict[str, str]]:
     resources = Resources(gpus=job.gpus, gpu_type=job.gpu_type or None)
-    apptainer, vendor = job.apptainer, VENDORS[job.gpu_vendor]
+    apptainer, vendor = job.apptainer, vendor_named(job.gpu_vendor)
     argv = session_command(
         environment,
         resources,
@@ -292,7 +292,7 @@ def _result(
             old = language == "python" and result.version.startswith("2.")
             versions.setdefault("python2" if old else language, result.version)
     if gpus.get("driver"):
-        versions[VENDORS[job.gpu_vendor].driver] = str(gpus["driver"])[:40]
+        versions[vendor_named(job.gpu_vendor).driver] = str(gpus["driver"])[:40]
     number = facts.get("gpus")
     names = gpus.get("names") or []
     try:
@@ -348,7 +348,7 @@ def _about_gpus(job: ImageJob, seen: CheckReport, result: TestResult) -> str:
     gpus = seen.steps.get("gpus", {})
     names, driver, cuda = gpus.get("names") or [], gpus.get("driver"), gpus.get("cuda")
     if len(names) < job.gpus:
-        tool = VENDORS[job.gpu_vendor].tool
+        tool = vendor_named(job.gpu_vendor).tool
         return f"{tool} shows {len(names)} of the {job.gpus} GPUs of this job in the environment."
     if result.gpus < job.gpus:
         return f"The framework sees {result.gpus} of the {job.gpus} GPUs of this job."
