@@ -53,6 +53,7 @@ CLASSES = (
     ("portal.launch.extending", "Extending"),
     ("portal.launch.job_kernels", "JobKernels"),
     ("portal.launch.runs", "Runs"),
+    ("portal.features", "Works"),
     ("portal.command", "SiteCommand"),
     ("portal.store.command", "CopyCommand"),
     ("portal.courses.command", "CourseImportCommand"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.handlers.admin.openapi import document
-from portal.handlers.routes import ENDPOINTS
+from portal.handlers.routes import endpoints
 from portal.models.scope import MEANINGS
 
 TARGET = Path(__file__).with_name("reference") / "rest-api.md"
@@ -28,7 +28,7 @@ class Reference:
     """Operations, scopes and objects of the API, as Markdown."""
 
     def __init__(self) -> None:
-        whole = document(ENDPOINTS, "/services/portal/")
+        whole = document(endpoints(), "/services/portal/")
         self.paths: dict[str, Any] = whole["paths"]
         self.schemas: dict[str, Any] = whole["components"]["schemas"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from traitlets.config import Configurable
 
+import portal.work  # noqa: F401  adds the features
 from portal.audit_log import AuditLog
 from portal.cache import SharedAnswer
 from portal.catalog.builds.node_copies import NodeCopies
@@ -16,7 +17,6 @@ from portal.catalog.builds.scheduler import BuildScheduler
 from portal.catalog.offers.software import Software
 from portal.catalog.offers.tile import Tiles
 from portal.catalog.versions.curating import Curator
-from portal.catalog.versions.pins import pin_of
 from portal.catalog.versions.user_environments import UserEnvironments
 from portal.courses.context import CourseContext
 from portal.courses.definition.readiness import CourseReadiness
@@ -37,27 +37,16 @@ from portal.directory import Directory
 from portal.directory.ldap import LdapDirectory
 from portal.errors import StoreUnavailable
 from portal.estimates import StartEstimates
+from portal.features import loaded
 from portal.launch.extending import Extending
-from portal.launch.job_kernels import JobKernels
-from portal.launch.runs import Runs
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
-from portal.models.session.run import Run
 from portal.models.session.session import SessionRecord
 from portal.notices import Notices
-from portal.notices.run_notices import RunNotices
 from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
-from portal.sessions.runs.follower import RunFollower
-from portal.sessions.runs.launches.again import RunsAgain
-from portal.sessions.runs.launches.repetitions import RunRepetitions
-from portal.sessions.runs.launches.scheduler import RunScheduler
-from portal.sessions.runs.launches.starts import RunStarts
-from portal.sessions.runs.live import LivePoints
-from portal.sessions.runs.living import LivingRuns
-from portal.sessions.runs.reports import RunReports
-from portal.sessions.runs.searches import RunSearches
 from portal.sessions.situations import SituationContext, Situations
+from portal.setting import SiteSettings
 from portal.slurm.control.reservations import ReservationControl
 from portal.web.audit_rate_limit import AuditRateLimit
 
@@ -71,13 +60,15 @@ if TYPE_CHECKING:
     from portal.store import Store
     from portal.telemetry import Telemetry
 
+_Parts = TypeVar("_Parts")
+
 
 class Services:
     """Parts of the service. ``prefix`` is "/services/portal/" with both slashes; ``subdomains``:
     each person's servers have a host of their own; ``hub_host``: the Hub's, as
     "https://gpu.example.org", if the Hub tells it; ``default_resources``: of a session for which
-    neither the person nor the environment sets any; ``parent`` has the configuration of the parts
-    that are made here."""
+    neither the person nor the environment sets any; ``settings``: of features;
+    ``parent`` has the configuration of the parts that are made here."""
 
     def __init__(
         self,
@@ -92,8 +83,7 @@ class Services:
         store: Store,
         hub: HubApi,
         extending: Extending | None = None,
-        job_kernels: JobKernels | None = None,
-        run_limits: Runs | None = None,
+        settings: SiteSettings | None = None,
         estimates: StartEstimates | None = None,
         default_resources: Resources | None = None,
         notices: Notices | None = None,
@@ -108,8 +98,8 @@ class Services:
         self.catalog, self.cluster, self.control = catalog, cluster, control
         self.telemetry, self.dashboard = telemetry, dashboard
         self.store, self.hub = store, hub
-        self.extending, self.job_kernels = extending or Extending(), job_kernels or JobKernels()
-        self.run_limits, self.estimates = run_limits or Runs(), estimates or StartEstimates()
+        self.settings, self.extending = settings or SiteSettings(), extending or Extending()
+        self.estimates = estimates or StartEstimates()
         self.default_resources = default_resources or Resources()
         self.notices, self.courses = notices or Notices(), courses or Courses()
         self.audit_log = AuditLog(store, log, allowance or AuditRateLimit())
@@ -151,21 +141,8 @@ class Services:
         self.course_work = CourseWork(
             context, self.helping, self.course_service.enrolment, self.rooms, self.handouts
         )
-        # -- runs
-        self.moves, self.live_points = Moves(hub, log), LivePoints()
-        self.run_reports, self.run_searches = RunReports(store, log), RunSearches(store)
-        self.run_starts = RunStarts(self.run_reports, hub, store)
-        self.run_again = RunsAgain(store, self.run_reports, hub)
-        self.run_repetitions = RunRepetitions(store, self.run_starts)
-        self.living_runs = LivingRuns(store, cluster, hub, control, log)
-        self.run_follower = RunFollower(
-            store, cluster, self.run_reports, lambda: dashboard.view, log, self.living_runs
-        )
-        self.run_scheduler = RunScheduler(
-            store, self.run_starts, hub, self.run_limits, self._digest, note, log
-        )
-        self.run_notices = RunNotices(self.notices, store, log)
         # -- sessions
+        self.moves = Moves(hub, log)
         times = SharedAnswer[Mapping[str, float]](
             self._idle_times, ttl=30.0, patience=1.0, first={}
         )
@@ -200,6 +177,16 @@ class Services:
             course_status=self.course_situations.status_of,
         )
         self.situations = Situations(situation)
+        self.of_features = {type(made): made for made in self._parts_of_features()}
+
+    def _parts_of_features(self) -> Iterator[Any]:
+        for parts in loaded("parts"):
+            yield parts(self)
+
+    def parts_for(self, parts: type[_Parts]) -> _Parts:
+        """Return the objects of the feature with this class of ``parts``."""
+        made: _Parts = self.of_features[parts]
+        return made
 
     def _snapshot(self) -> ClusterSnapshot | None:
         """Return the cluster as everyone sees it; None while nothing is known."""
@@ -222,11 +209,6 @@ class Services:
     def registries(self) -> Registries:
         """Client of the image registries: the same object that builds use."""
         return self.build_scheduler.registries
-
-    async def _digest(self, run: Run) -> str:
-        """Return the digest of the image that a run would have now; "" for none."""
-        pin = await pin_of(self.catalog, self.store, run.environment, course=run.course)
-        return pin.digest
 
     async def _idle_times(self) -> Mapping[str, float]:
         """Return the environments' own idle times in seconds, by name."""

@@ -58,7 +58,7 @@ class SiteSettings:
         self._config = config or Config()
         self._objects: dict[type[Configurable], Configurable] = {}
 
-    def of(self, kind: type[_Settings]) -> _Settings:
+    def get(self, kind: type[_Settings]) -> _Settings:
         """Return the settings of this class. Raises TraitError for a wrong value."""
         if kind not in self._objects:
             self._objects[kind] = kind(config=self._config)

@@ -14,6 +14,7 @@ from jupyterhub.app import JupyterHub
 from traitlets.config import Config
 from traitlets.log import get_logger
 
+import portal.work  # noqa: F401  adds the kinds of work
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.offers.tile import Tiles
 from portal.courses.roster.membership_cache import MembershipCache

@@ -12,6 +12,7 @@ from jupyterhub.app import JupyterHub
 from traitlets.config import Application
 
 from portal.errors import ConfigurationError
+from portal.features import add_works
 from portal.fixed_settings import warn_of_fixed
 
 from . import hub_database
@@ -40,11 +41,17 @@ def set_up_hub() -> None:
         install_routes()
         hub_database.watch(hub)
         # Once the file is read, and before the Hub makes its parts: they share this configuration.
-        hub.observe(_warn_of_fixed, names="session_factory")
+        hub.observe(_configured, names="session_factory")
 
 
-def _warn_of_fixed(change: Any) -> None:
-    warn_of_fixed(change.owner.config, change.owner.log)
+def _configured(change: Any) -> None:
+    hub = change.owner
+    warn_of_fixed(hub.config, hub.log)
+    try:
+        add_works(hub.config)
+    except ConfigurationError as error:
+        hub.log.critical("%s", error)
+        hub.exit(1)
 
 
 def is_set_up() -> bool:

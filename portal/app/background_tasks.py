@@ -35,11 +35,10 @@ class BackgroundTasks:
             "mail task": lambda: parts.notices.run(lambda: parts.dashboard.view),
             "catalog file check": parts.curator.run,
             "build and test scheduler": parts.build_scheduler.run,
-            "run scheduler": parts.run_scheduler.run,
-            "mail about runs": parts.run_notices.run,
-            "run follower": parts.run_follower.run,
             "course task": parts.course_work.run,
         }
+        for feature in parts.of_features.values():
+            loops |= getattr(feature, "tasks", {})
         self._tasks = [asyncio.create_task(self._kept(*loop)) for loop in loops.items()]
 
     async def close(self) -> None:

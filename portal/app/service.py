@@ -30,6 +30,7 @@ from portal.dashboard import Dashboard
 from portal.directory import directory_of
 from portal.errors import ConfigurationError
 from portal.estimates import SERVICE, StartEstimates
+from portal.features import Works, add_works
 from portal.fixed_settings import drop_fixed
 from portal.handlers.pages.rendering import Pages, site_variables
 from portal.hubapi import HubApi
@@ -43,7 +44,7 @@ from portal.launch.runs import Runs
 from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleGpus
-from portal.setting import setting
+from portal.setting import SiteSettings, setting
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.control.control import ClusterControl
 from portal.store import Store
@@ -87,6 +88,7 @@ class PortalService(Application):
         Notices,
         HubOAuth,
         StartEstimates,
+        Works,
     ]
     aliases = {
         "f": "PortalService.config_file",
@@ -134,6 +136,7 @@ class PortalService(Application):
             if self.config_file:
                 self._read_config_file()
                 self.update_config(self.cli_config)  # the command line wins
+            add_works(self.config)
             self._check_variables()
 
     def update_config(self, config: Config) -> None:
@@ -234,8 +237,7 @@ class PortalService(Application):
             store=store,
             hub=hub,
             extending=Extending(parent=self),
-            job_kernels=JobKernels(parent=self),
-            run_limits=Runs(parent=self),
+            settings=SiteSettings(self.config),
             estimates=StartEstimates(parent=self, runner=runner, store=store, share=SERVICE),
             default_resources=self._default_resources(),
             notices=Notices(parent=self, store=store, directory=directory),

@@ -17,7 +17,7 @@ from portal.handlers.base.body_limit import LargeHandler
 from portal.handlers.cluster.metrics import Metrics
 from portal.handlers.pages.pages import NoPage
 from portal.handlers.pages.rendering import Pages
-from portal.handlers.routes import ENDPOINTS, routes
+from portal.handlers.routes import endpoints, routes
 from portal.web.application import BoundedApplication
 
 
@@ -43,7 +43,7 @@ def web_application(
         parts=parts,
         pages=pages,
         ending=ending,
-        openapi=document_bytes(ENDPOINTS, parts.prefix),
+        openapi=document_bytes(endpoints(), parts.prefix),
         metrics=Metrics(parts),
         log=parts.log,
         log_function=answered,

@@ -17,8 +17,13 @@ from typing import Any, NamedTuple
 from portal.cache import SharedAnswer
 from portal.errors import PortalError
 from portal.models.catalog.catalog import Verdict
-from portal.models.catalog.environment import USABLE, Environment, EnvironmentState, Kind
-from portal.models.catalog.offered import OfferedEnvironment
+from portal.models.catalog.environment import (
+    USABLE,
+    Environment,
+    EnvironmentState,
+    Kind,
+    OfferedEnvironment,
+)
 from portal.store import Store
 
 Mark = tuple[int, int]  # size and mtime_ns of an image file

@@ -17,8 +17,10 @@ from traitlets import HasTraits, TraitError
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
+import portal.work  # noqa: F401  adds the kinds of work
 from portal.catalog import EnvironmentCatalog
 from portal.errors import ConfigurationError, PortalError
+from portal.features import add_works
 from portal.fixed_settings import drop_fixed
 from portal.paths import data_path
 from portal.slurm import Cluster, SlurmRunner
@@ -47,6 +49,7 @@ class Site:
         try:
             self.config = self._read()
             self.fixed = drop_fixed(self.config)
+            add_works(self.config)
         except Exception as error:  # the file is the site's own Python: it may raise anything
             self.trouble = f"{self.config_file}: {type(error).__name__}: {error}"
             self.config = Config()

@@ -10,8 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ..errors import NotAllowed
-from ..models.catalog.environment import Environment
-from ..models.catalog.offered import refusals_of
+from ..models.catalog.environment import Environment, refusals_of
 from ..models.cluster.cluster import Association, ClusterSnapshot, Node, Reservation
 from ..models.person import Person
 from ..models.session.resources import Resources

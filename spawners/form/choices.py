@@ -17,8 +17,7 @@ from portal.launch.choices.field_choices import Choice
 from portal.launch.fields import FIELDS
 from portal.launch.kinds import USUAL, offered_kinds
 from portal.launch.limits.qos import longest_walls
-from portal.models.catalog.environment import Environment
-from portal.models.catalog.offered import refusals_of
+from portal.models.catalog.environment import Environment, refusals_of
 from portal.models.cluster.cluster import Association, Qos
 from portal.models.session.resources import Resources, time_seconds
 

@@ -243,7 +243,7 @@ class _Lookup:
     def __init__(self, spawner: SessionSpawner) -> None:
         self._spawner = spawner
         self.home = spawner.home
-        self.settings = spawner.shared.settings.of
+        self.settings = spawner.shared.settings.get
 
     async def environments(self) -> dict[str, Environment]:
         return await environments(self._spawner)

@@ -161,7 +161,7 @@ def job_environment(spawner: SessionSpawner, request: LaunchRequest, home: str) 
     session |= request.kind.variables()
     if request.kind.welcomes and not request.kind.isolated and spawner.welcome_notebook:
         session["PORTAL_WELCOME"] = spawner.welcome_notebook
-    ports = spawner.shared.settings.of(JobKernels).ports
+    ports = spawner.shared.settings.get(JobKernels).ports
     if request.kind.job_kernels and ports:
         session["PORTAL_KERNEL_PORTS"] = ports
     session |= report_environment(spawner)

@@ -17,7 +17,7 @@ import pytest
 from conftest import shared_cache
 
 from portal.handlers.admin.openapi import document
-from portal.handlers.routes import ENDPOINTS
+from portal.handlers.routes import endpoints
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("package.json", "package-lock.json", ".npmrc")
@@ -49,7 +49,7 @@ def source(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "static", copy / "static", ignore=shutil.ignore_patterns("vendor"))
     (copy / TYPES).parent.mkdir(parents=True)
     told = copy / "openapi.json"
-    told.write_text(json.dumps(document(ENDPOINTS, "/services/portal/")))
+    told.write_text(json.dumps(document(endpoints(), "/services/portal/")))
     words = [tools / "openapi-typescript", told, "-o", copy / TYPES]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

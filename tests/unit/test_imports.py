@@ -51,6 +51,10 @@ MAY_KNOW: dict[str, set[str]] = {
     "session_packages": {"errors", "paths"},
     "gpus": {"plugins", "setting"},
     "launch": BASE,
+    "features": BASE | {"launch", "plugins"},
+    "work": BASE | {"launch", "features"},
+    # What a folder of a work has besides its kind and its settings; it is loaded by name.
+    "work parts": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "assembly", "handlers"},
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
     **{noun: BASE | ADAPTERS | {"launch"} for noun in NOUNS},
     # Their environments come from the catalog; a file of a course is read as one of those.
@@ -58,13 +62,14 @@ MAY_KNOW: dict[str, set[str]] = {
     "notices": BASE | ADAPTERS | {"launch", "sessions"},  # the mails lead to a session
     "dashboard": BASE | ADAPTERS | {"launch", "sessions"},  # it drives their usage meter
     "audit_log": BASE | {"store"},
-    "assembly": BASE | ADAPTERS | NOUNS | {"launch", "audit_log"},
-    "handlers": BASE | ADAPTERS | NOUNS | {"launch", "assembly"},
-    "app": BASE | ADAPTERS | NOUNS | {"launch", "handlers", "assembly"},
+    "assembly": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "audit_log"},
+    "images": BASE | {"launch", "work"},  # a smoke test runs the guards of programs
+    "handlers": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "assembly"},
+    "app": BASE | ADAPTERS | NOUNS | {"launch", "features", "handlers", "assembly"},
     # The cache keeps tables of a database; the showcase writes a past into it, in the words of
     # sessions and courses.
     "demo": BASE | {"store", "sessions", "courses"},
-    "doctor": BASE | ADAPTERS | NOUNS | {"launch"},
+    "doctor": BASE | ADAPTERS | NOUNS | {"launch", "features", "work"},
     "__main__": {"app", "command", "demo", "doctor"},
     "__init__": set(),
 }
@@ -92,6 +97,8 @@ def modules(folder: str) -> list[Path]:
 def test_portal_module_knows_only_rooms_below_it(path: Path) -> None:
     parts = path.relative_to(ROOT / "portal").with_suffix("").parts
     room = parts[0]
+    if room == "work" and len(parts) > 2 and parts[2] not in ("kind", "settings", "__init__"):
+        room = "work parts"
     assert room in MAY_KNOW, f"portal/{room} is not a package of docs/architecture.md"
     for name in imported(path):
         top, _, rest = name.partition(".")

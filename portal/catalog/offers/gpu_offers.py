@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from portal.models import Frozen
 from portal.models.catalog.catalog import Verdict
-from portal.models.catalog.environment import Environment
-from portal.models.catalog.offered import refusals_of
+from portal.models.catalog.environment import Environment, refusals_of
 
 
 class GpuOffer(Frozen):

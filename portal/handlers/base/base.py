@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated, UserNotAllowed
 from tornado.web import HTTPError, RequestHandler
@@ -21,6 +21,7 @@ from portal.disk import FULL, DiskFull, no_space
 from portal.errors import HubUnavailable, NotAllowed, NotFound, PortalError
 from portal.models.person import Person
 
+_Parts = TypeVar("_Parts")
 _SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
@@ -101,6 +102,11 @@ class PortalHandler(HubOAuthenticated, SafeHandler):
     def parts(self) -> Services:
         """Services that the handlers work with."""
         return self.settings["parts"]
+
+    def parts_for(self, parts: type[_Parts]) -> _Parts:
+        """Return the objects of the feature with this class of ``parts``."""
+        made: _Parts = self.parts.of_features[parts]
+        return made
 
     async def hub_model(self) -> Any:
         """Return the Hub's model of the requester, None for nobody; it may be some seconds old."""

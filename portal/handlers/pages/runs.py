@@ -10,6 +10,7 @@ from portal.errors import NotFound, StoreUnavailable
 from portal.models.session.session import SessionRecord
 from portal.sessions.links import server_url
 from portal.sessions.runs.opener import has_runs
+from portal.work.run.parts import RunParts
 
 from ..runs.runs import RUN_ID
 from .pages import Page
@@ -26,7 +27,7 @@ class RunsPage(Page):
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         """Answer whether the site offers runs."""
-        return {"runs_offered": self.parts.run_limits.per_user > 0}
+        return {"runs_offered": self.parts_for(RunParts).limits.per_user > 0}
 
 
 class NewRunPage(Page):

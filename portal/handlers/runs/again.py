@@ -11,6 +11,7 @@ from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.scope import SESSION_OWN
 from portal.models.session.run import Run
+from portal.work.run.parts import RunParts
 
 from ..base.endpoint import Operation
 from ..base.own_session import own_server
@@ -64,7 +65,7 @@ class AgainRun(RunAction):
         async with self.audited(
             AuditAction.RUN_AGAIN, f"run {own_run.id}", own_run.user, own_run.server
         ) as line:
-            again = await self.parts.run_again.start(own_run, changes)
+            again = await self.parts_for(RunParts).again.start(own_run, changes)
             line.detail = f"{again.tasks} of {again.points} points, {again.server}."
         self.done("")
         return StartedRun(id=again.id, server=again.server)
@@ -87,7 +88,7 @@ class RunRepetition(RunAction):
         original = await self.seen(run)
         pin, drift = await self._environment(original)
         return Repetition(
-            name=await self.parts.run_repetitions.name(self.person.name, original),
+            name=await self.parts_for(RunParts).repetitions.name(self.person.name, original),
             author=await self._author(original),
             environment=original.environment,
             version=pin.version or None,
@@ -111,7 +112,7 @@ class RunRepetition(RunAction):
             AuditAction.REPEAT_RUN, f"run {original.id}", original.user
         ) as line:
             pin, drift = await self._environment(original)
-            new = await self.parts.run_repetitions.start(
+            new = await self.parts_for(RunParts).repetitions.start(
                 user, original, version=pin.version, digest=pin.digest
             )
             line.detail = f"Run {new.name} of {new.environment}: {new.points} points, {new.server}."

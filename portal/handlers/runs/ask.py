@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from portal.models import Frozen
 from portal.models.session.run import PointNumber
 from portal.models.session.search import ParameterValue
+from portal.work.run.parts import RunParts
 
 from ..base.endpoint import Operation
 from .reports import PointHandler
@@ -38,7 +39,9 @@ class PointQuestion(PointHandler):
         """Choose them by the results of the points before, at the first request; each further one
         for the same point has the same answer."""
         run = await self.run_of_job()
-        return PointParameters(parameters=await self.parts.run_searches.ask(run, self.body.point))
+        return PointParameters(
+            parameters=await self.parts_for(RunParts).searches.ask(run, self.body.point)
+        )
 
 
 ENDPOINTS = (PointQuestion,)

@@ -22,6 +22,7 @@ from portal.models.person import Person
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord
+from portal.work.run.parts import RunParts
 
 from ..base.endpoint import Operation
 from ..sessions.estimates import EstimateBody, kept_options
@@ -67,7 +68,7 @@ class SessionRunChoices(RunsOfSession):
         in rooms, and the like, and on sites without runs."""
         record, parts = await self.own_record(), self.parts
         kept = await self.course(record)
-        if not parts.run_limits.per_user:
+        if not parts.parts_for(RunParts).limits.per_user:
             raise NotAllowed("Runs are not offered on this site.")
         nodes = self.view.snapshot.nodes.values()
         types = {pool.type for node in nodes for pool in node.gpus}
@@ -81,7 +82,7 @@ class SessionRunChoices(RunsOfSession):
                 for field in fields_of_run(await self._facts(_owner(record)), kept_options(record))
                 if kept is None or field.name in IN_COURSES
             ),
-            points=parts.run_limits.points,
+            points=parts.parts_for(RunParts).limits.points,
             pages=f"{parts.hub_host}{parts.prefix}runs/",
             simulated=parts.telemetry.simulated,
         )

@@ -24,6 +24,7 @@ from portal.models.session.run_output import (
 )
 from portal.sessions.runs.live import PointKey
 from portal.sessions.runs.opener import opener_url
+from portal.work.run.parts import RunParts
 
 from ..base.action import Confirmation
 from ..base.endpoint import Operation
@@ -96,7 +97,7 @@ class PointOutputs(PointHandler):
         """Keep it in memory while its user looks at it; store the last one of a failed point."""
         report: OutputReport = self.body
         run = await self.run_of_job()
-        live, now = self.parts.live_points, time.time()
+        live, now = self.parts_for(RunParts).live, time.time()
         key = (run.user, run.id, report.point)
         if report.kept_until is not None and run.keep_failed:
             live.keep(key, report.kept_until, report.answers)
@@ -138,13 +139,13 @@ class ShownPoint(_PointAction):
         """Return the newest output as text. The point's job sends it every few seconds for half a
         minute after this question; of a point that failed, the last output is stored."""
         key = await self.key(run, point)
-        watched = self.parts.live_points.watch(key)
+        watched = self.parts_for(RunParts).live.watch(key)
         output, at = watched.output, watched.at
         if output is None or watched.ended:
             stored = await self.parts.store.run_outputs.get(key[:2], key[2])
             if stored is not None and (output is None or stored.attempt > watched.attempt):
                 output, at = stored.output, stored.at
-        kept = self.parts.live_points.kernel(key)
+        kept = self.parts_for(RunParts).live.kernel(key)
         kernel = None if kept is None else ShownKernel(until=kept.until, asked=tuple(kept.asked))
         base = self.parts.prefix.removesuffix("services/portal/")
         sessions = [record for (user, _), record in self.living().items() if user == key[0]]
@@ -166,7 +167,7 @@ class PointKernel(_PointAction):
     async def on_post(self, run: str, point: str) -> AskedKernel:
         """Execute it if the run was started with ``keep_failed``. The answer comes with the point's
         output, some seconds later."""
-        return self.parts.live_points.ask(await self.key(run, point), self.body.code)
+        return self.parts_for(RunParts).live.ask(await self.key(run, point), self.body.code)
 
     @Operation("End the kept kernel of a failed point of one of your runs.", errors=(409,))
     async def on_delete(self, run: str, point: str) -> Confirmation:
@@ -175,7 +176,7 @@ class PointKernel(_PointAction):
         async with self.audited(
             AuditAction.END_POINT_KERNEL, f"run {key[1]}", key[0], f"Point {key[2]}."
         ):
-            self.parts.live_points.end_kernel(key)
+            self.parts_for(RunParts).live.end_kernel(key)
         return self.done("The kernel is being ended.")
 
 

@@ -9,6 +9,7 @@ from portal.errors import Conflict
 from portal.models.audit import AuditAction
 from portal.models.session.run import Run, RunPoint
 from portal.sessions.runs.order import point_numbers
+from portal.work.run.parts import RunParts
 
 from ..base.action import Confirmation
 from ..base.csv import MEDIA, CsvEndpoint
@@ -88,7 +89,7 @@ class RunRecord(RunAction):
         ):
             if not await self.parts.store.run_points.remove(own_run.user, own_run.id):
                 raise Conflict("This run has not ended. Stop it first.")
-            self.parts.run_reports.forget(own_run)
+            self.parts_for(RunParts).reports.forget(own_run)
         return self.done(f"The run is deleted. Its files are still in {own_run.folder}.")
 
 

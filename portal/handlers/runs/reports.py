@@ -25,6 +25,7 @@ from portal.models.session.run import (
     Run,
     RunPoint,
 )
+from portal.work.run.parts import RunParts
 
 from ..base.action import Action
 from ..base.endpoint import Operation
@@ -74,7 +75,7 @@ class PointHandler(OwnSession):
         server = self.server or ""
         address, run = reserved_for(server), None
         if address is not None and address.kind.array:  # no other asks the database
-            run = await self.parts.run_reports.of_server(self.person.name, server)
+            run = await self.parts_for(RunParts).reports.of_server(self.person.name, server)
         if run is None:
             raise NotAllowed("This token does not belong to a run's job.")
         if self.body.point >= run.points:
@@ -116,9 +117,9 @@ class RunReport(PointHandler):
             **report.model_dump(exclude={"point", "state", "curves"}),
         )
         size = len(self.request.body)
-        await self.parts.run_reports.take(run, point, report.curves, size)
+        await self.parts_for(RunParts).reports.take(run, point, report.curves, size)
         key = (run.user, run.id, report.point)
-        return ReportAnswer(watched=self.parts.live_points.is_watched(key))
+        return ReportAnswer(watched=self.parts_for(RunParts).live.is_watched(key))
 
 
 ENDPOINTS = (RunReport,)

@@ -25,6 +25,7 @@ from portal.sessions.runs.item import (
     run_item,
 )
 from portal.sessions.runs.order import point_numbers
+from portal.work.run.parts import RunParts
 
 from ..base.action import Confirmation, SessionAction
 from ..base.endpoint import Operation, Query
@@ -155,7 +156,9 @@ class RunAction(SessionAction):
 
     def in_slurm(self, run: Run, point: RunPoint) -> RunPoint:
         """Return a point that waits with what it waits for besides its turn, such as a release."""
-        words = self.parts.living_runs.words.get((run.user, run.id), {}).get(point.number, "")
+        words = (
+            self.parts_for(RunParts).living.words.get((run.user, run.id), {}).get(point.number, "")
+        )
         if point.state is not PointState.WAITING or not words or run.ended_at is not None:
             return point
         return point.model_copy(update={"message": f"{point.message} {words}".strip()})
@@ -210,7 +213,7 @@ class OneRun(RunAction):
             message=message,
             metrics=tuple(sorted({name for key in keys for name in key.metrics})),
             parameters=tuple(sorted({name for key in keys for name in key.parameters})),
-            search=await self.parts.run_searches.item(item, keys),
+            search=await self.parts_for(RunParts).searches.item(item, keys),
             lowest=best_point(keys, self.query.metric, min),
             highest=best_point(keys, self.query.metric, max),
             after_name=before.name if before else "",

@@ -20,6 +20,7 @@ from portal.models.session.run_schedule import (
     Zone,
 )
 from portal.sessions.runs.launches.schedule_times import next_time, time_words
+from portal.work.run.parts import RunParts
 
 from ..base.action import Confirmation
 from ..base.endpoint import Operation
@@ -90,7 +91,7 @@ class Schedules(RunAction):
         """Return them, oldest first."""
         schedules = await self.parts.store.run_schedules.of_user(self.person.name)
         items = (_item(schedule) for schedule in schedules if self.reaches(schedule.runs[-1]))
-        return ScheduleList(items=tuple(items), most=self.parts.run_limits.schedules)
+        return ScheduleList(items=tuple(items), most=self.parts_for(RunParts).limits.schedules)
 
     @Operation(
         "Repeat one of your runs on a schedule.", body=NewSchedule, status=201, errors=(409,)
@@ -99,7 +100,7 @@ class Schedules(RunAction):
         """Each time, a new run repeats the frozen source with its points. If the run started after
         another, the whole chain is repeated, in its order."""
         new: NewSchedule = self.body
-        user, limits = self.person.name, self.parts.run_limits
+        user, limits = self.person.name, self.parts_for(RunParts).limits
         async with self.audited(AuditAction.SCHEDULE_RUN, f"run {new.run}", user) as line:
             if not limits.schedules:
                 raise NotAllowed("Schedules of runs are not offered on this site.")
@@ -109,7 +110,7 @@ class Schedules(RunAction):
                     "This run has not started yet. Schedule it once its points are running."
                 )
             if new.notify:
-                await self.parts.run_notices.check(user, new.notify)
+                await self.parts_for(RunParts).notices.check(user, new.notify)
             now = time.time()
             schedule = RunSchedule(
                 user=user,

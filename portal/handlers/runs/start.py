@@ -22,6 +22,7 @@ from portal.models.session.resources import Resources
 from portal.models.session.run import AskedRun, Notify, Run
 from portal.models.session.search import MOST_TRIALS, Search
 from portal.models.session.session import SessionRecord
+from portal.work.run.parts import RunParts
 
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
@@ -122,9 +123,9 @@ class SessionRuns(RunsOfSession):
                 created_at=time.time(),
             )
             _check_search(asked.search, run)
-            await self.parts.run_notices.check(run.user, asked.notify)
-            async with self.parts.run_searches.kept(run, asked.search):
-                await self.parts.run_starts.begin(run, asked.notify)
+            await self.parts_for(RunParts).notices.check(run.user, asked.notify)
+            async with self.parts_for(RunParts).searches.kept(run, asked.search):
+                await self.parts_for(RunParts).starts.begin(run, asked.notify)
         self.done("")
         return StartedRun(id=run.id, server=run.server)
 

@@ -14,6 +14,7 @@ from portal.errors import NotAllowed, NotFound
 from portal.handlers.sessions.kernel_environments import KernelEnvironment, kernel_choices
 from portal.launch.choices.dialog_fields import DialogField, fields_of_move
 from portal.launch.fields import FIELDS, IN_COURSES
+from portal.launch.job_kernels import JobKernels
 from portal.launch.kinds import kind_of
 from portal.launch.kinds.job_kernel import NAME, OPTION, JobKernel
 from portal.models import Frozen
@@ -119,7 +120,7 @@ class JobKernelAction(OwnSession):
         return record if record is not None and own and record.space == course else None
 
 
-class JobKernels(JobKernelAction):
+class OwnJobKernels(JobKernelAction):
     """Kernels of the session that asks."""
 
     path = "session/kernels"
@@ -137,7 +138,7 @@ class JobKernels(JobKernelAction):
         parts, nodes = self.parts, list(self.view.snapshot.nodes.values())
         types = {pool.type for node in nodes for pool in node.gpus}
         items: tuple[KernelEnvironment, ...] = ()
-        if parts.job_kernels.per_user:
+        if parts.settings.get(JobKernels).per_user:
             items = await kernel_choices(parts, _owner(record), kept, types)
         return KernelChoices(
             items=items,
@@ -145,7 +146,7 @@ class JobKernels(JobKernelAction):
                 field for field in fields_of_move(nodes) if kept is None or field.name in IN_COURSES
             ),
             options={field.name: field.counts for field in FIELDS},
-            per_user=parts.job_kernels.per_user,
+            per_user=parts.settings.get(JobKernels).per_user,
             address=self._address(record),
             simulated=parts.telemetry.simulated,
         )
@@ -251,4 +252,4 @@ def _owner(record: SessionRecord) -> Person:
     return Person(name=record.user, groups=record.groups)
 
 
-ENDPOINTS = (JobKernels, KernelEstimates, OneJobKernel)  # 'estimates' is no kernel's id
+ENDPOINTS = (OwnJobKernels, KernelEstimates, OneJobKernel)  # 'estimates' is no kernel's id

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import portal.work  # noqa: F401  adds the programs
 from portal.errors import PortalError
 from portal.gpus import vendor_named
 from portal.launch.cause import cause_of

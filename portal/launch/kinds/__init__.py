@@ -1,12 +1,9 @@
-"""The kinds of sessions: one file each, and one line each here."""
+"""The kinds of sessions. Features add theirs (portal/features.py)."""
 
 from __future__ import annotations
 
-from .job_kernel import JobKernel
 from .jupyterlab import JupyterLab
 from .kind import Kind
-from .marimo import Marimo
-from .preview import Preview
 from .program import ProgramKind
 from .registry import (
     KINDS,
@@ -21,10 +18,6 @@ from .registry import (
     reserved_for,
     stored_kind,
 )
-from .rehearsal import Rehearsal
-from .room import Room
-from .run import Run
-from .tensorboard import TensorBoard
 
 __all__ = [
     "KINDS",
@@ -42,7 +35,7 @@ __all__ = [
     "stored_kind",
 ]
 
-add_kinds(JupyterLab, Rehearsal, Preview, Room, TensorBoard, Marimo, JobKernel, Run)
+add_kinds(JupyterLab)
 
 
 def program_kinds() -> dict[str, type[ProgramKind]]:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ...models.catalog.environment import Environment
-from ...models.catalog.offered import refusals_of
+from ...models.catalog.environment import Environment, refusals_of
 from ...models.cluster.cluster import Association, ClusterSnapshot, Node, Partition, Qos
 from ...models.session.resources import Resources, time_text
 from ...models.words import count

@@ -178,3 +178,15 @@ class Environment(Frozen):
         owner = [self.owner] if self.private else []
         text = json.dumps([*parts, self.python, *owner], default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class OfferedEnvironment(Environment):
+    """Environment as offered for launch. ``refusals``: GPU types of the cluster that it may not
+    have, each with a sentence why."""
+
+    refusals: dict[str, str] = {}
+
+
+def refusals_of(environment: Environment) -> dict[str, str]:
+    """Return why it may not have GPUs of some types, by type; empty if it is not narrowed."""
+    return environment.refusals if isinstance(environment, OfferedEnvironment) else {}

@@ -18,7 +18,7 @@ from portal.assembly import Services
 from portal.catalog import EnvironmentCatalog
 from portal.courses.settings import Courses
 from portal.errors import DirectoryUnavailable, NotFound
-from portal.handlers.routes import ENDPOINTS
+from portal.handlers.routes import endpoints
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.models.course.course import CourseMember, Role
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
@@ -200,5 +200,5 @@ async def running(place: Path) -> AsyncIterator[Site]:
         course_directory=Directory(),
         allowance=AuditRateLimit(most=100_000),
     )
-    async with served(ENDPOINTS, parts, PEOPLE.get, logins=True) as client:
+    async with served(endpoints(), parts, PEOPLE.get, logins=True) as client:
         yield Site(client, parts, files)

@@ -55,9 +55,10 @@ def made(store: Store, run: Callable[[], Awaitable[None]]) -> BackgroundTasks:
         notices=SimpleNamespace(run=lambda view: asyncio.Event().wait()),
         build_scheduler=SimpleNamespace(run=asyncio.Event().wait),
         curator=SimpleNamespace(run=asyncio.Event().wait),
-        run_follower=SimpleNamespace(run=asyncio.Event().wait),
-        run_scheduler=SimpleNamespace(run=asyncio.Event().wait),
-        run_notices=SimpleNamespace(run=asyncio.Event().wait),
+        of_features={
+            "run": SimpleNamespace(tasks={"run follower": asyncio.Event().wait}),
+            "": None,
+        },
         course_work=SimpleNamespace(run=asyncio.Event().wait),
     )
     return BackgroundTasks(parts)

@@ -17,8 +17,7 @@ from portal.catalog.offers.preferences import NO_PREFERENCES
 from portal.catalog.offers.tile import Tiles, tile_of, version_rows
 from portal.errors import StoreUnavailable
 from portal.models.catalog.catalog import Measurement, Verdict
-from portal.models.catalog.environment import Environment
-from portal.models.catalog.offered import OfferedEnvironment
+from portal.models.catalog.environment import Environment, OfferedEnvironment
 from portal.store import Store
 from spawners.form import favourites
 from spawners.form.favourites import Favourites

@@ -17,8 +17,7 @@ from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models.catalog.catalog import Verdict
-from portal.models.catalog.environment import Environment
-from portal.models.catalog.offered import refusals_of
+from portal.models.catalog.environment import Environment, refusals_of
 from portal.models.person import Person
 from portal.models.session.resources import Resources
 from portal.store import Store

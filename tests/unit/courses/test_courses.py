@@ -11,7 +11,7 @@ from courses_site import DEEP, PEOPLE, Site, running
 from session_records import recorded
 
 from portal.handlers.courses.access import CourseAction
-from portal.handlers.routes import ENDPOINTS
+from portal.handlers.routes import endpoints
 from portal.models.catalog.environment import Environment
 from portal.models.course.course import Role
 from portal.models.session.session import SessionState
@@ -30,7 +30,7 @@ def routes() -> list[tuple[type[Any], str, str]]:
     """Every endpoint below a course, with each of its methods and an address."""
     words = {"person": "student01", "number": "1"}
     found = []
-    for kind in ENDPOINTS:
+    for kind in endpoints():
         if not kind.path.startswith("courses/{course}"):
             continue
         path = kind.path.replace("{course}", "deep")

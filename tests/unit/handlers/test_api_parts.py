@@ -21,7 +21,7 @@ from portal.handlers.base.paging import PageQuery, offset_of, page
 from portal.handlers.cluster.history import HistoryQuery
 from portal.handlers.cluster.jobs import JobFilter, JobQuery, JobsCsv
 from portal.handlers.cluster.jobs import selected as selected_jobs
-from portal.handlers.routes import ENDPOINTS
+from portal.handlers.routes import endpoints
 from portal.models import scope
 from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.cluster.history import HistoryPoint
@@ -147,7 +147,7 @@ def test_filters() -> None:
 
 
 def test_every_order_that_is_offered_works() -> None:
-    for endpoint in ENDPOINTS:
+    for endpoint in endpoints():
         for operation in endpoint.operations.values():
             fields = operation.query.model_fields
             if "sort" not in fields:
@@ -244,13 +244,13 @@ def test_many_lines_come_in_pieces() -> None:
 
 # -- OpenAPI ------------------------------------------------------------------------------------
 
-DOCUMENT = json.loads(document_bytes(ENDPOINTS, "/services/portal/"))
+DOCUMENT = json.loads(document_bytes(endpoints(), "/services/portal/"))
 
 
 def operations() -> list[tuple[type[Endpoint], str, Any]]:
     return [
         (endpoint, method, operation)
-        for endpoint in ENDPOINTS
+        for endpoint in endpoints()
         for method, operation in endpoint.operations.items()
     ]
 
@@ -317,5 +317,5 @@ def test_the_reference_for_people_is_up_to_date() -> None:
 
 
 def test_routes_do_not_hide_each_other() -> None:
-    assert len({endpoint.path for endpoint in ENDPOINTS}) == len(ENDPOINTS)
+    assert len({endpoint.path for endpoint in endpoints()}) == len(endpoints())
     assert document((), "/x/")["paths"] == {}

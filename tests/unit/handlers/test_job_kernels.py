@@ -302,7 +302,7 @@ async def test_only_what_the_owner_sees(site: Site) -> None:
 
 
 async def test_a_site_that_offers_none(site: Site) -> None:
-    site.parts.job_kernels = JobKernels(per_user=0)
+    site.parts.settings.get(JobKernels).per_user = 0
     assert (await site.ask("GET")).json()["items"] == []
 
 

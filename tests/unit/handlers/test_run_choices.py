@@ -20,7 +20,6 @@ from portal.catalog.availability import Offer
 from portal.errors import SlurmUnavailable
 from portal.handlers.pages.runs import NewRunPage
 from portal.handlers.runs import choices
-from portal.launch.runs import Runs
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, Job, JobState, Partition
 from portal.models.course.course import Course, CourseState, KeptCourse
@@ -29,6 +28,7 @@ from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
+from portal.work.run.parts import RunParts
 
 TORCH = Environment(
     name="torch",
@@ -145,7 +145,7 @@ async def test_accounts_that_are_not_known_are_no_choice(
 
 
 async def test_a_site_without_runs(site: Site) -> None:
-    site.parts.run_limits = Runs(per_user=0)
+    site.parts.parts_for(RunParts).limits.per_user = 0
     answer = await site.ask("GET", "choices")
     assert (answer.status_code, said(answer)) == (403, "Runs are not offered on this site.")
 

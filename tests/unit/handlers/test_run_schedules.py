@@ -15,6 +15,7 @@ from portal.assembly import Services
 from portal.handlers.runs import runs, schedules
 from portal.models.session.run import Run
 from portal.store import Store
+from portal.work.run.parts import RunParts
 
 FIRST, SECOND, THIRD, FOURTH = (digit * 8 for digit in "1235")
 TOKENS = {
@@ -160,11 +161,11 @@ async def test_what_is_refused(site: Site, change: Any, status: int, words: str)
 
 
 async def test_limits(site: Site) -> None:
-    site.parts.run_limits.schedules = 1
+    site.parts.parts_for(RunParts).limits.schedules = 1
     assert (await site.make()).status_code == 201
     answer = await site.make()
     assert answer.status_code == 403 and "the limit is 1" in said(answer)
-    site.parts.run_limits.schedules = 0
+    site.parts.parts_for(RunParts).limits.schedules = 0
     answer = await site.make()
     assert answer.status_code == 403 and "not offered on this site" in said(answer)
 

@@ -26,6 +26,7 @@ from portal.models.cluster.dashboard import JobItem
 from portal.models.course.course import Course, CourseState, KeptCourse
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
+from portal.work.run.parts import RunParts
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "run-5e2f3c1a0b7d4c8e9a6f"
@@ -528,7 +529,7 @@ async def test_a_run_that_has_ended_takes_no_report(site: Site) -> None:
     run = await site.parts.store.runs.get("ada", ID)
     assert run is not None
     await site.parts.store.runs.end("ada", ID, 1.0)
-    site.parts.run_reports.forget(run)
+    site.parts.parts_for(RunParts).reports.forget(run)
     answer = await site.report(state="succeeded")
     assert answer.status_code == 409 and said(answer) == "This run has already ended."
     assert (await site.get(f"runs/{ID}"))["state"] == "ended"
@@ -645,7 +646,9 @@ async def test_a_search_chooses_the_parameters_of_its_points(site: Site) -> None
     assert len({each["lr"] for each in (first, *others)}) == 4, "those at once differ"
     assert all(1e-5 <= each["lr"] <= 0.1 and each["opt"] in ("adam", "sgd") for each in others)
     # Of another service, after this one was killed; and of a point that Slurm runs again.
-    site.parts.run_searches = type(site.parts.run_searches)(site.parts.store)
+    site.parts.parts_for(RunParts).searches = type(site.parts.parts_for(RunParts).searches)(
+        site.parts.store
+    )
     assert await parameters(site, 0) == first
     assert (
         await asyncio.gather(*(parameters(site, 4) for _ in range(3)))
@@ -672,7 +675,7 @@ async def test_questions_that_are_refused(site: Site) -> None:
         answer = await site.ask("POST", "session/points/ask", "run", {"point": point})
         assert answer.status_code == 400, answer.text
     await site.parts.store.runs.end("ada", ID, time.time())
-    site.parts.run_reports.forget(await site.parts.store.runs.get("ada", ID))
+    site.parts.parts_for(RunParts).reports.forget(await site.parts.store.runs.get("ada", ID))
     answer = await site.ask("POST", "session/points/ask", "run", {"point": 0})
     assert answer.status_code == 409, answer.text
 

@@ -14,8 +14,7 @@ from portal.catalog.offers.tile import tile_of
 from portal.errors import InvalidRequest
 from portal.launch.availability import availability
 from portal.launch.request import options_from_form
-from portal.models.catalog.environment import Environment
-from portal.models.catalog.offered import OfferedEnvironment
+from portal.models.catalog.environment import Environment, OfferedEnvironment
 from portal.models.cluster.cluster import (
     Association,
     ClusterSnapshot,

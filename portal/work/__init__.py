@@ -1,0 +1,39 @@
+"""The portal's own kinds of work. Importing this package adds them: each process does so."""
+
+from __future__ import annotations
+
+from portal.features import Feature, add_features
+from portal.launch.kinds.job_kernel import JobKernel
+from portal.launch.kinds.marimo import Marimo
+from portal.launch.kinds.preview import Preview
+from portal.launch.kinds.rehearsal import Rehearsal
+from portal.launch.kinds.room import Room
+from portal.launch.kinds.run import Run
+from portal.launch.kinds.tensorboard import TensorBoard
+
+add_features(
+    Feature(
+        "course",
+        kinds=(Rehearsal, Preview, Room),
+        endpoints="portal.handlers.courses:ENDPOINTS",
+        pages="portal.handlers.pages.courses:COURSE_PAGES",
+    ),
+    Feature(
+        "tensorboard",
+        kinds=(TensorBoard,),
+        endpoints="portal.handlers.sessions.tensorboard:ENDPOINTS",
+    ),
+    Feature("program", kinds=(Marimo,)),
+    Feature(
+        "kernel",
+        kinds=(JobKernel,),
+        endpoints="portal.handlers.sessions.job_kernels:ENDPOINTS",
+    ),
+    Feature(
+        "run",
+        kinds=(Run,),
+        parts="portal.work.run.parts:RunParts",
+        endpoints="portal.handlers.runs:ENDPOINTS",
+        pages="portal.handlers.pages.runs:RUN_PAGES",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Work of runs: notebooks and scripts that are executed for many points."""

@@ -1,0 +1,56 @@
+"""Objects of the web service for runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from portal.catalog.versions.pins import pin_of
+from portal.launch.runs import Runs
+from portal.models.session.run import Run
+from portal.notices.run_notices import RunNotices
+from portal.sessions.runs.follower import RunFollower
+from portal.sessions.runs.launches.again import RunsAgain
+from portal.sessions.runs.launches.repetitions import RunRepetitions
+from portal.sessions.runs.launches.scheduler import RunScheduler
+from portal.sessions.runs.launches.starts import RunStarts
+from portal.sessions.runs.live import LivePoints
+from portal.sessions.runs.living import LivingRuns
+from portal.sessions.runs.reports import RunReports
+from portal.sessions.runs.searches import RunSearches
+
+if TYPE_CHECKING:
+    from portal.assembly import Services
+
+
+class RunParts:
+    """Limits, starts, reports and notices of runs, and their loops."""
+
+    def __init__(self, services: Services) -> None:
+        store, hub, log = services.store, services.hub, services.log
+        cluster, control, dashboard = services.cluster, services.control, services.dashboard
+        self._catalog, self._store = services.catalog, store
+        self.limits = services.settings.get(Runs)
+        self.live = LivePoints()
+        self.reports, self.searches = RunReports(store, log), RunSearches(store)
+        self.starts = RunStarts(self.reports, hub, store)
+        self.again = RunsAgain(store, self.reports, hub)
+        self.repetitions = RunRepetitions(store, self.starts)
+        self.living = LivingRuns(store, cluster, hub, control, log)
+        self.notices = RunNotices(services.notices, store, log)
+        follower = RunFollower(
+            store, cluster, self.reports, lambda: dashboard.view, log, self.living
+        )
+        scheduler = RunScheduler(
+            store, self.starts, hub, self.limits, self._digest, services.note, log
+        )
+        self.tasks: dict[str, Callable[[], Awaitable[None]]] = {
+            "run scheduler": scheduler.run,
+            "mail about runs": self.notices.run,
+            "run follower": follower.run,
+        }
+
+    async def _digest(self, run: Run) -> str:
+        """Return the digest of the image that a run would have now; "" for none."""
+        pin = await pin_of(self._catalog, self._store, run.environment, course=run.course)
+        return pin.digest
