@@ -54,6 +54,7 @@ CLASSES = (
     ("portal.launch.job_kernels", "JobKernels"),
     ("portal.launch.runs", "Runs"),
     ("portal.features", "Works"),
+    ("portal.work.replicas.settings", "Replicas"),
     ("portal.command", "SiteCommand"),
     ("portal.store.command", "CopyCommand"),
     ("portal.courses.command", "CourseImportCommand"),

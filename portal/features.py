@@ -24,6 +24,7 @@ class Feature(NamedTuple):
     """Parts of a feature, each optional."""
 
     name: str
+    settings: tuple[type[Configurable], ...] = ()  # of a site
     kinds: tuple[type[Kind], ...] = ()  # of its sessions, in the order of the launch page
     # Class of its objects in the web service, made with `portal.assembly.Services`, which keeps it
     # (`Services.parts_for`). Its ``tasks`` are loops that the service keeps running, by name.

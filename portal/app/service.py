@@ -30,7 +30,7 @@ from portal.dashboard import Dashboard
 from portal.directory import directory_of
 from portal.errors import ConfigurationError
 from portal.estimates import SERVICE, StartEstimates
-from portal.features import Works, add_works
+from portal.features import FEATURES, Works, add_works
 from portal.fixed_settings import drop_fixed
 from portal.handlers.pages.rendering import Pages, site_variables
 from portal.hubapi import HubApi
@@ -38,9 +38,7 @@ from portal.images.registry.credentials import Secrets
 from portal.images.registry.registry import Registries
 from portal.images.settings import Images
 from portal.launch.extending import Extending
-from portal.launch.job_kernels import JobKernels
 from portal.launch.request import DEFAULT_RESOURCES
-from portal.launch.runs import Runs
 from portal.models.session.resources import Resources
 from portal.notices import Notices
 from portal.sessions.idle_gpus import IdleGpus
@@ -82,13 +80,12 @@ class PortalService(Application):
         Store,
         HubApi,
         Extending,
-        JobKernels,
-        Runs,
         IdleGpus,
         Notices,
         HubOAuth,
         StartEstimates,
         Works,
+        *(settings for feature in FEATURES for settings in feature.settings),
     ]
     aliases = {
         "f": "PortalService.config_file",

@@ -27,6 +27,7 @@ from .fields import sbatch_pairs
 # -I: the server ignores the user's site-packages, PYTHONPATH and working directory, so nothing
 # that a person installs can break it. The flag is not inherited: kernels see all of it.
 SESSION = "portal_session"
+PYTHON = "{python}"  # in a command: the interpreter of the environment
 # PORTAL_KIND of deploy/session.sh for a server beside the container.
 BESIDE = "beside"
 # Digest and recipe, as builds name their images.
@@ -105,7 +106,8 @@ def session_command(
         python = environment.python or "python3"
     else:
         python = f"{beside_of(environment, beside)}/bin/python3"
-    command = [*(server or (python, "-I", "-m", module)), *args]
+    program = server or (PYTHON, "-I", "-m", module)
+    command = [*(python if word == PYTHON else word for word in program), *args]
     if isolated:
         return [*_isolated(environment, resources, home, apptainer, vendor), *command]
     if inside:

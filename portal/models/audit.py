@@ -32,6 +32,7 @@ class AuditAction(StrEnum):
     REMOVE_SERVER = "remove-server"
     READ_LOG = "read-log"
     OPEN_LOGS = "open-logs"
+    SET_REPLICAS = "set-replicas"
     START_KERNEL = "start-kernel"
     STOP_KERNEL = "stop-kernel"
     REPORT_TELEMETRY = "report-telemetry"

@@ -26,6 +26,7 @@ TITLES = {
     "rehearsed": "Rehearsal ended",
     "course_over": "Course ended",
     "budget_used": "Budget used up",
+    "surplus": "One replica fewer",
     "cancelled": "Cancelled in Slurm",
     "walltime": "Time limit",
     "out_of_memory": "Out of memory",

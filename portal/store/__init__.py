@@ -39,6 +39,7 @@ from .runs.searches import RunSearchTable
 from .runs.shares import RunShareTable
 from .sessions.estimates import EstimateTable
 from .sessions.notices import NoticeTable
+from .sessions.replica_sets import ReplicaSetTable
 from .sessions.reports import ReportTable
 from .sessions.sessions import SessionTable
 from .sessions.snoozes import SnoozeTable
@@ -112,6 +113,7 @@ class Store(LoggingConfigurable):
         self.history = HistoryTable(self.database)
         self.usage = UsageTable(self.database)
         self.reports = ReportTable(self.database)
+        self.replica_sets = ReplicaSetTable(self.database)
         self.audit = AuditTable(self.database)
         self.announcements = AnnouncementTable(self.database)
         self.estimates = EstimateTable(self.database)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from portal.features import Feature, add_features
+from portal.launch.job_kernels import JobKernels
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.marimo import Marimo
 from portal.launch.kinds.preview import Preview
@@ -10,6 +11,9 @@ from portal.launch.kinds.rehearsal import Rehearsal
 from portal.launch.kinds.room import Room
 from portal.launch.kinds.run import Run
 from portal.launch.kinds.tensorboard import TensorBoard
+from portal.launch.runs import Runs
+
+from .replicas.settings import Replicas
 
 add_features(
     Feature(
@@ -26,11 +30,19 @@ add_features(
     Feature("program", kinds=(Marimo,)),
     Feature(
         "kernel",
+        settings=(JobKernels,),
         kinds=(JobKernel,),
         endpoints="portal.handlers.sessions.job_kernels:ENDPOINTS",
     ),
     Feature(
+        "replicas",
+        settings=(Replicas,),
+        parts="portal.work.replicas.parts:ReplicaParts",
+        endpoints="portal.work.replicas.endpoints:ENDPOINTS",
+    ),
+    Feature(
         "run",
+        settings=(Runs,),
         kinds=(Run,),
         parts="portal.work.run.parts:RunParts",
         endpoints="portal.handlers.runs:ENDPOINTS",

@@ -106,7 +106,7 @@ async def submit(
         home=request.kind.home(spawner.account, home),
         apptainer=spawner.apptainer,
         binds=spawner.container_binds(),
-        server=spawner.cmd if request.kind.serves else (),
+        server=spawner.cmd if request.kind.serves else request.kind.command(),
         args=spawner.get_args() if request.kind.serves else (),
         module=request.kind.module,
         beside=spawner.shared.images.beside,

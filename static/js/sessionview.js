@@ -11,7 +11,7 @@ import { capital, clock, count, duration, exactly, gpuTime, memory, ranges, shar
 // Endings that are no errors.
 const CALM = new Set([
   ...["completed", "finished", "stopped", "walltime", "cancelled", "moved", "idle"],
-  ...["unclaimed", "rehearsed", "course_over", "budget_used"],
+  ...["unclaimed", "rehearsed", "course_over", "budget_used", "surplus"],
 ]);
 
 export const isLiving = (session) => session.state !== "ended";

@@ -31,12 +31,16 @@ class KindById(Kind):
         """Return the name of the server of this id."""
         return f"{cls.prefix}-{id_.replace('-', '')[:_DIGITS]}"
 
+    def own_server(self) -> str:
+        """Return the name of its server."""
+        return self.server_for(self.id_)
+
     @classmethod
     def space_at(cls, server: str) -> str | None:
         return "" if re.fullmatch(rf"{cls.prefix}-[0-9a-f]{{8,{_DIGITS}}}", server) else None
 
     def at(self, server: str, owner: type[Kind] | None) -> Kind:
-        own = self.server_for(self.id_)
+        own = self.own_server()
         if server != own:
             raise InvalidRequest(
                 f"This {self.noun} must have the name '{own}', not '{server[:60]}'.", self.option

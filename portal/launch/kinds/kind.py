@@ -272,6 +272,11 @@ class Kind(Frozen):
         """Return the session's own environment variables."""
         return {} if self.space is None else self.space.variables(self.prefix)
 
+    def command(self) -> Sequence[str]:
+        """Return the argv of its job, in which "{python}" is the environment's interpreter; empty:
+        ``module`` of the session's package. Only of kinds whose program is no server."""
+        return ()
+
     def sbatch_options(self) -> Sequence[str]:
         """Return sbatch's options that are its own, each one argument (``--key=value``)."""
         return ()

@@ -24,6 +24,7 @@ class StopCode(StrEnum):
     COURSE_OVER = "course_over"
     FINISHED = "finished"  # a run whose points have all ended, although Slurm holds tasks of it
     BUDGET_USED = "budget_used"  # of a course, while a run of it had points left
+    SURPLUS = "surplus"  # a replica that its set no longer has
 
 
 class StopReason(Frozen):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from portal.errors import PortalError, SlurmRefused
+from portal.errors import InvalidRequest, PortalError, SlurmRefused
 
 from ..commands.run import Output, SlurmRunner
 from .end import forgotten
-from .job_id import check_job_id, job_id_of
+
+_JOB_ID = re.compile(r"[0-9]{1,12}(_[0-9]{1,9})?\Z")
 
 
 class Submissions:
@@ -73,3 +75,19 @@ class Submissions:
             self._log.error(
                 "A job of a cancelled launch could not be cancelled: %s", task.exception()
             )
+
+
+def check_job_id(text: str) -> str:
+    """Return ``text`` if it is "1234" or "1234_5"; else raise InvalidRequest."""
+    if not isinstance(text, str) or not _JOB_ID.match(text):
+        raise InvalidRequest(f"{text!r} is not a job id.", field="job_id")
+    return text
+
+
+def job_id_of(stdout: str) -> str:
+    """Return the job id of sbatch --parsable: "1234" or "1234;cluster". Raises SlurmRefused."""
+    lines = stdout.strip().splitlines()
+    job_id = lines[-1].partition(";")[0].strip() if lines else ""
+    if not _JOB_ID.match(job_id):
+        raise SlurmRefused(f"sbatch returned {stdout.strip()[:200]!r} instead of a job id.")
+    return job_id

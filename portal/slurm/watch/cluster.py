@@ -33,8 +33,7 @@ from ..commands import queries
 from ..commands.configuration import Configuration
 from ..commands.run import SlurmRunner
 from ..jobs.end import JobEnds
-from ..jobs.job_id import check_job_id
-from ..jobs.submission import Submissions
+from ..jobs.submission import Submissions, check_job_id
 from .accounts import Accounts
 from .budget import QueryBudget
 from .exchange import VARIABLE, Exchange, SharedOutput

@@ -12,7 +12,7 @@ from portal.errors import ConfigurationError, InvalidRequest, SlurmRefused, Slur
 from portal.models.cluster.cluster import GpuPool, Job, JobState, Node
 from portal.slurm import end_words, parse, pending_words, state_words
 from portal.slurm.commands.errors import error_of, words_of
-from portal.slurm.jobs.job_id import check_job_id, job_id_of
+from portal.slurm.jobs.submission import check_job_id, job_id_of
 from portal.slurm.parse.values import exit_status
 from portal.slurm.reasons import node_words
 from portal.slurm.watch.queue import positions

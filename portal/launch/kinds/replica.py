@@ -1,0 +1,84 @@
+"""Base of kinds with a desired state: the portal keeps a number of such sessions running."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from ...errors import InvalidRequest
+from ...models.session.chosen_id import ID, LONGEST_ID, SHOULD_BE
+from ...models.session.replica_set import MOST_REPLICAS
+from ...models.should_be import should_be
+from ..course import OPTION as COURSE
+from ..course import course_named
+from .by_id import KindById
+from .space import Space
+
+_DIGITS = 16  # of a set's id in the names of its servers
+_OF_PORTAL = {"space"}  # fields that no user sets
+
+
+class ReplicaKind(KindById):
+    """Kind whose sessions are the replicas of a set. They are called by its ``prefix`` (at most 10
+    characters), the beginning of the set's id and their number.
+
+    The service launches them, and again when one has ended (portal/work/replicas). Fields of a
+    subclass are its own options, beside these two in ``option`` of the ``user_options``.
+    """
+
+    noun = "replica set"
+
+    id: Annotated[
+        str,
+        StringConstraints(pattern=f"^{ID}$", max_length=LONGEST_ID),
+        Field(description=SHOULD_BE),
+    ]
+    number: Annotated[int, Field(ge=0, le=MOST_REPLICAS - 1, strict=True)] = 0
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> Self | None:
+        asked = options.get(cls.option)
+        if asked is None or asked == "":
+            return None
+        known = cls.model_fields.keys() - _OF_PORTAL | {COURSE}
+        if not isinstance(asked, Mapping) or not asked.keys() <= known:
+            raise InvalidRequest(
+                f"'{cls.option}' must be an object with {_listed(known)}.", cls.option
+            )
+        given = {key: value for key, value in asked.items() if key != COURSE}
+        course = course_named(asked.get(COURSE))
+        try:
+            return cls(space=Space(name=course) if course else None, **given)
+        except ValidationError as error:
+            key = str(error.errors(include_input=False)[0]["loc"][0])
+            raise InvalidRequest(
+                f"The '{key}' of a {cls.noun} must be {should_be(cls, key)}.", cls.option
+            ) from None
+
+    @property
+    def id_(self) -> str:
+        return self.id
+
+    @classmethod
+    def replica_server(cls, id_: str, number: int) -> str:
+        """Return the name of the server of a set's replica."""
+        return f"{cls.prefix}-{id_.replace('-', '')[:_DIGITS]}-{number}"
+
+    def own_server(self) -> str:
+        return self.replica_server(self.id, self.number)
+
+    @classmethod
+    def space_at(cls, server: str) -> str | None:
+        pattern = rf"{cls.prefix}-[0-9a-f]{{8,{_DIGITS}}}-[0-9]{{1,2}}"
+        return "" if re.fullmatch(pattern, server) else None
+
+    def own(self) -> dict[str, Any]:
+        course = {COURSE: self.space_name} if self.space is not None else {}
+        return {self.option: {**self.model_dump(exclude=_OF_PORTAL), **course}}
+
+
+def _listed(keys: set[str]) -> str:
+    return ", ".join(f"'{key}'" for key in sorted(keys))

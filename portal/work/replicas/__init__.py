@@ -1,0 +1,1 @@
+"""Replica sets: the desired state of kinds of work whose sessions the portal keeps running."""
