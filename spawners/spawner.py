@@ -276,6 +276,7 @@ class PortalSpawner(UserOptions):
             came_back=self._came_back,
             http_timeout=self.http_timeout,
             why=stop_reason.why(),
+            noun=self.kind.words.noun,
         )
         return reason.model_copy(update={"job_id": self.job_id})
 
@@ -283,7 +284,14 @@ class PortalSpawner(UserOptions):
         if self.ending is None or self.ending.job_id != job.id:
             log = await self._log_tail()
             owner = self.user.name
-            self.ending = explain(job, log, stopped=self._stopping, ready=self._ready, owner=owner)
+            self.ending = explain(
+                job,
+                log,
+                stopped=self._stopping,
+                ready=self._ready,
+                owner=owner,
+                about=self.kind.words,
+            )
             self.history.ended(job, self.ending)
             await self.store_state()
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 
 from ..launch.cause import cause_of
+from ..launch.kinds import JupyterLab, kind_of
+from ..launch.kinds.kind import KindWords
 from ..models import Frozen
 from ..models.cluster.array import ArrayJob
 from ..models.cluster.cluster import Job, JobState
@@ -93,8 +95,9 @@ def explain(
     ready: bool = True,
     stopped_by: str = "",
     owner: str = "",
+    about: KindWords = JupyterLab.words,
 ) -> Ending:
-    """Return the ending of an ended ``job``.
+    """Return the ending of an ended ``job``, in the words of its kind.
 
     ``log`` is the tail of its log; ``stopped``: the portal itself ended it on request,
     ``stopped_by``: of whom (a name of the Hub); ``ready``: its server had answered, so that a
@@ -102,11 +105,11 @@ def explain(
     """
     # Lines are cut: a crafted long line could make the patterns hold up the Hub.
     lines = "\n".join(line[:_WIDTH] for line in log.splitlines())
-    code, message = _reason(job, lines, stopped, ready)
+    code, message = _reason(job, lines, stopped, ready, about)
     by = ""
     if code == "stopped":
         by = stopped_by
-        message = stop_words(by, owner, owner)
+        message = stop_words(by, owner, owner, about.noun)
     elif code == "cancelled" and not message:
         by = cancelled_by(job)
         message = cancel_words(by, job.user, job.user if owner else "")
@@ -122,31 +125,25 @@ def title_of(record: SessionRecord) -> str:
 
 def words_for(record: SessionRecord, viewer: str) -> str:
     """Return why this session ended, for the person called ``viewer``; "" while it lives."""
-    words = _words_for(record, viewer)
-    if _RUN in record.options:
-        words = words.replace("The session", "The run").replace("the session", "the run")
-    return words
-
-
-def _words_for(record: SessionRecord, viewer: str) -> str:
     if record.ending_code == "stopped":
-        return stop_words(record.stopped_by, record.user, viewer)
+        return stop_words(record.stopped_by, record.user, viewer, kind_of(record).words.noun)
     if record.ending_code == "cancelled" and record.stopped_by:
         owner = record.account or record.user
         return cancel_words(record.stopped_by, owner, owner if viewer == record.user else viewer)
     return record.ending_message
 
 
-def stop_words(by: str, owner: str, viewer: str) -> str:
-    """Return a sentence for ``viewer`` on who stopped a session from the portal."""
+def stop_words(by: str, owner: str, viewer: str, noun: str) -> str:
+    """Return a sentence for ``viewer`` on who stopped a session, called ``noun``, from the
+    portal."""
     if not by:
-        return "The session was stopped from the portal."
+        return f"The {noun} was stopped from the portal."
     if by == viewer:
-        return "You stopped the session."
+        return f"You stopped the {noun}."
     return (
-        f"{by} stopped the session."
+        f"{by} stopped the {noun}."
         if by == owner
-        else f"An administrator ({by}) stopped the session."
+        else f"An administrator ({by}) stopped the {noun}."
     )
 
 
@@ -192,8 +189,8 @@ def out_of_memory(job: Job, log: str) -> bool:
     )
 
 
-def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
-    state = job.state
+def _reason(job: Job, log: str, stopped: bool, ready: bool, about: KindWords) -> tuple[str, str]:
+    state, it = job.state, f"The {about.noun}"
     whole = state is JobState.CANCELLED and len(getattr(job, "tasks", ())) < 2
     if isinstance(job, ArrayJob) and not stopped and not whole:
         return _reason_of_array(job, log)
@@ -204,32 +201,31 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
         words = memory_words(job)
         return (
             "out_of_memory",
-            f"The session used more memory than requested and was killed.{words}",
+            f"{it} used more memory than requested and was killed.{words}",
         )
     if state is JobState.TIMEOUT:
         limit = f" of {time_text(job.time_limit)}" if job.time_limit else ""
         return (
             "walltime",
-            f"The session reached its time limit{limit}. "
-            "To continue, launch with a longer time limit.",
+            f"{it} reached its time limit{limit}. {about.longer}",
         )
     if state is JobState.DEADLINE:
-        return "walltime", "The session reached the deadline of its job."
+        return "walltime", f"{it} reached the deadline of its job."
     if state in (JobState.NODE_FAIL, JobState.BOOT_FAIL):
         return "node_failure", f"The node failed{where}. Your files are safe: launch again."
     if state is JobState.PREEMPTED:
-        return "preempted", "Slurm preempted the session for a job with higher priority."
+        return "preempted", f"Slurm preempted the {about.noun} for a job with higher priority."
     if state is JobState.UNKNOWN:
         return "unknown", "The job is unknown to slurmctld and to Slurm's accounting."
     if stopped:
         return "stopped", ""
     if is_refused(job, log):
-        return "start_failed", f"The session could not start. {refusal_words(job)} Launch again."
+        return "start_failed", f"{it} could not start. {refusal_words(job)} Launch again."
     if state is JobState.CANCELLED and job.node_trouble:
         if not ready:
             return (
                 "start_failed",
-                f"The session could not start{where}, and Slurm took that node out of service. "
+                f"{it} could not start{where}, and Slurm took that node out of service. "
                 "Launch again: Slurm chooses another node.",
             )
         who = f" by {by}" if (by := cancelled_by(job)) else ""
@@ -241,17 +237,23 @@ def _reason(job: Job, log: str, stopped: bool, ready: bool) -> tuple[str, str]:
     if state in (JobState.CANCELLED, JobState.REVOKED):
         return "cancelled", ""
     code = "failed" if ready else "start_failed"
-    what = "The session ended" if ready else "The session could not start"
+    what = f"{it} ended" if ready else f"{it} could not start"
     if state is JobState.COMPLETED:
         if ready:
-            return "completed", "The server was shut down from inside the session."
-        return code, f"{what}: its server exited immediately, without an error code{where}."
+            return "completed", about.shut_down
+        return (
+            code,
+            f"{what}: its {about.program} exited immediately, without an error code{where}.",
+        )
     if state in (JobState.LAUNCH_FAILED, JobState.RECONFIG_FAIL):
         return code, f"{what}: Slurm could not launch the job{where} ({state})."
     cause = cause_of(log)
     if job.exit_signal:
-        return code, f"{what}: the server was killed by signal {job.exit_signal}{where}.{cause}"
-    return code, f"{what}: its server exited with code {job.exit_code}{where}.{cause}"
+        return (
+            code,
+            f"{what}: the {about.program} was killed by signal {job.exit_signal}{where}.{cause}",
+        )
+    return code, f"{what}: its {about.program} exited with code {job.exit_code}{where}.{cause}"
 
 
 def _reason_of_array(job: ArrayJob, log: str) -> tuple[str, str]:

@@ -15,15 +15,6 @@ from .ending import words_for
 
 # Endings that were wanted: their logs are of no interest.
 _WANTED = frozenset({"completed", "stopped", "cancelled", "moved", "idle"})
-# Sentences on endings are about sessions with a server.
-_WORDS = (
-    ("The server was shut down from inside the session", "The kernel was shut down"),
-    ("its server", "its program"),
-    ("the server", "the program"),
-    ("The session", "The kernel"),
-    ("the session", "the kernel"),
-    ("To continue, launch with a longer time limit.", "Choose a longer time limit next time."),
-)
 
 
 class JobKernelPhase(StrEnum):
@@ -114,10 +105,7 @@ def _warning(idle: IdleState, now: float) -> str:
 
 
 def _ending(record: SessionRecord) -> str:
-    words = words_for(record, record.user) or "How the kernel ended is unknown."
-    for of_session, of_kernel in _WORDS:
-        words = words.replace(of_session, of_kernel)
-    return words
+    return words_for(record, record.user) or "How the kernel ended is unknown."
 
 
 def _waits(record: SessionRecord, job: JobItem | None, now: float) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.errors import PortalError
+from portal.launch.kinds import kind_of
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode
@@ -123,6 +124,7 @@ class Reconciler:
                 ready=record.ready_at is not None,
                 stopped_by=record.stopped_by,
                 owner=record.user,
+                about=kind_of(record).words,
             )
             entry.record = ended(record, job, ending)
             self.note(entry.record)

@@ -88,9 +88,10 @@ def reason(
     came_back: bool,
     http_timeout: int,
     why: StopReason | None = None,
+    noun: str = "session",
 ) -> Ending:
-    """Return why a session is being stopped. ``by``: who asked for it, "" being the Hub itself;
-    ``why``: the reason that a service gave.
+    """Return why a session, called ``noun``, is being stopped. ``by``: who asked for it, ""
+    being the Hub itself; ``why``: the reason that a service gave.
 
     ``ready``: its server has posted its port; ``answers`` is False while the Hub waits for that
     server's first answer; ``came_back``: the Hub was restarted under the session.
@@ -98,11 +99,11 @@ def reason(
     if by and why is not None:
         return Ending(code=why.code, message=why.words, by=by)
     if by:
-        return Ending(code="stopped", message=stop_words(by, owner, owner), by=by)
+        return Ending(code="stopped", message=stop_words(by, owner, owner, noun), by=by)
     if not ready:
-        return Ending(code="start_failed", message="The session did not become ready in time.")
+        return Ending(code="start_failed", message=f"The {noun} did not become ready in time.")
     if answers:
-        return Ending(code="stopped", message=stop_words("", owner, owner))
+        return Ending(code="stopped", message=stop_words("", owner, owner, noun))
     silence = f"did not answer the Hub within {http_timeout} seconds"
     if came_back:
         message = f"After a restart of the Hub, the session's server {silence}, so it was stopped."

@@ -23,6 +23,7 @@ __all__ = [
     "KINDS",
     "USUAL",
     "Address",
+    "JupyterLab",
     "Kind",
     "Unknown",
     "add_kinds",

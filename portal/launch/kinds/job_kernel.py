@@ -19,7 +19,7 @@ from ..course import OPTION as COURSE
 from ..course import course_named, narrowed
 from ..job_kernels import JobKernels
 from .by_id import KindById
-from .kind import AskedFor, LaunchFacts, Lookup, Place, environment_of
+from .kind import AskedFor, KindWords, LaunchFacts, Lookup, Place, environment_of
 from .space import Space
 
 OPTION = "kernel"  # the key of ``user_options`` with the id and the kernelspec's name
@@ -53,6 +53,12 @@ class JobKernel(KindById):
     prefix = "kernel"
     noun = "kernel"
     module = PROGRAM
+    words = KindWords(
+        noun="kernel",
+        program="program",
+        shut_down="The kernel was shut down.",
+        longer="Choose a longer time limit next time.",
+    )
 
     id: str
     kernel: str

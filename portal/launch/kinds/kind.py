@@ -128,6 +128,15 @@ class AskedFor(Frozen):
         return {**named, **self.resources.said()}
 
 
+class KindWords(NamedTuple):
+    """Words for sentences about the sessions of a kind."""
+
+    noun: str = "session"
+    program: str = "server"  # what its job runs
+    shut_down: str = "The server was shut down from inside the session."
+    longer: str = "To continue, launch with a longer time limit."
+
+
 class Kind(Frozen):
     """Base class of all kinds, with what most of them do.
 
@@ -141,6 +150,7 @@ class Kind(Frozen):
     prefix: ClassVar[str] = ""  # its servers' names begin with that and a dash; "": none is its own
     offered: ClassVar[bool] = False  # on the launch page
     named: ClassVar[bool] = False  # only environments whose ``opens`` names it have it
+    words: ClassVar[KindWords] = KindWords()
     welcomes: ClassVar[bool] = False  # the user's first session opens the site's welcome notebook
     job_kernels: ClassVar[bool] = False  # its notebooks may have kernels in jobs of their own
     module: ClassVar[str] = SESSION  # program of the job, of the session's package

@@ -20,7 +20,7 @@ from ...models.should_be import should_be
 from ..runs import Runs
 from .by_id import KindById
 from .job_kernel import kernel_environment
-from .kind import AskedFor, LaunchFacts, Lookup, Place
+from .kind import AskedFor, KindWords, LaunchFacts, Lookup, Place
 from .space import Space
 
 OPTION = "run"  # the key of ``user_options``; its keys are those of AskedRun
@@ -39,6 +39,7 @@ class Run(KindById):
     noun = "run"
     module = "portal_session.runs.point"
     array = True
+    words = KindWords(noun="run", program="program", shut_down="The run has ended.")
 
     run: AskedRun
     after_job: str = ""  # Slurm's id of the job of ``run.after``, as the Hub knows it

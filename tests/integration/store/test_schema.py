@@ -119,6 +119,7 @@ async def test_sessions_of_the_version_before_have_work_and_space(
         for id_, (server, course, options) in sessions.items():
             row = {"id": id_, "user": "ada", "server": server, "course": course}
             more = {"state": "running", "submitted_at": 1.0, "partition_automatic": False}
+            row["ending_message"] = "The session ended: its server exited with code 1."
             lists = {"groups": [], "nodes": [], "options": options}
             connection.execute(old.insert().values({**usual, **row, **more, **lists}))
 
@@ -139,6 +140,12 @@ async def test_sessions_of_the_version_before_have_work_and_space(
         "run": ("run", ""),
         "course": ("jupyterlab", "deep"),
         "room": ("room", "deep"),
+    }
+    messages = {id_: records[id_].ending_message for id_ in ("own", "kernel", "run")}
+    assert messages == {
+        "own": "The session ended: its server exited with code 1.",
+        "kernel": "The kernel ended: its program exited with code 1.",
+        "run": "The run ended: its server exited with code 1.",
     }
 
 

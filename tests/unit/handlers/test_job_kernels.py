@@ -546,7 +546,7 @@ async def test_from_the_submission_to_the_end(site: Site) -> None:
     }  # fmt: skip
     site.hub.states.clear()
     del site.cluster.sessions["19"], site.cluster.jobs["19"]
-    words = "The session ended: its server exited with code 1."
+    words = "The kernel ended: its program exited with code 1."
     over = a_kernel(SessionState.ENDED, ending_code="failed", ending_message=words, log="no torch")
     await store.sessions.save(over)
     found = await state(site)

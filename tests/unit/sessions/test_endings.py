@@ -262,7 +262,7 @@ def test_other_cancellations_are_somebodys(job: Job, log: str) -> None:
 
 def test_a_run_is_called_a_run_and_has_its_numbers_for_a_title() -> None:
     run = a_record("failed", "", "The run has ended: 5 of 6 points succeeded, 1 failed.")
-    run = run.model_copy(update={"options": {"run": {"id": "5e2f3c1a"}}})
+    run = run.model_copy(update={"options": {"run": {"id": "5e2f3c1a"}}, "work": "run"})
     assert title_of(run) == "5 of 6 succeeded"
     stopped = run.model_copy(
         update={"ending_code": "stopped", "ending_message": "", "stopped_by": "ada"}
@@ -272,7 +272,7 @@ def test_a_run_is_called_a_run_and_has_its_numbers_for_a_title() -> None:
     assert words_for(stopped.model_copy(update={"stopped_by": ""}), "ada") == (
         "The run was stopped from the portal."
     )
-    session = run.model_copy(update={"options": {}})
+    session = run.model_copy(update={"options": {}, "work": "jupyterlab"})
     assert title_of(session) == "Failed"
-    session = stopped.model_copy(update={"options": {}})
+    session = stopped.model_copy(update={"options": {}, "work": "jupyterlab"})
     assert words_for(session, "ada") == "You stopped the session."

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from clusters import record
 
+from portal.launch.kinds.job_kernel import JobKernel
 from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord, SessionState
+from portal.sessions.ending import explain
 from portal.sessions.item import SessionContext, session_item
 from portal.sessions.job_kernels import JobKernelPhase, state_of, submitting, unrecorded
 from portal.sessions.links import SessionLinks
@@ -87,7 +90,8 @@ def test_it_runs_when_its_job_does(of_record: SessionState) -> None:
 
 
 def test_a_bad_end_is_told_with_the_log() -> None:
-    words = "The session used more memory than requested and was killed. Requested: 4.0 GB."
+    job = Job(id="17", state=JobState.OUT_OF_MEMORY, memory=4096)
+    words = explain(job, "", about=JobKernel.words).message
     over = kernel(
         SessionState.ENDED,
         ending_code="out_of_memory",
@@ -98,7 +102,8 @@ def test_a_bad_end_is_told_with_the_log() -> None:
     assert state.state is JobKernelPhase.ENDED and state.node == "gpu01"
     assert state.message.startswith("The kernel used more memory than requested")
     assert state.log == "Traceback: no module named torch"
-    failed = "The session ended: its server exited with code 1 on gpu01."
+    job = Job(id="17", state=JobState.FAILED, exit_code=1, nodes=("gpu01",))
+    failed = explain(job, "", about=JobKernel.words).message
     over = kernel(SessionState.ENDED, ending_code="failed", ending_message=failed)
     assert state_of(ID, over, None, NOON).message == (
         "The kernel ended: its program exited with code 1 on gpu01."
@@ -109,7 +114,7 @@ def test_an_end_that_was_wanted_has_no_log() -> None:
     over = kernel(SessionState.ENDED, ending_code="stopped", stopped_by="ada")
     state = state_of(ID, over, None, NOON)
     assert (state.message, state.log) == ("You stopped the kernel.", "")
-    words = "The server was shut down from inside the session."
+    words = explain(Job(id="17", state=JobState.COMPLETED), "", about=JobKernel.words).message
     over = kernel(SessionState.ENDED, ending_code="completed", ending_message=words)
     state = state_of(ID, over, None, NOON)
     assert (state.message, state.log) == ("The kernel was shut down.", "")
