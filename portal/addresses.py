@@ -1,4 +1,4 @@
-"""Checks of user-supplied addresses that the service connects to: course repositories, registries.
+"""Checks of user-supplied addresses that the service connects to: repositories, registries.
 
 Such an address must not lead to what trusts this machine or stands behind the site's firewall: the
 Hub's own API, a cloud's metadata, a switch. So a name is resolved here, each of its addresses is

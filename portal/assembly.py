@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,34 +11,17 @@ from traitlets.config import Configurable
 import portal.work  # noqa: F401  adds the features
 from portal.audit_log import AuditLog
 from portal.cache import SharedAnswer
-from portal.catalog.builds.node_copies import NodeCopies
 from portal.catalog.builds.scheduler import BuildScheduler
 from portal.catalog.offers.software import Software
 from portal.catalog.offers.tile import Tiles
 from portal.catalog.versions.curating import Curator
 from portal.catalog.versions.user_environments import UserEnvironments
-from portal.courses.context import CourseContext
-from portal.courses.definition.readiness import CourseReadiness
-from portal.courses.definition.rules import CourseRules
-from portal.courses.definition.service import CourseService
-from portal.courses.files.collecting import Collecting, OpenCollects
-from portal.courses.files.handouts import CourseHandouts
-from portal.courses.live.boards import CourseBoards
-from portal.courses.live.helping import Helping
-from portal.courses.live.rooms import Rooms
-from portal.courses.live.situations import CourseSituations
-from portal.courses.roster.enrolment import Enrolment
 from portal.courses.roster.membership_cache import MembershipCache
-from portal.courses.roster.unenrol import Unenrolment
-from portal.courses.schedule.work import CourseWork
-from portal.courses.settings import Courses
 from portal.directory import Directory
 from portal.directory.ldap import LdapDirectory
-from portal.errors import StoreUnavailable
 from portal.estimates import StartEstimates
 from portal.features import loaded
 from portal.launch.extending import Extending
-from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord
 from portal.notices import Notices
@@ -47,7 +29,6 @@ from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
 from portal.sessions.situations import SituationContext, Situations
 from portal.setting import SiteSettings
-from portal.slurm.control.reservations import ReservationControl
 from portal.web.audit_rate_limit import AuditRateLimit
 
 if TYPE_CHECKING:
@@ -88,10 +69,9 @@ class Services:
         default_resources: Resources | None = None,
         notices: Notices | None = None,
         allowance: AuditRateLimit | None = None,
-        courses: Courses | None = None,
         subdomains: bool = False,
         hub_host: str = "",
-        course_directory: Directory | None = None,
+        directory: Directory | None = None,
         parent: Configurable | None = None,
     ) -> None:
         self.prefix, self.hub_host, self.log = prefix, hub_host, log
@@ -101,7 +81,8 @@ class Services:
         self.settings, self.extending = settings or SiteSettings(), extending or Extending()
         self.estimates = estimates or StartEstimates()
         self.default_resources = default_resources or Resources()
-        self.notices, self.courses = notices or Notices(), courses or Courses()
+        self.notices, self.directory = notices or Notices(), directory or LdapDirectory()
+        self.subdomains = subdomains
         self.audit_log = AuditLog(store, log, allowance or AuditRateLimit())
         self.audit, self.note = self.audit_log.audit, self.audit_log.note
         note = self.note
@@ -112,35 +93,7 @@ class Services:
         )
         self.tiles, self.software = Tiles(catalog, store), Software(store)
         self.curator = Curator(catalog, store, note, parent=parent)
-        # -- courses
-        reserving = ReservationControl(cluster.runner)
         self.memberships = MembershipCache(store)
-        self.course_service = self._course_service(course_directory or LdapDirectory())
-        self.readiness = CourseReadiness(store, cluster, self._snapshot, reserving)
-        self.helping = Helping(store, hub, self.courses, subdomains, note, log)
-        self.rooms = Rooms(store, hub, subdomains, note, log)
-        self.handouts = CourseHandouts(store, self.courses, log)
-        self.collecting = Collecting(store, self.courses)
-        self.open_collects = OpenCollects(self.collecting)
-        self.boards = CourseBoards(store, dashboard)
-        images = self.build_scheduler.images
-        context = CourseContext(
-            store=store,
-            hub=hub,
-            memberships=self.memberships,
-            settings=self.courses,
-            cluster=cluster,
-            control=control,
-            reserving=reserving,
-            view=lambda: dashboard.view,
-            note=note,
-            log=log,
-            wall=time.time,
-            copy=NodeCopies(cluster, images, log).failures if images.node_cache else None,
-        )
-        self.course_work = CourseWork(
-            context, self.helping, self.course_service.enrolment, self.rooms, self.handouts
-        )
         # -- sessions
         self.moves = Moves(hub, log)
         times = SharedAnswer[Mapping[str, float]](
@@ -157,9 +110,6 @@ class Services:
             moving=self.moves.moving,
         )
         self.idle = IdleGpus(idle, parent=parent)
-        self.course_situations = CourseSituations(
-            store, dashboard, self.helping, self._handout_of, self.open_collects.of_session
-        )
         situation = SituationContext(
             address=hub_host + prefix,
             store=store,
@@ -172,9 +122,9 @@ class Services:
             view=lambda: dashboard.view,
             load_catalog=lambda: catalog.load(),
             environment_of=lambda name: catalog.environments.get(name),
-            course=self.memberships.course,
-            known_course=self.memberships.known_course,
-            course_status=self.course_situations.status_of,
+            space=self.memberships.space,
+            known_space=self.memberships.known_space,
+            told=self._told,
         )
         self.situations = Situations(situation)
         self.of_features = {type(made): made for made in self._parts_of_features()}
@@ -187,23 +137,6 @@ class Services:
         """Return the objects of the feature with this class of ``parts``."""
         made: _Parts = self.of_features[parts]
         return made
-
-    def _snapshot(self) -> ClusterSnapshot | None:
-        """Return the cluster as everyone sees it; None while nothing is known."""
-        return self.dashboard.view.snapshot if self.dashboard.view else None
-
-    def _course_service(self, directory: Directory) -> CourseService:
-        store, log, courses = self.store, self.log, self.courses
-        rules = CourseRules(
-            courses,
-            self.catalog,
-            store,
-            self._snapshot,
-            lambda name: self.cluster.has_account(name),
-        )
-        left = Unenrolment(store, self.hub, log).left
-        enrolment = Enrolment(store, self.memberships, directory, courses, log, left)
-        return CourseService(store, self.memberships, rules, enrolment, courses)
 
     @property
     def registries(self) -> Registries:
@@ -219,12 +152,10 @@ class Services:
             if environment.idle_time is not None
         }
 
-    async def _handout_of(self, record: SessionRecord) -> str:
-        """Return the revision of its course's handouts that a session should have now; "" if that
-        is unknown, or can wait."""
-        if await self.course_work.rush.waits(record):
-            return ""
-        try:
-            return await self.handouts.newest(record.space)
-        except StoreUnavailable:
-            return ""
+    async def _told(self, record: SessionRecord) -> dict[str, Any]:
+        """Return what features tell a session, by the field of its situation."""
+        told: dict[str, Any] = {}
+        for made in self.of_features.values():
+            if status_of := getattr(made, "status_of", None):
+                told |= await status_of(record)
+        return told

@@ -16,6 +16,8 @@ from traitlets.config import Config, Configurable
 from .launch.kinds import Kind, add_kinds
 from .plugins import load
 from .setting import setting
+from .spaces.job_space import JobSpace
+from .spaces.registry import add_spaces
 
 GROUP = "works"
 
@@ -26,6 +28,7 @@ class Feature(NamedTuple):
     name: str
     settings: tuple[type[Configurable], ...] = ()  # of a site
     kinds: tuple[type[Kind], ...] = ()  # of its sessions, in the order of the launch page
+    spaces: tuple[type[JobSpace], ...] = ()  # types of spaces
     # Class of its objects in the web service, made with `portal.assembly.Services`, which keeps it
     # (`Services.parts_for`). Its ``tasks`` are loops that the service keeps running, by name.
     parts: str = ""
@@ -43,6 +46,7 @@ def add_features(*features: Feature) -> None:
     for feature in features:
         if feature not in FEATURES:
             add_kinds(*feature.kinds)
+            add_spaces(*feature.spaces)
             FEATURES.append(feature)
 
 

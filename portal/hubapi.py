@@ -49,7 +49,7 @@ _OF_LAUNCHES: Mapping[str, type[PortalError]] = {
     )
 }
 # Refusals of a user whose login was refreshed in vain, by JupyterHub (handlers/base.py) and by
-# portal.directory.course_login. Any other 403 is about the service's own token.
+# its login. Any other 403 is about the service's own token.
 _OF_USERS = ("auth has expired", "is no longer allowed")
 _PER_QUESTION = 50  # people per request, since their names are in its URL
 _AT_ONCE = 50  # requests; with tornado's default, 10, others wait behind slow stops
@@ -183,7 +183,7 @@ class HubApi(LoggingConfigurable):
 
     async def people(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
         """Return those of ``names`` whom the Hub knows, each with "teaches", whether its roles let
-        them run courses, and "mail", the address from their login. Raises HubUnavailable."""
+        them teach, and "mail", the address from their login. Raises HubUnavailable."""
         people: dict[str, dict[str, Any]] = {}
         wanted = sorted(set(names))
         for at in range(0, len(wanted), _PER_QUESTION):
@@ -234,10 +234,10 @@ class HubApi(LoggingConfigurable):
         return _json(await self._ask("DELETE", _move_path(user, server), "", headers))
 
     async def share(self, user: str, server: str, person: str) -> str:
-        """Share one server of a course with ``person``, who may enter it until ``unshare``; return
+        """Share one server of a space with ``person``, who may enter it until ``unshare``; return
         its address, with its host.
 
-        Raises NotAllowed if the Hub does not know ``person`` as staff of the server's course,
+        Raises NotAllowed if the Hub does not know ``person`` as staff of the server's space,
         NotFound, HubUnavailable.
         """
         share = _json(await self._ask("PUT", _guest_path(user, server, person), "", body=""))
@@ -249,16 +249,16 @@ class HubApi(LoggingConfigurable):
         await self._ask("DELETE", _guest_path(user, server, person), "")
 
     async def shares(self) -> list[tuple[str, str, str]]:
-        """Return every share of a course's server: its owner, its name, and the person that it is
+        """Return every share of a space's server: its owner, its name, and the person that it is
         shared with. Raises HubUnavailable."""
         shares = _json(await self._ask("GET", "portal/guests", "")).get("shares")
         rows = shares if isinstance(shares, list) else []
         return [(str(row["user"]), str(row["server"]), str(row["person"])) for row in rows]
 
     async def open_room(self, user: str, server: str) -> None:
-        """Share a course's room, this server of ``user``, with all present members of the course
+        """Share a space's room, this server of ``user``, with all present members of the space
         whom the Hub knows. Raises NotAllowed if the Hub does not know ``user`` as staff of the
-        course, NotFound, HubUnavailable."""
+        space, NotFound, HubUnavailable."""
         await self._ask("PUT", _room_path(user, server), "", body="")
 
     async def close_room(self, user: str, server: str) -> None:

@@ -80,7 +80,7 @@ def pip_settings() -> dict[str, str]:
     return {**sections["global"], **sections["install"], **sections[":env:"]}
 
 
-# Shared notebooks in a course's room: portal-session's extra "together". Off in other sessions.
+# Shared notebooks in a room: portal-session's extra "together". Off in other sessions.
 TOGETHER = "jupyter-collaboration>=4,<6"
 
 

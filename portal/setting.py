@@ -52,11 +52,12 @@ class RenamedSection(LoggingConfigurable):
 
 
 class SiteSettings:
-    """Settings of a site by their class; each object is made once, from ``config``."""
+    """Settings of a site by their class; each object is made once, from ``config``, unless it is
+    among those that are ``made``."""
 
-    def __init__(self, config: Config | None = None) -> None:
+    def __init__(self, config: Config | None = None, *made: Configurable) -> None:
         self._config = config or Config()
-        self._objects: dict[type[Configurable], Configurable] = {}
+        self._objects: dict[type[Configurable], Configurable] = {type(one): one for one in made}
 
     def get(self, kind: type[_Settings]) -> _Settings:
         """Return the settings of this class. Raises TraitError for a wrong value."""

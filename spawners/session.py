@@ -247,6 +247,11 @@ def kind_of_row(row: orm.Spawner) -> type[Kind]:
     return stored_kind(_work_and_space(row.name, row.state or {})[0])
 
 
+def space_of_row(row: orm.Spawner) -> str:
+    """Return the space of that session; "" for its user's own."""
+    return _work_and_space(row.name, row.state or {})[1]
+
+
 def _work_and_space(server: str, state: Mapping[str, Any]) -> tuple[str, str]:
     if "work" in state:
         return str(state["work"]), str(state.get("space", ""))

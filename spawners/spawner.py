@@ -47,7 +47,7 @@ _NEWEST_TOKEN = select(func.max(orm.APIToken.id)).where(
 
 
 class PortalSpawner(UserOptions):
-    """Spawner of sessions in environments on Slurm. ``user_options`` keys: see ``OPTION_KEYS``."""
+    """Spawner of sessions in environments on Slurm. ``user_options`` keys: see ``option_keys``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

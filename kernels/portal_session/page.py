@@ -2,7 +2,7 @@
 that names the scripts which it needs first.
 
 JupyterLab loads the modules of a disabled extension as well, and only skips their plugins. Those
-of jupyter-collaboration, which is off in every session but a course's room, are more than half of
+of jupyter-collaboration, which is off in every session but a room, are more than half of
 what is loaded besides JupyterLab itself.
 
 The page's first script loads the extensions' entries and then JupyterLab's core, which is half of

@@ -35,7 +35,6 @@ class BackgroundTasks:
             "mail task": lambda: parts.notices.run(lambda: parts.dashboard.view),
             "catalog file check": parts.curator.run,
             "build and test scheduler": parts.build_scheduler.run,
-            "course task": parts.course_work.run,
         }
         for feature in parts.of_features.values():
             loops |= getattr(feature, "tasks", {})

@@ -25,7 +25,6 @@ from portal.catalog import CatalogRules, EnvironmentCatalog
 from portal.catalog.builds.scheduler import BuildScheduler
 from portal.catalog.versions.curating import Curator
 from portal.catalog.versions.user_environments import UserEnvironments
-from portal.courses.settings import Courses
 from portal.dashboard import Dashboard
 from portal.directory import directory_of
 from portal.errors import ConfigurationError
@@ -65,7 +64,6 @@ class PortalService(Application):
     classes = [
         EnvironmentCatalog,
         CatalogRules,
-        Courses,
         Curator,
         BuildScheduler,
         UserEnvironments,
@@ -238,8 +236,7 @@ class PortalService(Application):
             estimates=StartEstimates(parent=self, runner=runner, store=store, share=SERVICE),
             default_resources=self._default_resources(),
             notices=Notices(parent=self, store=store, directory=directory),
-            courses=Courses(parent=self),
-            course_directory=directory,
+            directory=directory,
             subdomains=bool(self.config.JupyterHub.get("subdomain_host", "")),
             hub_host=os.environ.get("JUPYTERHUB_HOST", ""),
             parent=self,

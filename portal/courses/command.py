@@ -13,9 +13,10 @@ from traitlets import Bool
 from portal.catalog import CatalogRules, EnvironmentCatalog
 from portal.command import CommandGroup, flag, subcommands_of
 from portal.errors import InvalidRequest, NotFound
-from portal.models.course.course import CourseMember, CourseState, KeptCourse
+from portal.models.course.course import CourseMember, StoredCourse
 from portal.models.person import Person
 from portal.models.scope import COURSES_MANAGE
+from portal.models.space import SpaceState
 from portal.setting import setting
 from portal.store import Store
 from portal.store.command import DatabaseCommand
@@ -62,7 +63,7 @@ class CourseImportCommand(CourseCommand):
         catalog.log.setLevel("CRITICAL")  # what it would log is printed here
         by = Person(name=getpass.getuser(), admin=True, scopes=frozenset({COURSES_MANAGE}))
         try:
-            before: KeptCourse | None = await store.courses.get(document.course.name)
+            before: StoredCourse | None = await store.courses.get(document.course.name)
         except NotFound:
             before = None
         rules = CourseRules(Courses(parent=self), catalog, store)
@@ -71,11 +72,11 @@ class CourseImportCommand(CourseCommand):
             print(f"{path}: {problem.field}: {problem.message}")
         if checked.errors:
             return False
-        state = before.state if before else CourseState.DRAFT
-        kept = KeptCourse(
+        state = before.state if before else SpaceState.DRAFT
+        kept = StoredCourse(
             course=checked.course,
             pinned=checked.pinned,
-            state=CourseState.APPROVED if self.approved else state,
+            state=SpaceState.APPROVED if self.approved else state,
             number=before.number if before else 1,
             created_by=before.created_by if before else by.name,
             created_at=before.created_at if before else time.time(),
@@ -90,7 +91,7 @@ class CourseImportCommand(CourseCommand):
         return True
 
     async def _keep(
-        self, store: Store, kept: KeptCourse, before: KeptCourse | None, document: CourseFile
+        self, store: Store, kept: StoredCourse, before: StoredCourse | None, document: CourseFile
     ) -> int:
         """Save the course and its members; return how many members it has then."""
         roles = document.members.by_role()
@@ -108,13 +109,13 @@ class CourseImportCommand(CourseCommand):
             await store.courses.add_course(kept, members)
         else:
             await store.courses.save(kept)
-            current_members = await store.members.of_course(kept.name)
+            current_members = await store.members.of_space(kept.name)
             gone = [
                 o.person for o in current_members if o.source == "list" and o.person not in roles
             ]
             await store.members.remove(kept.name, gone)
             await store.members.put(members)
-        return len(await store.members.of_course(kept.name))
+        return len(await store.members.of_space(kept.name))
 
 
 class CourseExportCommand(CourseCommand):
@@ -126,7 +127,7 @@ class CourseExportCommand(CourseCommand):
 
     async def act(self, store: Store) -> bool:
         kept = await store.courses.get(self.only_argument("course"))
-        sys.stdout.write(course_text(kept.course, await store.members.of_course(kept.name)))
+        sys.stdout.write(course_text(kept.course, await store.members.of_space(kept.name)))
         return True
 
 

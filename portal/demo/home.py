@@ -94,7 +94,7 @@ class Home:
 
     @property
     def exchange(self) -> Path:
-        """Exchange directory of nbgrader, for courses with grades."""
+        """Exchange directory of nbgrader, for grades."""
         return self.demo / "exchange"
 
     def make(self, shared: bool) -> None:

@@ -254,12 +254,12 @@ def _isolated(
     apptainer: str,
     vendor: GpuVendor,
 ) -> list[str]:
-    """Return the argv of ``apptainer exec`` for a course, up to the image: whoever is let into the
-    session finds the course's folder there, and nothing else of its owner.
+    """Return the argv of ``apptainer exec`` for an isolated space, up to the image: whoever is let
+    into the session finds the space's folder there, and nothing else of its owner.
 
     ``--containall`` gives it processes, shared memory, a minimal /dev and temporary folders of its
     own, and leaves out every bind of the site, in apptainer.conf too. Only the environment's binds
-    are mounted (which the course has made read-only). The job script creates and names home and
+    are mounted (which the space has made read-only). The job script creates and names home and
     temporary folders (APPTAINER_HOME, APPTAINER_WORKDIR), and names the exchange
     (APPTAINER_BINDPATH); without these, Apptainer takes empty ones that are gone afterwards.
     """

@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..errors import InvalidRequest, NotAllowed
+from ..errors import InvalidRequest
 from ..models.catalog.environment import Environment, Kind, Server
 from ..models.cluster.cluster import Reservation
-from ..models.course.course import Course, CourseName
-from ..models.session.resources import Duration, Resources
-from .fields import IN_COURSES
+from ..models.course.course import CourseName
 
 OPTION = "course"  # the key of ``user_options`` with the course's name
 
 _NAME: TypeAdapter[str] = TypeAdapter(CourseName)
 _SERVER = re.compile(r"(course|rehearsal|preview|room)-(.+)")
-_Size = TypeVar("_Size", bound=int)
 _FLEXIBLE = "FLEX"  # scontrol(1): jobs of such a reservation may end after it
 
 
@@ -97,11 +93,6 @@ def _is_name(text: str) -> bool:
     return True
 
 
-def day(of: date) -> str:
-    """Return a date such as "3 May 2027"."""
-    return f"{of.day} {of:%B %Y}"
-
-
 def unfit(environment: Environment) -> str:
     """Return why an environment cannot be a course's; "" if it can.
 
@@ -120,70 +111,6 @@ def unfit(environment: Environment) -> str:
             "all of a student's files. Choose an environment that has JupyterLab inside."
         )
     return ""
-
-
-def check_asked(asked: Mapping[str, Any], environment: Environment) -> None:
-    """Check that ``asked`` (Asked) has only what a member of a course may choose. Raises
-    InvalidRequest, NotAllowed for another environment than the course's."""
-    named = asked.get("environment", environment.name)
-    if named != environment.name:
-        raise NotAllowed(
-            f"This course uses '{environment.title}', not '{str(named)[:60]}'. Do not set the "
-            "environment."
-        )
-    for key in asked:
-        if key != "environment" and key not in IN_COURSES:
-            raise InvalidRequest(
-                f"The course sets '{key[:60]}'. You can choose: {', '.join(sorted(IN_COURSES))}.",
-                field=key[:60],
-            )
-
-
-def narrowed(environment: Environment, course: Course, *, gpus: bool = True) -> Environment:
-    """Return ``environment`` as the course allows it: with the course's own default, and nothing
-    larger than its ``largest``. ``gpus`` False: none at all, the budget is used up."""
-    default, largest = course.default, course.largest
-    types, most = environment.gpu_types, max(default.gpus, largest.gpus) if gpus else 0
-    if largest.gpu_type and largest.gpu_type in (types or (largest.gpu_type,)):
-        types = (largest.gpu_type,)
-    elif largest.gpu_type:
-        most = 0  # it does not run on the only GPUs that the course may have
-    usual = _usual(environment.default, {"gpus", "nodes", "reservation", "account"})
-    usual |= _usual(default, {"account", "reservation"})
-    usual["gpus"] = min(default.gpus, most)
-    account = course.account or default.account
-    if account:
-        usual["account"] = account
-    if not usual["gpus"] or (types and usual.get("gpu_type") not in types):
-        usual.pop("gpu_type", None)
-    return environment.model_copy(
-        update={
-            "title": f"{course.title}: {environment.title}"[:120],
-            "default": Resources(**usual),
-            "gpu_types": types,
-            "max_gpus": _least(environment.max_gpus, most),
-            "max_cpus": _least(environment.max_cpus, largest.cpus),
-            "max_memory": _least(environment.max_memory, largest.memory),
-            "max_time": _least(environment.max_time, largest.time),
-        }
-    )
-
-
-def _usual(resources: Resources, without: set[str]) -> dict[str, Any]:
-    """Return all fields that are not None, typed: no GPUs in a course's default mean "no GPUs"."""
-    return {k: v for k, v in resources if v is not None and k not in without}
-
-
-def until(environment: Environment, seconds: float) -> Environment:
-    """Return ``environment`` for a session that must be over in ``seconds``, a minute at least."""
-    minutes = max(1, int(seconds // 60))
-    return environment.model_copy(
-        update={"max_time": _least(environment.max_time, Duration(minutes * 60))}
-    )
-
-
-def _least(first: _Size | None, second: _Size | None) -> _Size | None:
-    return min((size for size in (first, second) if size is not None), default=None)
 
 
 def meeting(course: str, reservations: Mapping[str, Reservation], now: float) -> list[Reservation]:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ..models.catalog.environment import Environment
 from ..models.cluster.cluster import Association, ClusterSnapshot, Reservation
 from ..models.person import Person
-from .course import bound, meeting, until
+from ..spaces.limits import until
+from .course import bound, meeting
 from .limits.limits import has_gpus
 from .policy import usable_reservation
 

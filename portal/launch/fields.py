@@ -2,7 +2,7 @@
 
 A field's values are defined by its type (portal/models/session/resources.py), its meaning for a
 session by ``limits.py``. The request, the launch form and its script, the forms of environments and
-courses, the dialogs of moves, kernels and runs, kernelspecs of job kernels, the options of
+spaces, the dialogs of moves, kernels and runs, kernelspecs of job kernels, the options of
 portal-run and of sbatch, the API's document and the stored last choice all go through this table.
 """
 
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ..models.cluster.cluster import Node
 from ..models.session.resources import MEMORY_TYPED, Resources, memory_of_typed
+from ..spaces.registry import space_options
 
 FIELD_HEADER = "X-Portal-Field"  # of the Hub's refusals: the field that one is about
 
@@ -37,7 +38,7 @@ class Field(NamedTuple):
     moved: bool = False  # asked for when a running session gets other resources
     moved_label: str = ""  # its label then, if it is another
     kept: bool = False  # from the running session, if nothing else is asked for
-    in_courses: bool = False  # chosen by a course's member; the course sets the rest
+    in_spaces: bool = False  # chosen by a space's member; the space sets the rest
     size: bool = False  # an amount: a job with less of it starts no later
     as_written: Callable[[str], str] = str  # converts a form's text to the option
     # Values that nodes have, if the choices depend on the cluster.
@@ -81,7 +82,7 @@ FIELDS = (
         sbatch=("gres", _gres),
         counts="GPUs",
         moved=True,
-        in_courses=True,
+        in_spaces=True,
         size=True,
     ),
     Field(
@@ -89,7 +90,7 @@ FIELDS = (
         "GPU type",
         "a GPU type such as 'v100'",
         moved=True,
-        in_courses=True,
+        in_spaces=True,
         there=_gpu_types,
     ),
     Field(
@@ -100,7 +101,7 @@ FIELDS = (
         counts="CPUs",
         folded=True,
         moved=True,
-        in_courses=True,
+        in_spaces=True,
         size=True,
     ),
     Field(
@@ -113,7 +114,7 @@ FIELDS = (
         pattern=MEMORY_TYPED,
         example="A size such as 16G or 512M",
         moved=True,
-        in_courses=True,
+        in_spaces=True,
         size=True,
         as_written=memory_of_typed,
     ),
@@ -125,7 +126,7 @@ FIELDS = (
         example="A time such as 2:00:00 or 1-00:00:00",
         moved=True,
         moved_label="Time limit, from the start of the job",
-        in_courses=True,
+        in_spaces=True,
         size=True,
     ),
     Field(
@@ -179,7 +180,7 @@ FIELDS = (
 )
 OF = {field.name: field for field in FIELDS}
 KEPT = tuple(field.name for field in FIELDS if field.kept)
-IN_COURSES = frozenset(field.name for field in FIELDS if field.in_courses)
+IN_SPACES = frozenset(field.name for field in FIELDS if field.in_spaces)
 
 
 class Objection(str):
@@ -202,7 +203,7 @@ def sbatch_pairs(resources: Resources) -> list[str]:
 def document() -> dict[str, Any]:
     """Return the JSON schema of a session's options, for the API's document."""
     types = Resources.model_json_schema()["properties"]
-    named = {name: _or_nothing({"type": "string"}) for name in ("course", "environment")}
+    named = {name: _or_nothing({"type": "string"}) for name in (*space_options(), "environment")}
     for field in FIELDS:
         about = f"{field.should_be[0].upper()}{field.should_be[1:]}."
         named[field.name] = _or_nothing(types[field.name])

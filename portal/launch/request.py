@@ -16,14 +16,19 @@ from ..errors import InvalidRequest
 from ..models import Frozen
 from ..models.catalog.environment import Environment
 from ..models.session.resources import Resources
+from ..spaces.registry import space_options
 from .fields import OF
 from .kinds import USUAL, own_options, requested_kind
 from .kinds.kind import AskedFor, Kind
 
 # What a session gets where neither the person, the environment nor the site says anything.
 DEFAULT_RESOURCES = {"cpus": 2, "memory": "4G", "time": "2:00:00"}
-OPTION_KEYS = ("course", "environment", "kind", *OF)
 _LONGEST = 256  # characters of a form's field
+
+
+def option_keys() -> tuple[str, ...]:
+    """Return the keys of ``user_options`` that are no single kind's."""
+    return (*space_options(), "environment", "kind", *OF)
 
 
 class Asked(AskedFor):
@@ -39,10 +44,10 @@ class Asked(AskedFor):
         if not isinstance(options, Mapping):
             raise InvalidRequest("The options of a session must be a JSON object.")
         for key in options:
-            if key not in OPTION_KEYS and key not in own_options():
+            if key not in option_keys() and key not in own_options():
                 raise InvalidRequest(
                     f"{_quoted(key)} is not an option of a session. The options are: "
-                    f"{', '.join(OPTION_KEYS)}.",
+                    f"{', '.join(option_keys())}.",
                     field=str(key)[:60],
                 )
         kind = requested_kind(options)
@@ -106,7 +111,7 @@ def options_from_form(formdata: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     Raises InvalidRequest, naming the field, for what cannot be read; nothing else, whatever the
     browser sent.
     """
-    return options_from_fields({key: _single(key, formdata.get(key)) for key in OPTION_KEYS})
+    return options_from_fields({key: _single(key, formdata.get(key)) for key in option_keys()})
 
 
 def options_from_fields(fields: Mapping[str, str | int]) -> dict[str, Any]:

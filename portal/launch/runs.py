@@ -7,7 +7,8 @@ from typing import Any
 from traitlets import Integer, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
-from ..models.course.course import zones
+from portal.models.clock import zones
+
 from ..models.session.run import MOST_POINTS
 from ..setting import setting
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from portal.errors import InvalidRequest
 from portal.launch.limits.limits import environment_limits
-from portal.launch.request import OPTION_KEYS, Asked
+from portal.launch.request import Asked, option_keys
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
 from portal.models.session.resources import Memory, time_text
@@ -67,7 +67,7 @@ def suggestion_for(
         for key, value in {**record.again, **changes}.items()
         if value is not None and key != "environment"
     }
-    if not options.keys() <= set(OPTION_KEYS):
+    if not options.keys() <= set(option_keys()):
         return None  # the launch page has no such choice
     try:
         asked = Asked.parse(options).resources

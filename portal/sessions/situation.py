@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from portal.models.announcement import Announcement
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Job
 from portal.models.cluster.dashboard import GpuItem
-from portal.models.course.live import CourseSituation
 from portal.models.session.idle import IdleState
 from portal.models.session.move import Move
 from portal.models.session.session import SessionRecord
@@ -47,7 +47,7 @@ class SessionData:
     extend: ExtendOffer = field(default_factory=ExtendOffer)
     idle: IdleState = field(default_factory=IdleState)
     move: Move | None = None
-    course: CourseSituation | None = None
+    told: Mapping[str, Any] = field(default_factory=dict)
 
 
 def situation_of(record: SessionRecord, job: Job, known: SessionData) -> Situation:
@@ -58,6 +58,7 @@ def situation_of(record: SessionRecord, job: Job, known: SessionData) -> Situati
     running = job.state.running
     return Situation.like(
         known,
+        **known.told,
         session_id=record.id,
         job_id=job.id,
         user=record.user,

@@ -11,20 +11,19 @@ from typing import Any
 
 from portal.cache import SharedAnswer
 from portal.errors import NotFound, StoreUnavailable
-from portal.launch.course import narrowed
 from portal.launch.extending import Extending, Running, offer
 from portal.models.announcement import Announcement
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot, Job
 from portal.models.cluster.rights import Rights
-from portal.models.course.course import KeptCourse
-from portal.models.course.live import CourseSituation
 from portal.models.session.resources import time_seconds
 from portal.models.session.session import SessionRecord
 from portal.models.session.usage import JobUsage, SessionReports
 from portal.models.situation import ExtendOffer, Situation
+from portal.models.space import StoredSpace
 from portal.slurm import Cluster
 from portal.slurm.control.control import ClusterControl
+from portal.spaces.limits import narrowed
 from portal.store import Store
 from portal.telemetry import Telemetry
 
@@ -51,8 +50,8 @@ _NO_RIGHT = (
 class SituationContext:
     """Dependencies. ``address``: the service's prefix with the Hub's host, if that is known;
     ``view`` returns the newest view; ``environment_of`` the environment of a name, as
-    ``load_catalog`` has read it; ``course`` reads a course, ``known_course`` has the last reading;
-    ``course_status`` returns what a session is told of its course."""
+    ``load_catalog`` has read it; ``space`` reads a space, ``known_space`` has the last reading;
+    ``told`` returns what features tell a session, by fields of its situation."""
 
     address: str
     store: Store
@@ -65,9 +64,9 @@ class SituationContext:
     view: Callable[[], WholeView | None]
     load_catalog: Callable[[], Awaitable[object]]
     environment_of: Callable[[str], Environment | None]
-    course: Callable[[str], Awaitable[object]]
-    known_course: Callable[[str], KeptCourse | None]
-    course_status: Callable[[SessionRecord], Awaitable[CourseSituation | None]]
+    space: Callable[[str], Awaitable[object]]
+    known_space: Callable[[str], StoredSpace | None]
+    told: Callable[[SessionRecord], Awaitable[Mapping[str, Any]]]
 
 
 class Situations:
@@ -112,7 +111,7 @@ class Situations:
             extend=await self.offer(record, job, view.snapshot),
             idle=context.idle.state_of(record.id),
             move=context.moves.move_of(record.id),
-            course=await context.course_status(record),
+            told=await context.told(record),
         )
         return situation_of(record, job, known)
 
@@ -151,19 +150,19 @@ class Situations:
         )
 
     async def expect(self, record: SessionRecord) -> None:
-        """Load the course that ``environment`` needs; while the database is away, keep the last
+        """Load the space that ``environment`` needs; while the database is away, keep the last
         one."""
         if record.space:
             with contextlib.suppress(NotFound, StoreUnavailable):
-                await self._context.course(record.space)
+                await self._context.space(record.space)
 
     def environment(self, record: SessionRecord) -> Environment | None:
         """Return the session's environment as it is in the catalog now, whoever may use it; for a
-        course, the pinned one, narrowed to the course's limits."""
+        space, the pinned one, narrowed to the space's limits."""
         if not record.space:
             return self._context.environment_of(record.environment)
-        kept = self._context.known_course(record.space)
-        return narrowed(kept.pinned, kept.course) if kept and kept.pinned else None
+        kept = self._context.known_space(record.space)
+        return narrowed(kept.pinned, kept.space) if kept and kept.pinned else None
 
     async def _measure(self) -> _Measured:
         view, store = self._context.view(), self._context.store

@@ -138,6 +138,7 @@ class Store(LoggingConfigurable):
         self.measurements = MeasurementTable(self.database)
         self.registries = RegistryTable(self.database)
         self.courses = CourseTable(self.database)
+        self.spaces = self.courses  # no others are stored
         self.members = MemberTable(self.database)
         self.handouts = HandoutTable(self.database)
         self.collects = CollectTable(self.database)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from portal.courses.settings import Courses
 from portal.features import Feature, add_features
+from portal.launch.course_space import CourseSpace
 from portal.launch.job_kernels import JobKernels
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.marimo import Marimo
-from portal.launch.kinds.preview import Preview
-from portal.launch.kinds.rehearsal import Rehearsal
-from portal.launch.kinds.room import Room
 from portal.launch.kinds.run import Run
 from portal.launch.kinds.tensorboard import TensorBoard
 from portal.launch.runs import Runs
+from portal.work.course.kind import Preview, Rehearsal, Room
 
 from .replicas.settings import Replicas
 
 add_features(
     Feature(
         "course",
+        settings=(Courses,),
         kinds=(Rehearsal, Preview, Room),
+        spaces=(CourseSpace,),
+        parts="portal.work.course.parts:CourseParts",
         endpoints="portal.handlers.courses:ENDPOINTS",
         pages="portal.handlers.pages.courses:COURSE_PAGES",
     ),

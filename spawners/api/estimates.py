@@ -12,7 +12,7 @@ from jupyterhub.scopes import needs_scope
 from tornado import web
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError
-from portal.launch.request import OPTION_KEYS, Asked, LaunchRequest, options_from_fields
+from portal.launch.request import Asked, LaunchRequest, option_keys, options_from_fields
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.estimate import StartAnswer
 
@@ -68,9 +68,9 @@ class EstimateHandler(APIHandler):
         if not isinstance(fields, dict):
             raise InvalidRequest("The body must be a JSON object with the fields of the form.")
         for name, value in fields.items():
-            if name not in OPTION_KEYS:
+            if name not in option_keys():
                 raise InvalidRequest(
-                    f"The options are: {', '.join(OPTION_KEYS)}.", field=str(name)[:60]
+                    f"The options are: {', '.join(option_keys())}.", field=str(name)[:60]
                 )
             if type(value) not in (str, int):
                 raise InvalidRequest(f"'{name}' must be text or a whole number.", field=name)

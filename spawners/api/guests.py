@@ -1,8 +1,8 @@
-"""Routes by which the portal's service lets a helper into one session of a course, and out.
+"""Routes by which the portal's service lets a helper into one session of a space, and out.
 
 JupyterHub's own route for shares requires a caller who may enter the server itself: the service
 would need ``access:servers`` for everyone's, and ``tokens`` for ending a login. Here it needs
-neither. Its requests are checked once more: the server is a course's, of a student of that course,
+neither. Its requests are checked once more: the server is a space's, of a student in that space,
 and the guest is of its staff. The result is JupyterHub's share of that one server.
 """
 
@@ -11,16 +11,17 @@ from __future__ import annotations
 from jupyterhub import orm
 
 from portal.errors import NotAllowed, NotFound, PortalError
-from portal.models.course.course import STAFF, Role
+from portal.launch.kinds import USUAL
+from portal.models.space import STAFF, Role
+from portal.spaces.registry import space_nouns
 
 from ..context import HubContext
+from ..session import kind_of_row, space_of_row
 from .moves import MovesBase
-
-_PREFIX = "course-"
 
 
 class GuestsHandler(MovesBase):
-    """``GET /hub/api/portal/guests``: every share of a course's server."""
+    """``GET /hub/api/portal/guests``: every share of a member's server in a space."""
 
     def get(self) -> None:
         rows = self.db.query(orm.Share).join(orm.Spawner, orm.Share.spawner_id == orm.Spawner.id)
@@ -30,8 +31,8 @@ class GuestsHandler(MovesBase):
                 "server": share.spawner.name,
                 "person": share.user.name,
             }
-            for share in rows.filter(orm.Spawner.name.startswith(_PREFIX, autoescape=True))
-            if share.user is not None
+            for share in rows
+            if share.user is not None and _space_of(share.spawner)
         ]
         self.answer({"shares": shares})
 
@@ -42,7 +43,7 @@ class GuestHandler(MovesBase):
     async def put(self, user: str, server: str, person: str) -> None:
         try:
             spawner, guest = self._found(user, server, person)
-            await self._judge(user, server, person)
+            await self._judge(user, spawner, person)
         except PortalError as error:
             self.refuse(error)
             return
@@ -71,21 +72,28 @@ class GuestHandler(MovesBase):
         owner = orm.User.find(self.db, user)
         spawner = owner.orm_spawners.get(server) if owner else None
         guest = orm.User.find(self.db, person)
-        if spawner is None or not server.startswith(_PREFIX):
-            raise NotFound("There is no such course session.")
+        if spawner is None or not _space_of(spawner):
+            raise NotFound(f"There is no such {space_nouns()} session.")
         if guest is None:
             raise NotFound(f"The Hub has no user '{person}'.")
         return spawner, guest
 
-    async def _judge(self, user: str, server: str, person: str) -> None:
-        """Raise NotAllowed unless the course's staff helps a student of it; StoreUnavailable."""
+    async def _judge(self, user: str, spawner: orm.Spawner, person: str) -> None:
+        """Raise NotAllowed unless the space's staff helps a student of it; StoreUnavailable."""
         memberships = HubContext.instance(self.config).memberships
-        name = server.removeprefix(_PREFIX)
+        name = _space_of(spawner)
         roles = {
             (member.person, member.role)
             for who in (user, person)
             for member in await memberships.of_user(who, fresh=True)
-            if member.course == name
+            if member.space == name
         }
         if (user, Role.STUDENT) not in roles or not roles & {(person, role) for role in STAFF}:
-            raise NotAllowed(f"'{person}' is not allowed to help '{user}' in the course '{name}'.")
+            raise NotAllowed(
+                f"'{person}' is not allowed to help '{user}' in the {space_nouns()} '{name}'."
+            )
+
+
+def _space_of(spawner: orm.Spawner) -> str:
+    """Return the space of a member's own session; "" for other servers."""
+    return space_of_row(spawner) if kind_of_row(spawner) is USUAL else ""

@@ -1,7 +1,7 @@
-"""Routes by which the portal's service lets a course into its room, and out.
+"""Routes by which the portal's service lets the members of a space into its room, and out.
 
-A room is a server of somebody of the course's staff. It is shared with each of the course's
-members, by JupyterHub's share of that one server. Not with the course's group: a login (an OAuth
+A room is a server of somebody of the space's staff. It is shared with each of the space's
+members, by JupyterHub's share of that one server. Not with the space's group: a login (an OAuth
 token) has the shares of its owner and not those of the owner's groups (jupyterhub/scopes.py,
 get_scopes_for, in 6.1.1).
 """
@@ -14,13 +14,11 @@ from jupyterhub import orm
 
 from portal.errors import NotAllowed, NotFound, PortalError
 from portal.launch.kinds import Address, reserved_for
-from portal.launch.kinds.room import Room
-from portal.models.course.course import STAFF
+from portal.models.space import STAFF
+from portal.spaces.registry import space_nouns
 
 from ..context import HubContext
 from .moves import MovesBase
-
-_PREFIX = f"{Room.prefix}-"
 
 
 class RoomsHandler(MovesBase):
@@ -30,14 +28,14 @@ class RoomsHandler(MovesBase):
         rows = self.db.query(orm.Share).join(orm.Spawner, orm.Share.spawner_id == orm.Spawner.id)
         rooms = {
             (share.spawner.user.name, share.spawner.name)
-            for share in rows.filter(orm.Spawner.name.startswith(_PREFIX, autoescape=True))
-            if reserved_for(share.spawner.name) is not None  # else it is somebody's own
+            for share in rows
+            if _is_room(share.spawner.name)
         }
         self.answer({"rooms": [{"user": user, "server": name} for user, name in sorted(rooms)]})
 
 
 class RoomHandler(MovesBase):
-    """``/hub/api/portal/rooms/USER/SERVER``: read the URL (GET), let the course in (PUT), and out
+    """``/hub/api/portal/rooms/USER/SERVER``: read the URL (GET), let the members in (PUT), and out
     (DELETE)."""
 
     def get(self, user: str, server: str) -> None:
@@ -88,19 +86,24 @@ class RoomHandler(MovesBase):
         """Return the server in the Hub's database, and its name in parts. Raises NotFound."""
         owner, room = orm.User.find(self.db, user), reserved_for(server)
         spawner = owner.orm_spawners.get(server) if owner else None
-        if spawner is None or room is None or room.kind is not Room:
-            raise NotFound("There is no such course room.")
+        if spawner is None or room is None or not room.kind.shared:
+            raise NotFound(f"There is no such {space_nouns()} room.")
         return spawner, room
 
-    async def _members(self, user: str, course: str) -> dict[int | None, orm.User]:
-        """Return the course's members but ``user`` whom the Hub knows, by id in the Hub. Raises
-        NotAllowed if this person cannot have a room of this course, StoreUnavailable."""
+    async def _members(self, user: str, space: str) -> dict[int | None, orm.User]:
+        """Return the space's members but ``user`` whom the Hub knows, by id in the Hub. Raises
+        NotAllowed if this person cannot have a room of this space, StoreUnavailable."""
         shared = HubContext.instance(self.config)
-        kept = await shared.memberships.course(course, fresh=True)
-        members = await shared.store.members.of_course(course)
+        kept = await shared.memberships.space(space, fresh=True)
+        members = await shared.store.members.of_space(space)
         staff = {member.person for member in members if member.role in STAFF}
-        if user not in staff or not kept.course.together:
-            raise NotAllowed(f"'{user}' cannot have a room of the course '{course}'.")
+        if user not in staff or not kept.space.together:
+            raise NotAllowed(f"'{user}' cannot have a room of the {kept.space.noun} '{space}'.")
         names = [member.person for member in members if member.person != user]
         users = self.db.query(orm.User).filter(orm.User.name.in_(names))
         return {member.id: member for member in users}
+
+
+def _is_room(server: str) -> bool:
+    address = reserved_for(server)
+    return address is not None and address.kind.shared

@@ -9,7 +9,8 @@ from __future__ import annotations
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 
-from portal.models.course.course import CourseState, group_of
+from portal.models.course.course import group_of
+from portal.models.space import SpaceState
 
 from ..context import HubContext
 from .roles import role_groups
@@ -38,7 +39,7 @@ async def course_groups(name: str) -> tuple[str, ...]:
         approved = [
             name
             for name, membership in memberships.items()
-            if membership.kept.state is CourseState.APPROVED
+            if membership.kept.state is SpaceState.APPROVED
         ]
         groups = tuple(group_of(course) for course in approved)
     reserved = role_groups() if groups else ()

@@ -1,5 +1,5 @@
 """Limit on a person's named servers (``c.JupyterHub.named_server_limit_per_user``): those of
-courses and of kernels are made automatically, and do not count."""
+spaces and of kernels are made automatically, and do not count."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class SessionProxy(ConfigurableHTTPProxy):
 
     async def delete_user(self, user: User, server_name: str = "") -> None:
         """Delete a server's route. JupyterHub looks for all of them at their owner's host, so that
-        a course's would stay and lead to a port that another server may have by then."""
+        a space's would stay and lead to a port that another server may have by then."""
         if spec := hosts.route(user, server_name):
             await self.delete_route(spec)
         else:

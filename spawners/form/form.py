@@ -94,16 +94,16 @@ class LaunchForm(LoggingConfigurable):
 
     def load(self) -> None:
         """Compile the templates ahead, not while the first visitor waits."""
-        for name in ("launch_form.html", "course_form.html"):
+        for name in ("launch_form.html", "space_form.html"):
             self._pages.get_template(name)
 
     def render(self, view: LaunchView) -> str:
         """Return the HTML inside the launch page's ``<form>``."""
         return self._pages.get_template("launch_form.html").render(view=view)
 
-    def render_course(self, **facts: Any) -> str:
-        """Return that HTML for a session of a course (templates/course_form.html)."""
-        return self._pages.get_template("course_form.html").render(**facts)
+    def render_in_space(self, **facts: Any) -> str:
+        """Return that HTML for a session in a space (templates/space_form.html)."""
+        return self._pages.get_template("space_form.html").render(**facts)
 
     def problems(
         self,

@@ -1,4 +1,4 @@
-"""Early responses to starts of a whole course: as soon as a job is submitted.
+"""Early responses to starts of a whole class: as soon as a job is submitted.
 
 JupyterHub responds to a launch when its server is ready, or after ``slow_spawn_timeout`` (10 s). A
 class would start at the pace of its slowest session then; without that timeout, a refused launch

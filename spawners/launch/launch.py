@@ -30,8 +30,8 @@ from portal.models.session.resources import Resources
 
 from ..host.storage import StorageArea
 from ..session import SessionSpawner
-from .courses import course_form, course_offer
 from .other_launches import other_launches
+from .spaces import place_in_space, space_form
 from .submit import tensorboard_roots
 
 # A launch and its page need partitions and nodes, not the newest jobs: they do not wait for
@@ -118,11 +118,11 @@ async def _offered(spawner: SessionSpawner) -> list[Environment]:
 
 
 async def render_form(spawner: SessionSpawner) -> str:
-    """Return the HTML of the owner's launch form, now; for a course's session it is one button."""
+    """Return the HTML of the owner's launch form, now; for a space's session it is one button."""
     address = spawner.reserved
     if address is not None and address.space:
         spawner.prefill = {}
-        return await course_form(spawner, address, (await readiness(spawner)).problems)
+        return await space_form(spawner, address, (await readiness(spawner)).problems)
     form = spawner.shared.form
     # At once, since each waits for a turn of the loop, which is busy while a class starts.
     snapshot, ready, preferences, offered = await asyncio.gather(
@@ -171,7 +171,7 @@ async def launch_request(
     gets other resources. Raises PortalError with the reason."""
     asked = Asked.parse(options)  # first: malformed options make no home
     address = spawner.reserved
-    if asked.kind.space is None and not (address is not None and address.space):
+    if not asked.kind.space_name and not (address is not None and address.space):
         return await _judged(spawner, asked, runs=runs)
     with spawner.shared.refused.bounded(spawner, runs=runs):
         return await _judged(spawner, asked, runs=runs)
@@ -268,5 +268,5 @@ class _Lookup:
         cluster = self._spawner.shared.cluster
         return SlurmLimits(await cluster.most_array_tasks(), await cluster.kill_wait())
 
-    async def course(self, kind: Kind, asked: AskedFor, facts: LaunchFacts) -> Place:
-        return await course_offer(self._spawner, kind, asked, facts)
+    async def in_space(self, kind: Kind, asked: AskedFor, facts: LaunchFacts) -> Place:
+        return await place_in_space(self._spawner, kind, asked, facts)

@@ -6,7 +6,7 @@ from jupyterhub.spawner import SpawnException
 
 from portal.errors import PortalError
 from portal.launch.fields import FIELD_HEADER
-from portal.launch.request import OPTION_KEYS
+from portal.launch.request import option_keys
 
 
 def refusal(error: PortalError) -> SpawnException:
@@ -21,6 +21,6 @@ def refusal_headers(error: PortalError) -> dict[str, str]:
     headers = {}
     if after := error.details.get("retry_after"):
         headers["Retry-After"] = str(after)
-    if error.field in OPTION_KEYS:  # else it is what somebody sent
+    if error.field in option_keys():  # else it is what somebody sent
         headers[FIELD_HEADER] = error.field
     return headers

@@ -1,4 +1,4 @@
-"""Limit per person on refused launches of courses: each queries the database, Slurm and the file
+"""Limit per person on refused launches in spaces: each queries the database, Slurm and the file
 system first."""
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 from jupyterhub import orm
 
 from portal.errors import TooManyRequests
+from portal.spaces.registry import space_nouns
 from portal.web.audit_rate_limit import AuditRateLimit
 
 from ..lifecycle.stop_reason import SERVICE
@@ -37,8 +38,8 @@ class RefusedLaunches:
         if self._allowance.take(who, time.monotonic()) is None:
             seconds = max(1, self._allowance.wait(who))
             error = TooManyRequests(
-                "Too many of your launches in courses were refused. Read the reason, then try "
-                f"again in {seconds} s."
+                f"Too many of your launches in {space_nouns('s')} were refused. Read the reason, "
+                f"then try again in {seconds} s."
             )
             error.details = {"retry_after": seconds}
             raise error

@@ -9,8 +9,8 @@ from traitlets import Instance, default
 
 from portal.errors import PortalError
 from portal.launch.request import (
-    OPTION_KEYS,
     LaunchRequest,
+    option_keys,
     options_from_form,
     well_formed,
 )
@@ -49,7 +49,7 @@ class UserOptions(SessionSpawner):
         JupyterHub would start a session on a plain GET, so that any page of the Web could start
         one for whoever follows its link. It shows the form after an exception: that is used here.
         """
-        known = {key: value for key, value in query.items() if key in OPTION_KEYS}
+        known = {key: value for key, value in query.items() if key in option_keys()}
         self.prefill = well_formed(self.options_from_form(known))
         raise SpawnException(
             "The link filled in this form. Check the options, then press Start.",

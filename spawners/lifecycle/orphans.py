@@ -110,8 +110,8 @@ def orphan_jobs(jobs: Iterable[Job], known: Known, logs: str, before: float) -> 
 
 
 def record_of(job: Job) -> SessionRecord:
-    """Return the record of a session of which only its job is known. It is in no course: anybody
-    can write such a comment, and would be charged to the course, or hold its room."""
+    """Return the record of a session of which only its job is known. It is in no space: anybody
+    can write such a comment, and would be charged to the space, or hold its room."""
     _, environment, server = job.comment.split(":")
     reserved = reserved_for(server)
     began = job.submit_time or time.time()

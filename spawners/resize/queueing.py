@@ -32,7 +32,7 @@ def whole_options(now: Mapping[str, Any], options: Mapping[str, Any]) -> dict[st
             "Launch another session for that.",
             "environment",
         )
-    keys = (*KEPT, *own_options())  # a course's session stays one
+    keys = (*KEPT, *own_options())  # a space's session stays one
     kept = {key: now[key] for key in keys if key in now and key not in options}
     asked = {**kept, **options, "environment": environment}
     if not asked.get("gpus"):

@@ -1,9 +1,9 @@
-"""Hosts of courses' sessions, where sessions have hosts at all (c.JupyterHub.subdomain_host).
+"""Hosts of spaces' sessions, where sessions have hosts at all (c.JupyterHub.subdomain_host).
 
-A course's session runs what others wrote: handouts, and in its room what any member types. A
+A space's session runs what others wrote: handouts, and in its room what any member types. A
 helper is let into it, too. On its owner's host that would reach the owner's other sessions:
 browsers send a host's cookies along, and its pages may read each other. JupyterHub has one host
-for all servers of a person; ``hub_patches/course_hosts.py`` changes that for courses' servers.
+for all servers of a person; a patch of the Hub changes that for spaces' servers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _CALLBACK = "JUPYTERHUB_OAUTH_CALLBACK_URL"
 
 
 def has_own(server: str) -> bool:
-    """Return True if a server is a course's, and so not at its user's host."""
+    """Return True if a server is a space's, and so not at its user's host."""
     address = reserved_for(server)
     return address is not None and bool(address.space)
 
 
 def host_name(user: User, server: str) -> str:
-    """Return the host, without a port, of this server if it is a course's; "" for all others."""
+    """Return the host, without a port, of this server if it is a space's; "" for all others."""
     if not has_own(server) or not user.settings.get("subdomain_host"):
         return ""
     hook, domain = user.settings["subdomain_hook"], user.settings["domain"]
@@ -36,7 +36,7 @@ def host_name(user: User, server: str) -> str:
 
 
 def origin(user: User, server: str) -> str:
-    """Return the scheme, host and port of this server if it is a course's; "" for all others."""
+    """Return the scheme, host and port of this server if it is a space's; "" for all others."""
     host = host_name(user, server)
     if not host:
         return ""
@@ -45,19 +45,19 @@ def origin(user: User, server: str) -> str:
 
 
 def address(user: User, server: str) -> str:
-    """Return the full URL of this server if it is a course's; "" for all others."""
+    """Return the full URL of this server if it is a space's; "" for all others."""
     at = origin(user, server)
     return at and at + url_path_join("/", user.base_url, url_escape_path(server), "/")
 
 
 def route(user: User, server: str) -> str:
-    """Return the proxy's route to this server if it is a course's; "" for all others."""
+    """Return the proxy's route to this server if it is a space's; "" for all others."""
     host = host_name(user, server)
     return host and host + url_path_join("/", user.base_url, url_escape_path(server), "/")
 
 
 def move_away(spawner: Spawner) -> None:
-    """Set the proxy's route of a new spawner, if it is a course's."""
+    """Set the proxy's route of a new spawner, if it is a space's."""
     if spawner.user is not None and (spec := route(spawner.user, spawner.name)):
         spawner.proxy_spec = spec
 

@@ -1,4 +1,4 @@
-// Fields of resources in the forms of environments and courses: all of the portal's table (portal/launch/fields.py),
+// Fields of resources in the forms of environments and spaces: all of the portal's table (portal/launch/fields.py),
 // as portal/launch/choices/form_fields.py sends them.
 
 export const listOf = (name) => `values-of-${name}`;

@@ -19,9 +19,10 @@ import pytest
 from portal.acl import NoAcls, others_of, problem_of
 from portal.courses.files.nbgrader_exchange import INSIDE, Exchanges, admit, expel, folder_of
 from portal.errors import ConfigurationError
-from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, StoredCourse
+from portal.models.space import Role, SpaceState
 from portal.store import Store
-from spawners.launch.nbgrader_exchange import exchange_of
+from spawners.launch.course_exchange import exchange_of
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")
 MEMBER, STRANGER, LEFT = "daemon", "games", "bin"  # accounts that every Debian has
@@ -169,7 +170,7 @@ def test_one_with_a_secret_name_is_closed_and_keeps_what_is_in_it(tmp_path: Path
 # -- the roster -----------------------------------------------------------------------------------
 
 
-def course(name: str) -> KeptCourse:
+def course(name: str) -> StoredCourse:
     about = {
         "name": name,
         "title": "Deep",
@@ -177,9 +178,9 @@ def course(name: str) -> KeptCourse:
         "begins": date(2027, 1, 1),
         "ends": date(2027, 3, 1),
     }
-    return KeptCourse(
+    return StoredCourse(
         course=Course.model_validate(about),
-        state=CourseState.APPROVED,
+        state=SpaceState.APPROVED,
         created_by="barbara",
         created_at=0,
         changed_at=0,

@@ -19,8 +19,9 @@ from traitlets.config.loader import LazyConfigValue
 from portal.courses.definition.rules import CourseRules
 from portal.courses.roster.site_roles import course_groups_with_roles, groups_with_roles
 from portal.courses.settings import Courses
-from portal.doctor.checks.hub import course_roles
-from portal.models.course.course import Course, CourseState, KeptCourse, Role
+from portal.doctor.checks.courses import roles as course_roles
+from portal.models.course.course import Course, StoredCourse
+from portal.models.space import Role, SpaceState
 from spawners.config import course_groups, roles
 
 
@@ -98,9 +99,9 @@ def test_no_course_gets_the_name(way: str) -> None:
     assert (problem.field, problem.hint) == ("name", False)
     assert "The group 'course-ops' has a role" in problem.message
     assert "Choose another name" in problem.message
-    other = KeptCourse(course=course("dl"), created_by="t", created_at=0, changed_at=0)
+    other = StoredCourse(course=course("dl"), created_by="t", created_at=0, changed_at=0)
     assert not rules._names(course("ops"), other)[0].hint, "a copy is a course of its own"
-    there = KeptCourse(course=course("ops"), created_by="t", created_at=0, changed_at=0)
+    there = StoredCourse(course=course("ops"), created_by="t", created_at=0, changed_at=0)
     (problem,) = rules._names(course("ops"), there)
     assert problem.hint and "Ask an admin" in problem.message
     assert rules._names(course("op"), None) == rules._names(course("ops2"), None) == []
@@ -127,7 +128,7 @@ def site(config: Config, db: Session, monkeypatch: pytest.MonkeyPatch, *, away: 
     async def mine(person: str) -> dict[str, Any]:
         if away:
             raise course_groups.PortalError("It does not answer.")
-        state = SimpleNamespace(state=CourseState.APPROVED)
+        state = SimpleNamespace(state=SpaceState.APPROVED)
         return {name: SimpleNamespace(kept=state, role=Role.STUDENT) for name in ("ops", "dl")}
 
     shared = SimpleNamespace(memberships=SimpleNamespace(mine=mine))

@@ -22,8 +22,9 @@ from portal.courses.live.board import ClusterState, Rows, tiles
 from portal.courses.roster.joining import NOT_JOINED, not_joined, takes_joining
 from portal.courses.settings import Courses
 from portal.courses.start.starting import Starter
-from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.course.start import SeatState, StartKind
+from portal.models.space import Role, SpaceState
 from portal.store import HEAD, Store
 from portal.store.engine import upgrade
 
@@ -40,9 +41,9 @@ def course(**more: Any) -> Course:
     return Course.model_validate({**DEEP, **NOW, **more})
 
 
-def kept(**more: Any) -> KeptCourse:
-    state = CourseState.APPROVED
-    return KeptCourse(
+def kept(**more: Any) -> StoredCourse:
+    state = SpaceState.APPROVED
+    return StoredCourse(
         course=course(**more), state=state, created_by="barbara", created_at=0, changed_at=0
     )
 

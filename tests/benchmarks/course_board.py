@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.course.live import Presence
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import Role, SpaceState
 from portal.slurm import parse
 from portal.store import Store
 
@@ -74,7 +75,7 @@ async def _course(service: Service) -> None:
         ends=today + datetime.timedelta(days=1),
     )
     times = dict.fromkeys(("created_at", "changed_at"), now)
-    kept = KeptCourse(course=course, state=CourseState.APPROVED, created_by=TEACHER, **times)
+    kept = StoredCourse(course=course, state=SpaceState.APPROVED, created_by=TEACHER, **times)
     members = [CourseMember(course=NAME, person=TEACHER, role=Role.INSTRUCTOR)]
     members += [CourseMember(course=NAME, person=student, role=Role.STUDENT) for student in people]
     store = Store(url=service.database)

@@ -29,6 +29,7 @@ BASE = {
     "web",
     "service_accounts",
     "gpus",
+    "spaces",
 }
 ADAPTERS = {"slurm", "directory", "images", "store", "hubapi", "telemetry"}
 NOUNS = {"catalog", "sessions", "courses", "dashboard", "notices", "estimates"}
@@ -50,15 +51,17 @@ MAY_KNOW: dict[str, set[str]] = {
     "service_accounts": {"errors", "setting"},
     "session_packages": {"errors", "paths"},
     "gpus": {"plugins", "setting"},
+    "spaces": {"models", "errors"},
     "launch": BASE,
     "features": BASE | {"launch", "plugins"},
-    "work": BASE | {"launch", "features"},
+    # Beside its own, the settings of courses.
+    "work": BASE | {"launch", "features", "courses"},
     # What a folder of a work has besides its kind and its settings; it is loaded by name.
     "work parts": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "assembly", "handlers"},
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
     **{noun: BASE | ADAPTERS | {"launch"} for noun in NOUNS},
     # Their environments come from the catalog; a file of a course is read as one of those.
-    "courses": BASE | ADAPTERS | {"launch", "catalog", "sessions", "dashboard"},
+    "courses": BASE | ADAPTERS | {"launch", "work", "catalog", "sessions", "dashboard"},
     "notices": BASE | ADAPTERS | {"launch", "sessions"},  # the mails lead to a session
     "dashboard": BASE | ADAPTERS | {"launch", "sessions"},  # it drives their usage meter
     "audit_log": BASE | {"store"},

@@ -97,7 +97,8 @@ READS: dict[str, dict[str, int]] = {
         "spawners/form/announcements.py": 2,
         "spawners/form/form.py": 1,
         "spawners/form/words.py": 2,
-        "spawners/launch/courses.py": 4,
+        "spawners/launch/courses.py": 1,
+        "spawners/launch/spaces.py": 3,
         "spawners/lifecycle/session_recorder.py": 1,
     },
     "compared with the times of files": {
@@ -148,7 +149,7 @@ READS: dict[str, dict[str, int]] = {
         "portal/slurm/jobs/end.py": 1,
     },
     "handed on as the time of day; what compares it says so where it does": {
-        "portal/assembly.py": 1,
+        "portal/work/course/parts.py": 1,
     },
     "the age of a snapshot that this process did not ask for": {
         "portal/models/cluster/cluster.py": 1,

@@ -82,7 +82,7 @@ export class JobKernelStates {
         await this._ask();
       } catch (error) {
         if (error instanceof PortalError && [403, 404].includes(error.status)) {
-          return tries; // a session without such kernels, or a course that does not allow them
+          return tries; // a session without such kernels, or a space that does not allow them
         }
       }
       if (this._offer) {

@@ -79,7 +79,7 @@ export async function findChoices(): Promise<RunChoices | null> {
       return choices.items.length ? choices : null;
     } catch (error) {
       if (error instanceof PortalError && [403, 404].includes(error.status)) {
-        return null; // a session without runs, such as a course's
+        return null; // a session without runs, such as some spaces'
       }
     }
     await new Promise(resolve => window.setTimeout(resolve, SOON));

@@ -93,7 +93,7 @@ class Reporter(threading.Thread):
         self._end.set()
 
     def run(self) -> None:
-        # The sessions of a course start all at once: spread their reports.
+        # The sessions of a class start all at once: spread their reports.
         wait = random.uniform(0, self._interval)  # noqa: S311 - not a secret
         while not self._end.wait(wait):
             try:

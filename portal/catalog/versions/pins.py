@@ -40,13 +40,13 @@ async def pin_of(
     store: Store,
     name: str,
     since: float | None = None,
-    course: str = "",
+    space: str = "",
 ) -> Pin:
     """Return the pin of an environment as it is now or, with ``since``, as a session has it that
-    was submitted then (Unix seconds). A ``course`` has one of its own. Raises StoreUnavailable,
-    NotFound without the course."""
-    if course:
-        kept = await store.courses.get(course)
+    was submitted then (Unix seconds). A ``space`` has one of its own. Raises StoreUnavailable,
+    NotFound without the space."""
+    if space:
+        kept = await store.spaces.get(space)
         return Pin(0, (kept.pinned.digest if kept.pinned else "") or "")
     await catalog.load()
     current = catalog.environments.get(name)

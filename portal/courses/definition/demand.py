@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from portal.models import Frozen
 from portal.models.cluster.cluster import ClusterSnapshot, Node
-from portal.models.course.course import KeptCourse
+from portal.models.course.course import StoredCourse
 from portal.models.session.resources import Resources
 from portal.slurm.parse.gres import UNNAMED
 
@@ -24,7 +24,7 @@ class Demand(Frozen):
     words: str
 
 
-def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Demand:
+def demand_of(kept: StoredCourse, students: int, snapshot: ClusterSnapshot) -> Demand:
     """Compute the demand of the course's default in its partition, on the nodes it reserves."""
     course, each = kept.course, kept.course.default
     types = gpu_types(kept)
@@ -70,14 +70,14 @@ def demand_of(kept: KeptCourse, students: int, snapshot: ClusterSnapshot) -> Dem
     )
 
 
-def gpu_types(kept: KeptCourse) -> tuple[str, ...]:
+def gpu_types(kept: StoredCourse) -> tuple[str, ...]:
     """Return the GPU types that sessions of the course may have; (): any."""
     course = kept.course
     named = course.default.gpu_type or course.largest.gpu_type
     return (named,) if named else (kept.pinned.gpu_types if kept.pinned else ())
 
 
-def reserved_gpus(kept: KeptCourse, snapshot: ClusterSnapshot) -> tuple[int, str]:
+def reserved_gpus(kept: StoredCourse, snapshot: ClusterSnapshot) -> tuple[int, str]:
     """Return how many GPUs, of which type, a meeting's reservation names in Slurm; "" is any type.
 
     Whole nodes need none if all nodes of the partition have the type; otherwise they are reserved

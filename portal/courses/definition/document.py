@@ -10,7 +10,8 @@ from portal.catalog.definitions.document import read_document
 from portal.catalog.definitions.yaml_text import document_text
 from portal.errors import InvalidRequest
 from portal.models import Frozen
-from portal.models.course.course import Course, CourseMember, Login, Role
+from portal.models.course.course import Course, CourseMember
+from portal.models.space import Login, Role
 
 _People = Annotated[tuple[Login, ...], Field(max_length=10_000)]
 LISTS = {

@@ -15,7 +15,8 @@ from zoneinfo import ZoneInfo
 from portal.errors import InvalidRequest, PortalError
 from portal.models import Frozen
 from portal.models.cluster.cluster import Association, ClusterSnapshot
-from portal.models.course.course import CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import CourseMember, StoredCourse
+from portal.models.space import Role, SpaceState
 from portal.store import Store
 
 from ..roster.homes import HomeFinder
@@ -67,9 +68,9 @@ class CourseReadiness:
     reserving: ReservationControl
     homes: HomeFinder = field(default_factory=HomeFinder)
 
-    async def check_course(self, kept: KeptCourse) -> Readiness:
+    async def check_course(self, kept: StoredCourse) -> Readiness:
         """Check what is ready and what is not. Raises StoreUnavailable."""
-        members = await self.store.members.of_course(kept.name)
+        members = await self.store.members.of_space(kept.name)
         students = [member for member in members if member.role is Role.STUDENT]
         snapshot = self.snapshot()
         demand = demand_of(kept, len(students), snapshot) if snapshot else None
@@ -99,7 +100,7 @@ class CourseReadiness:
             ready=all(point.sign is not Sign.BAD for point in results),
         )
 
-    async def _accounts(self, kept: KeptCourse, people: Sequence[str]) -> list[Point]:
+    async def _accounts(self, kept: StoredCourse, people: Sequence[str]) -> list[Point]:
         """Check who may not run jobs, before Slurm refuses them at a meeting."""
         asked = await asyncio.gather(*map(self._of, people), return_exceptions=True)
         missing, other, account = [], [], kept.course.account
@@ -128,7 +129,7 @@ class CourseReadiness:
             points.append(Point(key="slurm", sign=Sign.GOOD, message="Everyone can run jobs."))
         return points
 
-    async def _reserved(self, kept: KeptCourse, snapshot: ClusterSnapshot | None) -> Point | None:
+    async def _reserved(self, kept: StoredCourse, snapshot: ClusterSnapshot | None) -> Point | None:
         """Check before the first meeting whether Slurm can reserve the GPUs."""
         if snapshot is None:
             return None
@@ -173,14 +174,14 @@ class CourseReadiness:
             points.append(Point(key="home", sign=Sign.GOOD, message=words))
         return points
 
-    async def _meetings(self, kept: KeptCourse, snapshot: ClusterSnapshot | None) -> list[Point]:
+    async def _meetings(self, kept: StoredCourse, snapshot: ClusterSnapshot | None) -> list[Point]:
         """Check what else is reserved while the course meets."""
-        courses = await self.store.courses.all(CourseState.APPROVED)
+        courses = await self.store.courses.all(SpaceState.APPROVED)
         # Years of meetings of many courses would block the event loop.
         return await asyncio.to_thread(_clashes, kept, courses, snapshot)
 
 
-def _people(members: Sequence[CourseMember], kept: KeptCourse) -> Point:
+def _people(members: Sequence[CourseMember], kept: StoredCourse) -> Point:
     students = sum(member.role is Role.STUDENT for member in members)
     if students:
         words = f"The course has {students} students."
@@ -191,7 +192,7 @@ def _people(members: Sequence[CourseMember], kept: KeptCourse) -> Point:
     return Point(key="roster", sign=Sign.WARN, message=words)
 
 
-def _joined(students: Sequence[CourseMember], kept: KeptCourse) -> Point | None:
+def _joined(students: Sequence[CourseMember], kept: StoredCourse) -> Point | None:
     """Check for which students nobody else can start a session before the meeting."""
     if not takes_joining(kept.course) or not students:
         return None
@@ -217,7 +218,7 @@ def _supply(demand: Demand | None) -> list[Point]:
     return [Point(key="supply", sign=sign, message=demand.words)]
 
 
-def _budget(kept: KeptCourse, students: int) -> Point | None:
+def _budget(kept: StoredCourse, students: int) -> Point | None:
     course = kept.course
     if course.budget is None or not students:
         return None
@@ -229,7 +230,7 @@ def _budget(kept: KeptCourse, students: int) -> Point | None:
     return Point(key="budget", sign=sign, message=words)
 
 
-def _image(kept: KeptCourse) -> Point:
+def _image(kept: StoredCourse) -> Point:
     """Check the image. Blocks."""
     pinned = kept.pinned
     if pinned is None:
@@ -249,7 +250,7 @@ def _image(kept: KeptCourse) -> Point:
 
 
 def _clashes(
-    kept: KeptCourse, courses: Sequence[KeptCourse], snapshot: ClusterSnapshot | None
+    kept: StoredCourse, courses: Sequence[StoredCourse], snapshot: ClusterSnapshot | None
 ) -> list[Point]:
     own_meetings = _ahead(kept)
     if not own_meetings:
@@ -276,8 +277,8 @@ def _clashes(
 
 
 def _clash(
-    kept: KeptCourse,
-    other: KeptCourse,
+    kept: StoredCourse,
+    other: StoredCourse,
     pairs: Sequence[tuple[Meeting, Meeting]],
     snapshot: ClusterSnapshot | None,
 ) -> Point:
@@ -311,19 +312,19 @@ def _clash(
     return Point(key="meetings", sign=sign, message=words)
 
 
-def _meetings_words(kept: KeptCourse, pairs: Sequence[tuple[Meeting, Meeting]]) -> str:
+def _meetings_words(kept: StoredCourse, pairs: Sequence[tuple[Meeting, Meeting]]) -> str:
     zone = ZoneInfo(kept.course.timezone)
     first = datetime.fromtimestamp(pairs[0][0].begins, zone).strftime("%d %B %Y, %H:%M")
     times = len({meeting for meeting, _ in pairs})
     return f"the meeting of {first}" if times == 1 else f"{times} meetings, the first on {first}"
 
 
-def _ahead(kept: KeptCourse) -> list[Meeting]:
+def _ahead(kept: StoredCourse) -> list[Meeting]:
     now = time.time()
     return [meeting for meeting in all_meetings(kept.course) if meeting.ends > now]
 
 
-def _reserves(kept: KeptCourse) -> bool:
+def _reserves(kept: StoredCourse) -> bool:
     return bool(kept.course.reservation.nodes or kept.course.reservation.gpus)
 
 

@@ -15,10 +15,11 @@ from portal.errors import NotFound, PortalError
 from portal.launch.course import unfit
 from portal.models.catalog.environment import USABLE, Environment
 from portal.models.cluster.cluster import ClusterSnapshot
-from portal.models.course.course import Course, CourseState, KeptCourse
+from portal.models.course.course import Course, StoredCourse
 from portal.models.course.problem import CourseProblem
 from portal.models.person import Person
 from portal.models.scope import COURSES_MANAGE
+from portal.models.space import SpaceState
 from portal.store import Store
 
 from ..roster.site_roles import groups_with_roles
@@ -63,7 +64,7 @@ class CourseRules:
     has_account: Callable[[str], Awaitable[bool | None]] | None = None
 
     async def check(
-        self, course: Course, by: Person, before: KeptCourse | None = None, *, now: float
+        self, course: Course, by: Person, before: StoredCourse | None = None, *, now: float
     ) -> Checked:
         """Check ``course``, which ``by`` writes to replace ``before``. Raises StoreUnavailable."""
         # Up to five thousand meetings would block the event loop.
@@ -89,7 +90,7 @@ class CourseRules:
             problems.append(CourseProblem(field="environment", message=wrong))
         problems += resource_problems(course, pinned, self.snapshot())
         problems += await self._account(course)
-        if before and before.state is CourseState.APPROVED and not by.may(COURSES_MANAGE):
+        if before and before.state is SpaceState.APPROVED and not by.may(COURSES_MANAGE):
             if self.settings.creation != "free":
                 problems += more_than_approved(before.course, course)
         return Checked(course.model_copy(update={"version": number}), pinned, tuple(problems))
@@ -170,7 +171,7 @@ class CourseRules:
             )
         return problems
 
-    def _names(self, course: Course, before: KeptCourse | None) -> list[CourseProblem]:
+    def _names(self, course: Course, before: StoredCourse | None) -> list[CourseProblem]:
         if course.name in _ADDRESSES:
             message = f"The name '{course.name}' is reserved. Choose another name."
             return [CourseProblem(field="name", message=message)]

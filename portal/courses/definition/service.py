@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
+from portal.courses.roster.membership_cache import MembershipCache
 from portal.errors import Conflict, InvalidRequest, NotAllowed
-from portal.models.course.course import STAFF, Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.person import Person
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
+from portal.models.space import STAFF, Role, SpaceState
 from portal.store import Store
 
 from ..roster.enrolment import Enrolment
-from ..roster.membership_cache import MembershipCache
 from ..settings import Courses
 from .rules import Checked, CourseRules
 
@@ -46,11 +47,13 @@ class CourseService:
             raise NotAllowed("Only admins can create courses. Ask an admin of this portal.")
         raise NotAllowed("Only instructors can create courses. Ask an admin for this role.")
 
-    async def check(self, course: Course, by: Person, before: KeptCourse | None = None) -> Checked:
+    async def check(
+        self, course: Course, by: Person, before: StoredCourse | None = None
+    ) -> Checked:
         """Check a course before it is saved."""
         return await self.rules.check(course, by, before, now=time.time())
 
-    async def create(self, course: Course, by: Person, instructor: str = "") -> KeptCourse:
+    async def create(self, course: Course, by: Person, instructor: str = "") -> StoredCourse:
         """Create a course, a draft of ``instructor`` ("": ``by``). Raises NotAllowed,
         InvalidRequest for the first problem, Conflict if the name is taken."""
         self.demand_creation(by)
@@ -64,10 +67,12 @@ class CourseService:
         self.memberships.forget()
         return kept
 
-    async def edit(self, kept: KeptCourse, course: Course, number: int, by: Person) -> KeptCourse:
+    async def edit(
+        self, kept: StoredCourse, course: Course, number: int, by: Person
+    ) -> StoredCourse:
         """Replace the definition with ``course``. A refused course becomes a draft again. Raises
         InvalidRequest."""
-        self._demand(kept, number, *(state for state in CourseState if state != "archived"))
+        self._demand(kept, number, *(state for state in SpaceState if state != "archived"))
         if course.name != kept.name:
             raise InvalidRequest(
                 f"The name '{kept.name}' cannot be changed: folders and sessions use it. Copy the "
@@ -75,50 +80,52 @@ class CourseService:
                 "name",
             )
         checked = await self._valid(course, by, kept)
-        state = CourseState.DRAFT if kept.state is CourseState.REFUSED else kept.state
+        state = SpaceState.DRAFT if kept.state is SpaceState.REFUSED else kept.state
         return await self._save(kept, course=checked.course, pinned=checked.pinned, state=state)
 
-    async def submit(self, kept: KeptCourse, number: int, by: Person) -> KeptCourse:
+    async def submit(self, kept: StoredCourse, number: int, by: Person) -> StoredCourse:
         """Request approval; if the site needs none, the course is approved. Raises InvalidRequest
         if it could not be saved as it is now."""
-        self._demand(kept, number, CourseState.DRAFT, CourseState.REFUSED)
+        self._demand(kept, number, SpaceState.DRAFT, SpaceState.REFUSED)
         checked = await self._valid(kept.course, by, kept)
         values = {"course": checked.course, "pinned": checked.pinned}
         if by.may(COURSES_MANAGE) or self.settings.creation == "free":
-            return await self._answered(kept, CourseState.APPROVED, by, "", **values)
-        return await self._save(kept, state=CourseState.REQUESTED, **values)
+            return await self._answered(kept, SpaceState.APPROVED, by, "", **values)
+        return await self._save(kept, state=SpaceState.REQUESTED, **values)
 
     async def approve(
-        self, kept: KeptCourse, number: int, by: Person, answer: str = ""
-    ) -> KeptCourse:
+        self, kept: StoredCourse, number: int, by: Person, answer: str = ""
+    ) -> StoredCourse:
         """Approve the course. Raises InvalidRequest if its environment no longer exists."""
-        self._demand(kept, number, CourseState.REQUESTED, CourseState.DRAFT)
+        self._demand(kept, number, SpaceState.REQUESTED, SpaceState.DRAFT)
         checked = await self._valid(kept.course, by, kept)
         values = {"course": checked.course, "pinned": checked.pinned}
-        return await self._answered(kept, CourseState.APPROVED, by, answer, **values)
+        return await self._answered(kept, SpaceState.APPROVED, by, answer, **values)
 
-    async def refuse(self, kept: KeptCourse, number: int, by: Person, answer: str) -> KeptCourse:
+    async def refuse(
+        self, kept: StoredCourse, number: int, by: Person, answer: str
+    ) -> StoredCourse:
         """Refuse a request, with the reason."""
-        self._demand(kept, number, CourseState.REQUESTED)
+        self._demand(kept, number, SpaceState.REQUESTED)
         if not answer:
             raise InvalidRequest("'answer': give the reason for the refusal.", "answer")
-        return await self._answered(kept, CourseState.REFUSED, by, answer)
+        return await self._answered(kept, SpaceState.REFUSED, by, answer)
 
-    async def archive(self, kept: KeptCourse, number: int) -> KeptCourse:
+    async def archive(self, kept: StoredCourse, number: int) -> StoredCourse:
         """Archive the course: nothing starts any more; everybody's work and the roster stay."""
-        self._demand(kept, number, *(state for state in CourseState if state != "archived"))
-        return await self._save(kept, state=CourseState.ARCHIVED, archived_at=time.time())
+        self._demand(kept, number, *(state for state in SpaceState if state != "archived"))
+        return await self._save(kept, state=SpaceState.ARCHIVED, archived_at=time.time())
 
     async def copy(
         self,
-        kept: KeptCourse,
+        kept: StoredCourse,
         by: Person,
         *,
         name: str,
         begins: date,
         title: str = "",
         students: bool = False,
-    ) -> KeptCourse:
+    ) -> StoredCourse:
         """Create a draft of the course for another term, with its staff, and its students if
         requested. Single dates move by whole weeks, so that a Friday stays a Friday; holidays are
         left out, since they are other days then. The environment keeps its version.
@@ -137,7 +144,7 @@ class CourseService:
             member.person: member.model_copy(
                 update={"course": name, "added_at": draft.created_at, "joined_at": None}
             )
-            for member in await self.store.members.of_course(kept.name)
+            for member in await self.store.members.of_space(kept.name)
             if member.role in STAFF or (students and member.source == "list")
         }
         members[by.name] = self._member(draft, by.name, by)
@@ -148,10 +155,10 @@ class CourseService:
     # -- the pieces ------------------------------------------------------------------------------
 
     async def _valid(
-        self, course: Course, by: Person, before: KeptCourse | None = None, copied: bool = False
+        self, course: Course, by: Person, before: StoredCourse | None = None, copied: bool = False
     ) -> Checked:
         if copied and before is not None:
-            before = before.model_copy(update={"state": CourseState.DRAFT})  # nothing is approved
+            before = before.model_copy(update={"state": SpaceState.DRAFT})  # nothing is approved
         checked = await self.check(course, by, before)
         if checked.errors:
             first, more = checked.errors[0], len(checked.errors) - 1
@@ -162,9 +169,9 @@ class CourseService:
             raise error
         return checked
 
-    def _new(self, checked: Checked, by: Person) -> KeptCourse:
+    def _new(self, checked: Checked, by: Person) -> StoredCourse:
         now = time.time()
-        return KeptCourse(
+        return StoredCourse(
             course=checked.course,
             pinned=checked.pinned,
             created_by=by.name,
@@ -172,7 +179,7 @@ class CourseService:
             changed_at=now,
         )
 
-    def _member(self, kept: KeptCourse, person: str, by: Person) -> CourseMember:
+    def _member(self, kept: StoredCourse, person: str, by: Person) -> CourseMember:
         return CourseMember(
             course=kept.name,
             person=person,
@@ -182,20 +189,20 @@ class CourseService:
         )
 
     async def _answered(
-        self, kept: KeptCourse, state: CourseState, by: Person, answer: str, **values: Any
-    ) -> KeptCourse:
+        self, kept: StoredCourse, state: SpaceState, by: Person, answer: str, **values: Any
+    ) -> StoredCourse:
         return await self._save(
             kept, state=state, answer=answer, answered_by=by.name, answered_at=time.time(), **values
         )
 
-    async def _save(self, kept: KeptCourse, **values: Any) -> KeptCourse:
+    async def _save(self, kept: StoredCourse, **values: Any) -> StoredCourse:
         saved = await self.store.courses.save(
             kept.model_copy(update={"changed_at": time.time(), **values})
         )
         self.memberships.forget()
         return saved
 
-    def _demand(self, kept: KeptCourse, number: int, *states: CourseState) -> None:
+    def _demand(self, kept: StoredCourse, number: int, *states: SpaceState) -> None:
         if kept.number != number:
             raise Conflict("Another user has changed this course. Reload it and try again.")
         if kept.state not in states:

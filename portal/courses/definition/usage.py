@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from portal.models import Frozen
-from portal.models.course.course import KeptCourse, Role
+from portal.models.course.course import StoredCourse
+from portal.models.space import Role
 from portal.store import Store
 
 
@@ -23,10 +24,10 @@ class PersonUsage(Frozen):
     last_at: float | None = None
 
 
-async def usage_of(store: Store, kept: KeptCourse) -> list[PersonUsage]:
+async def usage_of(store: Store, kept: StoredCourse) -> list[PersonUsage]:
     """Return the usage of members and of others with sessions, by name. Raises
     StoreUnavailable."""
-    roles = {member.person: member.role for member in await store.members.of_course(kept.name)}
+    roles = {member.person: member.role for member in await store.members.of_space(kept.name)}
     counted = await store.sessions.counted(kept.name)
     hours = {row.key: row for row in await store.usage.by_person(kept.name)}
     usage = []

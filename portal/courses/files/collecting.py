@@ -22,10 +22,11 @@ from zoneinfo import ZoneInfo
 import portal
 from portal.cache import SharedAnswer
 from portal.errors import Conflict, InvalidRequest, Unavailable
-from portal.models.course.course import CourseState, KeptCourse, Role
+from portal.models.course.course import StoredCourse
 from portal.models.course.files import CollectItem
 from portal.models.course.live import Collect, Collected
 from portal.models.session.session import SessionRecord
+from portal.models.space import Role, SpaceState
 from portal.store import Store
 
 from ..settings import Courses
@@ -62,7 +63,7 @@ class Collecting:
 
     # -- the staff ----------------------------------------------------------------------------
 
-    async def begin(self, kept: KeptCourse, folder: str, by: str) -> Collect:
+    async def begin(self, kept: StoredCourse, folder: str, by: str) -> Collect:
         """Begin to collect ``folder`` of everyone's home. Raises InvalidRequest, Conflict."""
         folder = folder.strip().strip("/")
         problem = folder_problem(folder)
@@ -72,7 +73,7 @@ class Collecting:
                 f"as '{kept.name}/homework'.",
                 "folder",
             )
-        if kept.state is not CourseState.APPROVED:
+        if kept.state is not SpaceState.APPROVED:
             raise Conflict(f"The course '{kept.name}' is {kept.state}, so it has no sessions.")
         collects = [
             collect
@@ -86,11 +87,11 @@ class Collecting:
         new = Collect(course=kept.name, folder=folder, by=by, at=self.clock())
         return await self.store.collects.add_row(new)
 
-    async def items(self, kept: KeptCourse) -> tuple[CollectItem, ...]:
+    async def items(self, kept: StoredCourse) -> tuple[CollectItem, ...]:
         """Return the collections, newest first, with who gave and which students did not."""
         collects = await self.store.collects.of_course(kept.name)
         given = await self.store.collects.given([row.id for row in collects])
-        members = await self.store.members.of_course(kept.name)
+        members = await self.store.members.of_space(kept.name)
         students = [row.person for row in members if row.role is Role.STUDENT]
         items = []
         for collect in collects:
@@ -130,7 +131,7 @@ class Collecting:
         await self.store.collects.give(given)
 
     async def take(
-        self, kept: KeptCourse, collect: Collect, person: str, packed: Path, left_out: int = 0
+        self, kept: StoredCourse, collect: Collect, person: str, packed: Path, left_out: int = 0
     ) -> Collected:
         """Store the tar file from a person's session, replacing an earlier one. ``left_out``:
         number of things that the session did not pack. Raises Conflict, InvalidRequest,
@@ -196,17 +197,17 @@ class Collecting:
 
     # -- what is there ------------------------------------------------------------------------
 
-    def name(self, kept: KeptCourse, collect: Collect) -> str:
+    def name(self, kept: StoredCourse, collect: Collect) -> str:
         """Return the name of a collection's folder and zip file, with its date."""
         at = datetime.fromtimestamp(collect.at, ZoneInfo(kept.course.timezone))
         return f"{at:%Y-%m-%d-%H%M}-{safe_name(collect.folder.replace('/', '_'))}-{collect.id}"
 
-    def place(self, kept: KeptCourse, collect: Collect) -> Path:
+    def place(self, kept: StoredCourse, collect: Collect) -> Path:
         """Return the folder of a collection, which contains a folder for each person."""
         root = Path(self.settings.directory or "courses").resolve()
         return root / kept.name / "collected" / self.name(kept, collect)
 
-    def zipped(self, kept: KeptCourse, collect: Collect) -> Iterator[bytes]:
+    def zipped(self, kept: StoredCourse, collect: Collect) -> Iterator[bytes]:
         """Yield all of it as a zip file, piece by piece, while it is read. Blocks; raises
         OSError."""
         place, name = self.place(kept, collect), self.name(kept, collect)

@@ -17,15 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from portal.addresses import LOOPBACK
+from portal.courses.roster.membership_cache import runs
 from portal.errors import InvalidRequest, NotFound, PortalError
-from portal.models.course.course import CourseState, KeptCourse
 from portal.models.course.course import Handouts as Source
+from portal.models.course.course import StoredCourse
 from portal.models.course.files import HandoutFile, HandoutState
 from portal.models.course.live import HandoutRevision
+from portal.models.space import SpaceState
 from portal.store import Store
 
 from ..definition.calendar import meetings
-from ..roster.membership_cache import runs
 from ..settings import Courses
 from .git import BRANCH, Git, private_folder
 from .paths import problem_of
@@ -89,7 +90,7 @@ class CourseHandouts:
 
     # -- what the staff does -------------------------------------------------------------------
 
-    async def state(self, kept: KeptCourse) -> HandoutState:
+    async def state(self, kept: StoredCourse) -> HandoutState:
         """Return what is handed out now. Raises GitFailed."""
         revision = await self.newest(kept.name)
         known, state = self._files.get(kept.name, ("", HandoutState()))
@@ -105,7 +106,7 @@ class CourseHandouts:
             update["problem_at" if tried.problem else "fetched_at"] = tried.at
         return state.model_copy(update=update)
 
-    async def refresh(self, kept: KeptCourse, by: str) -> str:
+    async def refresh(self, kept: StoredCourse, by: str) -> str:
         """Fetch the course's source; return the newest revision. Raises InvalidRequest, NotFound,
         GitFailed, and keeps the previous state then."""
         async with self._locks[kept.name], self._free:
@@ -129,7 +130,7 @@ class CourseHandouts:
                 raise InvalidRequest(tried.problem) from None
             return await self.newest(kept.name)
 
-    async def hand_out(self, kept: KeptCourse, path: str, file: Path, by: str) -> str:
+    async def hand_out(self, kept: StoredCourse, path: str, file: Path, by: str) -> str:
         """Hand out a file to everyone as ``path``; return the newest revision. Raises
         InvalidRequest, GitFailed."""
         problem = problem_of(path)
@@ -149,7 +150,7 @@ class CourseHandouts:
                 raise
             return await self.newest(kept.name)
 
-    async def take_back(self, kept: KeptCourse, path: str, by: str) -> str:
+    async def take_back(self, kept: StoredCourse, path: str, by: str) -> str:
         """Withdraw a file that was handed out from the page; return the newest revision. Students
         keep a copy that they changed. Raises NotFound, GitFailed."""
         async with self._locks[kept.name]:
@@ -172,7 +173,7 @@ class CourseHandouts:
         if 0 <= now - self._looked_at < _LOOK:  # a clock may be set back
             return
         self._looked_at = now
-        for kept in await self.store.courses.all(CourseState.APPROVED):
+        for kept in await self.store.courses.all(SpaceState.APPROVED):
             if kept.course.handouts.kind != "none" and runs(kept, now):
                 if await self._due(kept, now):
                     task = asyncio.create_task(self._fetch_by_itself(kept))
@@ -183,7 +184,7 @@ class CourseHandouts:
         """Wait until everything that ``look`` began is done."""
         await asyncio.gather(*self._tasks)
 
-    async def _due(self, kept: KeptCourse, now: float) -> bool:
+    async def _due(self, kept: StoredCourse, now: float) -> bool:
         tried = self._tried.get(kept.name)
         if self._locks[kept.name].locked():
             return False
@@ -196,7 +197,7 @@ class CourseHandouts:
         nothing = not await self.newest(kept.name)
         return nothing or other or bool(meetings(kept.course, now, soon))
 
-    async def _fetch_by_itself(self, kept: KeptCourse) -> None:
+    async def _fetch_by_itself(self, kept: StoredCourse) -> None:
         try:
             await self.refresh(kept, "portal")
         except PortalError as error:

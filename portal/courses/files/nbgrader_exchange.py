@@ -124,7 +124,7 @@ class Exchanges:
             await self.store.courses.get(course)
         except NotFound:
             return set()
-        return {member.person for member in await self.store.members.of_course(course)}
+        return {member.person for member in await self.store.members.of_space(course)}
 
 
 def _people_in(directory: Path) -> dict[Path, dict[int, str]]:

@@ -9,10 +9,11 @@ from portal.launch.kinds import kind_of
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.course.board import Tile, TileState
-from portal.models.course.course import CourseMember, KeptCourse, Role
+from portal.models.course.course import CourseMember, StoredCourse
 from portal.models.course.live import Help, HelpState, Presence
 from portal.models.course.start import CourseStart, Seat, SeatState
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import Role
 
 from ..roster.joining import NOT_JOINED, not_joined
 
@@ -59,7 +60,7 @@ class ClusterState:
     silent: frozenset[str] = frozenset()
 
 
-def tiles(kept: KeptCourse, rows: Rows, seen: ClusterState) -> list[Tile]:
+def tiles(kept: StoredCourse, rows: Rows, seen: ClusterState) -> list[Tile]:
     """Return a tile for each student, by name."""
     records = [*rows.sessions, *seen.sessions.values()]
     newest, jobs = newest_sessions(kept, records), living_jobs(kept, records)
@@ -82,7 +83,9 @@ def tiles(kept: KeptCourse, rows: Rows, seen: ClusterState) -> list[Tile]:
     ]
 
 
-def newest_sessions(kept: KeptCourse, records: Iterable[SessionRecord]) -> dict[str, SessionRecord]:
+def newest_sessions(
+    kept: StoredCourse, records: Iterable[SessionRecord]
+) -> dict[str, SessionRecord]:
     """Return each person's last session in the course's own server, by name; other servers do not
     count. A living one is the last, whatever the clock showed when others were submitted."""
     newest: dict[str, SessionRecord] = {}
@@ -96,7 +99,7 @@ def newest_sessions(kept: KeptCourse, records: Iterable[SessionRecord]) -> dict[
 
 
 def living_jobs(
-    kept: KeptCourse, records: Iterable[SessionRecord]
+    kept: StoredCourse, records: Iterable[SessionRecord]
 ) -> dict[str, list[SessionRecord]]:
     """Return the course's kernels in jobs of their own and runs that wait or run, by person."""
     jobs: dict[str, list[SessionRecord]] = {}

@@ -13,7 +13,7 @@ from portal.cache import SharedAnswers
 from portal.dashboard import ClusterView, Dashboard
 from portal.errors import PortalError
 from portal.models.course.board import CourseBoard, Tile
-from portal.models.course.course import KeptCourse
+from portal.models.course.course import StoredCourse
 from portal.store import Store
 
 from .board import ClusterState, Rows, bare, tiles
@@ -42,7 +42,7 @@ class CourseBoards:
         self._store, self._dashboard, self.age = store, dashboard, age
         self._made = SharedAnswers[str, _Made](most=_MOST, ttl=lambda _: self.age, retry=0.0)
 
-    async def board_of(self, kept: KeptCourse, *, private: bool = True) -> CourseBoard:
+    async def board_of(self, kept: StoredCourse, *, private: bool = True) -> CourseBoard:
         """Return the board of a course; without ``private``, it lacks what sessions report of
         their students. Raises StoreUnavailable if the course's members were never read."""
         boards = await self._made.for_key(kept.name).get(lambda: self._make(kept))
@@ -52,7 +52,7 @@ class CourseBoards:
         """Discard the course's board after a change: the next request gets a new one."""
         self._made.for_key(course).invalidate()
 
-    async def _make(self, kept: KeptCourse) -> _Made:
+    async def _make(self, kept: StoredCourse) -> _Made:
         error, last = "", self._made.last(kept.name)
         try:
             rows = await self._rows(kept)
@@ -84,10 +84,10 @@ class CourseBoards:
         taken_at = view.taken_at if view else None
         return board.model_copy(update={"version": mark, "at": time.time(), "taken_at": taken_at})
 
-    async def _rows(self, kept: KeptCourse) -> Rows:
+    async def _rows(self, kept: StoredCourse) -> Rows:
         store, course = self._store, kept.name
         members, sessions, presences, helps, start = await asyncio.gather(
-            store.members.of_course(course),
+            store.members.of_space(course),
             store.sessions.of_space(course, time.time() - _DAY),
             store.presence.of_course(course),
             store.help.open(),

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound, PortalError
 from portal.hubapi import HubApi
 from portal.models.audit import AuditAction, AuditEntry, Outcome
-from portal.models.course.course import STAFF, CourseState, KeptCourse, Role
+from portal.models.course.course import StoredCourse
 from portal.models.course.live import Help, HelpState
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import STAFF, Role, SpaceState
 from portal.store import Store
 
 from ..settings import Courses
@@ -60,11 +61,11 @@ class Helping:
 
     # -- from memory ---------------------------------------------------------------------------
 
-    def policy(self, kept: KeptCourse) -> str:
+    def policy(self, kept: StoredCourse) -> str:
         """Return the course's policy: "ask", "always" or "off"; "off" without subdomains."""
         return kept.course.help if self.subdomains else "off"
 
-    def why_off(self, kept: KeptCourse) -> str:
+    def why_off(self, kept: StoredCourse) -> str:
         """Return the sentence why nobody can be helped in this course; "" if they can."""
         if not self.subdomains:
             return _NO_SUBDOMAINS
@@ -89,7 +90,7 @@ class Helping:
     # -- what people do ------------------------------------------------------------------------
 
     async def ask(
-        self, kept: KeptCourse, student: str, helper: str, minutes: int, now: float
+        self, kept: StoredCourse, student: str, helper: str, minutes: int, now: float
     ) -> tuple[Help, str]:
         """Request help, or begin at once if the course wants that; ``helper`` is of its staff.
 
@@ -104,12 +105,10 @@ class Helping:
                 f"The limit is {self.settings.help_minutes} minutes. You can ask again afterwards.",
                 "minutes",
             )
-        roles = {
-            entry.person: entry.role for entry in await self.store.members.of_course(kept.name)
-        }
+        roles = {entry.person: entry.role for entry in await self.store.members.of_space(kept.name)}
         if roles.get(student) is not Role.STUDENT:
             raise NotFound(f"'{student}' is not a student of this course.")
-        if kept.state is not CourseState.APPROVED:
+        if kept.state is not SpaceState.APPROVED:
             raise Conflict("This course is not approved.")
         record = await self._session(kept, student)
         async with self._one_at_a_time:
@@ -200,7 +199,7 @@ class Helping:
         roles = {
             (name, entry.person): entry.role
             for name in courses
-            for entry in await self.store.members.of_course(name)
+            for entry in await self.store.members.of_space(name)
         }
         states = {name: (await self.store.courses.get(name)).state for name in courses}
         ended = []
@@ -210,7 +209,7 @@ class Helping:
                 why = "the student did not answer" if asked else "the time limit was reached"
             elif entry.session_id not in living:
                 why = "the session has ended"
-            elif states[entry.course] is not CourseState.APPROVED:
+            elif states[entry.course] is not SpaceState.APPROVED:
                 why = "the course is no longer approved"
             elif roles.get((entry.course, entry.helper)) not in STAFF:
                 why = "the helper is no longer on the course's staff"
@@ -267,7 +266,7 @@ class Helping:
         """Return the seconds for which it stays open; 0 or less if it is over."""
         return self._ends.get(help.id, float("-inf")) - self.uptime()
 
-    async def _session(self, kept: KeptCourse, student: str) -> SessionRecord:
+    async def _session(self, kept: StoredCourse, student: str) -> SessionRecord:
         records, _ = await self.store.sessions.find(user=student, ended=False, limit=100)
         for record in records:
             is_of_course = (record.server, record.space) == (kept.course.server, kept.name)

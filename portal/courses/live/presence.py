@@ -9,11 +9,11 @@ from pydantic import Field, StringConstraints
 
 from portal.launch.kinds import kind_of
 from portal.launch.kinds.jupyterlab import JupyterLab
-from portal.launch.kinds.room import Room
 from portal.models import Frozen
-from portal.models.course.course import Login
 from portal.models.course.live import Presence
 from portal.models.session.session import SessionRecord
+from portal.models.space import Login
+from portal.work.course.kind import Room
 
 _MOST = 50  # notebooks
 _MOST_PEOPLE = 1000

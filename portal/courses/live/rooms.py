@@ -14,16 +14,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from portal.courses.roster.membership_cache import runs
 from portal.errors import Conflict, NotFound, PortalError
 from portal.hubapi import HubApi
 from portal.models.audit import AuditAction, AuditEntry, Outcome
-from portal.models.course.course import STAFF, CourseState, KeptCourse
+from portal.models.course.course import StoredCourse
 from portal.models.course.room import Room
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
+from portal.models.space import STAFF, SpaceState
 from portal.store import Store
 
-from ..roster.membership_cache import runs
 from .helping import PORTAL
 from .presence import is_room
 
@@ -57,19 +58,19 @@ class Rooms:
     _shares_at: float = float("-inf")
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def why_not(self, kept: KeptCourse, now: float) -> str:
+    def why_not(self, kept: StoredCourse, now: float) -> str:
         """Return the sentence why the course has no room now; "" if its staff can open one."""
         if not self.subdomains:
             return _NO_SUBDOMAINS
         if not kept.course.together:
             return "Rooms are off in this course. Its instructor can enable them in the settings."
-        if kept.state is not CourseState.APPROVED:
+        if kept.state is not SpaceState.APPROVED:
             return "This course has no room, since it is not approved."
         return (
             "" if runs(kept, now) else "This course has no room, since today is outside its dates."
         )
 
-    async def room_of(self, kept: KeptCourse, now: float) -> Room:
+    async def room_of(self, kept: StoredCourse, now: float) -> Room:
         """Return the course's room as it is now."""
         record = await self._living(kept.name)
         why_not = self.why_not(kept, now)
@@ -92,7 +93,7 @@ class Rooms:
             why_not=why_not,
         )
 
-    async def open(self, kept: KeptCourse, person: str, now: float) -> None:
+    async def open(self, kept: StoredCourse, person: str, now: float) -> None:
         """Start the room as ``person``'s session, and share it with the course.
 
         Raises Conflict if there is one, or none is possible, and what a launch raises.
@@ -112,7 +113,7 @@ class Rooms:
                 await self._stop(person, server)
                 raise
 
-    async def close(self, kept: KeptCourse, by: str) -> SessionRecord:
+    async def close(self, kept: StoredCourse, by: str) -> SessionRecord:
         """Put everyone out, then stop the session. Raises Conflict if there is no room,
         HubUnavailable."""
         async with self._one_at_a_time:
@@ -129,7 +130,7 @@ class Rooms:
         kept = await self.store.courses.get(record.space)
         if self.why_not(kept, now):
             return {}
-        return {member.person: _STAY for member in await self.store.members.of_course(record.space)}
+        return {member.person: _STAY for member in await self.store.members.of_space(record.space)}
 
     def record_people(self, record: SessionRecord, people: Sequence[str]) -> None:
         """Record who is in a room, as its session reports."""
@@ -168,7 +169,7 @@ class Rooms:
             return why
         staff = {
             member.person
-            for member in await self.store.members.of_course(record.space)
+            for member in await self.store.members.of_space(record.space)
             if member.role in STAFF
         }
         return "" if record.user in staff else f"{record.user} is no longer on the course's staff."

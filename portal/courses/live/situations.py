@@ -12,8 +12,9 @@ from typing import Any
 from portal.cache import SharedAnswer
 from portal.dashboard import Dashboard
 from portal.errors import NotFound
+from portal.launch.course_space import purpose_of
 from portal.launch.kinds import kind_of
-from portal.models.course.course import CourseMember, KeptCourse
+from portal.models.course.course import CourseMember, StoredCourse
 from portal.models.course.live import Collect, CourseMessage, CourseSituation, Presence
 from portal.models.session.session import SessionRecord
 from portal.store import Store
@@ -31,7 +32,7 @@ _PATIENCE = 1.0  # seconds that a session waits for a newer answer
 class _Class:
     """Course with its members."""
 
-    kept: KeptCourse
+    kept: StoredCourse
     members: Mapping[str, CourseMember]
 
 
@@ -71,7 +72,7 @@ class CourseSituations:
         return CourseSituation(
             name=record.space,
             title=course.kept.course.title,
-            kind=kind_of(record).prefix,
+            kind=purpose_of(kind_of(record).name),
             role=str(member.role) if member else "",
             messages=tuple(
                 item
@@ -100,6 +101,6 @@ class CourseSituations:
         courses = {}
         for name in names:
             with contextlib.suppress(NotFound):
-                members = {item.person: item for item in await store.members.of_course(name)}
+                members = {item.person: item for item in await store.members.of_space(name)}
                 courses[name] = _Class(await store.courses.get(name), members)
         return courses

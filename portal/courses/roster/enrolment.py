@@ -10,17 +10,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
+from portal.courses.roster.membership_cache import MembershipCache
 from portal.directory import Directory
 from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
 from portal.models import Frozen
-from portal.models.course.course import CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import CourseMember, StoredCourse
 from portal.models.course.problem import RosterProblem
+from portal.models.space import Role, SpaceState
 from portal.service_accounts import is_service, service_accounts
 from portal.store import Store
 
 from ..settings import Courses
 from . import roster
-from .membership_cache import MembershipCache
 
 _MOST = 10_000  # people of one course
 
@@ -55,7 +56,7 @@ class Enrolment:
     directory: Directory
     settings: Courses
     log: logging.Logger
-    left: Callable[[KeptCourse, Sequence[str]], Awaitable[None]] | None = None
+    left: Callable[[StoredCourse, Sequence[str]], Awaitable[None]] | None = None
     troubles: dict[str, str] = field(default_factory=dict)  # of copying a group, by course
     _due: dict[str, tuple[float, str]] = field(default_factory=dict)
 
@@ -66,7 +67,7 @@ class Enrolment:
 
     async def enrol(
         self,
-        kept: KeptCourse,
+        kept: StoredCourse,
         text: str,
         role: Role,
         by: str,
@@ -80,13 +81,13 @@ class Enrolment:
 
         Raises Conflict if the course is archived, InvalidRequest, DirectoryUnavailable.
         """
-        if kept.state is CourseState.ARCHIVED:
+        if kept.state is SpaceState.ARCHIVED:
             raise Conflict("This course is archived, so its roster cannot change.")
         read = await asyncio.to_thread(roster.read, text, self.services)
         names, unknown = await self._known(read.names)
         refused = () if trusted or role is not Role.INSTRUCTOR else await self._refused(names, by)
         names = [name for name in names if name not in refused]
-        before = {member.person: member for member in await self.store.members.of_course(kept.name)}
+        before = {member.person: member for member in await self.store.members.of_space(kept.name)}
         if len(before.keys() | set(names)) > _MOST:
             raise InvalidRequest(f"A course can have at most {_MOST} members.", "text")
         existing = [name for name in names if name in before and before[name].role is role]
@@ -119,11 +120,11 @@ class Enrolment:
             checked=self.directory.on and self.directory.complete,
         )
 
-    async def dismiss(self, kept: KeptCourse, people: Collection[str]) -> tuple[str, ...]:
+    async def dismiss(self, kept: StoredCourse, people: Collection[str]) -> tuple[str, ...]:
         """Remove people from the course; return who was in it. Raises NotFound if nobody was,
         Conflict for the last instructor, and for people who would return from the directory's
         group."""
-        before = {member.person: member for member in await self.store.members.of_course(kept.name)}
+        before = {member.person: member for member in await self.store.members.of_space(kept.name)}
         gone = [name for name in people if name in before]
         if not gone:
             raise NotFound(f"There is no such member in the course '{kept.name}'.")
@@ -144,7 +145,7 @@ class Enrolment:
         if not self.directory.on:
             return
         try:
-            courses = await self.store.courses.all(CourseState.APPROVED, CourseState.REQUESTED)
+            courses = await self.store.courses.all(SpaceState.APPROVED, SpaceState.REQUESTED)
         except PortalError:
             return  # the next look asks again
         named = {course.name: course for course in courses if course.course.roster_group}
@@ -158,7 +159,7 @@ class Enrolment:
                 self._due[name] = now + self.settings.roster_interval, kept.course.roster_group
                 await self._copied(kept)
 
-    async def _copied(self, kept: KeptCourse) -> None:
+    async def _copied(self, kept: StoredCourse) -> None:
         try:
             await self.copy_group(kept)
             self.troubles.pop(kept.name, None)
@@ -167,7 +168,7 @@ class Enrolment:
                 self.log.warning("The roster of course %s: %s", kept.name, error.message)
             self.troubles[kept.name] = error.message
 
-    async def copy_group(self, kept: KeptCourse) -> tuple[int, int]:
+    async def copy_group(self, kept: StoredCourse) -> tuple[int, int]:
         """Make the students of the course's group its members, and remove those who left the
         group; return how many came and went. People in the list keep their role.
 
@@ -180,7 +181,7 @@ class Enrolment:
             raise InvalidRequest(
                 f"The group '{group}' has {len(names)} members; the limit is {_MOST}."
             )
-        before = {member.person: member for member in await self.store.members.of_course(kept.name)}
+        before = {member.person: member for member in await self.store.members.of_space(kept.name)}
         new = [name for name in names if name not in before]
         gone = [
             member.person
@@ -237,7 +238,7 @@ class Enrolment:
         await self.store.members.put(members)
         self.memberships.forget()
 
-    async def _remove(self, kept: KeptCourse, names: Sequence[str]) -> None:
+    async def _remove(self, kept: StoredCourse, names: Sequence[str]) -> None:
         if not names:
             return
         await self.store.members.remove(kept.name, names)

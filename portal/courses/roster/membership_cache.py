@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 
 from portal.cache import SharedAnswers
 from portal.errors import NotAllowed
-from portal.models.course.course import CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import CourseMember, StoredCourse
+from portal.models.space import Role, SpaceState
 from portal.store import Store
 
 _AGE = 3.0  # seconds for which an answer is fresh
@@ -23,7 +24,7 @@ _MOST = 20_000  # people, and courses
 class Membership:
     """Role of a person in a course."""
 
-    kept: KeptCourse
+    kept: StoredCourse
     role: Role
     member: CourseMember | None = None
 
@@ -37,7 +38,7 @@ class MembershipCache:
 
     store: Store
     age: float = _AGE
-    _courses: SharedAnswers[str, KeptCourse] = field(init=False)
+    _courses: SharedAnswers[str, StoredCourse] = field(init=False)
     _people: SharedAnswers[str, Sequence[CourseMember]] = field(init=False)
     _mine: SharedAnswers[str, Mapping[str, Membership]] = field(init=False)
 
@@ -47,12 +48,12 @@ class MembershipCache:
         self._people = SharedAnswers(lambda person: self.store.members.of_person(person), **how)
         self._mine = SharedAnswers(self._memberships, **{**how, "ttl": 0.0})  # its parts are kept
 
-    async def course(self, name: str, *, fresh: bool = False) -> KeptCourse:
+    async def space(self, name: str, *, fresh: bool = False) -> StoredCourse:
         """Return a course. Raises NotFound."""
         return await self._courses.for_key(name).get(newer_than=time.monotonic() if fresh else None)
 
-    def known_course(self, name: str) -> KeptCourse | None:
-        """Return the last answer of ``course``, however old; None if nobody has asked."""
+    def known_space(self, name: str) -> StoredCourse | None:
+        """Return the last answer of ``space``, however old; None if nobody has asked."""
         return self._courses.last(name)
 
     async def of_user(self, person: str, *, fresh: bool = False) -> tuple[CourseMember, ...]:
@@ -69,7 +70,7 @@ class MembershipCache:
         NotAllowed, in the same words whether it does not exist or is others'."""
         for member in await self.of_user(person):
             if member.course == course:
-                return Membership(await self.course(course), member.role, member)
+                return Membership(await self.space(course), member.role, member)
         raise NotAllowed(f"There is no course '{course}' that you can access.")
 
     async def mine(self, person: str, *, patience: float | None = None) -> Mapping[str, Membership]:
@@ -79,7 +80,7 @@ class MembershipCache:
 
     def known_to(self, person: str) -> list[Membership]:
         """Return the last answer of ``mine``, however old; [] if nobody has asked."""
-        pairs = [(self.known_course(member.course), member.role) for member in self.known(person)]
+        pairs = [(self.known_space(member.course), member.role) for member in self.known(person)]
         return [Membership(kept, role) for kept, role in pairs if kept is not None]
 
     def forget(self) -> None:
@@ -89,11 +90,11 @@ class MembershipCache:
 
     async def _memberships(self, person: str) -> Mapping[str, Membership]:
         roles = {member.course: member.role for member in await self.of_user(person)}
-        return {name: Membership(await self.course(name), role) for name, role in roles.items()}
+        return {name: Membership(await self.space(name), role) for name, role in roles.items()}
 
 
-def runs(kept: KeptCourse, now: float) -> bool:
+def runs(kept: StoredCourse, now: float) -> bool:
     """Return True if the course is approved and ``now`` (Unix seconds) is one of its days."""
     course = kept.course
     today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
-    return kept.state is CourseState.APPROVED and course.begins <= today <= course.ends
+    return kept.state is SpaceState.APPROVED and course.begins <= today <= course.ends

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from portal.courses.roster.membership_cache import Membership, MembershipCache
 from portal.errors import PortalError
 from portal.launch.kinds.closed import closed
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.models import Frozen
-from portal.models.course.course import STAFF, CourseState
+from portal.models.space import STAFF, SpaceState
 
 from ..definition.calendar import meetings
 from ..schedule.next_meeting import AHEAD, next_meeting
-from .membership_cache import Membership, MembershipCache
 
 _PATIENCE = 0.3  # seconds that a page waits for the database
 
@@ -42,7 +42,7 @@ def my_courses(memberships: Iterable[Membership], now: float) -> tuple[MyCourse,
         course = membership.kept.course
         reason = closed(JupyterLab, membership.kept, membership.role, now)
         today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
-        if membership.kept.state is not CourseState.APPROVED or today > course.ends:
+        if membership.kept.state is not SpaceState.APPROVED or today > course.ends:
             continue
         following = meetings(course, now, now + AHEAD)
         begins = following[0].begins if following else float("inf")

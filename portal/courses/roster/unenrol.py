@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from portal.errors import PortalError
 from portal.hubapi import HubApi
-from portal.models.course.course import KeptCourse
+from portal.models.course.course import StoredCourse
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
 from portal.store import Store
@@ -26,7 +26,7 @@ class Unenrolment:
     hub: HubApi
     log: logging.Logger
 
-    async def left(self, kept: KeptCourse, people: Sequence[str]) -> None:
+    async def left(self, kept: StoredCourse, people: Sequence[str]) -> None:
         """Stop their sessions; the Hub may still be stopping some of them afterwards. Raises
         StoreUnavailable."""
         gone, limit = set(people), asyncio.Semaphore(_AT_ONCE)
@@ -40,7 +40,7 @@ class Unenrolment:
         )
 
     async def _stop(
-        self, kept: KeptCourse, record: SessionRecord, limit: asyncio.Semaphore
+        self, kept: StoredCourse, record: SessionRecord, limit: asyncio.Semaphore
     ) -> None:
         title = kept.course.title.replace('"', "'")
         words = f"You are no longer in the course '{title}'. Your files are in your home directory."

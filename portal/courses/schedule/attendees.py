@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from portal.errors import Unavailable
-from portal.models.course.course import KeptCourse
+from portal.models.course.course import StoredCourse
 from portal.slurm.commands.run import own_account
 
 from ..context import CourseContext
@@ -24,10 +24,10 @@ class Attendees:
         self._context = context
         self._accounts: dict[str, tuple[float, bool]] = {}
 
-    async def of_course(self, kept: KeptCourse) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    async def of_course(self, kept: StoredCourse) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the users for the course's reservations, and sentences on who is left out: one
         unknown user would have the reservation refused for all."""
-        names = [member.person for member in await self._context.store.members.of_course(kept.name)]
+        names = [member.person for member in await self._context.store.members.of_space(kept.name)]
         known = await self._with_account(names)
         left = [name for name in names if name not in known]
         users: list[str] = []

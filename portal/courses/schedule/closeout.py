@@ -11,15 +11,16 @@ from zoneinfo import ZoneInfo
 from portal.errors import NotFound, PortalError
 from portal.launch.kinds.run import Run
 from portal.models.audit import AuditAction, Outcome
-from portal.models.course.course import CourseState, KeptCourse
+from portal.models.course.course import StoredCourse
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
+from portal.models.space import SpaceState
 
 from ..context import SERVICE, CourseContext
 from ..start.starting import Starter
 
 _AGAIN = 60.0  # seconds between two tries to stop a session
-_ENDED = frozenset({CourseState.ARCHIVED, CourseState.REFUSED})
+_ENDED = frozenset({SpaceState.ARCHIVED, SpaceState.REFUSED})
 _SPENT = StopReason(
     code=StopCode.BUDGET_USED,
     words="The course has used up its GPU-hours. When its instructor gets more, rerun the points "
@@ -65,7 +66,7 @@ class Closeout:
     async def _close(self, now: float) -> None:
         """End starts and help of courses that are over; once each, unless they are reopened."""
         for kept in await self._context.store.courses.all():
-            if kept.state in (CourseState.DRAFT, CourseState.REQUESTED):
+            if kept.state in (SpaceState.DRAFT, SpaceState.REQUESTED):
                 continue
             words = ended(kept, now)
             if not words:
@@ -87,13 +88,13 @@ class Closeout:
         if words := ended(kept, now):
             over = StopReason(code=StopCode.COURSE_OVER, words=words)
             return [(record, over) for record in records]
-        members = {member.person for member in await store.members.of_course(course)}
+        members = {member.person for member in await store.members.of_space(course)}
         due = [(record, _NO_MEMBER) for record in records if record.user not in members]
         # A session ends by its time limit, and the points of a run may go on for months.
         budget = kept.course.budget
         runs = [record for record in records if record.work == Run.name and record.user in members]
         runs = [run for run in runs if run.options.get("gpus")]
-        if runs and budget is not None and await store.usage.of_course(course) >= budget:
+        if runs and budget is not None and await store.usage.of_space(course) >= budget:
             due += [(run, _SPENT) for run in runs]
         return due
 
@@ -124,7 +125,7 @@ class Closeout:
         )
 
 
-def ended(kept: KeptCourse, now: float) -> str:
+def ended(kept: StoredCourse, now: float) -> str:
     """Return why the course is over, in words for its members; "" if it is not."""
     course = kept.course
     if kept.state in _ENDED:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from portal.models.cluster.cluster import Reservation
-from portal.models.course.course import KeptCourse
+from portal.models.course.course import StoredCourse
 from portal.models.course.start import KeptReservation
 from portal.slurm.control.reservations import DesiredReservation, GpusNotReservable
 
@@ -27,7 +27,7 @@ def reservation_name(course: str, begins: float) -> str:
 class Plan:
     """Reservation wanted for a meeting; ``notes`` say who cannot be in it."""
 
-    kept: KeptCourse
+    kept: StoredCourse
     meeting: Meeting
     wanted: DesiredReservation
     notes: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Plan:
         return json.dumps(asdict(self.wanted), sort_keys=True)
 
 
-def reserves(kept: KeptCourse) -> bool:
+def reserves(kept: StoredCourse) -> bool:
     """Return True if the course reserves anything for its meetings."""
     return bool(kept.course.reservation.nodes or kept.course.reservation.gpus)
 

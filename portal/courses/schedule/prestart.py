@@ -7,14 +7,15 @@ import asyncio
 import os
 from pathlib import Path
 
+from portal.courses.roster.membership_cache import runs
 from portal.errors import PortalError
 from portal.models.audit import AuditAction, Outcome
-from portal.models.course.course import CourseState, KeptCourse
+from portal.models.course.course import StoredCourse
 from portal.models.course.start import ReservationState, StartKind
+from portal.models.space import SpaceState
 
 from ..context import SERVICE, CourseContext
 from ..definition.calendar import Meeting, meetings
-from ..roster.membership_cache import runs
 from ..start.starting import Starter
 from .plan import reservation_name
 
@@ -33,7 +34,7 @@ class Prestart:
     async def run_due(self, now: float) -> None:
         """Start what is due. Raises StoreUnavailable."""
         lead = 60.0 * self._context.settings.lead_minutes
-        for kept in await self._context.store.courses.all(CourseState.APPROVED):
+        for kept in await self._context.store.courses.all(SpaceState.APPROVED):
             for meeting in meetings(kept.course, now, now + 2 * lead):
                 # Twice as early: once the reservation begins, only the course gets its nodes.
                 if runs(kept, meeting.begins) and meeting.begins > now:
@@ -51,7 +52,7 @@ class Prestart:
 
     # -- sessions -------------------------------------------------------------------------------
 
-    async def _start(self, kept: KeptCourse, meeting: Meeting) -> None:
+    async def _start(self, kept: StoredCourse, meeting: Meeting) -> None:
         name = reservation_name(kept.name, meeting.begins)
         if name in self._begun:
             return
@@ -74,7 +75,7 @@ class Prestart:
 
     # -- the image ------------------------------------------------------------------------------
 
-    def _prepare(self, kept: KeptCourse, meeting: Meeting) -> None:
+    def _prepare(self, kept: StoredCourse, meeting: Meeting) -> None:
         """Copy the image to the nodes in the background, once for each meeting."""
         name = reservation_name(kept.name, meeting.begins)
         if name not in self._prepared:
@@ -83,7 +84,7 @@ class Prestart:
             self._work.add(task)
             task.add_done_callback(self._work.discard)
 
-    async def _bring(self, kept: KeptCourse, name: str) -> None:
+    async def _bring(self, kept: StoredCourse, name: str) -> None:
         context = self._context
         try:
             problems = [words for words in [await image_problem(kept)] if words]
@@ -99,7 +100,7 @@ class Prestart:
                 AuditAction.PREPARE_COURSE, kept.name, words, outcome=Outcome.FAILED
             )
 
-    async def _copied(self, kept: KeptCourse, name: str) -> list[str]:
+    async def _copied(self, kept: StoredCourse, name: str) -> list[str]:
         """Unpack the image on the nodes of the meeting's reservation; return the failures."""
         copy, view = self._context.copy, self._context.view()
         held = view.snapshot.reservations.get(name) if view is not None else None
@@ -112,7 +113,7 @@ class Prestart:
         ]
 
 
-async def image_problem(kept: KeptCourse) -> str:
+async def image_problem(kept: StoredCourse) -> str:
     """Return why the image of the course's environment cannot be used, as far as this machine sees
     it; "" if nothing is known to be wrong."""
     image = kept.pinned.image if kept.pinned else None
@@ -132,7 +133,7 @@ async def image_problem(kept: KeptCourse) -> str:
     return await asyncio.to_thread(check_image)
 
 
-async def missing(context: CourseContext, kept: KeptCourse, now: float) -> list[str]:
+async def missing(context: CourseContext, kept: StoredCourse, now: float) -> list[str]:
     """Return the problems of the course's next meetings, in sentences."""
     problems = [words for words in [await image_problem(kept)] if words]
     for reservation in await context.store.reservations.all(kept.name):

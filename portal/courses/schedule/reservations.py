@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from portal.errors import PortalError
 from portal.models import Frozen
 from portal.models.cluster.cluster import Reservation
-from portal.models.course.course import CourseState, KeptCourse
+from portal.models.course.course import StoredCourse
 from portal.models.course.start import KeptReservation, ReservationState
+from portal.models.space import SpaceState
 from portal.slurm.control.reservations import DesiredReservation
 
 from ..context import CourseContext
@@ -52,7 +53,7 @@ class Reservations:
 
     # -- what pages ask -------------------------------------------------------------------------
 
-    async def shown(self, kept: KeptCourse, now: float) -> list[MeetingReservation]:
+    async def shown(self, kept: StoredCourse, now: float) -> list[MeetingReservation]:
         """Return the next meetings of a course, and what is reserved for each. Raises
         StoreUnavailable."""
         ahead = max(_SHOWN, self._context.settings.days_ahead) * _DAY
@@ -70,7 +71,7 @@ class Reservations:
 
     def _shown(
         self,
-        kept: KeptCourse,
+        kept: StoredCourse,
         meeting: Meeting,
         begins: float,
         rows: Mapping[str, KeptReservation],
@@ -157,7 +158,7 @@ class Reservations:
         plans: dict[str, Plan] = {}
         over: set[str] = set()
         settings = self._context.settings
-        for kept in await self._context.store.courses.all(CourseState.APPROVED):
+        for kept in await self._context.store.courses.all(SpaceState.APPROVED):
             if not reserves(kept) or ended(kept, now):
                 continue
             earlier = meetings(kept.course, now - _DAY, now)
@@ -186,7 +187,7 @@ class Reservations:
                 plans[name] = Plan(kept, meeting, wanted, notes)
         return plans, over
 
-    def _begins(self, kept: KeptCourse, coming: Sequence[Meeting]) -> list[float]:
+    def _begins(self, kept: StoredCourse, coming: Sequence[Meeting]) -> list[float]:
         """Return when the reservations begin: some minutes before each meeting, but not during the
         previous one, which has nodes of its own."""
         lead = 60.0 * self._context.settings.lead_minutes

@@ -12,8 +12,9 @@ from collections.abc import Collection, Sequence
 
 from portal.errors import Conflict, InvalidRequest, PortalError
 from portal.models.audit import AuditAction, Outcome
-from portal.models.course.course import KeptCourse, Role
+from portal.models.course.course import StoredCourse
 from portal.models.course.start import OVER, CourseStart, Seat, SeatState, StartKind
+from portal.models.space import Role
 
 from ..context import CourseContext
 from ..definition.calendar import Meeting
@@ -49,7 +50,7 @@ class Starter:
 
     async def start(
         self,
-        kept: KeptCourse,
+        kept: StoredCourse,
         kind: StartKind,
         by: str,
         people: Collection[str] | None = None,
@@ -65,7 +66,7 @@ class Starter:
         ``missing``: what is not ready, for the report. Raises Conflict if one of this kind is
         under way, InvalidRequest for people who are not in the course.
         """
-        members = await self._context.store.members.of_course(kept.name)
+        members = await self._context.store.members.of_space(kept.name)
         students = [entry.person for entry in members if entry.role is Role.STUDENT]
         chosen = _chosen(students, {entry.person for entry in members}, people, number)
         if not chosen:

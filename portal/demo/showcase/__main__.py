@@ -10,7 +10,7 @@ from sqlalchemy import delete, select
 
 from portal.courses.definition.calendar import meetings
 from portal.errors import NotFound, PortalError
-from portal.models.course.course import Role
+from portal.models.space import Role
 from portal.store import Store
 from portal.store.courses.tables import course_seats, course_starts
 from portal.store.sessions.sessions import sessions
@@ -26,7 +26,7 @@ _OVER = 2 * 3600.0  # seconds since a meeting's end: nothing of it goes on
 async def write_past(store: Store, now: float) -> None:
     """Write the past of a demo that begins ``now`` (Unix seconds). Raises PortalError."""
     kept = await store.courses.get(NAME)
-    members = await store.members.of_course(NAME)
+    members = await store.members.of_space(NAME)
     students = sorted(member.person for member in members if member.role is Role.STUDENT)
     ended = [
         meeting

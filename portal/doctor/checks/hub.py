@@ -13,9 +13,7 @@ from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 
-from portal.courses.roster.site_roles import course_groups_with_roles
 from portal.fixed_settings import MEND
-from portal.models.course.course import group_of
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
@@ -185,17 +183,3 @@ async def service(site: Site) -> Result:
                     "Choose another port: set PORTAL_SERVICE_PORT for the Hub.",
                 )
     return ok(f"{address.geturl()}")
-
-
-@check("course-roles", "No role of the site is given to a course's group")
-async def course_roles(site: Site) -> Result:
-    names = course_groups_with_roles(site.config)
-    if not names:
-        return ok(f"no role names a group '{group_of('NAME')}'")
-    return warning(
-        f"roles are given to {', '.join(names)}: groups with such names belong to courses, whose "
-        "members are chosen by instructors. No course can use these names, and members of an "
-        "existing course with such a name are not added to its group",
-        "Give the role to another group (c.JupyterHub.load_roles, c.PortalAdmins.groups, "
-        "c.LDAPAuthenticator.admin_groups and instructor_groups).",
-    )

@@ -11,7 +11,6 @@ import stat
 from pathlib import Path
 
 from portal.acl import problem_of
-from portal.courses.settings import Courses
 from portal.errors import PortalError
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
@@ -90,29 +89,6 @@ def _first_person(site: Site) -> str:
     except KeyError:
         return ""
     return next((name for name in group.gr_mem if name not in (site.account, "root")), "")
-
-
-@check("exchange", "Only members can access a course's exchange")
-async def exchange(site: Site) -> Result:
-    directory = site.setting(Courses, "exchange_directory")
-    if not directory:
-        return skipped("courses have no grades here", "See docs/how-to/grades.md.")
-    return await asyncio.to_thread(_exchange_in, Path(directory))
-
-
-def _exchange_in(path: Path) -> Result:
-    if not path.is_dir():
-        return warning(
-            f"{path} does not exist",
-            f"install -d -o portal -m 0711 {path} (as the Hub's account)",
-        )
-    if problem := problem_of(path):
-        return failure(
-            f"{problem}, so sessions of courses with grades cannot start",
-            "Set c.Courses.exchange_directory to a folder owned by the Hub's account, on a file "
-            "system with POSIX ACLs (XFS, ext4, NFSv3) that the nodes see at the same path.",
-        )
-    return ok(f"{path} has POSIX ACLs")
 
 
 @check("job-logs", "Jobs can write their logs, and only the Hub can read all logs")

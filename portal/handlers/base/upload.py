@@ -43,7 +43,7 @@ class Upload(Action):
     @property
     def place(self) -> Path:
         """Folder of the service's own for incoming files."""
-        return Path(self.parts.courses.directory or "courses").resolve() / ".incoming"
+        raise NotImplementedError
 
     @property
     def file(self) -> Path:

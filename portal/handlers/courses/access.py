@@ -7,8 +7,9 @@ from typing import ClassVar
 from portal.courses.roster.membership_cache import Membership
 from portal.errors import NotAllowed, NotFound
 from portal.models.audit import AuditAction, Outcome
-from portal.models.course.course import STAFF, KeptCourse, Role
+from portal.models.course.course import StoredCourse
 from portal.models.scope import COURSES_MANAGE
+from portal.models.space import STAFF, Role
 
 from ..base.action import Action
 
@@ -32,7 +33,7 @@ class CourseAction(Action):
     changers: ClassVar[frozenset[Role] | None] = None
     admins: ClassVar[bool] = True
 
-    kept: KeptCourse
+    kept: StoredCourse
     role: Role | None = None  # None: an admin who is not in the course
 
     async def admit(self) -> None:
@@ -49,7 +50,7 @@ class CourseAction(Action):
             self.kept, self.role = membership.kept, membership.role
             return
         if self.admins and self.may(COURSES_MANAGE):
-            self.kept, self.role = await memberships.course(name), None
+            self.kept, self.role = await memberships.space(name), None
             return
         known = f"Their role is {membership.role}." if membership else "They are not a member."
         await self.parts.audit(

@@ -7,7 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from portal.models.course.board import CourseBoard
-from portal.models.course.course import STAFF
+from portal.models.space import STAFF
+from portal.work.course.parts import CourseParts
 
 from ..base.endpoint import Operation, Query
 from .access import CourseAction
@@ -44,7 +45,9 @@ class BoardOfCourse(CourseAction):
         in them. It is made from memory, at most every 1.5 seconds for all who watch. What a tile
         leaves out is its default.
         """
-        board = await self.parts.boards.board_of(self.kept, private=self.role is not None)
+        board = await self.parts_for(CourseParts).boards.board_of(
+            self.kept, private=self.role is not None
+        )
         if self.query.version == board.version:
             return BoardAnswer(
                 version=board.version, at=board.at, taken_at=board.taken_at, same=True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
@@ -15,6 +16,7 @@ from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.course.files import CollectList
 from portal.models.course.live import Collect
+from portal.work.course.parts import CourseParts
 
 from ..base.endpoint import Operation, Query
 from ..base.upload import FILE, Upload
@@ -52,7 +54,7 @@ class CourseCollects(CourseAction):
     @Operation("A course's collections: who handed in, when, how much, and who is missing.")
     async def on_get(self, course: str) -> CollectList:
         """Return the collections to the course's staff only."""
-        return CollectList(items=await self.parts.collecting.items(self.kept))
+        return CollectList(items=await self.parts_for(CourseParts).collecting.items(self.kept))
 
     @Operation(
         "Collect a folder from everyone: a dated copy from each session that runs now or "
@@ -63,10 +65,10 @@ class CourseCollects(CourseAction):
     )
     async def on_post(self, course: str) -> Collect:
         """Collect as one of the course's staff. Links, and things outside of it, never come."""
-        collecting = self.parts.collecting
+        collecting = self.parts_for(CourseParts).collecting
         async with self.audited(AuditAction.COLLECT, f"course {course}", detail=self.body.folder):
             collect = await collecting.begin(self.kept, self.body.folder, self.person.name)
-        self.parts.open_collects.forget()
+        self.parts_for(CourseParts).open_collects.forget()
         return collect
 
 
@@ -92,7 +94,7 @@ class CloseCollect(OneCollect):
         collects = self.parts.store.collects
         async with self.audited(AuditAction.CLOSE_COLLECTION, f"course {course}", detail=id):
             closed = await collects.close(course, int(id), time.time())
-        self.parts.open_collects.forget()
+        self.parts_for(CourseParts).open_collects.forget()
         return closed
 
 
@@ -104,7 +106,7 @@ class DownloadCollect(OneCollect):
     @Operation("Download a collection as a zip file.", media=ZIP)
     async def on_get(self, course: str, id: str) -> None:
         """Return a folder per person, to the course's staff only; the file's name has the date."""
-        collecting, collect = self.parts.collecting, await self.collect(id)
+        collecting, collect = self.parts_for(CourseParts).collecting, await self.collect(id)
         name = f"{course}-{collecting.name(self.kept, collect)}.zip"
         async with self.audited(AuditAction.DOWNLOAD_COLLECTION, f"course {course}", detail=name):
             self.set_header("Content-Disposition", f'attachment; filename="{name}"')
@@ -130,8 +132,12 @@ class OwnCollect(Upload, OwnCourseSession):
     parameters = {"id": _ID}
 
     @property
+    def place(self) -> Path:
+        return self.parts_for(CourseParts).incoming
+
+    @property
     def most(self) -> int:
-        return self.parts.collecting.most + _HEADERS
+        return self.parts_for(CourseParts).collecting.most + _HEADERS
 
     @Operation(
         "Hand in the folder that a course collects: the body is a tar file.",
@@ -144,7 +150,7 @@ class OwnCollect(Upload, OwnCourseSession):
 
         Plain files are kept; links, devices and names that lead out are left out.
         """
-        record, collecting = await self.of_course(), self.parts.collecting
+        record, collecting = await self.of_course(), self.parts_for(CourseParts).collecting
         if not is_own(record):
             raise Conflict("Folders are not collected from rehearsals, previews or rooms.")
         member = await self.parts.memberships.membership(record.user, record.space)
@@ -157,7 +163,7 @@ class OwnCollect(Upload, OwnCourseSession):
             await collecting.nothing(collect, record.user, problem)
             return
         await collecting.take(member.kept, collect, record.user, self.file, self.query.left_out)
-        self.parts.open_collects.forget()
+        self.parts_for(CourseParts).open_collects.forget()
 
 
 ENDPOINTS = (CourseCollects, CloseCollect, DownloadCollect, OwnCollect)

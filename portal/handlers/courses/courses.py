@@ -14,17 +14,11 @@ from portal.errors import NotAllowed, PortalError
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Environment
-from portal.models.course.course import (
-    STAFF,
-    Course,
-    CourseName,
-    CourseState,
-    KeptCourse,
-    Login,
-    Role,
-)
+from portal.models.course.course import Course, CourseName, StoredCourse
 from portal.models.course.problem import CourseProblem
 from portal.models.scope import COURSES_MANAGE
+from portal.models.space import STAFF, Login, Role, SpaceState
+from portal.work.course.parts import CourseParts
 
 from ..base.action import Action
 from ..base.endpoint import Operation
@@ -39,7 +33,7 @@ class CourseItem(Frozen):
 
     name: str
     title: str
-    state: CourseState
+    state: SpaceState
     runs: bool
     role: Role | None
     begins: date
@@ -66,7 +60,7 @@ class CourseDetail(Frozen):
     """
 
     course: Course
-    state: CourseState
+    state: SpaceState
     runs: bool
     number: int
     role: Role | None
@@ -85,7 +79,7 @@ class CourseDetail(Frozen):
 class CourseQuery(PageQuery):
     """Filters and page of the courses."""
 
-    state: Annotated[CourseState | None, Field(description="Only courses in this state.")] = None
+    state: Annotated[SpaceState | None, Field(description="Only courses in this state.")] = None
     mine: Annotated[
         bool,
         Field(description="Only your own courses. Otherwise, users who manage courses get all."),
@@ -145,7 +139,7 @@ class CourseList(Action):
         memberships = {
             name: entry
             for name, entry in own_memberships.items()
-            if entry.role in STAFF or entry.kept.state is CourseState.APPROVED
+            if entry.role in STAFF or entry.kept.state is SpaceState.APPROVED
         }
         courses = {name: entry.kept for name, entry in memberships.items()}
         if self.person.may(COURSES_MANAGE) and not self.query.mine:
@@ -161,7 +155,7 @@ class CourseList(Action):
         """Create a draft: submit it when it is ready."""
         draft: NewCourse = self.body
         async with self.audited(AuditAction.CREATE_COURSE, f"course {draft.course.name}"):
-            kept = await self.parts.course_service.create(
+            kept = await self.parts_for(CourseParts).course_service.create(
                 draft.course, self.person, draft.instructor or ""
             )
         is_instructor = draft.instructor in (None, self.person.name)
@@ -189,7 +183,9 @@ class CourseValidate(Action):
             course = Course.model_validate(body.course)
         except ValidationError as error:
             return CourseValidation(problems=tuple(problems_of(error)))
-        checked = await self.parts.course_service.check(course, self.person, before)
+        checked = await self.parts_for(CourseParts).course_service.check(
+            course, self.person, before
+        )
         return CourseValidation(
             problems=checked.problems,
             version=checked.course.version,
@@ -197,7 +193,7 @@ class CourseValidate(Action):
             meetings=checked.meetings,
         )
 
-    async def _before(self, name: str) -> KeptCourse:
+    async def _before(self, name: str) -> StoredCourse:
         membership = (await self.parts.memberships.mine(self.person.name)).get(name)
         if membership is not None and membership.role in STAFF:
             return membership.kept
@@ -217,7 +213,7 @@ class OneCourse(CourseAction):
     @Operation("A course.")
     async def on_get(self, course: str) -> CourseDetail:
         """Return it to its staff and to admins, as it is now, even if a command has changed it."""
-        kept = await self.parts.memberships.course(course, fresh=True)
+        kept = await self.parts.memberships.space(course, fresh=True)
         return await detail(self, kept, self.role, checked=True)
 
     @Operation("Change a course.", body=CourseEdit, errors=(409,))
@@ -228,7 +224,7 @@ class OneCourse(CourseAction):
         here.
         """
         async with self.audited(AuditAction.EDIT_COURSE, f"course {course}"):
-            kept = await self.parts.course_service.edit(
+            kept = await self.parts_for(CourseParts).course_service.edit(
                 self.kept, self.body.course, self.body.number, self.person
             )
         return await detail(self, kept, self.role, checked=True)
@@ -237,12 +233,12 @@ class OneCourse(CourseAction):
 async def demand_creation(handler: Action) -> None:
     """Raise NotAllowed, with an entry in the audit log, for those who may not make courses."""
     try:
-        handler.parts.course_service.demand_creation(handler.person)
+        handler.parts_for(CourseParts).course_service.demand_creation(handler.person)
     except NotAllowed as error:
         await handler.deny("courses", error)
 
 
-def course_item(kept: KeptCourse, membership: Membership | None) -> CourseItem:
+def course_item(kept: StoredCourse, membership: Membership | None) -> CourseItem:
     """Return the course as lists show it."""
     course = kept.course
     return CourseItem(
@@ -260,13 +256,15 @@ def course_item(kept: KeptCourse, membership: Membership | None) -> CourseItem:
 
 
 async def detail(
-    handler: Action, kept: KeptCourse, role: Role | None, *, checked: bool = False
+    handler: Action, kept: StoredCourse, role: Role | None, *, checked: bool = False
 ) -> CourseDetail:
     """Return the course as its staff see it. ``checked``: with what is wrong with it now."""
     result: Checked | None = None
-    if checked and kept.state is not CourseState.ARCHIVED:
+    if checked and kept.state is not SpaceState.ARCHIVED:
         try:
-            result = await handler.parts.course_service.check(kept.course, handler.person, kept)
+            result = await handler.parts_for(CourseParts).course_service.check(
+                kept.course, handler.person, kept
+            )
         except PortalError as error:
             handler.parts.log.warning("The course %s could not be checked: %s", kept.name, error)
     return CourseDetail(
@@ -288,17 +286,17 @@ async def detail(
     )
 
 
-def may_do(kept: KeptCourse, role: Role | None, manages: bool) -> tuple[str, ...]:
+def may_do(kept: StoredCourse, role: Role | None, manages: bool) -> tuple[str, ...]:
     """Return the actions that this person can take now."""
     teaches, state = role is Role.INSTRUCTOR or manages, kept.state
     actions = {
-        "edit": teaches and state is not CourseState.ARCHIVED,
-        "submit": teaches and state in (CourseState.DRAFT, CourseState.REFUSED),
-        "approve": manages and state in (CourseState.DRAFT, CourseState.REQUESTED),
-        "refuse": manages and state is CourseState.REQUESTED,
-        "archive": teaches and state is not CourseState.ARCHIVED,
+        "edit": teaches and state is not SpaceState.ARCHIVED,
+        "submit": teaches and state in (SpaceState.DRAFT, SpaceState.REFUSED),
+        "approve": manages and state in (SpaceState.DRAFT, SpaceState.REQUESTED),
+        "refuse": manages and state is SpaceState.REQUESTED,
+        "archive": teaches and state is not SpaceState.ARCHIVED,
         "copy": teaches,
-        "roster": teaches and state is not CourseState.ARCHIVED,
+        "roster": teaches and state is not SpaceState.ARCHIVED,
     }
     return tuple(name for name, may in actions.items() if may)
 

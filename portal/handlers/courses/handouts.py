@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
@@ -12,9 +13,10 @@ from portal.courses.live.presence import is_own
 from portal.errors import Conflict, Unavailable
 from portal.models import Frozen
 from portal.models.audit import AuditAction
-from portal.models.course.course import CourseState
 from portal.models.course.files import HandoutState
 from portal.models.course.live import Presence
+from portal.models.space import SpaceState
+from portal.work.course.parts import CourseParts
 
 from ..base.endpoint import Operation, Query
 from ..base.upload import FILE, Upload
@@ -48,15 +50,19 @@ class CourseHandoutFiles(Upload, CourseAction):
     path = "courses/{course}/handouts"
 
     @property
+    def place(self) -> Path:
+        return self.parts_for(CourseParts).incoming
+
+    @property
     def most(self) -> int:
-        return int(self.parts.courses.handouts_megabytes) * 1024 * 1024
+        return int(self.parts_for(CourseParts).settings.handouts_megabytes) * 1024 * 1024
 
     @Operation(
         "A course's handouts: files, revisions, and why the last fetch failed.", errors=(502,)
     )
     async def on_get(self, course: str) -> HandoutState:
         """Return it to its staff, and to those who manage courses."""
-        return await self.parts.handouts.state(self.kept)
+        return await self.parts_for(CourseParts).handouts.state(self.kept)
 
     @Operation(
         "Hand out a file to everyone: the body is the file.",
@@ -69,7 +75,7 @@ class CourseHandoutFiles(Upload, CourseAction):
 
         Running sessions get it within seconds, others when they start.
         """
-        handouts = self.parts.handouts
+        handouts = self.parts_for(CourseParts).handouts
         async with self.audited(AuditAction.HAND_OUT, f"course {course}", detail=self.query.path):
             _not_archived(self.kept.state)
             await handouts.hand_out(self.kept, self.query.path, self.file, self.person.name)
@@ -82,7 +88,7 @@ class CourseHandoutFiles(Upload, CourseAction):
     )
     async def on_delete(self, course: str) -> HandoutState:
         """Hand out the file of that name in the course's source again, if there is one."""
-        handouts = self.parts.handouts
+        handouts = self.parts_for(CourseParts).handouts
         async with self.audited(AuditAction.TAKE_BACK, f"course {course}", detail=self.query.path):
             _not_archived(self.kept.state)
             await handouts.take_back(self.kept, self.query.path, self.person.name)
@@ -99,8 +105,8 @@ class RefreshCourseHandouts(CourseAction):
         """Keep what was handed out before if that fails; the answer says why."""
         async with self.audited(AuditAction.FETCH_HANDOUTS, f"course {course}"):
             _not_archived(self.kept.state)
-            await self.parts.handouts.refresh(self.kept, self.person.name)
-        return await self.parts.handouts.state(self.kept)
+            await self.parts_for(CourseParts).handouts.refresh(self.kept, self.person.name)
+        return await self.parts_for(CourseParts).handouts.state(self.kept)
 
 
 class OwnHandouts(OwnCourseSession):
@@ -117,7 +123,7 @@ class OwnHandouts(OwnCourseSession):
         """Use the session's own token only, for its own course. The ETag is the revision."""
         record = await self.of_course()
         await self.parts.memberships.membership(record.user, record.space)
-        revision, path = await self.parts.handouts.bundle(record.space)
+        revision, path = await self.parts_for(CourseParts).handouts.bundle(record.space)
         try:
             size = (await asyncio.to_thread(path.stat)).st_size
             file = await asyncio.to_thread(path.open, "rb")
@@ -167,8 +173,8 @@ class OwnHandoutReport(OwnCourseSession):
         await self.parts.store.presence.took_handout(presence)
 
 
-def _not_archived(state: CourseState) -> None:
-    if state is CourseState.ARCHIVED:
+def _not_archived(state: SpaceState) -> None:
+    if state is SpaceState.ARCHIVED:
         raise Conflict(_ARCHIVED)
 
 

@@ -13,16 +13,18 @@ from portal.courses.definition.calendar import meetings
 from portal.errors import InvalidRequest
 from portal.models import Frozen
 from portal.models.audit import AuditAction
-from portal.models.course.course import CourseName, KeptCourse, Role
+from portal.models.course.course import CourseName, StoredCourse
 from portal.models.person import Person
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.scope import COURSES_MANAGE
+from portal.models.space import Role
+from portal.work.course.parts import CourseParts
 
 from ..base.endpoint import Operation, Query
 from .access import EVERYONE, INSTRUCTORS, CourseAction
 from .courses import CourseDetail, Number, detail
 
-Decision = Callable[[KeptCourse, int, Person, str], Awaitable[KeptCourse]]
+Decision = Callable[[StoredCourse, int, Person, str], Awaitable[StoredCourse]]
 _Answer = Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True), *PLAIN_TEXT]
 _NOBODY: frozenset[Role] = frozenset()  # admins alone, by their scope
 _SPAN = 200 * 86400.0  # seconds of meetings that are shown if no end is given
@@ -84,7 +86,9 @@ class CourseSubmit(CourseAction):
     async def on_post(self, course: str) -> CourseDetail:
         """Submit it. On a site that requires no approval, this approves it."""
         async with self.audited(AuditAction.SUBMIT_COURSE, f"course {course}") as line:
-            kept = await self.parts.course_service.submit(self.kept, self.body.number, self.person)
+            kept = await self.parts_for(CourseParts).course_service.submit(
+                self.kept, self.body.number, self.person
+            )
             line.detail = f"New state: {kept.state}."
         return await detail(self, kept, self.role)
 
@@ -110,7 +114,9 @@ class CourseApprove(CourseDecision):
     @Operation("Approve a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """Let it run on its days from now on."""
-        return await self.decide(AuditAction.APPROVE_COURSE, self.parts.course_service.approve)
+        return await self.decide(
+            AuditAction.APPROVE_COURSE, self.parts_for(CourseParts).course_service.approve
+        )
 
 
 class CourseRefuse(CourseDecision):
@@ -121,7 +127,9 @@ class CourseRefuse(CourseDecision):
     @Operation("Refuse a course.", body=CourseAnswer, scope=COURSES_MANAGE, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """Say why: its instructor reads it, changes the course and asks again."""
-        return await self.decide(AuditAction.REFUSE_COURSE, self.parts.course_service.refuse)
+        return await self.decide(
+            AuditAction.REFUSE_COURSE, self.parts_for(CourseParts).course_service.refuse
+        )
 
 
 class CourseArchive(CourseAction):
@@ -134,7 +142,9 @@ class CourseArchive(CourseAction):
     async def on_post(self, course: str) -> CourseDetail:
         """End its sessions, reservations and shares; the files of its members stay."""
         async with self.audited(AuditAction.ARCHIVE_COURSE, f"course {course}"):
-            kept = await self.parts.course_service.archive(self.kept, self.body.number)
+            kept = await self.parts_for(CourseParts).course_service.archive(
+                self.kept, self.body.number
+            )
         return await detail(self, kept, self.role)
 
 
@@ -155,7 +165,7 @@ class CourseCopied(CourseAction):
         async with self.audited(
             AuditAction.COPY_COURSE, f"course {course}", detail=f"To {body.name}."
         ):
-            kept = await self.parts.course_service.copy(
+            kept = await self.parts_for(CourseParts).course_service.copy(
                 self.kept,
                 self.person,
                 name=body.name,

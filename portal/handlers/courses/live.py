@@ -26,6 +26,7 @@ from portal.models.audit import AuditAction
 from portal.models.course.live import CourseMessage, Help, HelpState
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.session.session import SessionRecord
+from portal.work.course.parts import CourseParts
 
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
@@ -125,7 +126,7 @@ class CourseMessages(CourseAction):
         draft, store, by = self.body, self.parts.store, self.person.name
         async with self.audited(AuditAction.MESSAGE_COURSE, f"course {course}", detail=draft.text):
             message = await messages.post(store, course, draft.text, draft.minutes, by, time.time())
-        self.parts.course_situations.forget()
+        self.parts_for(CourseParts).course_situations.forget()
         return message
 
 
@@ -142,7 +143,7 @@ class OneCourseMessage(CourseAction):
         async with self.audited(AuditAction.WITHDRAW_MESSAGE, f"course {course}", detail=what):
             table = self.parts.store.course_messages
             await table.withdraw(course, int(message_id), time.time())
-        self.parts.course_situations.forget()
+        self.parts_for(CourseParts).course_situations.forget()
 
 
 class CourseHand(CourseAction):
@@ -157,7 +158,7 @@ class CourseHand(CourseAction):
         """Lower it as one of the course's staff; no effect if no hand is raised."""
         async with self.audited(AuditAction.LOWER_HAND, f"course {course}", person):
             await self.parts.store.presence.lower_hand(course, person)
-        self.parts.course_situations.forget()
+        self.parts_for(CourseParts).course_situations.forget()
 
 
 class CoursePersonHelp(CourseAction):
@@ -184,7 +185,7 @@ class CoursePersonHelp(CourseAction):
         async with self.audited(
             AuditAction.ASK_TO_HELP, f"course {course}", person, detail
         ) as line:
-            help, url = await self.parts.helping.ask(
+            help, url = await self.parts_for(CourseParts).helping.ask(
                 self.kept, person, helper, minutes, time.time()
             )
             line.target = f"session {help.session_id}"
@@ -199,7 +200,7 @@ class CourseHelp(CourseAction):
     @Operation("Current and past help in a course.")
     async def on_get(self, course: str) -> HelpList:
         """Return it to the course's staff. ``over`` holds the newest hundred."""
-        helping = self.parts.helping
+        helping = self.parts_for(CourseParts).helping
         open_ = helping.of_course(course)
         going = {entry.id for entry in open_}
         recorded = await self.parts.store.help.of_course(course)
@@ -208,7 +209,7 @@ class CourseHelp(CourseAction):
             over=tuple(entry for entry in recorded if entry.id not in going),
             policy=helping.policy(self.kept),
             why_off=helping.why_off(self.kept),
-            most_minutes=self.parts.courses.help_minutes,
+            most_minutes=self.parts_for(CourseParts).settings.help_minutes,
         )
 
 
@@ -221,7 +222,7 @@ class EndCourseHelp(CourseAction):
     @Operation("End help in a student's session, or cancel the request.")
     async def on_post(self, course: str, help_id: str) -> Help:
         """End it as any of the course's staff. The helper loses access at once."""
-        helping, now = self.parts.helping, time.time()
+        helping, now = self.parts_for(CourseParts).helping, time.time()
         help = await helping.get(int(help_id), now)
         if help.course != course:
             raise NotFound(f"There is no help {help_id} in this course, or it has ended.")
@@ -265,7 +266,7 @@ class OwnPresence(OwnCourseSession):
                 await store.members.join(record.space, record.user, now)
                 self.parts.memberships.forget()
         elif is_room(record):
-            self.parts.rooms.record_people(record, self.body.people)
+            self.parts_for(CourseParts).rooms.record_people(record, self.body.people)
 
 
 async def _absent(handler: OwnCourseSession, record: SessionRecord) -> bool:
@@ -290,7 +291,7 @@ class OwnHand(OwnCourseSession):
             raise Conflict("You can raise your hand only in your own course session.")
         text = self.body.text or "Asks for help."
         await self.parts.store.presence.raise_hand(raised(record, text, time.time()))
-        self.parts.course_situations.forget()
+        self.parts_for(CourseParts).course_situations.forget()
 
     @Operation("Lower the hand of this session's owner.", errors=(409,))
     async def on_delete(self) -> None:
@@ -298,7 +299,7 @@ class OwnHand(OwnCourseSession):
         record = await self.of_course()
         if is_own(record):
             await self.parts.store.presence.raise_hand(lowered(record, time.time()))
-            self.parts.course_situations.forget()
+            self.parts_for(CourseParts).course_situations.forget()
 
 
 _REPLIES = {
@@ -318,7 +319,7 @@ class OwnHelp(OwnCourseSession):
     async def on_post(self, help_id: str) -> Help:
         """Use the session's own token only. "end" is always possible; access ends at once."""
         record = await self.of_course()
-        helping, now, answer = self.parts.helping, time.time(), self.body.answer
+        helping, now, answer = self.parts_for(CourseParts).helping, time.time(), self.body.answer
         help = await helping.get(int(help_id), now)
         if help.session_id != record.id:
             raise NotFound(f"There is no help {help_id} in this session, or it has ended.")
@@ -341,9 +342,9 @@ class OwnGuests(OwnCourseSession):
         """Use the session's own token only. Its server refuses all other users."""
         record, now = await self.of_course(), time.time()
         if is_room(record):
-            guests = await self.parts.rooms.guests(record, now)
+            guests = await self.parts_for(CourseParts).rooms.guests(record, now)
         else:
-            guests = self.parts.helping.guests(record.id)
+            guests = self.parts_for(CourseParts).helping.guests(record.id)
         return GuestList(
             guests=tuple(Guest(person=who, seconds=left) for who, left in guests.items())
         )

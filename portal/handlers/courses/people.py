@@ -21,8 +21,10 @@ from portal.launch.extending import clock, extended
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.models import Frozen
 from portal.models.audit import AuditAction
-from portal.models.course.course import STAFF, CourseMember, Login
+from portal.models.course.course import CourseMember
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import STAFF, Login
+from portal.work.course.parts import CourseParts
 
 from ..base.action import Confirmation, SessionAction
 from ..base.endpoint import Operation
@@ -113,7 +115,7 @@ class CoursePersonAction(CourseAction, SessionAction):
 
     def told(self, message: str) -> Confirmation:
         """Return the answer, and have the board made anew for the next request."""
-        self.parts.boards.forget(self.kept.name)
+        self.parts_for(CourseParts).boards.forget(self.kept.name)
         return self.done(message)
 
 
@@ -170,7 +172,7 @@ async def joined(handler: CourseAction, course: str) -> None:
     parts = handler.parts
     if await parts.store.members.join(course, handler.person.name, time.time()):
         parts.memberships.forget()
-        parts.boards.forget(course)
+        parts.parts_for(CourseParts).boards.forget(course)
 
 
 _PERSON = {"course": COURSE, "person": LOGIN}
@@ -240,7 +242,7 @@ class ExtendPerson(ExtendAction, CoursePersonAction):
         """Extend it as far as the course's longest time, partition, QOS and account allow."""
         record = await self.living_of(person)
         answer = await self.extend(record)
-        self.parts.boards.forget(self.kept.name)
+        self.parts_for(CourseParts).boards.forget(self.kept.name)
         return answer
 
     def _may_extend(self) -> None:
@@ -284,7 +286,7 @@ class AllAction(CoursePersonAction):
         """Do ``work`` on the requested sessions; nobody's failure holds up another's."""
         living = await self.living()
         members = {
-            member.person for member in await self.parts.store.members.of_course(self.kept.name)
+            member.person for member in await self.parts.store.members.of_space(self.kept.name)
         }
         wanted = set(members if self.body.people is None else self.body.people)
         if strangers := sorted(wanted - members):

@@ -6,8 +6,9 @@ import time
 
 from portal.errors import NotAllowed
 from portal.models.audit import AuditAction
-from portal.models.course.course import STAFF
 from portal.models.course.room import Room
+from portal.models.space import STAFF
+from portal.work.course.parts import CourseParts
 
 from ..base.action import Confirmation
 from ..base.endpoint import Operation
@@ -24,7 +25,7 @@ class CourseRoom(CourseAction):
     @Operation("A course's room: its state, its address, and who is in it.")
     async def on_get(self, course: str) -> Room:
         """Return it to everyone in the course."""
-        return await self.parts.rooms.room_of(self.kept, time.time())
+        return await self.parts_for(CourseParts).rooms.room_of(self.kept, time.time())
 
     @Operation("Open a course's room.", status=202, errors=(409,))
     async def on_post(self, course: str) -> Confirmation:
@@ -39,7 +40,7 @@ class CourseRoom(CourseAction):
                 raise NotAllowed(
                     "Only the course's own instructors and assistants can open its room."
                 )
-            await self.parts.rooms.open(self.kept, name, time.time())
+            await self.parts_for(CourseParts).rooms.open(self.kept, name, time.time())
         return self.done("The room is opening.")
 
     @Operation("Close a course's room.", errors=(409,))
@@ -49,7 +50,7 @@ class CourseRoom(CourseAction):
         Its files stay in the folder of the user who opened it.
         """
         async with self.audited(AuditAction.CLOSE_ROOM, f"course {course}") as line:
-            record = await self.parts.rooms.close(self.kept, self.person.name)
+            record = await self.parts_for(CourseParts).rooms.close(self.kept, self.person.name)
             line.target, line.detail = f"session {record.id}", f"Opened by {record.user}."
         return self.done("The room is closing.")
 

@@ -10,8 +10,10 @@ from pydantic import Field, StringConstraints
 from portal.courses.roster.enrolment import Enrolled
 from portal.models import Frozen
 from portal.models.audit import AuditAction
-from portal.models.course.course import CourseMember, Login, Role
+from portal.models.course.course import CourseMember
 from portal.models.scope import COURSES_MANAGE
+from portal.models.space import Login, Role
+from portal.work.course.parts import CourseParts
 
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Operation, Query
@@ -58,9 +60,11 @@ class CourseRoster(CourseAction):
     async def on_get(self, course: str) -> Roster:
         """Return it to its staff and to admins."""
         return Roster(
-            items=tuple(await self.parts.store.members.of_course(course)),
+            items=tuple(await self.parts.store.members.of_space(course)),
             group=self.kept.course.roster_group,
-            group_error=self.parts.course_service.enrolment.troubles.get(course, ""),
+            group_error=self.parts_for(CourseParts).course_service.enrolment.troubles.get(
+                course, ""
+            ),
         )
 
     @Operation("Add members to a course.", body=RosterText, errors=(409,))
@@ -68,7 +72,7 @@ class CourseRoster(CourseAction):
         """Report names that the directory does not know, and leave them out."""
         body: RosterText = self.body
         async with self.audited(AuditAction.ENROL, f"course {course}") as line:
-            done = await self.parts.course_service.enrolment.enrol(
+            done = await self.parts_for(CourseParts).course_service.enrolment.enrol(
                 self.kept,
                 body.text,
                 body.role,
@@ -88,7 +92,7 @@ class CourseRoster(CourseAction):
         async with self.audited(
             AuditAction.DISMISS, f"course {course}", owner=person, detail=person
         ):
-            await self.parts.course_service.enrolment.dismiss(self.kept, [person])
+            await self.parts_for(CourseParts).course_service.enrolment.dismiss(self.kept, [person])
 
 
 class CourseRosterCsv(CourseAction, CsvEndpoint):
@@ -100,7 +104,7 @@ class CourseRosterCsv(CourseAction, CsvEndpoint):
 
     @Operation("The members of a course, as CSV.", media=MEDIA)
     async def rows(self) -> Sequence[CourseMember]:
-        return await self.parts.store.members.of_course(self.kept.name)
+        return await self.parts.store.members.of_space(self.kept.name)
 
     async def on_get(self, course: str) -> None:  # type: ignore[override]
         """Return a header and a line for each person."""

@@ -15,8 +15,10 @@ from portal.courses.start.rehearsal import report
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.models import Frozen
 from portal.models.audit import AuditAction
-from portal.models.course.course import STAFF, CourseState, KeptCourse
+from portal.models.course.course import StoredCourse
 from portal.models.course.start import CourseStart, Seat, StartKind, StartReport
+from portal.models.space import STAFF, SpaceState
+from portal.work.course.parts import CourseParts
 
 from ..base.action import Confirmation
 from ..base.endpoint import Operation
@@ -81,9 +83,9 @@ class CourseStarts(CourseAction):
         ) as line:
             if number is not None and kind is not StartKind.REHEARSAL:
                 raise InvalidRequest("'number' is for rehearsals only; remove it.", "number")
-            kept = await self.parts.memberships.course(course, fresh=True)
+            kept = await self.parts.memberships.space(course, fresh=True)
             _demand_running(kept, kind)
-            work = self.parts.course_work
+            work = self.parts_for(CourseParts).course_work
             absent = await missing(work.context, kept, time.time())
             start = await work.starter.start(
                 kept, kind, self.person.name, number=number, missing=absent
@@ -128,7 +130,9 @@ class CancelStart(CourseAction):
             AuditAction.CANCEL_COURSE_START, f"course {course}", detail=f"Start {start}."
         ):
             course_start = await start_of(self, course, start)
-            number = await self.parts.course_work.starter.cancel(course_start, self.person.name)
+            number = await self.parts_for(CourseParts).course_work.starter.cancel(
+                course_start, self.person.name
+            )
         return self.done(f"Cancelled. {number} sessions will not be started.")
 
 
@@ -141,7 +145,9 @@ class Reserved(CourseAction):
     @Operation("The next meetings of a course with their reservations.")
     async def on_get(self, course: str) -> CourseReservations:
         """Return those from now on."""
-        reservations = await self.parts.course_work.reservations.shown(self.kept, time.time())
+        reservations = await self.parts_for(CourseParts).course_work.reservations.shown(
+            self.kept, time.time()
+        )
         return CourseReservations(items=tuple(reservations))
 
 
@@ -153,10 +159,10 @@ async def start_of(handler: CourseAction, course: str, start: str) -> CourseStar
     return course_start
 
 
-def _demand_running(kept: KeptCourse, kind: StartKind) -> None:
+def _demand_running(kept: StoredCourse, kind: StartKind) -> None:
     """Raise Conflict if the Hub would refuse every session."""
     now = time.time()
-    if kept.state is not CourseState.APPROVED:
+    if kept.state is not SpaceState.APPROVED:
         raise Conflict(f"The course is {kept.state}. Sessions can start after it is approved.")
     if why := ended(kept, now):
         raise Conflict(why)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from portal.courses.definition.readiness import Readiness
 from portal.courses.definition.usage import PersonUsage, usage_of
 from portal.models import Frozen
+from portal.work.course.parts import CourseParts
 
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Operation
@@ -71,7 +72,7 @@ class CourseReadiness(CourseAction):
         The answer also lists people without a Slurm account or a home, and what else is on at the
         same time. A check that is impossible now says so.
         """
-        return await self.parts.readiness.check_course(self.kept)
+        return await self.parts_for(CourseParts).readiness.check_course(self.kept)
 
 
 ENDPOINTS = (CourseUsage, CourseUsageCsv, CourseReadiness)

@@ -21,9 +21,12 @@ from portal.courses.roster.membership_cache import Membership, runs
 from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.models import Frozen
 from portal.models.catalog.environment import Kind, Server
-from portal.models.course.course import STAFF, CourseState, KeptCourse, Role, zones
+from portal.models.clock import zones
+from portal.models.course.course import StoredCourse
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import STAFF, Role, SpaceState
+from portal.work.course.parts import CourseParts
 
 from ..courses.access import COURSE
 from .pages import Page
@@ -31,11 +34,11 @@ from .pages import Page
 _AHEAD = 200 * 86400.0  # seconds in which a next meeting is looked for
 _NEXT = 5
 _STATES = {
-    CourseState.DRAFT: ("other", "draft"),
-    CourseState.REQUESTED: ("waits", "waiting for approval"),
-    CourseState.REFUSED: ("bad", "refused"),
-    CourseState.APPROVED: ("runs", "approved"),
-    CourseState.ARCHIVED: ("held", "archived"),
+    SpaceState.DRAFT: ("other", "draft"),
+    SpaceState.REQUESTED: ("waits", "waiting for approval"),
+    SpaceState.REFUSED: ("bad", "refused"),
+    SpaceState.APPROVED: ("runs", "approved"),
+    SpaceState.ARCHIVED: ("held", "archived"),
 }
 _OWN = {
     SessionState.PENDING: "Your session is waiting in the Slurm queue.",
@@ -74,19 +77,22 @@ class CoursePageBase(Page):
         """Return True if they may make a course."""
         if self.manages:
             return True
-        return self.person.may(COURSES_CREATE) and self.parts.courses.creation != "off"
+        return (
+            self.person.may(COURSES_CREATE)
+            and self.parts_for(CourseParts).settings.creation != "off"
+        )
 
-    def line(self, kept: KeptCourse, role: Role | None = None) -> CourseLine:
+    def line(self, kept: StoredCourse, role: Role | None = None) -> CourseLine:
         """Return the course as it is listed for this person."""
         course, now = kept.course, time.time()
         look, state = _STATES[kept.state]
         running = runs(kept, now)
-        if kept.state is CourseState.APPROVED and not running:
+        if kept.state is SpaceState.APPROVED and not running:
             over = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date() > course.ends
             look, state = ("held", "ended") if over else ("waits", "upcoming")
         elif running:
             state = "running"
-        open_ = kept.state is not CourseState.ARCHIVED
+        open_ = kept.state is not SpaceState.ARCHIVED
         ahead = meetings(course, now, now + _AHEAD) if open_ else []
         return CourseLine(
             name=kept.name,
@@ -115,7 +121,7 @@ class CoursePageBase(Page):
         await self.refused(f"course {name}")
         raise NotAllowed(f"There is no course '{name}' that you can access.")
 
-    def own_session(self, kept: KeptCourse) -> SessionRecord | None:
+    def own_session(self, kept: StoredCourse) -> SessionRecord | None:
         """Return this person's live session of the course, as the dashboard has it."""
         view = self.parts.dashboard.view
         sessions = view.sessions.values() if view else ()
@@ -141,8 +147,8 @@ class CoursePageBase(Page):
             "environments": self.environments(),
             "zones": sorted(zones()),
             "fields": [field for field in self.form_fields() if field["name"] not in ELSEWHERE],
-            "data_roots": list(self.parts.courses.data_roots),
-            "creation": self.parts.courses.creation,
+            "data_roots": list(self.parts_for(CourseParts).settings.data_roots),
+            "creation": self.parts_for(CourseParts).settings.creation,
             "manages": self.manages,
         }
 
@@ -154,7 +160,7 @@ class CoursesPage(CoursePageBase):
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         memberships: Mapping[str, Membership] = {}
-        courses: list[KeptCourse] = []
+        courses: list[StoredCourse] = []
         error = ""
         try:
             memberships = await self.parts.memberships.mine(self.person.name)
@@ -166,7 +172,7 @@ class CoursesPage(CoursePageBase):
         rows = sorted(
             memberships.values(),
             key=lambda entry: (
-                entry.kept.state is CourseState.ARCHIVED,
+                entry.kept.state is SpaceState.ARCHIVED,
                 order[entry.role],
                 entry.kept.course.title,
             ),
@@ -174,21 +180,21 @@ class CoursesPage(CoursePageBase):
         seen = [
             entry
             for entry in rows
-            if entry.role is not Role.STUDENT or entry.kept.state is CourseState.APPROVED
+            if entry.role is not Role.STUDENT or entry.kept.state is SpaceState.APPROVED
         ]
         return {
             "mine": [self.line(entry.kept, entry.role) for entry in seen],
             "requests": [
-                self.line(entry) for entry in courses if entry.state is CourseState.REQUESTED
+                self.line(entry) for entry in courses if entry.state is SpaceState.REQUESTED
             ],
             "others": [
                 self.line(entry)
                 for entry in courses
-                if entry.state is not CourseState.REQUESTED and entry.name not in memberships
+                if entry.state is not SpaceState.REQUESTED and entry.name not in memberships
             ],
             "manages": self.manages,
             "creates": self.creates,
-            "creation": self.parts.courses.creation,
+            "creation": self.parts_for(CourseParts).settings.creation,
             "error": error,
         }
 
@@ -215,7 +221,7 @@ class CoursePage(CoursePageBase):
 
     async def get(self, *segments: str) -> None:
         membership = await self.membership(segments[0], frozenset(Role))
-        kept = membership.kept if membership else await self.parts.memberships.course(segments[0])
+        kept = membership.kept if membership else await self.parts.memberships.space(segments[0])
         role = membership.role if membership else None
         preview = self.get_query_argument("as", "") == "student"
         tab = segments[1]
@@ -227,7 +233,7 @@ class CoursePage(CoursePageBase):
             return
         line = self.line(kept, role)
         teaches = role is Role.INSTRUCTOR or self.manages
-        changes = teaches and kept.state is not CourseState.ARCHIVED
+        changes = teaches and kept.state is not SpaceState.ARCHIVED
         self.show(
             f"course_{tab}.html" if tab else "course.html",
             line=line,
@@ -247,7 +253,7 @@ class CoursePage(CoursePageBase):
     head = get
 
     def _as_student(
-        self, kept: KeptCourse, membership: Membership | None, preview: bool
+        self, kept: StoredCourse, membership: Membership | None, preview: bool
     ) -> dict[str, Any]:
         role, member = (membership.role, membership.member) if membership else (None, None)
         now, course = time.time(), kept.course
@@ -275,9 +281,9 @@ class CourseBoardPage(CoursePageBase):
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         membership = await self.membership(segments[0], STAFF)
-        kept = membership.kept if membership else await self.parts.memberships.course(segments[0])
+        kept = membership.kept if membership else await self.parts.memberships.space(segments[0])
         role = membership.role if membership else None
-        board = await self.parts.boards.board_of(kept, private=role is not None)
+        board = await self.parts_for(CourseParts).boards.board_of(kept, private=role is not None)
         parts = self.parts
         return {
             "kept": kept,
@@ -291,7 +297,7 @@ class CourseBoardPage(CoursePageBase):
                 "server": kept.course.server,
                 "help": kept.course.help,
                 "minutes": list(parts.extending.minutes),
-                "help_minutes": parts.courses.help_minutes,
+                "help_minutes": parts.parts_for(CourseParts).settings.help_minutes,
                 "running": runs(kept, time.time()),
                 "handouts": kept.course.handouts.kind,
                 "board": board.model_dump(mode="json", exclude_defaults=True),
@@ -299,7 +305,7 @@ class CourseBoardPage(CoursePageBase):
         }
 
 
-def meeting_words(kept: KeptCourse, meeting: Meeting, now: float) -> str:
+def meeting_words(kept: StoredCourse, meeting: Meeting, now: float) -> str:
     """Return the day, the time and the end of a meeting, in the course's time zone."""
     zone = ZoneInfo(kept.course.timezone)
     begins = datetime.fromtimestamp(meeting.begins, zone)

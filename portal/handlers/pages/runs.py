@@ -47,7 +47,7 @@ class NewRunPage(Page):
         self.redirect(f"{self.settings['pages'].hub}spawn?{query}")
 
     async def _running(self) -> list[SessionRecord]:
-        """Return the person's running sessions that may start runs, without those of courses; none
+        """Return the person's running sessions that may start runs, without those of spaces; none
         while the database is down: the Hub knows whether the default one runs."""
         records: list[SessionRecord] = []
         with contextlib.suppress(StoreUnavailable):

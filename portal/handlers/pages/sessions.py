@@ -8,7 +8,6 @@ from urllib.parse import quote, urlencode
 
 from jupyterhub.slugs import is_valid_display_name, normalise_unicode, safe_slug
 
-from portal.courses.roster.my_courses import courses_of
 from portal.errors import InvalidRequest, NotFound, StoreUnavailable
 from portal.models import scope
 
@@ -18,12 +17,17 @@ _SESSION_ID = r"[A-Za-z0-9_-]{1,64}"
 
 
 class SessionsPage(Page):
-    """Sessions of a person: those of courses first, then what runs and waits, then what ended."""
+    """Sessions of a person: what features show first, then what runs and waits, then what ended."""
 
     template = "sessions.html"
 
     async def variables(self, *segments: str) -> dict[str, Any]:
-        return {"courses": await courses_of(self.parts.memberships, self.person.name)}
+        shown: dict[str, Any] = {"parts": []}
+        for made in self.parts.of_features.values():
+            if of_page := getattr(made, "on_sessions_page", None):
+                template, variables = await of_page(self.person.name)
+                shown = {**shown, **variables, "parts": [*shown["parts"], template]}
+        return shown
 
 
 class NewSessionPage(Page):

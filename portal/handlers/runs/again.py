@@ -11,6 +11,7 @@ from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.scope import SESSION_OWN
 from portal.models.session.run import Run
+from portal.spaces.registry import requested_space
 from portal.work.run.parts import RunParts
 
 from ..base.endpoint import Operation
@@ -137,10 +138,10 @@ class RunRepetition(RunAction):
         if original.folder.startswith("~"):
             raise Conflict("This run has not started yet. Repeat it once its points are running.")
         parts, name = self.parts, original.environment
-        if original.course and original.user != self.person.name:
+        if original.space and original.user != self.person.name:
             raise NotAllowed(
                 f"Only {original.user} can repeat this run: its files are in {original.user}'s "
-                f"folder of the course '{original.course}'."
+                f"folder of the {requested_space(dict(original)).noun} '{original.space}'."
             )
         if not original.code_digest and original.user != self.person.name:
             raise NotAllowed(
@@ -148,8 +149,8 @@ class RunRepetition(RunAction):
                 f"again, so it would not be certain what is executed. Ask {original.user} to start "
                 "a new run and to share that."
             )
-        current = await pin_of(parts.catalog, parts.store, name, course=original.course)
-        if original.course:  # the launch says whether its environment can be used
+        current = await pin_of(parts.catalog, parts.store, name, space=original.space)
+        if original.space:  # the launch says whether its environment can be used
             return current, _image_drift(current, original)
         offer = parts.catalog.offers.get(name)
         known = parts.catalog.environments.get(name)

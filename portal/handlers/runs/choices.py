@@ -5,23 +5,23 @@ from __future__ import annotations
 import time
 
 from portal.catalog.availability import UNTYPED
-from portal.courses.definition.pinned import usable_environment
+from portal.catalog.offers.in_space import usable_environment
 from portal.errors import NotAllowed, SlurmUnavailable
 from portal.handlers.sessions.kernel_environments import kernel_names
 from portal.launch.availability import availability
 from portal.launch.choices.dialog_fields import DialogField, fields_of_run
 from portal.launch.choices.field_choices import Facts
-from portal.launch.fields import IN_COURSES
+from portal.launch.fields import IN_SPACES
 from portal.launch.kinds.kind import AskedFor
 from portal.launch.kinds.run import Run as RunKind
 from portal.launch.partitions import allowed_partitions
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
-from portal.models.course.course import KeptCourse
 from portal.models.person import Person
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord
+from portal.models.space import StoredSpace
 from portal.work.run.parts import RunParts
 
 from ..base.endpoint import Operation
@@ -43,7 +43,7 @@ class RunEnvironment(Frozen):
 
 
 class RunChoices(Frozen):
-    """Environments in the order of the launch page, or that of the session's course;
+    """Environments in the order of the launch page, or the one that is set for the session;
     ``environment``: the session's own. ``fields``: those of a point's resources, with what the user
     can choose; ``points``: the maximum number of points of a run. ``pages``: the address of the
     pages of runs, to which a run's id is appended. ``simulated``: the GPUs of the cluster are
@@ -64,10 +64,10 @@ class SessionRunChoices(RunsOfSession):
 
     @Operation("List environments and fields for a run.")
     async def on_get(self) -> RunChoices:
-        """Use the session's own token only; refused in sessions of courses that do not allow it,
+        """Use the session's own token only; refused in sessions that do not allow it,
         in rooms, and the like, and on sites without runs."""
         record, parts = await self.own_record(), self.parts
-        kept = await self.course(record)
+        kept = await self.space(record)
         if not parts.parts_for(RunParts).limits.per_user:
             raise NotAllowed("Runs are not offered on this site.")
         nodes = self.view.snapshot.nodes.values()
@@ -80,7 +80,7 @@ class SessionRunChoices(RunsOfSession):
             fields=tuple(
                 field
                 for field in fields_of_run(await self._facts(_owner(record)), kept_options(record))
-                if kept is None or field.name in IN_COURSES
+                if kept is None or field.name in IN_SPACES
             ),
             points=parts.parts_for(RunParts).limits.points,
             pages=f"{parts.hub_host}{parts.prefix}runs/",
@@ -99,13 +99,13 @@ class SessionRunChoices(RunsOfSession):
         return Facts(snapshot, supply, associations, person, now, simulated)
 
     async def _environments(
-        self, record: SessionRecord, kept: KeptCourse | None
+        self, record: SessionRecord, kept: StoredSpace | None
     ) -> list[Environment]:
-        """Return the environments that the owner may use; of a course, its own."""
+        """Return the environments that the owner may use; of a space, its own."""
         if kept is None:
             return list(self.parts.catalog.visible_to(_owner(record)))
         pinned = await usable_environment(self.parts.catalog.offering, kept)
-        return [RunKind.narrowed(pinned, kept.course, AskedFor(), gpus=True)]
+        return [RunKind.narrowed(pinned, kept.space, AskedFor(), gpus=True)]
 
     async def _item(self, environment: Environment, cluster_types: set[str]) -> RunEnvironment:
         types = self.parts.catalog.offering.gpu_types(environment, cluster_types)
@@ -136,7 +136,7 @@ class SessionRunEstimates(RunsOfSession, JobEstimates):
     async def on_post(self) -> StartAnswer:
         """Return the outlook "refused" and the reason for what may not be asked for."""
         record = await self.own_record()
-        self.kept = await self.course(record)
+        self.kept = await self.space(record)
         usual = {**kept_options(record), "environment": record.environment}
         return await self.answered(_owner(record), {**usual, **self.body.options})
 

@@ -17,6 +17,7 @@ from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
 from portal.models.session.run import (
     MOST_POINTS,
+    SPACE,
     PointNumber,
     PointState,
     Run,
@@ -94,11 +95,11 @@ class FolderRun(Frozen):
 class _FromFolders(RunsOfSession):
     largest = _LARGEST
 
-    async def own_course(self) -> str:
-        """Return the course of the session that asks, whose runs alone it may read; "" for one of
-        no course. Raises NotAllowed if it may not have runs, Unavailable, StoreUnavailable."""
+    async def own_space(self) -> str:
+        """Return the space of the session that asks, whose runs alone it may read; "" for its
+        user's own. Raises NotAllowed if it may not have runs, Unavailable, StoreUnavailable."""
         record = await self.own_record()
-        await self.course(record)
+        await self.space(record)
         return record.space
 
 
@@ -110,8 +111,8 @@ class UnreadReports(_FromFolders):
     @Operation("List points whose last reports did not arrive.")
     async def on_get(self) -> UnreadRuns:
         """Use a session's own token. Return the points of the newest runs first, 200 at most."""
-        course = await self.own_course()
-        points = await self.parts.store.run_folders.missing(self.person.name, course, MOST)
+        space = await self.own_space()
+        points = await self.parts.store.run_folders.missing(self.person.name, space, MOST)
         return UnreadRuns(
             items=tuple(
                 UnreadRun(id=run, folder=folder, points=tuple(point.number for point in group))
@@ -122,9 +123,9 @@ class UnreadReports(_FromFolders):
     @Operation("Report points of a run from its folder.", body=FolderPoints)
     async def on_post(self) -> Confirmation:
         """Use a session's own token. Points whose last reports have arrived stay as they are."""
-        course, user, store = await self.own_course(), self.person.name, self.parts.store
+        space, user, store = await self.own_space(), self.person.name, self.parts.store
         run = await store.runs.get(user, self.body.run)
-        if run is None or run.course != course:
+        if run is None or run.space != space:
             raise NotFound("You have no such run.")
         reports: dict[int, FolderPoint] = {point.point: point for point in self.body.points}
         if max(reports) >= run.points:
@@ -168,7 +169,7 @@ class UnknownRuns(_FromFolders):
     async def on_post(self) -> RunIds:
         """Use a session's own token. Runs that wait or run in Slurm, and those that their user has
         deleted, are not among them."""
-        await self.own_course()
+        await self.own_space()
         unknown = await self.parts.store.run_folders.unknown(self.person.name, self.body.ids)
         living = self.living_servers()
         return RunIds(ids=tuple(id_ for id_ in unknown if RunKind.server_for(id_) not in living))
@@ -192,10 +193,12 @@ class RestoredRuns(UnknownRuns):
     async def on_post(self) -> Confirmation:  # type: ignore[override]
         """Use a session's own token. All of its points are unread then. A run that is older than
         the runs that the site keeps is not restored."""
-        course, user = await self.own_course(), self.person.name
+        space, user = await self.own_space(), self.person.name
         asked: FolderRun = self.body
         run = Run(
-            **asked.model_dump(), user=user, server=RunKind.server_for(asked.id), course=course
+            **{**asked.model_dump(), SPACE: space},
+            user=user,
+            server=RunKind.server_for(asked.id),
         )
         days = self.parts.store.sessions_days
         if days and asked.ended_at < time.time() - days * _DAY:

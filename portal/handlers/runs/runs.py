@@ -96,25 +96,25 @@ class PointsQuery(PointsOrder):
 
 class RunAction(SessionAction):
     """Base class: the user's own runs. A session's own token will do, where runs are offered. That
-    of a course's session leads to the runs of its ``course`` alone, since others may be let into
-    the session, and only where ``in_courses``."""
+    of a space's session leads to the runs of its ``space`` alone, since others may be let into
+    the session, and only where ``in_spaces``."""
 
-    in_courses: ClassVar[bool] = True
-    course: str = ""
+    in_spaces: ClassVar[bool] = True
+    space: str = ""
 
     def check_hub_user(self, model: dict[str, Any]) -> dict[str, Any]:
         server = own_server(model, SESSION_OWN)
         if server is None:
             return super().check_hub_user(model)
         address = reserved_for(server)
-        if address is not None and not (address.kind.job_kernels and self.in_courses):
+        if address is not None and not (address.kind.job_kernels and self.in_spaces):
             raise NotAllowed(f"Runs are not offered in {address.kind.title}.")
-        self.course = address.space if address is not None else ""
+        self.space = address.space if address is not None else ""
         return model
 
     def reaches(self, run: Run) -> bool:
-        """Return True unless a course's session asks, and the run is not the course's."""
-        return self.course in ("", run.course)
+        """Return True unless a space's session asks, and the run is not the space's."""
+        return self.space in ("", run.space)
 
     async def own(self, id_: str) -> Run:
         """Return a run of this user. Raises NotFound, StoreUnavailable."""
@@ -127,7 +127,7 @@ class RunAction(SessionAction):
         """Return a run of this user, or one that its ``owner``, by default that of the query,
         shares with them. Raises NotFound, StoreUnavailable."""
         owner = self.query.owner if owner is None else owner
-        if self.course or owner in ("", self.person.name):
+        if self.space or owner in ("", self.person.name):
             return await self.own(id_)
         run = await self.parts.store.run_shares.get(self.person.name, owner, id_)
         if run is None:
@@ -180,7 +180,7 @@ class Runs(RunAction):
         """Return them with the number of points in each state."""
         runs, total = await self.parts.store.runs.of_user(
             self.person.name,
-            course=self.course,
+            space=self.space,
             sort=self.query.sort,
             offset=self.query.offset,
             limit=self.query.limit,

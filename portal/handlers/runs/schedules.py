@@ -9,7 +9,7 @@ from typing import Any
 from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound
 from portal.models import Frozen
 from portal.models.audit import AuditAction
-from portal.models.course.course import Clock
+from portal.models.clock import Clock
 from portal.models.session.run import Notify, Run, RunId
 from portal.models.session.run_schedule import (
     LONGEST_CHAIN,

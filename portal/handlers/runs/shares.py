@@ -39,7 +39,7 @@ class SharedRuns(RunAction):
     """Runs of others that are shared with the user."""
 
     path = "shared-runs"
-    in_courses = False
+    in_spaces = False
 
     @Operation("List the runs that are shared with you.", query=PageQuery)
     async def on_get(self) -> Page[RunItem]:

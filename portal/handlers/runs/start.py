@@ -17,18 +17,18 @@ from portal.launch.request import AskedResources
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
-from portal.models.course.course import KeptCourse
 from portal.models.session.resources import Resources
-from portal.models.session.run import AskedRun, Notify, Run
+from portal.models.session.run import SPACE, AskedRun, Notify, Run
 from portal.models.session.search import MOST_TRIALS, Search
 from portal.models.session.session import SessionRecord
+from portal.models.space import StoredSpace
 from portal.work.run.parts import RunParts
 
 from ..base.endpoint import Operation
 from ..base.own_session import OwnSession
 from ..sessions.estimates import kept_options
 
-_OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest", "course"})
+_OF_PORTAL = frozenset({"only", "attempt", "origin", "version", "digest", SPACE})
 
 
 class NewRun(AskedResources, AskedRun):
@@ -67,8 +67,8 @@ class StartedRun(Frozen):
 class RunsOfSession(OwnSession):
     """Base class: the session that asks, if it may start runs."""
 
-    async def course(self, record: SessionRecord) -> KeptCourse | None:
-        """Return the course of the session that asks; None for one of no course. Raises NotAllowed
+    async def space(self, record: SessionRecord) -> StoredSpace | None:
+        """Return the space of the session that asks; None for its user's own. Raises NotAllowed
         if it may not start runs, StoreUnavailable."""
         kind = kind_of(record)
         if not kind.job_kernels:
@@ -78,8 +78,8 @@ class RunsOfSession(OwnSession):
             )
         if not record.space:
             return None
-        kept = await self.parts.memberships.course(record.space)
-        if reason := RunKind.not_offered(kept.course):
+        kept = await self.parts.memberships.space(record.space)
+        if reason := RunKind.not_offered(kept.space):
             raise NotAllowed(reason)
         return kept
 
@@ -91,11 +91,11 @@ class SessionRuns(RunsOfSession):
 
     @Operation("Start a run.", body=NewRun, status=202, errors=(409, 429))
     async def on_post(self) -> StartedRun:
-        """Use the session's own token only; refused in sessions of courses that do not allow it,
+        """Use the session's own token only; refused in sessions that do not allow it,
         in rooms, and the like.
 
         The job, an array with a task for each point, is checked like a launch of the session's
-        owner; in a course's session, by the rules of the course, in its account. The answer comes
+        owner; where the session's rules and account are set, by these. The answer comes
         once Slurm has the job, which may wait then.
         """
         record = await self.own_record()
@@ -107,13 +107,13 @@ class SessionRuns(RunsOfSession):
         server = RunKind.server_for(asked.id)
         what = f"Run {asked.name} of {environment}: {asked.points} points, {server}."
         async with self.audited(AuditAction.START_RUN, f"session {record.id}", record.user, what):
-            await self.course(record)
+            await self.space(record)
             since = record.submitted_at if environment == record.environment else None
             pin = await pin_of(
                 self.parts.catalog, self.parts.store, environment, since, record.space
             )
             of_run = {name: getattr(asked, name) for name in AskedRun.model_fields}
-            of_run |= {**pin._asdict(), "course": record.space}
+            of_run |= {**pin._asdict(), SPACE: record.space}
             run = Run.trusted(
                 **of_run,
                 user=record.user,

@@ -10,6 +10,7 @@ from portal.models.audit import AuditAction
 from portal.models.session.run import Run
 from portal.models.session.session import SessionState
 from portal.sessions.links import progress_url, server_url
+from portal.spaces.registry import requested_space
 
 from ..base.endpoint import Operation
 from ..sessions.actions import ServerAddress
@@ -21,7 +22,7 @@ class RunTensorBoard(RunAction):
 
     path = "runs/{run}/tensorboard"
     parameters = {"run": RUN_ID}
-    in_courses = False
+    in_spaces = False
 
     @Operation("Show the logs of one of your runs in TensorBoard.", status=202, errors=(409,))
     async def on_post(self, run: str) -> ServerAddress:
@@ -35,10 +36,11 @@ class RunTensorBoard(RunAction):
         async with self.audited(
             AuditAction.OPEN_LOGS, f"run {own_run.id}", own_run.user, own_run.folder
         ):
-            if own_run.course:
+            if own_run.space:
+                noun = requested_space(dict(own_run)).noun
                 raise NotAllowed(
-                    f"Only sessions of the course '{own_run.course}' can read the files of this "
-                    "run. Open TensorBoard in your course session."
+                    f"Only sessions of the {noun} '{own_run.space}' can read the files of this "
+                    f"run. Open TensorBoard in your {noun} session."
                 )
             await self._offered(own_run)
             options = {"environment": own_run.environment, OPTION: [own_run.folder]}

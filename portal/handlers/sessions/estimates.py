@@ -126,7 +126,7 @@ class SessionEstimates(OwnSession, EstimatesBase):
 
 def kept_options(record: SessionRecord) -> dict[str, Any]:
     """Return what a job has of the session that asks for it unless something else is asked for:
-    the account that pays, for one. A course sets that itself."""
+    the account that pays, for one. A space sets that itself."""
     if record.space:
         return {}
     return {key: record.options[key] for key in KEPT if record.options.get(key) is not None}

@@ -1,4 +1,4 @@
-"""Estimates for jobs beside a session: kernels and runs, in a course's session by its rules."""
+"""Estimates for jobs beside a session: kernels and runs, in a space's session by its rules."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from portal.launch.kinds.member_gpus import held_gpus, too_many
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
-from portal.models.course.course import KeptCourse
 from portal.models.person import Person
 from portal.models.session.session import SessionState
+from portal.models.space import StoredSpace
 
 from .estimates import EstimatesBase
 
 
 class JobEstimates(EstimatesBase):
-    """Base class of estimates for a job beside a session. ``kind``: of such a job in a course;
-    ``kept``: the course of the session that asks."""
+    """Base class of estimates for a job beside a session. ``kind``: of such a job in a space;
+    ``kept``: the space of the session that asks."""
 
     kind: ClassVar[type[Kind]]
-    kept: KeptCourse | None = None
+    kept: StoredSpace | None = None
 
     async def environments(
         self,
@@ -33,7 +33,7 @@ class JobEstimates(EstimatesBase):
         snapshot: ClusterSnapshot,
         associations: Sequence[Association] | None,
     ) -> dict[str, Environment]:
-        """Return the environments that the job may have; of a course, its own as it is now."""
+        """Return the environments that the job may have; of a space, its own as it is now."""
         kept = self.kept
         if kept is None:
             return await super().environments(person, asked, snapshot, associations)
@@ -46,7 +46,7 @@ class JobEstimates(EstimatesBase):
             if session.user == person.name and session.state is not SessionState.ENDED
         )
         wanted = asked.said().get("gpus", chosen.default.gpus)
-        held = held_gpus(kept.course, living)
-        if reason := too_many(kept.course, wanted, held, beside=True):
+        held = held_gpus(kept.space, living)
+        if reason := too_many(kept.space, wanted, held, beside=True):
             raise NotAllowed(reason)
         return {chosen.name: chosen}

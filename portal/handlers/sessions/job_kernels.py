@@ -13,20 +13,21 @@ from pydantic import Field, StringConstraints
 from portal.errors import NotAllowed, NotFound
 from portal.handlers.sessions.kernel_environments import KernelEnvironment, kernel_choices
 from portal.launch.choices.dialog_fields import DialogField, fields_of_move
-from portal.launch.fields import FIELDS, IN_COURSES
+from portal.launch.fields import FIELDS, IN_SPACES
 from portal.launch.job_kernels import JobKernels
 from portal.launch.kinds import kind_of
 from portal.launch.kinds.job_kernel import NAME, OPTION, JobKernel
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Name as EnvironmentName
-from portal.models.course.course import KeptCourse
 from portal.models.person import Person
 from portal.models.session.chosen_id import ID, LONGEST_ID
 from portal.models.session.estimate import StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import StoredSpace
 from portal.sessions.job_kernels import JobKernelState, state_of, submitting, unrecorded
+from portal.spaces.registry import job_space
 
 from ..base.action import Confirmation
 from ..base.endpoint import Operation
@@ -39,7 +40,7 @@ _NO_SUCH = "You have no such kernel."
 
 class KernelChoices(Frozen):
     """Environments for kernels in jobs of their own, in the order of the launch page; none where a
-    site does not offer such kernels; in a course's session, the course's. ``fields``: those of the
+    site does not offer such kernels; where the session's is set, that one. ``fields``: those of the
     dialog for their resources; ``options``: all options of a kernel, by name, with the noun of what
     a number counts, "" for text; ``per_user``: the maximum number of a user's kernels at once.
     ``address``: that of the session's node, as other nodes reach it; empty while it is not known.
@@ -88,18 +89,18 @@ class JobKernelAction(OwnSession):
         self.check(record)
         return record
 
-    async def course(self, record: SessionRecord) -> KeptCourse | None:
-        """Return the course of the session that asks; None for one of no course. Raises NotAllowed
-        if the course does not allow such kernels."""
+    async def space(self, record: SessionRecord) -> StoredSpace | None:
+        """Return the space of the session that asks; None for one of its user alone. Raises
+        NotAllowed if the space does not allow such kernels."""
         if not record.space:
             return None
-        kept = await self.parts.memberships.course(record.space)
-        if reason := JobKernel.not_offered(kept.course):
+        kept = await self.parts.memberships.space(record.space)
+        if reason := JobKernel.not_offered(kept.space):
             raise NotAllowed(reason)
         return kept
 
-    async def kernel(self, id_: str, course: str) -> SessionRecord | None:
-        """Return the newest session of this kernel of the user; None without one. ``course``: of
+    async def kernel(self, id_: str, space: str) -> SessionRecord | None:
+        """Return the newest session of this kernel of the user; None without one. ``space``: of
         the session that asks. Helpers are let into that, and must not reach other kernels of its
         owner.
 
@@ -117,7 +118,7 @@ class JobKernelAction(OwnSession):
             record = records[0] if records else None
         # Of another id, the name of the server can be the same.
         own = record is not None and record.options.get(OPTION, {}).get("id") == id_
-        return record if record is not None and own and record.space == course else None
+        return record if record is not None and own and record.space == space else None
 
 
 class OwnJobKernels(JobKernelAction):
@@ -127,14 +128,14 @@ class OwnJobKernels(JobKernelAction):
 
     @Operation("List environments for kernels in jobs of their own.")
     async def on_get(self) -> KernelChoices:
-        """Use the session's own token only; refused in sessions of courses that do not allow it,
+        """Use the session's own token only; refused in sessions that do not allow it,
         in rooms, and the like.
 
         An environment is listed if its test passed on a GPU type of the cluster, and its kernels
         are known: its definition or its test names them.
         """
         record = await self.asker()
-        kept = await self.course(record)
+        kept = await self.space(record)
         parts, nodes = self.parts, list(self.view.snapshot.nodes.values())
         types = {pool.type for node in nodes for pool in node.gpus}
         items: tuple[KernelEnvironment, ...] = ()
@@ -143,7 +144,7 @@ class OwnJobKernels(JobKernelAction):
         return KernelChoices(
             items=items,
             fields=tuple(
-                field for field in fields_of_move(nodes) if kept is None or field.name in IN_COURSES
+                field for field in fields_of_move(nodes) if kept is None or field.name in IN_SPACES
             ),
             options={field.name: field.counts for field in FIELDS},
             per_user=parts.settings.get(JobKernels).per_user,
@@ -159,27 +160,25 @@ class OwnJobKernels(JobKernelAction):
         "Start a kernel in a job of its own.", body=NewJobKernel, status=202, errors=(409, 429)
     )
     async def on_post(self) -> StartedKernel:
-        """Use the session's own token only; refused in sessions of courses that do not allow it,
+        """Use the session's own token only; refused in sessions that do not allow it,
         in rooms, and the like.
 
-        The job is checked like a launch of the session's owner; in a course's session, by the
-        rules of the course, in its account. The answer comes once Slurm has the job, which may
+        The job is checked like a launch of the session's owner; where the session's
+        rules and account are set, by these. The answer comes once Slurm has the job, which may
         wait then.
         """
         record = await self.own_record()
         asked: dict[str, Any] = self.body.model_dump(exclude_unset=True)
         id_, name = asked.pop("id"), asked.pop("kernel")
-        kernel = {"id": id_, "name": name}
-        if record.space:
-            kernel["course"] = record.space
-        options = {**kept_options(record), **asked, OPTION: kernel}
         server = JobKernel.server_for(id_)
         what = f"Kernel {name} of {asked['environment']}, {server}."
         async with self.audited(
             AuditAction.START_KERNEL, f"session {record.id}", record.user, what
         ):
             self.check(record)
-            await self.course(record)
+            kept = await self.space(record)
+            kernel = {"id": id_, "name": name, **(job_space(kept.space).own() if kept else {})}
+            options = {**kept_options(record), **asked, OPTION: kernel}
             await self.parts.hub.begin_server(record.user, server, options)
         self.done("")
         return StartedKernel(id=id_, server=server)
@@ -199,7 +198,7 @@ class KernelEstimates(JobKernelAction, JobEstimates):
     async def on_post(self) -> StartAnswer:
         """Return the outlook "refused" and the reason for what may not be asked for."""
         record = await self.asker()
-        self.kept = await self.course(record)
+        self.kept = await self.space(record)
         return await self.answered(_owner(record), {**kept_options(record), **self.body.options})
 
 
@@ -237,7 +236,7 @@ class OneJobKernel(JobKernelAction):
         user, server = record.user, JobKernel.server_for(kernel)
         async with self.audited(AuditAction.STOP_KERNEL, f"session {record.id}", user, server):
             self.check(record)
-            # In a course, first: it may be a kernel of another session of the owner.
+            # In a space, first: it may be a kernel of another session of the owner.
             if record.space and await self.kernel(kernel, record.space) is None:
                 raise NotFound(_NO_SUCH)
             try:

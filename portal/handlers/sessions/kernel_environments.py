@@ -7,16 +7,16 @@ import time
 from typing import TYPE_CHECKING
 
 from portal.catalog.availability import UNTYPED
-from portal.courses.definition.pinned import usable_environment
+from portal.catalog.offers.in_space import usable_environment
 from portal.errors import NotAllowed, StoreUnavailable
-from portal.launch.course import check_asked
-from portal.launch.course_meeting import at_the_meeting
+from portal.launch.in_space import check_asked
 from portal.launch.kinds.job_kernel import kernel_environment
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment, Kernel
 from portal.models.catalog.image_job import KernelResult, TestResult
 from portal.models.person import Person
 from portal.models.session.resources import Resources
+from portal.spaces.registry import type_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from portal.assembly import Services
     from portal.launch.kinds.kind import AskedFor, Kind
     from portal.models.cluster.cluster import Association, ClusterSnapshot
-    from portal.models.course.course import KeptCourse
+    from portal.models.space import StoredSpace
 
 
 class KernelEnvironment(Frozen):
@@ -41,17 +41,17 @@ class KernelEnvironment(Frozen):
 
 
 async def kernel_choices(
-    parts: Services, person: Person, kept: KeptCourse | None, types: Collection[str]
+    parts: Services, person: Person, kept: StoredSpace | None, types: Collection[str]
 ) -> tuple[KernelEnvironment, ...]:
     """Return what sessions of ``person`` are offered, in the order of the launch page; of a
-    session of the course ``kept``, the course's environment. ``types``: GPU types of the cluster.
+    session in the space ``kept``, the space's environment. ``types``: GPU types of the cluster.
     """
     await parts.catalog.load()
     environments = parts.catalog.visible_to(person)
     if kept is not None:
         try:
             pinned = await usable_environment(parts.catalog.offering, kept)
-            environments = [kernel_environment(pinned, kept.course)]
+            environments = [kernel_environment(pinned, kept.space)]
         except NotAllowed:  # it cannot be used now: a launch says why
             environments = []
     choices = await asyncio.gather(*(_choice(parts, known, types) for known in environments))
@@ -60,21 +60,22 @@ async def kernel_choices(
 
 async def environment_now(
     parts: Services,
-    kept: KeptCourse,
+    kept: StoredSpace,
     kind: type[Kind],
     asked: AskedFor,
     person: Person,
     snapshot: ClusterSnapshot,
     associations: Sequence[Association] | None,
 ) -> Environment:
-    """Return the course's environment for a job of this ``kind`` that starts now: during a meeting,
-    in its reservation. Raises InvalidRequest, NotAllowed."""
+    """Return the space's environment for a job of this ``kind`` that starts now, such as
+    in the reservation of a meeting. Raises InvalidRequest, NotAllowed."""
     pinned = await usable_environment(parts.catalog.offering, kept)
-    check_asked(asked.said(), pinned)
-    kind.check_chosen(asked)
-    environment = kind.narrowed(pinned, kept.course, asked, gpus=True)
-    needs_gpus = kind.needs_gpus(asked, kept.course)
-    return at_the_meeting(
+    space = kept.space
+    check_asked(asked.said(), pinned, space)
+    kind.check_chosen(asked, space.noun)
+    environment = kind.narrowed(pinned, space, asked, gpus=True)
+    needs_gpus = kind.needs_gpus(asked, space)
+    return type_of(space).now(
         kept.name, environment, snapshot, person, associations, time.time(), needs_gpus=needs_gpus
     )
 

@@ -38,7 +38,7 @@ class OwnServers(Endpoint):
 
     @Operation("List your named sessions that are not running.")
     async def on_get(self) -> NamedServers:
-        """Leave out those of courses, TensorBoards and kernels: they come and go by themselves."""
+        """Leave out those with a purpose, such as kernels: they come and go by themselves."""
         user = self.person.name
         titles = await self.parts.hub.named_servers(user)
         living, _ = await self.parts.store.sessions.find(user=user, ended=False, limit=_MOST)

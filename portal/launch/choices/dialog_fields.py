@@ -1,5 +1,5 @@
 """Fields of the dialogs for resources: of moves, kernels and runs. Pure. Those of the forms of
-environments and courses are in ``form_fields.py``.
+environments and spaces are in ``form_fields.py``.
 
 JupyterLab and the portal's pages show them (kernels/labextension/src/resources-form.js); the
 options of ``portal-run`` are made of those of a run.

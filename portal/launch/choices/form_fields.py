@@ -1,4 +1,4 @@
-"""Fields of the forms for the resources of an environment or a course, in the pages. Pure."""
+"""Fields of the forms for the resources of an environment or a space, in the pages. Pure."""
 
 from __future__ import annotations
 

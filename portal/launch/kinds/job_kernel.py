@@ -13,37 +13,33 @@ from typing import Any, NamedTuple, Self
 
 from ...errors import InvalidRequest, NotAllowed
 from ...models.catalog.environment import Environment
-from ...models.course.course import Course
 from ...models.session.chosen_id import ID, LONGEST_ID, SHOULD_BE
-from ..course import OPTION as COURSE
-from ..course import course_named, narrowed
+from ...models.space import Space
+from ...spaces.job_space import MINE, JobSpace
+from ...spaces.limits import narrowed
+from ...spaces.registry import SPACES, requested_space, space_options
 from ..job_kernels import JobKernels
 from .by_id import KindById
 from .kind import AskedFor, KindWords, LaunchFacts, Lookup, Place, environment_of
-from .space import Space
 
 OPTION = "kernel"  # the key of ``user_options`` with the id and the kernelspec's name
 NAME = r"[A-Za-z0-9._-]{1,100}"
 _KEYS = {"id", "name"}
 PROGRAM = "portal_session.job_kernels.starter"
-_FEW = (
-    "In a course, a kernel in a job of its own needs at least one GPU. For work on CPUs, choose "
-    "one of the session's kernels."
-)
 
 
 class AskedKernel(NamedTuple):
-    """Requested kernel. ``course``: that of the session that asks; "" for none."""
+    """Requested kernel. ``space``: that of the session that asks."""
 
     id: str
     name: str
-    course: str = ""
+    space: JobSpace = MINE
 
 
 class JobKernel(KindById):
     """Kernel ``kernel``, a kernelspec's name, for the session that knows it by ``id``.
 
-    In a course it sees what the session sees, the course's folder and nothing else of its owner,
+    In a space it sees what the session sees, the space's folder and nothing else of its owner,
     since helpers are let into the session, and can run cells there.
     """
 
@@ -68,20 +64,20 @@ class JobKernel(KindById):
         kernel = asked_kernel(options)
         if kernel is None:
             return None
-        space = Space(name=kernel.course) if kernel.course else None
-        return cls(id=kernel.id, kernel=kernel.name, space=space)
+        return cls(id=kernel.id, kernel=kernel.name, space=kernel.space)
 
     @property
     def id_(self) -> str:
         return self.id
 
     async def place(self, asked: AskedFor, hub: Lookup, facts: LaunchFacts) -> Place:
-        if self.space is not None:
-            self.check_chosen(asked)
+        if self.space.name:
+            self.check_chosen(asked, self.space.noun)
         place = await super().place(asked, hub, facts)
-        if self.space is not None and any(e.max_gpus == 0 for e in place.environments.values()):
+        if self.space.name and any(e.max_gpus == 0 for e in place.environments.values()):
             raise NotAllowed(
-                "The environment of this course has no GPUs, so the course has no such kernels."
+                f"The environment of this {self.space.noun} has no GPUs, so the {self.space.noun} "
+                "has no such kernels."
             )
         _check_kernel(self.kernel, environment_of(asked.environment, place.environments))
         # Nothing is awaited after this, or launches at the same moment would not see each other.
@@ -93,56 +89,56 @@ class JobKernel(KindById):
         return place._replace(environments=environments)
 
     def own(self) -> dict[str, Any]:
-        course = {COURSE: self.space_name} if self.space is not None else {}
-        return {OPTION: {"id": self.id, "name": self.kernel, **course}}
+        return {OPTION: {"id": self.id, "name": self.kernel, **self.space.own()}}
 
     @classmethod
-    def not_offered(cls, course: Course) -> str:
-        if not course.job_kernels:
+    def not_offered(cls, space: Space) -> str:
+        if not space.job_kernels:
             return (
-                f"The course '{course.title}' does not allow kernels in jobs of their own. Its "
-                "instructor can allow them in the course's settings."
+                f"The {space.called} does not allow kernels in jobs of their own. Its "
+                f"{space.leader} can allow them in the {space.noun}'s settings."
             )
-        if not max(course.default.gpus, course.largest.gpus):
-            return f"The course '{course.title}' has no GPUs, so it has no kernels with GPUs."
+        if not max(space.default.gpus, space.largest.gpus):
+            return f"The {space.called} has no GPUs, so it has no kernels with GPUs."
         return ""
 
     @classmethod
-    def check_chosen(cls, asked: AskedFor) -> None:
+    def check_chosen(cls, asked: AskedFor, noun: str) -> None:
         """Raise NotAllowed for a kernel without GPUs: those would add CPUs to a session's without
-        any limit of the course."""
+        any limit of the space."""
         if asked.said().get("gpus") == 0:
-            raise NotAllowed(_FEW)
+            raise NotAllowed(
+                f"In a {noun}, a kernel in a job of its own needs at least one GPU. For work on "
+                "CPUs, choose one of the session's kernels."
+            )
 
     @classmethod
-    def needs_gpus(cls, asked: AskedFor, course: Course) -> bool:
+    def needs_gpus(cls, asked: AskedFor, space: Space) -> bool:
         return True
 
     @classmethod
     def narrowed(
-        cls, environment: Environment, course: Course, asked: AskedFor, *, gpus: bool
+        cls, environment: Environment, space: Space, asked: AskedFor, *, gpus: bool
     ) -> Environment:
-        return kernel_environment(environment, course, gpus=gpus)
+        return kernel_environment(environment, space, gpus=gpus)
 
     def variables(self) -> dict[str, str]:
         kernel = json.dumps({"id": self.id, "name": self.kernel})
         return {**super().variables(), "PORTAL_KERNEL": kernel}
 
 
-def kernel_environment(
-    environment: Environment, course: Course, *, gpus: bool = True
-) -> Environment:
-    """Return ``environment`` as the course allows it to kernels: as to its sessions, with one GPU
+def kernel_environment(environment: Environment, space: Space, *, gpus: bool = True) -> Environment:
+    """Return ``environment`` as the space allows it to kernels: as to its sessions, with one GPU
     on one node by default. ``gpus`` False: none at all, the budget is used up.
 
     Where sessions have no GPUs by default, their partition and node features are not those of the
-    kernels, which have the ones of the course's maximum, or what the launch finds.
+    kernels, which have the ones of the space's maximum, or what the launch finds.
     """
-    offered = narrowed(environment, course, gpus=gpus)
+    offered = narrowed(environment, space, gpus=gpus)
     usual: dict[str, Any] = {"gpus": 1, "nodes": 1}
     for name in ("partition", "constraint"):
-        own, largest = getattr(course.default, name), getattr(course.largest, name)
-        if largest or (own and not course.default.gpus):
+        own, largest = getattr(space.default, name), getattr(space.largest, name)
+        if largest or (own and not space.default.gpus):
             usual[name] = largest
     default = offered.default.model_copy(update=usual)
     return offered.model_copy(update={"default": default})
@@ -153,10 +149,10 @@ def asked_kernel(options: Mapping[str, Any]) -> AskedKernel | None:
     value = options.get(OPTION)
     if value is None or value == "":
         return None
-    if not isinstance(value, Mapping) or set(value) - {COURSE} != _KEYS:
+    if not isinstance(value, Mapping) or set(value) - {*space_options()} != _KEYS:
+        also = "".join(f" and, in a {of.noun}'s session, the '{of.option}'" for of in SPACES)
         raise InvalidRequest(
-            f"'{OPTION}' must be an object with the 'id' and the 'name' of a kernel and, in a "
-            f"course's session, the '{COURSE}'.",
+            f"'{OPTION}' must be an object with the 'id' and the 'name' of a kernel{also}.",
             OPTION,
         )
     if not _is(ID, value["id"]) or len(value["id"]) > LONGEST_ID:
@@ -171,10 +167,10 @@ def asked_kernel(options: Mapping[str, Any]) -> AskedKernel | None:
             OPTION,
         )
     try:
-        course = course_named(value.get(COURSE))
+        space = requested_space(value)
     except InvalidRequest as error:
         raise InvalidRequest(error.message, OPTION) from None
-    return AskedKernel(value["id"], value["name"], course)
+    return AskedKernel(value["id"], value["name"], space)
 
 
 def _check_kernel(name: str, environment: Environment) -> None:

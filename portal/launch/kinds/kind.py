@@ -15,12 +15,12 @@ from ...errors import InvalidRequest, NotAllowed
 from ...models import Frozen
 from ...models.catalog.environment import Environment
 from ...models.cluster.cluster import Association, ClusterSnapshot
-from ...models.course.course import Course
 from ...models.session.resources import Resources
+from ...models.space import Space
+from ...spaces.job_space import MINE, JobSpace
+from ...spaces.limits import narrowed
 from ..container import SESSION
-from ..course import narrowed
-from ..fields import IN_COURSES
-from .space import Space
+from ..fields import IN_SPACES
 
 Settings = TypeVar("Settings", bound=Configurable)
 
@@ -61,7 +61,7 @@ class Place(NamedTuple):
 
 class OtherLaunch(NamedTuple):
     """Session of the person that waits or runs, or is about to be launched. ``work``: its kind's
-    name; ``space``: its course, "" for none; ``options``: its ``user_options``; ``job_id``: ""
+    name; ``space``: its name, "" for none; ``options``: its ``user_options``; ``job_id``: ""
     while Slurm has no job."""
 
     work: str
@@ -110,8 +110,8 @@ class Lookup(Protocol):
     async def slurm_limits(self) -> SlurmLimits:
         """Return what Slurm allows, as far as it is known."""
 
-    async def course(self, kind: Kind, asked: AskedFor, facts: LaunchFacts) -> Place:
-        """Return the place of ``kind``, which is in a course, if it may be launched now. Raises
+    async def in_space(self, kind: Kind, asked: AskedFor, facts: LaunchFacts) -> Place:
+        """Return the place of ``kind`` in its space, if it may be launched now. Raises
         what says why not."""
 
 
@@ -140,8 +140,8 @@ class KindWords(NamedTuple):
 class Kind(Frozen):
     """Base class of all kinds, with what most of them do.
 
-    A kind that is in a course (``space``) asks the course for what it may have, and says with
-    `not_offered`, `check_chosen`, `needs_gpus` and `narrowed` what differs for it.
+    A kind in a space (``space``) has what that allows to any kind, and says with `not_offered`,
+    `check_chosen`, `needs_gpus` and `narrowed` what differs for it.
     """
 
     name: ClassVar[str]  # as it is stored, and asked for by ``option`` if that is "kind"
@@ -158,15 +158,16 @@ class Kind(Frozen):
     # its job runs.
     serves: ClassVar[bool] = True
     array: ClassVar[bool] = False  # its job is an array of tasks, as ``sbatch_options`` say
-    # In a course:
+    # In a space:
     about: ClassVar[str] = ""  # a sentence
     throwaway: ClassVar[bool] = False  # its home is gone when it ends
-    early: ClassVar[bool] = False  # it may start before the course begins
-    graded: ClassVar[bool] = True  # it has the course's exchange, where that has grades
+    early: ClassVar[bool] = False  # it may start before the space does
+    shared: ClassVar[bool] = False  # a room: all members are let into it
+    graded: ClassVar[bool] = True  # it hands in work, where a space has grades
     # Who starts it, beside the staff: "service": what the service starts; "": nobody else.
     starters: ClassVar[str] = "members"
 
-    space: Space | None = None  # None: of its user alone
+    space: JobSpace = MINE
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self | None:
@@ -175,28 +176,28 @@ class Kind(Frozen):
 
     @classmethod
     def space_at(cls, server: str) -> str | None:
-        """Return the course in the name of a server that can only be of this kind, "" for none;
+        """Return the space in the name of a server that can only be of this kind, "" for none;
         None for the name of another one."""
         return None
 
     @property
     def space_name(self) -> str:
-        """Course that such a session belongs to; "" for none."""
-        return "" if self.space is None else self.space.name
+        """Space that such a session belongs to; "" for its user's own."""
+        return self.space.name
 
     @property
     def isolated(self) -> bool:
         """True if nothing of the site is seen in it but what its environment binds."""
-        return self.space is not None
+        return self.space.isolated
 
     @property
     def estimated(self) -> bool:
-        """True if its expected start is shown. A course's button does not say it."""
-        return self.space is None or not self.serves
+        """True if its expected start is shown."""
+        return self.space.estimated or not self.serves
 
     @property
     def folder(self) -> str:
-        """Name of the folder that is its home in a course."""
+        """Name of the folder that is its home in a space."""
         return self.space_name
 
     def beside(self, other: Kind) -> InvalidRequest:
@@ -224,8 +225,8 @@ class Kind(Frozen):
 
     async def place(self, asked: AskedFor, hub: Lookup, facts: LaunchFacts) -> Place:
         """Return where it may run. Raises InvalidRequest, NotAllowed, Unavailable."""
-        if self.space is not None:
-            return await hub.course(self, asked, facts)
+        if self.space.name:
+            return await hub.in_space(self, asked, facts)
         environments = await hub.environments()
         chosen = environments.get(asked.environment or "")
         if chosen is not None and (reason := self.unfit(chosen)):
@@ -238,32 +239,33 @@ class Kind(Frozen):
         return Place(fitting, facts.snapshot, self)
 
     @classmethod
-    def not_offered(cls, course: Course) -> str:
-        """Return why the course has no such sessions; "" if it has."""
+    def not_offered(cls, space: Space) -> str:
+        """Return why the space has no such sessions; "" if it has."""
         return ""
 
     @classmethod
-    def check_chosen(cls, asked: AskedFor) -> None:
-        """Raise NotAllowed for resources that such a job of a course never has."""
+    def check_chosen(cls, asked: AskedFor, noun: str) -> None:
+        """Raise NotAllowed for resources that such a job of a space, which is called
+        ``noun``, never has."""
 
     @classmethod
-    def needs_gpus(cls, asked: AskedFor, course: Course) -> bool:
-        """Return True if it does not start without GPUs, as once the course's budget is used up."""
+    def needs_gpus(cls, asked: AskedFor, space: Space) -> bool:
+        """Return True if it does not start without GPUs, as once the space's budget is used up."""
         return False
 
     @classmethod
     def narrowed(
-        cls, environment: Environment, course: Course, asked: AskedFor, *, gpus: bool
+        cls, environment: Environment, space: Space, asked: AskedFor, *, gpus: bool
     ) -> Environment:
-        """Return ``environment`` as the course allows it to such sessions; see ``narrowed`` of
-        portal/launch/course.py."""
-        return narrowed(environment, course, gpus=gpus)
+        """Return ``environment`` as the space allows it to such sessions; see ``narrowed`` of
+        portal/spaces/limits.py."""
+        return narrowed(environment, space, gpus=gpus)
 
     def options(self, environment: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the ``user_options`` for the same session again; ``chosen``: its resources. In a
-        course, account, partition and reservation are others at the next meeting."""
-        own = self.space is None
-        choices = {key: value for key, value in chosen.items() if own or key in IN_COURSES}
+        space, account, partition and reservation are others at the next meeting."""
+        own = not self.space.name
+        choices = {key: value for key, value in chosen.items() if own or key in IN_SPACES}
         return {"environment": environment, **choices, **self.own()}
 
     def own(self) -> dict[str, Any]:
@@ -272,7 +274,7 @@ class Kind(Frozen):
 
     def home(self, account: str, home: str) -> str:
         """Return the home as it is seen in the session; ``home``: the person's on the node."""
-        return home if self.space is None else self.space.home(account)
+        return self.space.home(account, home)
 
     def within(self, seconds: int | None) -> Self:
         """Return the kind of a job with this time limit; None: the partition's."""
@@ -280,7 +282,7 @@ class Kind(Frozen):
 
     def variables(self) -> dict[str, str]:
         """Return the session's own environment variables."""
-        return {} if self.space is None else self.space.variables(self.prefix)
+        return self.space.variables(self.name)
 
     def command(self) -> Sequence[str]:
         """Return the argv of its job, in which "{python}" is the environment's interpreter; empty:
@@ -294,4 +296,4 @@ class Kind(Frozen):
     def script_variables(self, account: str, home: str) -> dict[str, str]:
         """Return the variables for deploy/session.sh."""
         folder = "" if self.throwaway else self.folder
-        return {} if self.space is None else self.space.script_variables(account, home, folder)
+        return self.space.script_variables(account, home, folder)

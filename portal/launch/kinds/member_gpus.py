@@ -1,5 +1,5 @@
-"""GPUs that a member of a course has at once: the session's, and those of its kernels in jobs of
-their own and of its runs. A course gives each member as many as its largest session has; points of
+"""GPUs that a member of a space has at once: the session's, and those of its kernels in jobs of
+their own and of its runs. A space gives each member as many as its largest session has; points of
 runs without GPUs have its CPUs. Pure."""
 
 from __future__ import annotations
@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ...models.course.course import Course
 from ...models.session.run import AskedRun
+from ...models.space import Space
 from ...models.words import count
 from .job_kernel import JobKernel
 from .jupyterlab import JupyterLab
@@ -26,7 +26,7 @@ class Launched(Protocol):
 
     @property
     def space(self) -> str:
-        """Course that it belongs to; "" for none."""
+        """Space that it belongs to; "" for none."""
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -34,40 +34,40 @@ class Launched(Protocol):
 
 
 class MemberGpus(NamedTuple):
-    """Number of GPUs that a member of a course has, in the session, its kernels and its runs."""
+    """Number of GPUs that a member of a space has, in the session, its kernels and its runs."""
 
     session: int = 0
     kernels: int = 0
     runs: int = 0
 
 
-def most_gpus(course: Course) -> int:
-    """Return the maximum number of GPUs that a member of the course has at once."""
-    return max(course.default.gpus, course.largest.gpus) * course.default.nodes
+def most_gpus(space: Space) -> int:
+    """Return the maximum number of GPUs that a member of the space has at once."""
+    return max(space.default.gpus, space.largest.gpus) * space.default.nodes
 
 
-def held_gpus(course: Course, launches: Iterable[Launched]) -> MemberGpus:
-    """Return the GPUs of a member's ``launches`` that wait or run. Those outside of the course do
+def held_gpus(space: Space, launches: Iterable[Launched]) -> MemberGpus:
+    """Return the GPUs of a member's ``launches`` that wait or run. Those outside of the space do
     not count."""
     launches = list(launches)
     session = kernels = 0
     for launch in launches:
-        gpus = _number(launch.options.get("gpus")) if launch.space == course.name else 0
+        gpus = _number(launch.options.get("gpus")) if launch.space == space.name else 0
         if launch.work == JupyterLab.name:
-            session += gpus * course.default.nodes
+            session += gpus * space.default.nodes
         elif launch.work == JobKernel.name:
             kernels += gpus
-    return MemberGpus(session, kernels, held_by_runs(course, launches, "gpus"))
+    return MemberGpus(session, kernels, held_by_runs(space, launches, "gpus"))
 
 
-def held_by_runs(course: Course, launches: Iterable[Launched], resource: str) -> int:
-    """Return how many GPUs, or CPUs of points without GPUs, the runs of the course among
+def held_by_runs(space: Space, launches: Iterable[Launched], resource: str) -> int:
+    """Return how many GPUs, or CPUs of points without GPUs, the runs of the space among
     ``launches`` have at most at the same time: a run that starts after another one is not beside
     it."""
     left: dict[str, tuple[AskedRun, int]] = {}
     for launch in launches:
-        of_course = (launch.work, launch.space) == (Run.name, course.name)
-        run = asked_run(launch.options) if of_course else None
+        in_space = (launch.work, launch.space) == (Run.name, space.name)
+        run = asked_run(launch.options) if in_space else None
         if run is not None:
             gpus = _number(launch.options.get("gpus"))
             cpus = 0 if gpus else _number(launch.options.get("cpus"))
@@ -92,16 +92,14 @@ def at_once(run: AskedRun) -> int:
     return min(run.at_once, run.tasks)
 
 
-def too_many(
-    course: Course, wanted: int, held: MemberGpus, *, beside: bool, points: int = 1
-) -> str:
+def too_many(space: Space, wanted: int, held: MemberGpus, *, beside: bool, points: int = 1) -> str:
     """Return why a member who has ``held`` GPUs cannot have ``wanted`` more; "" if they can.
     ``beside``: they are for a kernel or a run, else for the session; ``points``: of a run, those
     that run at once."""
-    most = most_gpus(course)
+    most = most_gpus(space)
     if not wanted or wanted + sum(held) <= most:
         return ""
-    gives = f"The course '{course.title}' allows each member {count(most, 'GPU')} at once"
+    gives = f"The {space.called} allows each member {count(most, 'GPU')} at once"
     words = ("your session has", "your kernels have", "your runs have")
     holders = [f"{who} {number}" for who, number in zip(words, held, strict=True) if number]
     need = f"{points} points at once need {wanted}" if points > 1 else ""
@@ -117,33 +115,33 @@ def too_many(
 
 
 def too_many_points(
-    course: Course,
+    space: Space,
     run: AskedRun,
     gpus: int,
     cpus: int,
     launches: Sequence[Launched],
     most_cpus: int | None,
 ) -> str:
-    """Return why a member with these other ``launches`` cannot have a run of the course, whose
+    """Return why a member with these other ``launches`` cannot have a run of the space, whose
     points have ``gpus`` and ``cpus`` each; "" if they can. ``most_cpus``: of a session, which is
     also the limit of all points without GPUs that run at once; None: there is none."""
     options = {OPTION_OF_RUN: run, "gpus": gpus, "cpus": cpus}
-    own = OtherLaunch(Run.name, course.name, options)
-    with_own, held = [*launches, own], held_gpus(course, launches)
-    wanted = held_gpus(course, with_own).runs - held.runs
-    if reason := too_many(course, wanted, held, beside=True, points=at_once(run)):
+    own = OtherLaunch(Run.name, space.name, options)
+    with_own, held = [*launches, own], held_gpus(space, launches)
+    wanted = held_gpus(space, with_own).runs - held.runs
+    if reason := too_many(space, wanted, held, beside=True, points=at_once(run)):
         return reason
-    held_cpus = held_by_runs(course, launches, "cpus")
-    wanted = held_by_runs(course, with_own, "cpus") - held_cpus
-    return _too_many_cpus(course, most_cpus, wanted, held_cpus)
+    held_cpus = held_by_runs(space, launches, "cpus")
+    wanted = held_by_runs(space, with_own, "cpus") - held_cpus
+    return _too_many_cpus(space, most_cpus, wanted, held_cpus)
 
 
-def _too_many_cpus(course: Course, most: int | None, wanted: int, held: int) -> str:
+def _too_many_cpus(space: Space, most: int | None, wanted: int, held: int) -> str:
     if most is None or not wanted or wanted + held <= most:
         return ""
     others = f", and your other runs have {held}" if held else ""
     return (
-        f"The course '{course.title}' allows the points of a member's runs {count(most, 'CPU')} at "
+        f"The {space.called} allows the points of a member's runs {count(most, 'CPU')} at "
         f"once. Those of this run need {wanted}{others}. Run fewer points at once, or request "
         "fewer CPUs for each."
     )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...errors import ConfigurationError, InvalidRequest
 from ...models.session.session import SessionRecord
-from ..course import OPTION as COURSE
+from ...spaces.registry import space_options
 from .jupyterlab import JupyterLab
 from .kind import Kind
 
@@ -20,7 +20,7 @@ class Unknown(Kind):
 
 
 class Address(NamedTuple):
-    """Kind and course in a server's name; "" for no course."""
+    """Kind and space in a server's name; "" for no space."""
 
     kind: type[Kind]
     space: str
@@ -54,7 +54,7 @@ def offered_kinds() -> dict[str, type[Kind]]:
 
 def own_options() -> tuple[str, ...]:
     """Return the keys of ``user_options`` that select a kind."""
-    return (COURSE, *dict.fromkeys(kind.option for kind in KINDS))
+    return (*space_options(), *dict.fromkeys(kind.option for kind in KINDS))
 
 
 def requested_kind(options: Mapping[str, Any]) -> Kind:

@@ -12,10 +12,8 @@ from ...errors import InvalidRequest
 from ...models.session.chosen_id import ID, LONGEST_ID, SHOULD_BE
 from ...models.session.replica_set import MOST_REPLICAS
 from ...models.should_be import should_be
-from ..course import OPTION as COURSE
-from ..course import course_named
+from ...spaces.registry import requested_space, space_options
 from .by_id import KindById
-from .space import Space
 
 _DIGITS = 16  # of a set's id in the names of its servers
 _OF_PORTAL = {"space"}  # fields that no user sets
@@ -43,15 +41,15 @@ class ReplicaKind(KindById):
         asked = options.get(cls.option)
         if asked is None or asked == "":
             return None
-        known = cls.model_fields.keys() - _OF_PORTAL | {COURSE}
+        known = cls.model_fields.keys() - _OF_PORTAL | {*space_options()}
         if not isinstance(asked, Mapping) or not asked.keys() <= known:
             raise InvalidRequest(
                 f"'{cls.option}' must be an object with {_listed(known)}.", cls.option
             )
-        given = {key: value for key, value in asked.items() if key != COURSE}
-        course = course_named(asked.get(COURSE))
+        given = {key: value for key, value in asked.items() if key not in space_options()}
+        space = requested_space(asked)
         try:
-            return cls(space=Space(name=course) if course else None, **given)
+            return cls(space=space, **given)
         except ValidationError as error:
             key = str(error.errors(include_input=False)[0]["loc"][0])
             raise InvalidRequest(
@@ -76,8 +74,7 @@ class ReplicaKind(KindById):
         return "" if re.fullmatch(pattern, server) else None
 
     def own(self) -> dict[str, Any]:
-        course = {COURSE: self.space_name} if self.space is not None else {}
-        return {self.option: {**self.model_dump(exclude=_OF_PORTAL), **course}}
+        return {self.option: {**self.model_dump(exclude=_OF_PORTAL), **self.space.own()}}
 
 
 def _listed(keys: set[str]) -> str:

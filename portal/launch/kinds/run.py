@@ -14,14 +14,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...errors import InvalidRequest, NotAllowed, StoreUnavailable, Unavailable
 from ...models.catalog.environment import Environment
-from ...models.course.course import Course
 from ...models.session.run import AskedRun, RunFolder
 from ...models.should_be import should_be
+from ...models.space import Space
+from ...spaces.registry import requested_space
 from ..runs import Runs
 from .by_id import KindById
 from .job_kernel import kernel_environment
 from .kind import AskedFor, KindWords, LaunchFacts, Lookup, Place
-from .space import Space
 
 OPTION = "run"  # the key of ``user_options``; its keys are those of AskedRun
 # What only the portal says of a run, in its record.
@@ -52,7 +52,7 @@ class Run(KindById):
         run = asked_run(options)
         if run is None:
             return None
-        return cls.trusted(run=run, space=Space(name=run.course) if run.course else None)
+        return cls.trusted(run=run, space=requested_space(dict(run)))
 
     @property
     def id_(self) -> str:
@@ -63,8 +63,8 @@ class Run(KindById):
         run, slurm = await self._at_home(hub), await hub.slurm_limits()
         place = await super().place(asked, hub, facts)
         own = dict(place.environments)
-        # A course's environment is pinned by the course.
-        if self.run.version and self.space is None and asked.environment in own:
+        # A space's environment is pinned by the space.
+        if self.run.version and not self.space.name and asked.environment in own:
             own[asked.environment] = await hub.pinned(own[asked.environment], self.run.version)
         # Nothing is awaited after this, or launches at the same moment would not see each other.
         self._check_limits(hub, slurm.array_tasks)
@@ -161,27 +161,27 @@ class Run(KindById):
             )
 
     @classmethod
-    def not_offered(cls, course: Course) -> str:
-        if course.runs:
+    def not_offered(cls, space: Space) -> str:
+        if space.runs:
             return ""
         return (
-            f"The course '{course.title}' does not allow runs. Its instructor can allow them in "
-            "the course's settings."
+            f"The {space.called} does not allow runs. Its {space.leader} can allow them in the "
+            f"{space.noun}'s settings."
         )
 
     @classmethod
-    def needs_gpus(cls, asked: AskedFor, course: Course) -> bool:
-        return bool(asked.said().get("gpus", course.default.gpus))
+    def needs_gpus(cls, asked: AskedFor, space: Space) -> bool:
+        return bool(asked.said().get("gpus", space.default.gpus))
 
     @classmethod
     def narrowed(
-        cls, environment: Environment, course: Course, asked: AskedFor, *, gpus: bool
+        cls, environment: Environment, space: Space, asked: AskedFor, *, gpus: bool
     ) -> Environment:
-        """Return what sessions have, on one node. Points with GPUs of a course whose sessions have
+        """Return what sessions have, on one node. Points with GPUs of a space whose sessions have
         none by default are on the nodes of its kernels."""
-        if cls.needs_gpus(asked, course) and not course.default.gpus:
-            return kernel_environment(environment, course, gpus=gpus)
-        offered = super().narrowed(environment, course, asked, gpus=gpus)
+        if cls.needs_gpus(asked, space) and not space.default.gpus:
+            return kernel_environment(environment, space, gpus=gpus)
+        offered = super().narrowed(environment, space, asked, gpus=gpus)
         default = offered.default.model_copy(update={"nodes": 1})
         return offered.model_copy(update={"default": default})
 

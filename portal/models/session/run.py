@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StrictBool, StringConstraints, model_validator
 
 from .. import Frozen
-from ..course.course import CourseName
+from ..space import SpaceName
 from .chosen_id import ID, LONGEST_ID, SHOULD_BE
 from .point_numbers import PointNumbers, expanded
 
@@ -109,6 +109,9 @@ class RunOrigin(Frozen):
     folder: RunFolder
 
 
+SPACE = "course"  # key and column of a run's space: only courses have runs so far
+
+
 class AskedRun(Frozen):
     """Requested run. ``source``: the notebook or script, for display; ``folder``: the absolute path
     of the run's folder, with its frozen copy; ``points``: their number; ``at_once``: how many of
@@ -141,7 +144,7 @@ class AskedRun(Frozen):
     )
     version: Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)] = 0
     digest: Digest = ""
-    course: CourseName | Literal[""] = Field(
+    course: SpaceName | Literal[""] = Field(
         "", description="The name of a course: lowercase letters, digits and dashes"
     )
 
@@ -150,6 +153,11 @@ class AskedRun(Frozen):
         if self.only and expanded(self.only)[-1] >= self.points:
             raise ValueError("the run has no such point")
         return self
+
+    @property
+    def space(self) -> str:
+        """Space of the session that starts the run; "" for its user's own."""
+        return self.course
 
     @property
     def tasks(self) -> int:

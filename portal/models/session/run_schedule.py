@@ -7,8 +7,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from portal.models.clock import Clock, zones
+
 from .. import Frozen
-from ..course.course import Clock, zones
 from .run import Notify, Run, RunId
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

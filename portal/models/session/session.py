@@ -24,7 +24,7 @@ class SessionRecord(Frozen):
     ``id`` is opaque and made by the Hub. ``user`` is the Hub's name, ``account`` the one that the
     job belongs to. ``options`` are the validated ``user_options`` of the launch and never change;
     ``work``: what runs in it
-    (portal/launch/kinds); ``space``: the course that it belongs to, "" for its user alone.
+    (portal/launch/kinds); ``space``: the space that it belongs to, "" for its user alone.
     ``partition_automatic``: their partition is one that nobody named, for that launch alone.
     ``time_limit`` is its job's final time limit in seconds, extensions included. ``log_path`` is
     the Hub's own file and never leaves the service.

@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, select, update
 
 from portal.errors import Conflict, NotFound
-from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse
+from portal.models.course.course import Course, CourseMember, StoredCourse
+from portal.models.space import SpaceState
 
 from ..engine.rows import ModelTable
 from .tables import course_members, courses
@@ -16,12 +17,12 @@ from .tables import course_members, courses
 _AGAIN = "Another user has changed this course in the meantime. Reload it, then save."
 
 
-class CourseTable(ModelTable[KeptCourse]):
+class CourseTable(ModelTable[StoredCourse]):
     """The table of courses. Every method raises StoreUnavailable."""
 
-    table, model = courses, KeptCourse
+    table, model = courses, StoredCourse
 
-    async def add_course(self, kept: KeptCourse, members: Sequence[CourseMember] = ()) -> None:
+    async def add_course(self, kept: StoredCourse, members: Sequence[CourseMember] = ()) -> None:
         """Insert a new course with its first members. Raises Conflict if the name is taken."""
         statement = self._database.insert(courses).values(_values(kept)).on_conflict_do_nothing()
 
@@ -35,7 +36,7 @@ class CourseTable(ModelTable[KeptCourse]):
         if not await self._database.run(keep, write=True):
             raise Conflict(f"A course '{kept.name}' already exists. Choose another name.")
 
-    async def save(self, kept: KeptCourse) -> KeptCourse:
+    async def save(self, kept: StoredCourse) -> StoredCourse:
         """Replace a course by ``kept`` and increment its number. Raises Conflict if
         ``kept.number`` is not the newest, NotFound."""
         new = kept.model_copy(update={"number": kept.number + 1})
@@ -47,24 +48,24 @@ class CourseTable(ModelTable[KeptCourse]):
             raise Conflict(_AGAIN)
         return saved
 
-    async def get(self, name: str) -> KeptCourse:
+    async def get(self, name: str) -> StoredCourse:
         """Return a course. Raises NotFound."""
         kept = await self._first(select(courses).where(courses.c.name == name))
         if kept is None:
             raise NotFound(f"There is no course '{name}'.")
         return kept
 
-    async def all(self, *states: CourseState) -> list[KeptCourse]:
+    async def all(self, *states: SpaceState) -> list[StoredCourse]:
         """Return the courses in one of ``states`` (in any if none is given), ordered by name."""
         query = select(courses).order_by(courses.c.name)
         if states:
             query = query.where(courses.c.state.in_([str(state) for state in states]))
         return await self._models(query)
 
-    def _made(self, row: Row[Any]) -> KeptCourse:
+    def _made(self, row: Row[Any]) -> StoredCourse:
         values = row._asdict()
         del values["name"]
-        return KeptCourse(**{**values, "course": Course.model_validate(values["course"])})
+        return StoredCourse(**{**values, "course": Course.model_validate(values["course"])})
 
 
 class MemberTable(ModelTable[CourseMember]):
@@ -72,7 +73,7 @@ class MemberTable(ModelTable[CourseMember]):
 
     table, model = course_members, CourseMember
 
-    async def of_course(self, course: str) -> list[CourseMember]:
+    async def of_space(self, course: str) -> list[CourseMember]:
         """Return the members of a course, ordered by name."""
         query = select(course_members).where(course_members.c.course == course)
         return await self._models(query.order_by(course_members.c.person))
@@ -112,6 +113,6 @@ class MemberTable(ModelTable[CourseMember]):
         await self._database.run(take, write=True)
 
 
-def _values(kept: KeptCourse) -> dict[str, Any]:
+def _values(kept: StoredCourse) -> dict[str, Any]:
     values = kept.model_dump(mode="json")
     return {"name": kept.name, **values}

@@ -13,7 +13,7 @@ from portal.models.session.run import PointState, Run, RunPoint
 
 from ..engine.rows import ModelTable
 from .points import run_points
-from .runs import RunKey, deleted_runs, runs
+from .runs import RunKey, deleted_runs, runs, space_of_run
 
 _ITS_RUN = and_(runs.c.user == run_points.c.user, runs.c.id == run_points.c.run)
 _READ = ("attempt", "cell", "cells", "metrics", "parameters", "drift", "message")
@@ -34,13 +34,13 @@ class RunFolderTable(ModelTable[RunPoint]):
 
     table, model = run_points, RunPoint
 
-    async def missing(self, user: str, course: str, most: int) -> list[MissingReport]:
-        """Return points of a user's runs in ``course`` ("": in none) whose last reports did not
+    async def missing(self, user: str, space: str, most: int) -> list[MissingReport]:
+        """Return points of a user's runs in ``space`` ("": in none) whose last reports did not
         arrive, those of the newest runs first; ``most`` at most."""
         query = (
             select(run_points.c.run, runs.c.folder, run_points.c.number)
             .join(runs, _ITS_RUN)
-            .where(run_points.c.user == user, runs.c.course == course, run_points.c.missing)
+            .where(run_points.c.user == user, space_of_run == space, run_points.c.missing)
             .order_by(runs.c.created_at.desc(), run_points.c.number)
         )
         return [MissingReport(*row) for row in await self._rows_of(query.limit(most))]

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Boolean, Index, Row, bindparam, delete, false, select, text, update
 
 from portal.errors import Conflict
-from portal.models.session.run import Run, RunOrigin
+from portal.models.session.run import SPACE, Run, RunOrigin
 
 from ..engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
 from ..engine.listing import order_by
@@ -32,10 +32,11 @@ runs = keyed(
     *filled(TEXT, "only", "digest", "code_digest", server_default=text("''")),
     *filled(COUNT, "attempt", "version", server_default="0"),
     *optional(Json, "origin"),
-    *filled(NAME, "course", server_default=_EMPTY),
+    *filled(NAME, SPACE, server_default=_EMPTY),
     Index(None, "user", "created_at"),
     Index(None, "ended_at"),
 )
+space_of_run = runs.c[SPACE]
 # Runs that their users have deleted: they are not restored from their folders.
 deleted_runs = keyed("deleted_runs", *keys(NAME, "user", "run"), *filled(TIME, "deleted_at"))
 _SORTS = {name: runs.c[name] for name in ("created_at", "ended_at", "name", "environment")}
@@ -73,16 +74,16 @@ class RunTable(ModelTable[Run]):
         self,
         user: str,
         *,
-        course: str = "",
+        space: str = "",
         sort: str = "-created_at",
         offset: int = 0,
         limit: int = 50,
     ) -> tuple[list[Run], int]:
-        """Return one page of a user's runs, and their number; with ``course``, those of that course
+        """Return one page of a user's runs, and their number; with ``space``, those of that space
         alone. Raises InvalidRequest too."""
         query = select(runs).where(runs.c.user == user)
-        if course:
-            query = query.where(runs.c.course == course)
+        if space:
+            query = query.where(space_of_run == space)
         return await self._page(query, order_by(runs, sort, _SORTS), offset, limit)
 
     async def names(self, user: str) -> set[str]:

@@ -86,13 +86,13 @@ class UsageTable(StoreTable):
             by_session[row.session_id] = JobUsage.model_validate(values | {"day": ""})
         return by_session
 
-    async def of_course(self, course: str) -> float:
-        """Return the GPU-hours that all sessions of a course have held."""
+    async def of_space(self, space: str) -> float:
+        """Return the GPU-hours that all sessions of a space have held."""
         query = (
             select(func.sum(days.c.held))
             .select_from(days)
             .join(jobs, jobs.c.id == days.c.job)
-            .where(jobs.c.course == course)
+            .where(jobs.c.course == space)
         )
         return await self._database.run(lambda at: float(at.execute(query).scalar() or 0)) / 3600
 

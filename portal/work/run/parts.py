@@ -52,5 +52,5 @@ class RunParts:
 
     async def _digest(self, run: Run) -> str:
         """Return the digest of the image that a run would have now; "" for none."""
-        pin = await pin_of(self._catalog, self._store, run.environment, course=run.course)
+        pin = await pin_of(self._catalog, self._store, run.environment, space=run.space)
         return pin.digest

@@ -1,4 +1,4 @@
-// A form of fields in groups (fields.js), for environments and courses. Keys of the definition without
+// A form of fields in groups (fields.js), for environments and spaces. Keys of the definition without
 // a field are kept.
 
 import { el, setText } from "../dom.js";

@@ -18,17 +18,11 @@ from session_records import recorded
 from sign_in import sign_in
 
 from portal.models.catalog.environment import Environment
-from portal.models.course.course import (
-    Course,
-    CourseMember,
-    CourseState,
-    KeptCourse,
-    Role,
-    WeeklyTime,
-)
+from portal.models.course.course import Course, CourseMember, StoredCourse, WeeklyTime
 from portal.models.course.live import Presence
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionState
+from portal.models.space import Role, SpaceState
 from portal.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -46,7 +40,7 @@ def visit(page: Any, demo: Any, path: str = "") -> Any:
     return page.goto(f"{demo.url}{COURSES}{path}")
 
 
-def a_course(name: str, title: str, state: CourseState = CourseState.APPROVED) -> KeptCourse:
+def a_course(name: str, title: str, state: SpaceState = SpaceState.APPROVED) -> StoredCourse:
     today = date.today()
     image = Environment(name="jupyterlab", title="Lab", kind="container", image="/none/lab.sif")
     course = Course(
@@ -62,7 +56,7 @@ def a_course(name: str, title: str, state: CourseState = CourseState.APPROVED) -
         largest=Resources(gpus=1, time="4:00:00"),
     )
     now = time.time()
-    return KeptCourse(
+    return StoredCourse(
         course=course, state=state, pinned=image, created_by="barbara", created_at=now,
         changed_at=now,
     )  # fmt: skip
@@ -70,7 +64,7 @@ def a_course(name: str, title: str, state: CourseState = CourseState.APPROVED) -
 
 def add_draft(demo: Any, name: str, title: str) -> None:
     """A draft of Barbara's, in the database."""
-    kept = a_course(name, title, CourseState.DRAFT)
+    kept = a_course(name, title, SpaceState.DRAFT)
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
     stored(demo, lambda store: store.courses.add_course(kept, members))
 
@@ -244,7 +238,7 @@ def test_advanced_settings_are_folded_until_they_differ_or_are_wrong(
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
     stored(
         demo,
-        lambda store: store.courses.add_course(a_course(name, "F", CourseState.DRAFT), members),
+        lambda store: store.courses.add_course(a_course(name, "F", SpaceState.DRAFT), members),
     )
     sign_in(page, demo.url, "barbara")
     wait_until("barbara's course is known", lambda: visit(page, demo, f"/{name}/settings").ok)

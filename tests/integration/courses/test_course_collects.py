@@ -34,11 +34,14 @@ from portal.courses.settings import Courses
 from portal.handlers.courses import collects
 from portal.handlers.courses import handouts as course_handouts
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
-from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.course.start import StartKind
 from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import Role, SpaceState
+from portal.setting import SiteSettings
 from portal.store import Store
+from portal.work.course.parts import CourseParts
 
 KERNELS = Path(__file__).resolve().parents[3] / "kernels"
 TODAY = date.today()
@@ -118,8 +121,8 @@ async def site(tmp_path: Path, store: Store) -> AsyncIterator[Site]:
         name="dl101", title="Deep Learning", environment="torch",
         begins=TODAY - timedelta(days=1), ends=TODAY + timedelta(days=9),
     )  # fmt: skip
-    kept = KeptCourse(
-        course=course, state=CourseState.APPROVED, created_by="barbara", created_at=0, changed_at=0
+    kept = StoredCourse(
+        course=course, state=SpaceState.APPROVED, created_by="barbara", created_at=0, changed_at=0
     )
     members = [
         CourseMember(course="dl101", person=name, role=role) for name, role in PEOPLE.items()
@@ -137,7 +140,7 @@ async def site(tmp_path: Path, store: Store) -> AsyncIterator[Site]:
         directory=str(tmp_path / "courses"), collect_megabytes=2, handouts_megabytes=2
     )
     dashboard = SimpleNamespace(view=view, error="")
-    parts = parts_on(store, dashboard=dashboard, courses=settings)
+    parts = parts_on(store, dashboard=dashboard, settings=SiteSettings(None, settings))
     kinds = [*collects.ENDPOINTS, *course_handouts.ENDPOINTS]
     endpoints = [one if one.path.startswith("session") else as_person(one) for one in kinds]
     async with served(endpoints, parts, model_of) as client:
@@ -173,7 +176,7 @@ async def test_from_the_sessions_to_the_zip(site: Site, tmp_path: Path) -> None:
         (home / "dl101/work/.git/config").write_text("hooks")
         (home / "dl101/other.txt").write_text("not collected\n")
     id = await site.begin()
-    waiting = await site.parts.open_collects.of_session(record("ada"))
+    waiting = await site.parts.parts_for(CourseParts).open_collects.of_session(record("ada"))
     assert [(one.id, one.folder) for one in waiting] == [(id, "dl101/work")]
     assert (await site.item())["missing"] == ["ada", "bob"]
     told = {"collects": [one.model_dump() for one in waiting]}
@@ -184,9 +187,9 @@ async def test_from_the_sessions_to_the_zip(site: Site, tmp_path: Path) -> None:
     (given,) = item["given"]
     assert (given["person"], given["files"], given["size"]) == ("ada", 2, 6 + 5)
     assert "1 links" in given["message"] and given["at"] <= time.time()
-    site.parts.open_collects.forget()
-    assert await site.parts.open_collects.of_session(record("ada")) == ()
-    assert len(await site.parts.open_collects.of_session(record("bob"))) == 1
+    site.parts.parts_for(CourseParts).open_collects.forget()
+    assert await site.parts.parts_for(CourseParts).open_collects.of_session(record("ada")) == ()
+    assert len(await site.parts.parts_for(CourseParts).open_collects.of_session(record("bob"))) == 1
     # Bob's session starts later, while it is open.
     bob = Giving(site.session("bob"), homes["bob"], logging.getLogger("session"))
     await asyncio.to_thread(bob.apply_situation, told)
@@ -206,8 +209,8 @@ async def test_from_the_sessions_to_the_zip(site: Site, tmp_path: Path) -> None:
     closed = await site.staff("POST", f"/{id}/close")
     assert closed.status_code == 200 and closed.json()["closed_at"]
     assert (await site.give("ada", id, packed(member("late.txt")))).status_code == 409
-    site.parts.open_collects.forget()
-    assert await site.parts.open_collects.of_session(record("bob")) == ()
+    site.parts.parts_for(CourseParts).open_collects.forget()
+    assert await site.parts.parts_for(CourseParts).open_collects.of_session(record("bob")) == ()
     for path in [*site.kept(), *(path.parent for path in site.kept())]:
         assert path.stat().st_mode & 0o077 == 0, path
     audited = [one.action for one in (await site.parts.store.audit.find(limit=50))[0]]
@@ -233,7 +236,7 @@ async def test_who_has_no_such_folder_is_missing_and_says_why(site: Site, tmp_pa
     item = await site.item()
     assert "There is no folder 'dl101/work'" in item["given"][0]["message"]
     assert item["missing"] == ["ada", "bob"]
-    assert len(await site.parts.open_collects.of_session(record("ada"))) == 1
+    assert len(await site.parts.parts_for(CourseParts).open_collects.of_session(record("ada"))) == 1
     # The next server of hers tries again.
     (home / "dl101/work").mkdir(parents=True)
     await asyncio.to_thread(ada.apply_situation, told)
@@ -356,8 +359,8 @@ async def test_names_of_people_are_folders_of_their_own(site: Site) -> None:
     tar.write_bytes(packed(member("a.txt")))
     names = ["..", ".", ".hidden", "a\\b", "x" * 255, "ä"]
     for name in names:
-        await site.parts.collecting.take(kept, collect, name, tar)
-    place = site.parts.collecting.place(kept, collect)
+        await site.parts.parts_for(CourseParts).collecting.take(kept, collect, name, tar)
+    place = site.parts.parts_for(CourseParts).collecting.place(kept, collect)
     assert len([one for one in place.iterdir() if one.is_dir()]) == len(names)
     assert len(site.kept()) == len(names)
     assert all(path.is_relative_to(place) for path in site.kept())
@@ -512,12 +515,14 @@ async def test_a_file_goes_from_the_page_to_the_session(site: Site, tmp_path: Pa
     assert made.status_code == 200, made.text
     revision = made.json()["revision"]
     assert made.json()["files"] == [{"path": "week1/a.txt", "size": len(text), "uploaded": True}]
-    found = await site.parts.course_situations.handout_of(record("ada"))
+    found = await site.parts.parts_for(CourseParts).course_situations.handout_of(record("ada"))
     assert found == revision
     # While the class is being started, it waits for whoever has not come.
     kept = await site.parts.store.courses.get("dl101")
-    await site.parts.course_work.starter.start(kept, StartKind.ALL, "barbara")
-    assert await site.parts.course_situations.handout_of(record("ada")) == ""
+    await site.parts.parts_for(CourseParts).course_work.starter.start(
+        kept, StartKind.ALL, "barbara"
+    )
+    assert await site.parts.parts_for(CourseParts).course_situations.handout_of(record("ada")) == ""
     await asyncio.to_thread(ada.download, "session/handouts", target)
     git(tmp_path, "clone", "-q", str(target), "got")
     assert (tmp_path / "got/week1/a.txt").read_bytes() == text
@@ -585,12 +590,12 @@ async def test_the_session_brings_what_was_handed_out(
     home = tmp_path / "home"
     home.mkdir()
     handouts = Handouts(site.session("ada"), "dl101", home, logging.getLogger("session"))
-    revision = await site.parts.handouts.newest("dl101")
+    revision = await site.parts.parts_for(CourseParts).handouts.newest("dl101")
     await asyncio.to_thread(handouts.apply_situation, {"handout": revision})
     assert (home / "dl101/a.txt").read_text() == "1\n2\n3\n"
     (home / "dl101/a.txt").write_text("mine\n2\n3\n")
     await site.ask("barbara", "POST", path, params={"path": "b.txt"}, content=b"b\n")
-    revision = await site.parts.handouts.newest("dl101")
+    revision = await site.parts.parts_for(CourseParts).handouts.newest("dl101")
     await asyncio.to_thread(handouts.apply_situation, {"handout": revision})
     assert (home / "dl101/a.txt").read_text() == "mine\n2\n3\n"
     assert (home / "dl101/b.txt").read_text() == "b\n"

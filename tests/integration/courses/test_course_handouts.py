@@ -23,13 +23,14 @@ from portal.courses.files.paths import folder_problem, link_problem, problem_of,
 from portal.courses.files.source_sync import source_problem
 from portal.courses.settings import Courses
 from portal.errors import InvalidRequest, NotFound, PortalError
-from portal.models.course.course import Course, CourseState, Handouts, KeptCourse
+from portal.models.course.course import Course, Handouts, StoredCourse
+from portal.models.space import SpaceState
 from portal.store import Store
 
 TODAY = date.today()
 
 
-def course(kind: str = "none", source: str = "", **more: Any) -> KeptCourse:
+def course(kind: str = "none", source: str = "", **more: Any) -> StoredCourse:
     handouts = Handouts(kind=kind, source=source, branch=more.pop("branch", ""))  # type: ignore[arg-type]
     made = Course(
         name="dl101",
@@ -40,8 +41,8 @@ def course(kind: str = "none", source: str = "", **more: Any) -> KeptCourse:
         handouts=handouts,
         **more,
     )
-    return KeptCourse(
-        course=made, state=CourseState.APPROVED, created_by="barbara", created_at=0, changed_at=0
+    return StoredCourse(
+        course=made, state=SpaceState.APPROVED, created_by="barbara", created_at=0, changed_at=0
     )
 
 
@@ -86,7 +87,7 @@ def address(server: GitServer, upstream: Repository) -> str:
     return f"{server.url}/{upstream.place.name}"
 
 
-def from_git(server: GitServer, upstream: Repository, **more: Any) -> KeptCourse:
+def from_git(server: GitServer, upstream: Repository, **more: Any) -> StoredCourse:
     return course("git", address(server, upstream), **more)
 
 

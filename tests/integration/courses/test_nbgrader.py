@@ -1,4 +1,4 @@
-"""A course's exchange (spawners/launch/nbgrader_exchange.py) with nbgrader's own commands, each run
+"""A course's exchange (spawners/launch/course_exchange.py) with nbgrader's own commands, each run
 by another account of the machine, with the settings that sessions have
 (portal_session/course/grades.py)."""
 
@@ -20,12 +20,12 @@ from portal_session.course import grades
 from session_server import KERNELS, SessionServer, a_server, make_python
 
 from portal.launch.container import session_command
+from portal.launch.course_space import EXCHANGE, CourseSpace
 from portal.launch.kinds.jupyterlab import JupyterLab
-from portal.launch.kinds.space import EXCHANGE, Space
 from portal.models.catalog.environment import Environment, Kind
-from portal.models.course.course import Role
 from portal.models.session.resources import Resources
-from spawners.launch.nbgrader_exchange import exchange_of
+from portal.models.space import Role
+from spawners.launch.course_exchange import exchange_of
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as others")
 # Accounts that every Debian has, for people.
@@ -48,7 +48,7 @@ class Someone:
         self.home = place / f"{account}-{course}"
         self.home.mkdir(mode=0o700)
         os.chown(self.home, pwd.getpwnam(account).pw_uid, -1)
-        session = JupyterLab(space=Space(name=course, role=role, exchange=exchange))
+        session = JupyterLab(space=CourseSpace(name=course, role=role, exchange=exchange))
         self.env = {
             "PATH": "/usr/bin:/bin",
             "HOME": str(self.home),
@@ -122,7 +122,7 @@ async def test_the_next_course_needs_nothing_but_its_name(place: Path) -> None:
 
 async def test_without_a_place_there_are_no_grades(place: Path) -> None:
     assert await exchange_of("", "deep", BARBARA) == ""
-    session = JupyterLab(space=Space(name="deep", role=Role.STUDENT))
+    session = JupyterLab(space=CourseSpace(name="deep", role=Role.STUDENT))
     assert "PORTAL_COURSE_EXCHANGE" not in session.variables()
     env: dict[str, str] = dict(session.variables())
     grades.set_settings(env)
@@ -134,7 +134,7 @@ def test_the_sessions_of_the_course_have_its_exchange_and_no_others() -> None:
     environment = Environment(name="lab", title="Lab", kind=Kind.CONTAINER, image="/i/lab.sif")
 
     def told(exchange: str | None) -> tuple[list[str], dict[str, str]]:
-        session = JupyterLab(space=Space(name="deep", role=Role.STUDENT, exchange=exchange))
+        session = JupyterLab(space=CourseSpace(name="deep", role=Role.STUDENT, exchange=exchange))
         command = session_command(
             environment, Resources(), home="/home/ada", apptainer="apptainer", isolated=True
         )

@@ -16,38 +16,23 @@ from session_records import owner_of
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.container import session_command
-from portal.launch.course import (
-    CourseKind,
-    check_asked,
-    course_named,
-    meeting,
-    narrowed,
-    server_for,
-    server_of,
-    unfit,
-    until,
-)
+from portal.launch.course import CourseKind, course_named, meeting, server_for, server_of, unfit
+from portal.launch.course_space import CourseSpace, purpose_of
+from portal.launch.in_space import check_asked
 from portal.launch.kinds import KINDS
 from portal.launch.kinds.closed import closed
 from portal.launch.kinds.jupyterlab import JupyterLab
-from portal.launch.kinds.preview import Preview
-from portal.launch.kinds.rehearsal import Rehearsal
-from portal.launch.kinds.space import Space
 from portal.launch.limits.limits import environment_limits, within
 from portal.launch.request import Asked, LaunchRequest
 from portal.models.catalog.environment import Bind, Environment, Kind, Server
 from portal.models.cluster.cluster import ClusterSnapshot, Reservation
-from portal.models.course.course import (
-    Course,
-    CourseReservation,
-    CourseState,
-    KeptCourse,
-    Role,
-    SingleTime,
-)
+from portal.models.course.course import Course, CourseReservation, SingleTime, StoredCourse
 from portal.models.session.resources import Duration, Resources
+from portal.models.space import Role, SpaceState
+from portal.spaces.limits import narrowed, until
+from portal.work.course.kind import Preview, Rehearsal
 from spawners.config.named_servers import NamedServers
-from spawners.launch.courses import _with_reservation
+from spawners.launch.courses import CourseLaunch
 
 LAB = Environment(
     name="lab",
@@ -70,14 +55,14 @@ COURSE = Course(
     begins=date(2026, 10, 1),
     ends=date(2027, 2, 1),
 )
-STUDENT = JupyterLab(space=Space(name="dl101", title=COURSE.title, role=Role.STUDENT))
+STUDENT = JupyterLab(space=CourseSpace(name="dl101", title=COURSE.title, role=Role.STUDENT))
 
 
-def kept(**changes: Any) -> KeptCourse:
-    return KeptCourse(
+def kept(**changes: Any) -> StoredCourse:
+    return StoredCourse(
         **{
             "course": COURSE,
-            "state": CourseState.APPROVED,
+            "state": SpaceState.APPROVED,
             "pinned": LAB,
             "created_by": "barbara",
             "created_at": 0,
@@ -153,7 +138,7 @@ def test_when_a_course_has_sessions(
     changes: dict[str, Any], kind: str, role: str, now: str, words: str
 ) -> None:
     found = owner_of(f"{kind}-dl101")
-    assert found is not None and issubclass(found, JupyterLab) and found.prefix == kind
+    assert found is not None and issubclass(found, JupyterLab) and purpose_of(found.name) == kind
     said = closed(found, kept(**changes), Role(role), at(now))
     assert words in said
     assert bool(said) == bool(words)
@@ -201,7 +186,7 @@ def test_what_a_member_chooses() -> None:
     chosen = {"gpus": 1, "cpus": 2, "memory": "4G", "time": "1:00:00", "environment": "lab"}
 
     def check(options: dict[str, Any]) -> None:
-        check_asked(Asked.parse(options).said(), LAB)
+        check_asked(Asked.parse(options).said(), LAB, COURSE)
 
     check(chosen)
     check({"account": "", "qos": None})
@@ -225,7 +210,7 @@ def test_the_same_again_is_only_what_a_member_chooses() -> None:
         "memory": "4G",
         "time": "1:00:00",
     }
-    check_asked(Asked.parse(again).said(), LAB)
+    check_asked(Asked.parse(again).said(), LAB, COURSE)
 
 
 def test_the_reservation_of_the_meeting_that_is_on() -> None:
@@ -276,7 +261,8 @@ async def test_slurm_is_asked_again_for_the_reservation_of_a_meeting_that_is_on(
         }
     )
     snapshot = ClusterSnapshot(taken_at=now, reservations=fresh if known else {})
-    found = await _with_reservation(spawner, course, snapshot)
+    kept = StoredCourse(course=course, created_by="ian", created_at=0, changed_at=0)
+    found = await CourseLaunch(spawner, kept, Role.STUDENT).snapshot(snapshot)
     assert len(asked) == asks and (found.reservations == fresh) == (known or bool(asks))
     uptime = time.monotonic()
     assert all(uptime - 5 < one <= uptime for one in asked)
@@ -311,7 +297,7 @@ def test_the_course_s_data_are_where_the_site_said(tmp_path: Path) -> None:
 
     def started(data: str) -> subprocess.CompletedProcess[str]:
         place = {"data": f"{tmp_path}/alias/{data}", "data_root": f"{tmp_path}/alias"}
-        course = JupyterLab(space=Space(name="dl101", role=Role.STUDENT, **place))
+        course = JupyterLab(space=CourseSpace(name="dl101", role=Role.STUDENT, **place))
         told = course.script_variables("ada", str(tmp_path / "ada"))
         (tmp_path / "ada/courses").mkdir(parents=True, exist_ok=True)
         env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SLURM_JOB_ID": "1"}

@@ -31,7 +31,8 @@ from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.schedule.reservations import Reservations
 from portal.courses.settings import Courses
 from portal.errors import NotFound
-from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse
+from portal.models.course.course import Course, CourseMember, StoredCourse
+from portal.models.space import SpaceState
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.control.control import ClusterControl
 from portal.slurm.control.reservations import ReservationControl
@@ -58,7 +59,7 @@ async def answer(words):
     )
     for one in words["courses"]:
         course = Course.model_validate(one["course"])
-        kept = KeptCourse(course=course, state=one.get("state", "approved"), created_by="barbara",
+        kept = StoredCourse(course=course, state=one.get("state", "approved"), created_by="barbara",
                           created_at=0, changed_at=0)
         try:
             there = await store.courses.get(kept.name)
@@ -67,7 +68,7 @@ async def answer(words):
             await store.courses.add_course(kept)
         members = [CourseMember(course=kept.name, person=name, role="student")
                    for name in one["people"]]
-        there = await store.members.of_course(kept.name)
+        there = await store.members.of_space(kept.name)
         await store.members.remove(kept.name, [m.person for m in there])
         await store.members.put(members)
     work = Reservations(context)

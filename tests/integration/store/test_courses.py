@@ -10,15 +10,16 @@ from session_records import recorded
 
 from portal.errors import Conflict, NotFound
 from portal.models.catalog.environment import Environment
-from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
+from portal.models.space import Role, SpaceState
 from portal.store import Store
 
 LAB = Environment(name="lab", title="Lab", kind="container", image="/images/lab.sif")
 
 
-def kept(name: str = "deep", **more: Any) -> KeptCourse:
+def kept(name: str = "deep", **more: Any) -> StoredCourse:
     course = Course.model_validate(
         {
             "name": name,
@@ -31,7 +32,7 @@ def kept(name: str = "deep", **more: Any) -> KeptCourse:
         }
     )
     values = {"pinned": LAB, "created_by": "barbara", "created_at": 1.5, "changed_at": 2.5}
-    return KeptCourse(course=course, **(values | more))
+    return StoredCourse(course=course, **(values | more))
 
 
 def member(person: str, role: Role = Role.STUDENT, course: str = "deep") -> CourseMember:
@@ -42,13 +43,13 @@ async def test_what_is_kept_comes_back(store: Store) -> None:
     one = kept(answer="Yes.", answered_by="grace", answered_at=3.5)
     await store.courses.add_course(one, [member("barbara", Role.INSTRUCTOR), member("student01")])
     assert await store.courses.get("deep") == one
-    assert [(m.person, m.role) for m in await store.members.of_course("deep")] == [
+    assert [(m.person, m.role) for m in await store.members.of_space("deep")] == [
         ("barbara", Role.INSTRUCTOR),
         ("student01", Role.STUDENT),
     ]
     with pytest.raises(Conflict, match="A course 'deep' already exists"):
         await store.courses.add_course(kept(), [member("ian", Role.INSTRUCTOR)])
-    assert len(await store.members.of_course("deep")) == 2  # nothing of the second one was kept
+    assert len(await store.members.of_space("deep")) == 2  # nothing of the second one was kept
     with pytest.raises(NotFound):
         await store.courses.get("nowhere")
 
@@ -61,18 +62,18 @@ async def test_of_two_who_save_one_is_told(store: Store) -> None:
         store.courses.save(seen.model_copy(update={"answer": "second"})),
         return_exceptions=True,
     )
-    assert sorted(type(one).__name__ for one in answers) == ["Conflict", "KeptCourse"]
+    assert sorted(type(one).__name__ for one in answers) == ["Conflict", "StoredCourse"]
     assert (await store.courses.get("deep")).number == 2
     with pytest.raises(NotFound):
         await store.courses.save(kept("nowhere"))
 
 
 async def test_by_state(store: Store) -> None:
-    await store.courses.add_course(kept("b", state=CourseState.APPROVED))
-    await store.courses.add_course(kept("a", state=CourseState.REQUESTED))
+    await store.courses.add_course(kept("b", state=SpaceState.APPROVED))
+    await store.courses.add_course(kept("a", state=SpaceState.REQUESTED))
     await store.courses.add_course(kept("c"))
     assert [one.name for one in await store.courses.all()] == ["a", "b", "c"]
-    some = await store.courses.all(CourseState.APPROVED, CourseState.REQUESTED)
+    some = await store.courses.all(SpaceState.APPROVED, SpaceState.REQUESTED)
     assert [one.name for one in some] == ["a", "b"]
 
 
@@ -85,7 +86,7 @@ async def test_people_come_change_and_go(store: Store) -> None:
     assert mine == {"deep": Role.ASSISTANT, "other": Role.STUDENT}
     await table.remove("deep", ["s0001", "nobody"])
     assert [one.course for one in await table.of_person("s0001")] == ["other"]
-    assert len(await table.of_course("deep")) == 1499
+    assert len(await table.of_space("deep")) == 1499
 
 
 async def test_what_a_course_used(store: Store) -> None:
@@ -111,4 +112,4 @@ async def test_what_a_course_used(store: Store) -> None:
     ada, ian = await store.usage.by_person("deep")
     assert (ada.key, ada.jobs, ada.held_hours, ada.measured_share) == ("ada", 2, 2.0, 0.5)
     assert (ian.key, ian.held_hours, ian.used_hours) == ("ian", 1.0, None)
-    assert await store.usage.of_course("deep") == 3.0
+    assert await store.usage.of_space("deep") == 3.0

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from portal.launch.request import OPTION_KEYS
+from portal.launch.request import option_keys
 
 # Hostile values for each field: none may reach Slurm.
 HOSTILE: list[tuple[str, Any]] = [
-    *[(key, "x\n#SBATCH --uid=0") for key in OPTION_KEYS],
-    *[(key, "$(touch /tmp/owned)") for key in OPTION_KEYS],
-    *[(key, "`id`") for key in OPTION_KEYS],
-    *[(key, "-x --wrap=id") for key in OPTION_KEYS],
-    *[(key, "a;b") for key in OPTION_KEYS],
-    *[(key, {"a": 1}) for key in OPTION_KEYS],
-    *[(key, ["v"]) for key in OPTION_KEYS],
-    *[(key, "x\x00y") for key in OPTION_KEYS],
-    *[(key, True) for key in OPTION_KEYS],
+    *[(key, "x\n#SBATCH --uid=0") for key in option_keys()],
+    *[(key, "$(touch /tmp/owned)") for key in option_keys()],
+    *[(key, "`id`") for key in option_keys()],
+    *[(key, "-x --wrap=id") for key in option_keys()],
+    *[(key, "a;b") for key in option_keys()],
+    *[(key, {"a": 1}) for key in option_keys()],
+    *[(key, ["v"]) for key in option_keys()],
+    *[(key, "x\x00y") for key in option_keys()],
+    *[(key, True) for key in option_keys()],
     ("gpus", -1),
     ("gpus", 1.5),
     ("gpus", "2"),

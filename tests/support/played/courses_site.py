@@ -20,10 +20,13 @@ from portal.courses.settings import Courses
 from portal.errors import DirectoryUnavailable, NotFound
 from portal.handlers.routes import endpoints
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partition
-from portal.models.course.course import CourseMember, Role
+from portal.models.course.course import CourseMember
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
+from portal.models.space import Role
+from portal.setting import SiteSettings
 from portal.store import Store
 from portal.web.audit_rate_limit import AuditRateLimit
+from portal.work.course.parts import CourseParts
 
 CATALOG = {
     "lab": "name: lab\ntitle: Lab\nkind: container\nimage: /images/lab.sif\nmax_gpus: 2\n",
@@ -134,7 +137,7 @@ class Site:
     def __init__(self, client: httpx.AsyncClient, parts: Services, files: Path) -> None:
         self.client = client
         self.parts, self.files = parts, files
-        self.directory: Directory = parts.course_service.enrolment.directory  # type: ignore[assignment]
+        self.directory: Directory = parts.parts_for(CourseParts).course_service.enrolment.directory  # type: ignore[assignment]
         self.hub: Hub = parts.hub  # type: ignore[assignment]
 
     async def ask(self, who: str, method: str, path: str, body: Any = None) -> httpx.Response:
@@ -196,8 +199,10 @@ async def running(place: Path) -> AsyncIterator[Site]:
         telemetry=SimpleNamespace(simulated=False),
         dashboard=SimpleNamespace(view=view, error=""),
         hub=Hub(),
-        courses=Courses(data_roots=["/data/courses"], directory=str(place / "courses")),
-        course_directory=Directory(),
+        settings=SiteSettings(
+            None, Courses(data_roots=["/data/courses"], directory=str(place / "courses"))
+        ),
+        directory=Directory(),
         allowance=AuditRateLimit(most=100_000),
     )
     async with served(endpoints(), parts, PEOPLE.get, logins=True) as client:

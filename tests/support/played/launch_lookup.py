@@ -7,10 +7,11 @@ from typing import Any
 
 from traitlets.config import Configurable
 
+from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place, SlurmLimits
-from portal.launch.kinds.space import Space
 from portal.models.catalog.environment import Environment
-from portal.models.course.course import Course, Role
+from portal.models.course.course import Course
+from portal.models.space import Role
 
 
 class PlayedLookup:
@@ -61,9 +62,9 @@ class PlayedLookup:
     async def slurm_limits(self) -> SlurmLimits:
         return self.slurm
 
-    async def course(self, kind: Any, asked: Any, facts: LaunchFacts) -> Place:
+    async def in_space(self, kind: Any, asked: Any, facts: LaunchFacts) -> Place:
         course, (name, environment) = self.in_course, next(iter(self.offered.items()))
         assert course is not None
         offered = kind.narrowed(environment, course, asked, gpus=self.gpus)
-        space = Space(name="deep", title=course.title, role=Role.STUDENT)
+        space = CourseSpace(name="deep", title=course.title, role=Role.STUDENT)
         return Place({name: offered}, facts.snapshot, kind.model_copy(update={"space": space}))

@@ -18,7 +18,7 @@ TOY = Field(
     folded=True,
     example="Licenses such as matlab:2",
     moved=True,
-    in_courses=True,
+    in_spaces=True,
 )
 
 

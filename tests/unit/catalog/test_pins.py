@@ -14,7 +14,7 @@ from portal.catalog.versions.pins import Pin, PinLost, pin_of, pinned
 from portal.errors import NotFound
 from portal.models.catalog.catalog import Origin
 from portal.models.catalog.environment import Environment, EnvironmentState
-from portal.models.course.course import Course, KeptCourse
+from portal.models.course.course import Course, StoredCourse
 from portal.store import Store
 
 DIGEST = f"sha256:{'1' * 64}"
@@ -63,7 +63,7 @@ async def test_a_course_has_its_own(site: Site) -> None:
     pinned = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab-1", digest=DIGEST)
     dates = {"begins": date(2026, 10, 1), "ends": date(2027, 2, 1)}
     course = Course(name="deep", title="Deep Learning", environment="lab", **dates)
-    kept = KeptCourse(
+    kept = StoredCourse(
         course=course, pinned=pinned, created_by="barbara", created_at=0, changed_at=0
     )
     await site.store.courses.add_course(kept)

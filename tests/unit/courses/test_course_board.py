@@ -31,13 +31,15 @@ from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.cluster.gpu import GpuState
 from portal.models.course.board import Tile, TileState
-from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.course.live import Help, HelpState, Presence
 from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
 from portal.models.scope import COURSES_MANAGE
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import Role, SpaceState
 from portal.store import Store
+from portal.work.course.parts import CourseParts
 
 NOW = time.time() // 1
 IMAGE = Environment(
@@ -53,7 +55,7 @@ def now() -> None:
     NOW = time.time() // 1
 
 
-def course(name: str = "dl", **more: Any) -> KeptCourse:
+def course(name: str = "dl", **more: Any) -> StoredCourse:
     today = date.today()
     fields = {
         "name": name,
@@ -64,9 +66,9 @@ def course(name: str = "dl", **more: Any) -> KeptCourse:
         "largest": Resources(time="2:00:00"),
         **more,
     }
-    return KeptCourse(
+    return StoredCourse(
         course=Course.model_validate(fields),
-        state=CourseState.APPROVED,
+        state=SpaceState.APPROVED,
         pinned=IMAGE,
         created_by="barbara",
         created_at=NOW,
@@ -453,13 +455,13 @@ async def site(
         telemetry=SimpleNamespace(simulated=True),
         hub=hub,
     )
-    stock = parts.boards._rows
+    stock = parts.parts_for(CourseParts).boards._rows
 
-    async def counted(kept: KeptCourse) -> Rows:
+    async def counted(kept: StoredCourse) -> Rows:
         made.rows += 1
         return await stock(kept)
 
-    monkeypatch.setattr(parts.boards, "_rows", counted)
+    monkeypatch.setattr(parts.parts_for(CourseParts).boards, "_rows", counted)
     kinds = (*course_board.ENDPOINTS, *people.ENDPOINTS)
     async with served(kinds, parts, model_of, logins=True) as client:
         made = Site(client, parts, hub, slurm)
@@ -489,7 +491,7 @@ async def test_who_has_it_already_gets_the_version_alone(site: Site) -> None:
     assert "tiles" not in again
     hand = Presence(**present("student002"), hand="Help!", hand_at=NOW)
     await site.parts.store.presence.raise_hand(hand)
-    site.parts.boards.forget("dl")
+    site.parts.parts_for(CourseParts).boards.forget("dl")
     board = (await site.board(version=version)).json()
     assert board["version"] != version
     assert board["hands"] == 1
@@ -501,11 +503,11 @@ async def test_what_is_known_stays_while_the_database_is_away(
 ) -> None:
     await site.board()
 
-    async def away(kept: KeptCourse) -> Rows:
+    async def away(kept: StoredCourse) -> Rows:
         raise StoreUnavailable("The portal's database does not answer.")
 
-    monkeypatch.setattr(site.parts.boards, "_rows", away)
-    site.parts.boards.forget("dl")
+    monkeypatch.setattr(site.parts.parts_for(CourseParts).boards, "_rows", away)
+    site.parts.parts_for(CourseParts).boards.forget("dl")
     board = (await site.board()).json()
     assert len(board["tiles"]) == 300
     assert "database" in board["error"]

@@ -17,9 +17,10 @@ from stepping_clock import SteppingClock
 from portal.courses.live import helping
 from portal.errors import HubUnavailable, NotFound, StoreUnavailable
 from portal.models.cluster.cluster import Job, JobState
-from portal.models.course.course import CourseState, Role
 from portal.models.course.live import CourseSituation
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import Role, SpaceState
+from portal.work.course.parts import CourseParts
 
 HELP = "courses/deep/people/student01/help"
 
@@ -56,8 +57,8 @@ class Class(Site):
 
     async def begin(self) -> None:
         self.shares = Shares()
-        self.parts.helping.hub = self.shares  # type: ignore[assignment]
-        self.parts.helping.subdomains = True
+        self.parts.parts_for(CourseParts).helping.hub = self.shares  # type: ignore[assignment]
+        self.parts.parts_for(CourseParts).helping.subdomains = True
         await self.approved()
         await self.approved("ian", name="other")
         people = {"student01": Role.STUDENT, "student02": Role.STUDENT, "ada": Role.ASSISTANT}
@@ -85,7 +86,7 @@ class Class(Site):
         return record
 
     async def situation(self, job_id: str = "0") -> CourseSituation:
-        courses = self.parts.course_situations
+        courses = self.parts.parts_for(CourseParts).course_situations
         courses._classes.invalidate()
         found = await courses.status_of(self.parts.dashboard.view.sessions[job_id])  # type: ignore[union-attr]
         assert found is not None
@@ -106,8 +107,8 @@ class Class(Site):
 
     def passes(self, seconds: float) -> float:
         """Time passes; the machine's clock afterwards."""
-        uptime = self.parts.helping.uptime
-        self.parts.helping.uptime = lambda: uptime() + seconds
+        uptime = self.parts.parts_for(CourseParts).helping.uptime
+        self.parts.parts_for(CourseParts).helping.uptime = lambda: uptime() + seconds
         return time.time() + seconds
 
     async def help(self, number: int) -> dict[str, Any]:
@@ -184,10 +185,12 @@ async def test_what_a_session_of_a_course_is_told(site: Class) -> None:
     )  # fmt: skip
     assert found.help_policy == "ask"
     rehearsal = await site.session("ada", "5", kind="rehearsal")
-    told = await site.parts.course_situations.status_of(rehearsal)
+    told = await site.parts.parts_for(CourseParts).course_situations.status_of(rehearsal)
     assert told is not None and (told.kind, told.role) == ("rehearsal", "assistant")
     assert (
-        await site.parts.course_situations.status_of(rehearsal.model_copy(update={"space": ""}))
+        await site.parts.parts_for(CourseParts).course_situations.status_of(
+            rehearsal.model_copy(update={"space": ""})
+        )
         is None
     )
 
@@ -335,12 +338,12 @@ async def test_who_may_not(site: Class) -> None:
 
 
 async def test_off(site: Class) -> None:
-    site.parts.helping.subdomains = False
+    site.parts.parts_for(CourseParts).helping.subdomains = False
     said = await site.refused(403, "ada", "POST", HELP, {})
     assert "subdomain_host" in said["message"]
     assert (await site.situation()).help_policy == "off"
     assert "subdomain_host" in (await site.done("ada", "GET", "courses/deep/help"))["why_off"]
-    site.parts.helping.subdomains = True
+    site.parts.parts_for(CourseParts).helping.subdomains = True
     kept = await site.parts.store.courses.get("deep")
     course = kept.course.model_copy(update={"help": "off"})
     await site.parts.store.courses.save(kept.model_copy(update={"course": course}))
@@ -363,7 +366,7 @@ async def test_the_staff_ends_it(site: Class) -> None:
 )
 async def test_it_ends_by_itself(site: Class, over: str) -> None:
     number, now, store = await site.granted(), time.time(), site.parts.store
-    look = site.parts.helping.run_due
+    look = site.parts.parts_for(CourseParts).helping.run_due
     await look(now)
     assert await site.guests() == {"ada"}, "nothing is over yet"
     if over == "time":
@@ -378,11 +381,11 @@ async def test_it_ends_by_itself(site: Class, over: str) -> None:
         await site.put("deep", ada=Role.STUDENT)
     elif over == "course":
         kept = await store.courses.get("deep")
-        await store.courses.save(kept.model_copy(update={"state": CourseState.ARCHIVED}))
+        await store.courses.save(kept.model_copy(update={"state": SpaceState.ARCHIVED}))
     if over == "end_all":
-        await site.parts.helping.end_all("other", "portal", now)
+        await site.parts.parts_for(CourseParts).helping.end_all("other", "portal", now)
         assert await site.guests() == {"ada"}
-        await site.parts.helping.end_all("deep", "portal", now)
+        await site.parts.parts_for(CourseParts).helping.end_all("deep", "portal", now)
     else:
         await look(now)
         assert ("portal", "end-help", "session S0", "done") in await site.audit()
@@ -395,7 +398,7 @@ async def test_it_ends_by_itself(site: Class, over: str) -> None:
 async def test_nobody_is_in_once_the_time_is_over_whoever_looks(site: Class) -> None:
     before = time.time()
     await site.granted()
-    helping_ = site.parts.helping
+    helping_ = site.parts.parts_for(CourseParts).helping
     (left,) = helping_.guests("S0").values()
     assert before + 599 - time.time() <= left <= 601
     site.passes(601)
@@ -412,7 +415,7 @@ async def test_a_helper_is_in_for_the_minutes_whatever_the_clock_says(
     site: Class, steps: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, number = SteppingClock(monkeypatch), await site.granted()
-    look = site.parts.helping.run_due
+    look = site.parts.parts_for(CourseParts).helping.run_due
     for step in steps:
         clock.step(step)
         await look(time.time())
@@ -436,9 +439,9 @@ async def test_a_question_waits_for_its_answer_whatever_the_clock_says(
     number = (await site.done("ada", "POST", HELP, {}))["help"]["id"]
     for step in steps:
         clock.step(step)
-        await site.parts.helping.run_due(time.time())
+        await site.parts.parts_for(CourseParts).helping.run_due(time.time())
         assert (await site.help(number))["state"] == "asked"
-    await site.parts.helping.run_due(site.passes(helping.ANSWER_WITHIN + 1))
+    await site.parts.parts_for(CourseParts).helping.run_due(site.passes(helping.ANSWER_WITHIN + 1))
     assert (await site.help(number))["ended_by"] == "the student did not answer"
 
 
@@ -449,13 +452,14 @@ async def test_a_clock_that_is_set_while_the_service_is_away_makes_no_help_longe
     clock, parts = SteppingClock(monkeypatch), site.parts
     await site.granted()
     clock.step(step)
-    before, parts.helping = parts.helping, helping.Helping(
-        parts.store, site.shares, parts.courses, True, parts.note, parts.log  # type: ignore[arg-type]
+    of_courses = parts.parts_for(CourseParts)
+    before, of_courses.helping = of_courses.helping, helping.Helping(
+        parts.store, site.shares, of_courses.settings, True, parts.note, parts.log  # type: ignore[arg-type]
     )  # fmt: skip
     assert before.guests("S0")
-    await parts.helping.run_due(time.time())
+    await parts.parts_for(CourseParts).helping.run_due(time.time())
     assert await site.guests() == ({"ada"} if step < 0 else set())
-    await parts.helping.run_due(site.passes(601))
+    await parts.parts_for(CourseParts).helping.run_due(site.passes(601))
     assert await site.guests() == set() and not site.shares.now
 
 
@@ -465,16 +469,16 @@ async def test_shares_are_looked_for_again_after_a_minute(
 ) -> None:
     clock = SteppingClock(monkeypatch)
     await site.granted()
-    await site.parts.helping.run_due(time.time())
+    await site.parts.parts_for(CourseParts).helping.run_due(time.time())
     clock.step(step)
     site.shares.now.add(("student02", "course-deep", "eve"))
-    await site.parts.helping.run_due(site.passes(61))
+    await site.parts.parts_for(CourseParts).helping.run_due(site.passes(61))
     assert site.shares.now == {("student01", "course-deep", "ada")}
 
 
 async def test_a_question_that_nobody_answers(site: Class) -> None:
     number = (await site.done("ada", "POST", HELP, {}))["help"]["id"]
-    await site.parts.helping.run_due(site.passes(helping.ANSWER_WITHIN + 1))
+    await site.parts.parts_for(CourseParts).helping.run_due(site.passes(helping.ANSWER_WITHIN + 1))
     kept = await site.help(number)
     assert (kept["state"], kept["ended_by"]) == ("ended", "the student did not answer")
 
@@ -486,18 +490,18 @@ async def test_the_service_begins_anew(site: Class) -> None:
         return helping.Helping(
             parts.store,
             site.shares,
-            parts.courses,
+            parts.parts_for(CourseParts).settings,
             True,
             parts.note,
             parts.log,  # type: ignore[arg-type]
         )
 
-    parts.helping = anew()
-    await parts.helping.run_due(time.time())
+    parts.parts_for(CourseParts).helping = anew()
+    await parts.parts_for(CourseParts).helping.run_due(time.time())
     assert await site.guests() == {"ada"} and site.shares.now
     # It was away when the time was over.
-    parts.helping = anew()
-    await parts.helping.run_due(time.time() + 601)
+    parts.parts_for(CourseParts).helping = anew()
+    await parts.parts_for(CourseParts).helping.run_due(time.time() + 601)
     assert await site.guests() == set() and not site.shares.now
     assert (await site.help(number))["state"] == "ended"
 
@@ -505,7 +509,7 @@ async def test_the_service_begins_anew(site: Class) -> None:
 async def test_shares_that_are_no_help_are_taken_back(site: Class) -> None:
     await site.granted()
     site.shares.now |= {("student01", "course-deep", "eve"), ("student02", "course-deep", "ada")}
-    await site.parts.helping.run_due(time.time())
+    await site.parts.parts_for(CourseParts).helping.run_due(time.time())
     assert site.shares.now == {("student01", "course-deep", "ada")}
 
 
@@ -516,9 +520,9 @@ async def test_the_hub_is_away_at_the_end(site: Class) -> None:
     await site.done("ada", "POST", f"courses/deep/help/{number}/end")
     assert await site.guests() == set() and site.shares.now
     with pytest.raises(HubUnavailable):
-        await site.parts.helping.run_due(time.time())
+        await site.parts.parts_for(CourseParts).helping.run_due(time.time())
     site.shares.away = False
-    await site.parts.helping.run_due(time.time() + 1)
+    await site.parts.parts_for(CourseParts).helping.run_due(time.time() + 1)
     assert not site.shares.now
 
 
@@ -555,7 +559,7 @@ async def test_the_database_is_away_at_the_end(
         context.setattr(table, "save", away)
         await site.done("session-0", "POST", f"session/help/{number}", {"answer": "end"})
         assert await site.guests() == set() and not site.shares.now
-    await site.parts.helping.run_due(time.time())
+    await site.parts.parts_for(CourseParts).helping.run_due(time.time())
     assert (await site.help(number))["state"] == "ended"
 
 

@@ -31,12 +31,13 @@ from portal.courses.start.starting import Starter
 from portal.models.audit import Outcome
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, JobState, Reservation
-from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.course.live import Presence
 from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
 from portal.models.session.usage import JobUsage
+from portal.models.space import Role, SpaceState
 from portal.store import Store
 
 LOG = logging.getLogger("portal-test")
@@ -56,11 +57,11 @@ def course(**more: Any) -> Course:
     return Course.model_validate({**values, **more})
 
 
-def kept(state: CourseState = CourseState.APPROVED, **more: Any) -> KeptCourse:
+def kept(state: SpaceState = SpaceState.APPROVED, **more: Any) -> StoredCourse:
     pinned = Environment.model_validate(
         {"name": "lab", "title": "Lab", "kind": "container", "image": "/images/lab.sif"}
     )
-    return KeptCourse(
+    return StoredCourse(
         course=course(**more),
         state=state,
         pinned=pinned,
@@ -230,7 +231,7 @@ class Site:
     async def note(self, entry: Any) -> None:
         self.notes.append(entry)
 
-    async def course(self, *people: str, **more: Any) -> KeptCourse:
+    async def course(self, *people: str, **more: Any) -> StoredCourse:
         one = kept(**more)
         members = [
             CourseMember(course="deep", person=name, role=Role.STUDENT) for name in people
@@ -720,7 +721,7 @@ async def test_ahead_of_a_meeting_the_image_comes_to_its_nodes(
         for node in nodes:
             yield node, "" if node == "gpu01" else "no space left on the device"
 
-    async def fine(one: KeptCourse) -> str:
+    async def fine(one: StoredCourse) -> str:
         return ""
 
     monkeypatch.setattr(ahead_module, "image_problem", fine)
@@ -775,7 +776,7 @@ async def test_the_end_of_a_course_stops_its_sessions_and_starts_and_ends_help(
     await over.run_due(site.clock())
     assert (site.hub.stopped, helped) == ([], [])
 
-    await site.store.courses.save(deep.model_copy(update={"state": CourseState.ARCHIVED}))
+    await site.store.courses.save(deep.model_copy(update={"state": SpaceState.ARCHIVED}))
     await over.run_due(site.clock())
     await over.run_due(site.clock())
     assert [one[:2] for one in site.hub.stopped] == [("student01", "course-deep")]

@@ -13,8 +13,9 @@ from session_records import recorded
 from portal.handlers.courses.access import CourseAction
 from portal.handlers.routes import endpoints
 from portal.models.catalog.environment import Environment
-from portal.models.course.course import Role
 from portal.models.session.session import SessionState
+from portal.models.space import Role
+from portal.work.course.parts import CourseParts
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ async def test_what_takes_an_instructor_or_an_admin(site: Site) -> None:
     ],
 )
 async def test_who_makes_courses(site: Site, creation: str, who: str, status: int) -> None:
-    site.parts.courses.creation = creation
+    site.parts.parts_for(CourseParts).settings.creation = creation
     answer = await site.ask(who, "POST", "courses", {"course": DEEP})
     assert answer.status_code == status, answer.text
     if status == 403:
@@ -160,7 +161,7 @@ async def test_students_see_a_course_when_it_is_approved(site: Site) -> None:
 
 
 async def test_where_courses_are_free_nobody_needs_to_approve(site: Site) -> None:
-    site.parts.courses.creation = "free"
+    site.parts.parts_for(CourseParts).settings.creation = "free"
     await site.make()
     free = await site.done("barbara", "POST", "courses/deep/submit", {"number": 1})
     assert free["state"] == "approved"
@@ -269,7 +270,10 @@ async def test_each_problem_names_its_field(site: Site) -> None:
 
 
 async def test_a_site_says_which_groups_can_be_a_roster(site: Site) -> None:
-    site.parts.course_service.rules.settings.roster_groups = ["course-*", "students"]
+    site.parts.parts_for(CourseParts).course_service.rules.settings.roster_groups = [
+        "course-*",
+        "students",
+    ]
     for group, fine in (("course-deep", True), ("students", True), ("staff", False)):
         body = {"course": DEEP | {"roster_group": group}}
         found = (await site.done("barbara", "POST", "courses/validate", body))["problems"]
@@ -417,7 +421,7 @@ async def test_a_directory_that_does_not_know_everybody(site: Site) -> None:
     assert (done["added"], done["refused"]) == (["ian"], ["x9"])
     site.directory.groups["dl101"] = ("student02",)
     await site.approved("ian", name="other", roster_group="dl101")
-    await site.parts.course_service.enrolment.run_due(1000.0)
+    await site.parts.parts_for(CourseParts).course_service.enrolment.run_due(1000.0)
     items = (await site.done("ian", "GET", "courses/other/roster"))["items"]
     assert {one["person"] for one in items} == {"ian", "student02"}
 
@@ -448,7 +452,7 @@ async def test_a_group_of_the_directory_is_copied(site: Site) -> None:
     site.directory.groups["dl101"] = ("student01", "student02", "barbara")
     await site.approved(roster_group="dl101")
     await site.put("deep", student09=Role.STUDENT)
-    enrolment = site.parts.course_service.enrolment
+    enrolment = site.parts.parts_for(CourseParts).course_service.enrolment
 
     async def people() -> dict[str, tuple[str, str]]:
         items = (await site.done("barbara", "GET", "courses/deep/roster"))["items"]
@@ -464,9 +468,9 @@ async def test_a_group_of_the_directory_is_copied(site: Site) -> None:
     # One is listed, too; then the group changes. Nothing is asked before its time.
     await site.done("barbara", "POST", "courses/deep/roster", {"text": "student02"})
     site.directory.groups["dl101"] = ("student03",)
-    await enrolment.run_due(1000.0 + site.parts.courses.roster_interval - 1)
+    await enrolment.run_due(1000.0 + site.parts.parts_for(CourseParts).settings.roster_interval - 1)
     assert "student03" not in await people()
-    await enrolment.run_due(1000.0 + site.parts.courses.roster_interval)
+    await enrolment.run_due(1000.0 + site.parts.parts_for(CourseParts).settings.roster_interval)
     assert set(await people()) == {"barbara", "student02", "student03", "student09"}
     # Whoever is in the group would come back.
     error = await site.refused(409, "barbara", "DELETE", "courses/deep/roster?person=student03")
@@ -516,7 +520,7 @@ async def test_a_copy_for_the_next_term(site: Site) -> None:
     await site.done("barbara", "POST", "courses/deep/copy", body)
     roster = await site.done("barbara", "GET", "courses/deep-full/roster")
     assert "student01" in {one["person"] for one in roster["items"]}
-    site.parts.courses.creation = "off"
+    site.parts.parts_for(CourseParts).settings.creation = "off"
     await site.refused(403, "barbara", "POST", "courses/deep/copy", body)
 
 

@@ -9,7 +9,7 @@ import pytest
 from portal_command import said_by
 
 from portal.courses.command import CoursesApp
-from portal.models.course.course import CourseState, Role
+from portal.models.space import Role, SpaceState
 from portal.store import Store
 
 LAB = "name: lab\ntitle: Lab\nkind: container\nimage: /images/lab.sif\nmax_gpus: 2\n"
@@ -77,9 +77,9 @@ def test_approved_and_changed(site: Site) -> None:
     # It stays approved, and who is not in the file is not in the course any more.
     assert "deep: approved, 3 members" in site.run("import", site.file(changed))
     kept = asyncio.run(site.store.courses.get("deep"))
-    assert (kept.state, kept.number, kept.course.title) == (CourseState.APPROVED, 2, "Deeper")
+    assert (kept.state, kept.number, kept.course.title) == (SpaceState.APPROVED, 2, "Deeper")
     assert kept.pinned is not None and kept.pinned.image == "/images/lab.sif"
-    members = asyncio.run(site.store.members.of_course("deep"))
+    members = asyncio.run(site.store.members.of_space("deep"))
     assert {one.person: one.role for one in members} == {
         "barbara": Role.INSTRUCTOR,
         "student01": Role.STUDENT,

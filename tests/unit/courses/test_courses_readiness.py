@@ -17,9 +17,11 @@ from portal.courses.definition.demand import demand_of
 from portal.courses.roster.homes import HomeFinder
 from portal.errors import SlurmUnavailable
 from portal.models.cluster.cluster import Association, Reservation
-from portal.models.course.course import Course, KeptCourse, Role
+from portal.models.course.course import Course, StoredCourse
 from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
+from portal.models.space import Role
+from portal.work.course.parts import CourseParts
 
 
 @pytest.fixture
@@ -28,9 +30,9 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         yield made
 
 
-def kept(**more: Any) -> KeptCourse:
+def kept(**more: Any) -> StoredCourse:
     course = Course.model_validate(DEEP | more)
-    return KeptCourse(course=course, created_by="barbara", created_at=0, changed_at=0)
+    return StoredCourse(course=course, created_by="barbara", created_at=0, changed_at=0)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ async def test_gpus_that_slurm_cannot_reserve_are_said_before_the_term(site: Sit
             raise answer
         return answer
 
-    site.parts.readiness.reserving.untracked = untracked  # type: ignore[method-assign]
+    site.parts.parts_for(CourseParts).readiness.reserving.untracked = untracked  # type: ignore[method-assign]
     await site.approved(reservation={"gpus": 4})
     point = (await points_of(site))["reservable"]
     assert (point["sign"], "does not track" in point["message"]) == ("bad", True)

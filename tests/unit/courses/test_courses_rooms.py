@@ -16,12 +16,13 @@ from courses_site import Site, running
 from session_records import recorded
 
 from portal.errors import HubUnavailable, NotFound
+from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.jupyterlab import JupyterLab
-from portal.launch.kinds.room import Room
-from portal.launch.kinds.space import Space
-from portal.models.course.course import Role
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
+from portal.models.space import Role
+from portal.work.course.kind import Room
+from portal.work.course.parts import CourseParts
 
 TODAY = datetime.now(UTC).date()
 NOW = {"begins": str(TODAY - timedelta(1)), "ends": str(TODAY + timedelta(1)), "together": True}
@@ -83,13 +84,13 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async with running(tmp_path) as found:
         await found.approved(**NOW)
         await found.put("deep", ada=Role.ASSISTANT, student01=Role.STUDENT)
-        found.parts.rooms.hub = Hub(found)  # type: ignore[assignment]
-        found.parts.rooms.subdomains = True
+        found.parts.parts_for(CourseParts).rooms.hub = Hub(found)  # type: ignore[assignment]
+        found.parts.parts_for(CourseParts).rooms.subdomains = True
         yield found
 
 
 def hub_of(site: Site) -> Hub:
-    return site.parts.rooms.hub  # type: ignore[return-value]
+    return site.parts.parts_for(CourseParts).rooms.hub  # type: ignore[return-value]
 
 
 async def room_record(site: Site) -> SessionRecord:
@@ -105,7 +106,9 @@ async def test_staff_opens_it_and_the_course_sees_where_it_is(site: Site) -> Non
     assert not hub_of(site).shared
     await site.done("ada", "POST", ROOM)
     assert hub_of(site).shared == {("ada", "room-deep")}
-    site.parts.rooms.record_people(await room_record(site), ["student01", "ada"])
+    site.parts.parts_for(CourseParts).rooms.record_people(
+        await room_record(site), ["student01", "ada"]
+    )
     room = await site.done("student01", "GET", ROOM)
     assert room["by"] == "ada" and room["people"] == ["ada", "student01"]
     assert room["url"] == "http://room.localhost/user/ada/room-deep/" and room["since"]
@@ -141,15 +144,15 @@ async def test_nobody_is_sent_to_a_room_that_is_not_shared_yet(site: Site) -> No
 
 async def test_a_service_that_starts_anew_finds_the_room(site: Site) -> None:
     await site.done("ada", "POST", ROOM)
-    site.parts.rooms._shared.clear()
-    site.parts.rooms._shares_at = float("-inf")
+    site.parts.parts_for(CourseParts).rooms._shared.clear()
+    site.parts.parts_for(CourseParts).rooms._shares_at = float("-inf")
     assert (await site.done("student01", "GET", ROOM))["url"] == ""
-    await site.parts.rooms.run_due(time.time())
+    await site.parts.parts_for(CourseParts).rooms.run_due(time.time())
     assert (await site.done("student01", "GET", ROOM))["url"]
 
 
 async def test_its_session_lets_in_members_and_nobody_when_it_closes(site: Site) -> None:
-    rooms = site.parts.rooms
+    rooms = site.parts.parts_for(CourseParts).rooms
     await site.done("barbara", "POST", ROOM)
     record = await room_record(site)
     assert set(await rooms.guests(record, time.time())) == {"barbara", "ada", "student01"}
@@ -182,16 +185,16 @@ async def test_what_the_hub_refuses_for_one_room_is_not_in_the_way_of_others(
         await close(user, server)
 
     monkeypatch.setattr(hub, "close_room", close_room)
-    await site.parts.rooms.run_due(time.time())
+    await site.parts.parts_for(CourseParts).rooms.run_due(time.time())
     assert ("ada", "room-deep") in hub.shared
 
 
 async def test_a_room_that_may_be_no_longer_is_closed(site: Site) -> None:
     await site.done("ada", "POST", ROOM)
-    await site.parts.rooms.run_due(time.time())
+    await site.parts.parts_for(CourseParts).rooms.run_due(time.time())
     assert hub_of(site).shared == {("ada", "room-deep")}
     await site.parts.store.members.remove("deep", ["ada"])
-    await site.parts.rooms.run_due(time.time())
+    await site.parts.parts_for(CourseParts).rooms.run_due(time.time())
     assert not hub_of(site).shared and not await site.parts.store.sessions.living()
     (reason,) = hub_of(site).reasons
     assert reason and reason.code is StopCode.COURSE_OVER
@@ -200,11 +203,11 @@ async def test_a_room_that_may_be_no_longer_is_closed(site: Site) -> None:
 
 
 async def test_where_there_can_be_none(site: Site) -> None:
-    site.parts.rooms.subdomains = False
+    site.parts.parts_for(CourseParts).rooms.subdomains = False
     error = await site.refused(409, "barbara", "POST", ROOM)
     assert "subdomain_host" in error["message"]
     assert "subdomain_host" in (await site.done("student01", "GET", ROOM))["why_not"]
-    site.parts.rooms.subdomains = True
+    site.parts.parts_for(CourseParts).rooms.subdomains = True
     kept = await site.parts.store.courses.get("deep")
     alone = kept.course.model_copy(update={"together": False})
     await site.parts.store.courses.save(kept.model_copy(update={"course": alone}))
@@ -220,9 +223,9 @@ async def test_a_room_that_cannot_be_shared_does_not_stay(site: Site) -> None:
 
 
 def test_a_room_s_folder_is_not_its_owner_s_own() -> None:
+    space = CourseSpace(name="deep", role=Role.INSTRUCTOR)
     folders = [
-        kind(space=Space(name="deep", role=Role.INSTRUCTOR)).script_variables("ada", "/home/ada")
-        for kind in (JupyterLab, Room)
+        kind(space=space).script_variables("ada", "/home/ada") for kind in (JupyterLab, Room)
     ]
     folders = [one["PORTAL_COURSE_FOLDER"] for one in folders]
     assert folders == ["/home/ada/courses/deep", "/home/ada/courses/deep.room"]

@@ -20,7 +20,8 @@ from portal.courses.schedule.reservations import Reservations
 from portal.courses.settings import Courses
 from portal.errors import InvalidRequest, SlurmRefused, Unavailable
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node
-from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, StoredCourse
+from portal.models.space import Role, SpaceState
 from portal.slurm import SlurmRunner, parse
 from portal.slurm.commands.run import Output
 from portal.slurm.control.reservations import DesiredReservation, ReservationControl
@@ -157,7 +158,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     await store.close()
 
 
-def kept(**more: Any) -> KeptCourse:
+def kept(**more: Any) -> StoredCourse:
     day = datetime.now(UTC).date() + timedelta(days=2)
     values = {
         "name": "deep", "title": "Deep", "environment": "lab",
@@ -166,7 +167,7 @@ def kept(**more: Any) -> KeptCourse:
         "single": [{"date": day, "begins": "10:00", "minutes": 60}], **more,
     }  # fmt: skip
     course = Course.model_validate(values)
-    return KeptCourse(course=course, state=CourseState.APPROVED, created_by="barbara",
+    return StoredCourse(course=course, state=SpaceState.APPROVED, created_by="barbara",
                       created_at=0, changed_at=0)  # fmt: skip
 
 

@@ -13,10 +13,11 @@ from portal.demo.showcase.__main__ import remove, write_past
 from portal.demo.showcase.past import BY, EXAMPLES, HOURS, PREFIX, past
 from portal.errors import NotFound
 from portal.models.cluster.history import ClusterSample
-from portal.models.course.course import Course, CourseMember, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.course.start import OVER, SeatState
 from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
+from portal.models.space import Role
 from portal.store import Store
 
 NOW = time.time()
@@ -38,7 +39,7 @@ async def site(store: Store, *, begins_ago: int = 8) -> None:
             "weekly": [{"day": day, "begins": "10:00", "minutes": 90} for day in (1, 3)],
         }
     )
-    kept = KeptCourse(course=course, created_by="barbara", created_at=1.0, changed_at=1.0)
+    kept = StoredCourse(course=course, created_by="barbara", created_at=1.0, changed_at=1.0)
     members = [
         CourseMember(
             course=NAME,

@@ -24,8 +24,10 @@ from tornado.web import Application
 from portal.courses.definition.calendar import Meeting
 from portal.handlers.pages.courses import COURSE_PAGES, meeting_words
 from portal.handlers.pages.rendering import Pages
-from portal.models.course.course import Course, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, StoredCourse
 from portal.models.session.session import SessionState
+from portal.models.space import Role, SpaceState
+from portal.work.course.parts import CourseParts
 
 PREFIX = "/services/portal/"
 TODAY = date.today()
@@ -174,7 +176,7 @@ async def test_an_admin_sees_the_students_page_and_has_no_session(deep: Browser)
 
 
 async def test_a_course_that_is_over_has_no_button(deep: Browser) -> None:
-    kept = await deep.site.parts.memberships.course("deep", fresh=True)
+    kept = await deep.site.parts.memberships.space("deep", fresh=True)
     ended = kept.course.model_copy(update={"ends": TODAY - timedelta(days=1)})
     await deep.site.parts.store.courses.save(kept.model_copy(update={"course": ended}))
     deep.site.parts.memberships.forget()
@@ -213,7 +215,7 @@ async def test_each_tab_has_an_address_for_the_staff_alone(deep: Browser, tab: s
 async def test_a_new_course_is_for_those_who_may(browser: Browser) -> None:
     assert facts(await browser.see("barbara", "new"))["editing"]["creation"] == "request"
     assert "Ask an admin" in await browser.text("eve", "new", 403)
-    browser.site.parts.courses.creation = "off"
+    browser.site.parts.parts_for(CourseParts).settings.creation = "off"
     assert "not allowed to create courses" in await browser.text("barbara", "new", 403)
     await browser.see("grace", "new")
 
@@ -261,8 +263,8 @@ def test_meetings_in_words() -> None:
         name="x", title="X", environment="lab", timezone="Europe/Berlin",
         begins=date(2030, 10, 7), ends=date(2031, 2, 7),
     )  # fmt: skip
-    kept = KeptCourse(
-        course=course, state=CourseState.APPROVED, created_by="b", created_at=0, changed_at=0
+    kept = StoredCourse(
+        course=course, state=SpaceState.APPROVED, created_by="b", created_at=0, changed_at=0
     )
     nine = 1917586800.0  # Mon 7 Oct 2030, 09:00 in Berlin (07:00 UTC)
     meeting = Meeting(nine, nine + 5400)

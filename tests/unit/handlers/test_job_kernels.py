@@ -34,9 +34,10 @@ from portal.models.cluster.cluster import (
     Partition,
 )
 from portal.models.cluster.dashboard import JobItem
-from portal.models.course.course import Course, CourseState, KeptCourse
+from portal.models.course.course import Course, StoredCourse
 from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import SpaceState
 from portal.store import Store
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
@@ -193,10 +194,10 @@ async def passed_on_v100(environment: Environment) -> Offer:
 async def teach(site: Site, **changes: Any) -> None:
     """Add the course, as its instructor and an admin have made it."""
     course = DEEP.model_copy(update={"job_kernels": True, **changes})
-    state, pinned = CourseState.APPROVED, TEACHING
+    state, pinned = SpaceState.APPROVED, TEACHING
     about = {"created_by": "barbara", "created_at": 0, "changed_at": 0}
     await site.parts.store.courses.add_course(
-        KeptCourse(course=course, state=state, pinned=pinned, **about)
+        StoredCourse(course=course, state=state, pinned=pinned, **about)
     )
 
 

@@ -21,9 +21,10 @@ from portal.errors import NotAllowed
 from portal.handlers.runs import again, reports, runs, shares, start
 from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import Environment, EnvironmentState
-from portal.models.course.course import Course, CourseState, KeptCourse
+from portal.models.course.course import Course, StoredCourse
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
+from portal.models.space import SpaceState
 from portal.store import Store
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
@@ -354,10 +355,12 @@ async def taught(ended: Site) -> Site:
         name="deep", title="Deep Learning", environment="torch", begins=date(2026, 10, 1),
         ends=date(2027, 2, 1), runs=True,
     )  # fmt: skip
-    about = {"state": CourseState.APPROVED, "created_by": "barbara", "created_at": 0}
+    about = {"state": SpaceState.APPROVED, "created_by": "barbara", "created_at": 0}
     pinned = OLD.model_copy(update={"digest": f"sha256:{'2' * 64}"})
     store = ended.parts.store
-    await store.courses.add_course(KeptCourse(course=course, pinned=pinned, changed_at=0, **about))
+    await store.courses.add_course(
+        StoredCourse(course=course, pinned=pinned, changed_at=0, **about)
+    )
     run = await store.runs.get(*KEY)
     assert run is not None
     await store.runs.remove(*KEY)

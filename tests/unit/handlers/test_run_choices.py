@@ -22,11 +22,12 @@ from portal.handlers.pages.runs import NewRunPage
 from portal.handlers.runs import choices
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, Job, JobState, Partition
-from portal.models.course.course import Course, CourseState, KeptCourse
+from portal.models.course.course import Course, StoredCourse
 from portal.models.person import Person
 from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import SpaceState
 from portal.store import Store
 from portal.work.run.parts import RunParts
 
@@ -157,8 +158,8 @@ async def test_a_course_s_session_has_the_course_s_environment_and_fields(site: 
         account="dl101", runs=True,
     )  # fmt: skip
     lab = Environment(name="lab", title="Lab", kind="container", image="/i/lab.sif")
-    about = {"state": CourseState.APPROVED, "created_by": "barbara", "created_at": 0}
-    kept = KeptCourse(course=course, pinned=lab, changed_at=0, **about)
+    about = {"state": SpaceState.APPROVED, "created_by": "barbara", "created_at": 0}
+    kept = StoredCourse(course=course, pinned=lab, changed_at=0, **about)
     await site.parts.store.courses.add_course(kept)
 
     async def offered(environment: Environment) -> Offer:

@@ -23,8 +23,9 @@ from portal.handlers.runs import ask, curves, reports, runs, start
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.dashboard import JobItem
-from portal.models.course.course import Course, CourseState, KeptCourse
+from portal.models.course.course import Course, StoredCourse
 from portal.models.session.session import SessionRecord, SessionState
+from portal.models.space import SpaceState
 from portal.store import Store
 from portal.work.run.parts import RunParts
 
@@ -218,9 +219,9 @@ async def teach(site: Site, *, runs: bool) -> None:
         ends=date(2027, 2, 1), runs=runs,
     )  # fmt: skip
     about = {"created_by": "barbara", "created_at": 0, "changed_at": 0}
-    state = CourseState.APPROVED
+    state = SpaceState.APPROVED
     await site.parts.store.courses.add_course(
-        KeptCourse(course=course, state=state, pinned=pinned, **about)
+        StoredCourse(course=course, state=state, pinned=pinned, **about)
     )
 
 

@@ -13,21 +13,21 @@ from session_records import launched, owner_of
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.course_meeting import at_the_meeting
+from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.closed import closed
 from portal.launch.kinds.job_kernel import JobKernel, kernel_environment
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place
 from portal.launch.kinds.member_gpus import MemberGpus, held_gpus, most_gpus, too_many
-from portal.launch.kinds.preview import Preview
-from portal.launch.kinds.rehearsal import Rehearsal
-from portal.launch.kinds.room import Room
-from portal.launch.kinds.space import Space
 from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment, Kind
 from portal.models.cluster.cluster import Partition, Reservation
-from portal.models.course.course import Course, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, StoredCourse
 from portal.models.session.resources import Resources
+from portal.models.space import Role, SpaceState
+from portal.spaces.job_space import MINE
+from portal.work.course.kind import Preview, Rehearsal, Room
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "kernel-5e2f3c1a0b7d4c8e9a6f"
@@ -68,11 +68,11 @@ async def placed(options: dict[str, Any], at: Any = None) -> Place:
 
 def test_its_options_name_the_course() -> None:
     kind = Asked.parse({"gpus": 1, "kernel": KERNEL}).kind
-    assert kind == JobKernel(id=ID, kernel="python3", space=Space(name="deep"))
+    assert kind == JobKernel(id=ID, kernel="python3", space=CourseSpace(name="deep"))
     assert (kind.space_name, kind.isolated, kind.serves, kind.job_kernels) == (
         ("deep", True, False, False)
     )
-    assert Asked.parse({"kernel": {**KERNEL, "course": ""}}).kind.space is None
+    assert Asked.parse({"kernel": {**KERNEL, "course": ""}}).kind.space == MINE
     assert owner_of(SERVER) is JobKernel and kind.at(SERVER, JobKernel) is kind
     for server in ("course-deep", "kernel-12345678", ""):
         with pytest.raises(InvalidRequest, match=f"must have the name '{SERVER}'"):
@@ -93,7 +93,7 @@ def test_it_is_nothing_else_at_the_same_time() -> None:
 
 
 def test_it_sees_what_its_session_sees() -> None:
-    space = Space(name="deep", role=Role.STUDENT, exchange="/x/deep")
+    space = CourseSpace(name="deep", role=Role.STUDENT, exchange="/x/deep")
     session = JupyterLab(space=space)
     kernel = JobKernel(id=ID, kernel="python3", space=space)
     script = kernel.script_variables("ada", "/home/ada")
@@ -110,9 +110,9 @@ def test_other_sessions_of_a_course_have_none() -> None:
 
 
 def test_only_a_course_that_allows_them_has_them() -> None:
-    kept = KeptCourse(
+    kept = StoredCourse(
         course=COURSE,
-        state=CourseState.APPROVED,
+        state=SpaceState.APPROVED,
         pinned=LAB,
         created_by="barbara",
         created_at=0,
@@ -123,7 +123,7 @@ def test_only_a_course_that_allows_them_has_them() -> None:
     without = kept.model_copy(update={"course": COURSE.model_copy(update={"job_kernels": False})})
     assert "does not allow kernels" in closed(JobKernel, without, Role.STUDENT, now)
     assert closed(JupyterLab, without, Role.STUDENT, now) == ""
-    over = kept.model_copy(update={"state": CourseState.ARCHIVED})
+    over = kept.model_copy(update={"state": SpaceState.ARCHIVED})
     assert "is archived" in closed(JobKernel, over, Role.STUDENT, now)
     bare = COURSE.model_copy(update={"largest": Resources()})
     assert "has no GPUs" in JobKernel.not_offered(bare)

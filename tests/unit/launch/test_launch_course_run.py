@@ -13,20 +13,22 @@ from launch_lookup import PlayedLookup
 from session_records import launched, owner_of
 
 from portal.errors import InvalidRequest, NotAllowed
+from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.closed import closed
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place, SlurmLimits
 from portal.launch.kinds.member_gpus import MemberGpus, held_gpus, too_many_points
 from portal.launch.kinds.run import Run
-from portal.launch.kinds.space import Space
 from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.launch.runs import Runs
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Partition
-from portal.models.course.course import Course, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, StoredCourse
 from portal.models.session.resources import Resources
 from portal.models.session.run import AskedRun
+from portal.models.space import Role, SpaceState
+from portal.spaces.job_space import MINE
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "run-5e2f3c1a0b7d4c8e9a6f"
@@ -75,10 +77,10 @@ def a_run(digit: str, after: str = "", **options: Any) -> OtherLaunch:
 
 def test_its_options_name_the_course() -> None:
     kind = Asked.parse({"gpus": 1, "run": RUN}).kind
-    assert kind == Run(run=AskedRun(**RUN), space=Space(name="deep"))
+    assert kind == Run(run=AskedRun(**RUN), space=CourseSpace(name="deep"))
     facts = (kind.space_name, kind.isolated, kind.serves, kind.array, kind.job_kernels)
     assert facts == ("deep", True, False, True, False)
-    assert Asked.parse({"run": {**RUN, "course": ""}}).kind.space is None
+    assert Asked.parse({"run": {**RUN, "course": ""}}).kind.space == MINE
     assert owner_of(SERVER) is Run and kind.at(SERVER, Run) is kind
     with pytest.raises(InvalidRequest, match=f"must have the name '{SERVER}'"):
         kind.at("course-deep", owner_of("course-deep"))
@@ -98,7 +100,7 @@ def test_it_is_nothing_else_at_the_same_time() -> None:
 
 
 def test_its_points_see_what_its_session_sees() -> None:
-    session = JupyterLab(space=Space(name="deep", role=Role.STUDENT, exchange="/x/deep"))
+    session = JupyterLab(space=CourseSpace(name="deep", role=Role.STUDENT, exchange="/x/deep"))
     kind = Run(run=AskedRun(**RUN), space=session.space)
     assert kind.home("ada", "/home/ada") == session.home("ada", "/home/ada")
     script = kind.script_variables("ada", "/home/ada")
@@ -112,7 +114,7 @@ def test_its_points_see_what_its_session_sees() -> None:
 
 def test_only_a_course_that_allows_them_has_them() -> None:
     about = {"created_by": "barbara", "created_at": 0, "changed_at": 0}
-    kept = KeptCourse(course=CLASS, state=CourseState.APPROVED, pinned=LAB, **about)
+    kept = StoredCourse(course=CLASS, state=SpaceState.APPROVED, pinned=LAB, **about)
     now = 1_795_000_000.0  # November 2026
     assert closed(Run, kept, Role.STUDENT, now) == ""
     assert COURSE.runs is False
@@ -122,7 +124,7 @@ def test_only_a_course_that_allows_them_has_them() -> None:
         "The course 'Deep Learning' does not allow runs. Its instructor can allow them in the "
         "course's settings."
     )
-    over = kept.model_copy(update={"state": CourseState.ARCHIVED})
+    over = kept.model_copy(update={"state": SpaceState.ARCHIVED})
     assert "is archived" in closed(Run, over, Role.STUDENT, now)
     assert "ended on 1 February 2027" in closed(Run, kept, Role.STUDENT, now + 1e8)
 
@@ -242,9 +244,9 @@ async def test_launches_at_the_same_moment_see_each_other() -> None:
     """Nothing is awaited after the course's check of what the member holds."""
     order: list[str] = []
     at = hub()
-    place = at.course
+    place = at.in_space
 
-    async def course(*given: Any) -> Place:
+    async def in_space(*given: Any) -> Place:
         order.append("course")
         return await place(*given)
 
@@ -256,7 +258,7 @@ async def test_launches_at_the_same_moment_see_each_other() -> None:
         order.append("awaited")
         return "/home/ada"
 
-    at.course, at.slurm_limits, at.home = course, slurm_limits, home
+    at.in_space, at.slurm_limits, at.home = in_space, slurm_limits, home
     found = await placed({"run": {**RUN, "folder": "~/runs/rates"}}, at)
     assert order == ["awaited", "awaited", "course"]
     assert found.kind.run.folder == "/home/ada/runs/rates"

@@ -12,12 +12,12 @@ from launch_lookup import PlayedLookup
 from session_records import owner_of, recorded
 
 from portal.errors import InvalidRequest, NotAllowed
+from portal.launch.course_space import CourseSpace
 from portal.launch.job_kernels import JobKernels
 from portal.launch.kinds import KINDS, kind_of, offered_kinds
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place
-from portal.launch.kinds.space import Space
 from portal.launch.policy import decide
 from portal.launch.request import Asked, LaunchRequest
 from portal.models.catalog.environment import Environment
@@ -121,7 +121,7 @@ def test_its_server_s_name_is_its_own() -> None:
     for other in ("", "second", "tensorboard", "course-deep", "kernel-12345678", f"{SERVER}0"):
         with pytest.raises(InvalidRequest, match=f"must have the name '{SERVER}'"):
             kernel.at(other, owner_of(other))
-    for kind in (JupyterLab(), JupyterLab(space=Space(name="deep"))):
+    for kind in (JupyterLab(), JupyterLab(space=CourseSpace(name="deep"))):
         with pytest.raises(InvalidRequest):
             kind.at(SERVER, owner_of(SERVER))
     with pytest.raises(InvalidRequest, match="reserved for a kernel in a job of its own"):
@@ -139,6 +139,7 @@ def test_names_of_courses_stay_theirs() -> None:
     for kind in KINDS:
         if kind.prefix and kind.serves:
             assert owner_of(f"{kind.prefix}-deep") is kind
+    assert owner_of("course-deep") is JupyterLab
 
 
 async def test_its_environment_has_it() -> None:

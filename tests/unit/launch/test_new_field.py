@@ -24,6 +24,7 @@ from portal.models.catalog.environment import Environment
 from portal.models.person import Person
 from portal.models.scope import COURSES_CREATE, ENVIRONMENTS_MANAGE
 from portal.models.session.resources import Resources
+from portal.work.course.parts import CourseParts
 from spawners.form.form import LaunchForm
 
 GRACE = Person(name="grace", scopes=frozenset({COURSES_CREATE, ENVIRONMENTS_MANAGE}))
@@ -48,7 +49,9 @@ async def sent(kind: type[Page], element: str, *segments: str) -> Any:
     page: Any = kind.__new__(kind)
     view = SimpleNamespace(snapshot=CLUSTER)
     parts = SimpleNamespace(
-        catalog=Catalog(), courses=Courses(), dashboard=SimpleNamespace(view=view)
+        catalog=Catalog(),
+        of_features={CourseParts: SimpleNamespace(settings=Courses())},
+        dashboard=SimpleNamespace(view=view),
     )
     page.application, page.person = SimpleNamespace(settings={"parts": parts}), GRACE
     html = Pages(prefix="/services/portal/", hub_prefix="/hub/").render(

@@ -9,18 +9,17 @@ import pytest
 from jupyterhub import orm
 from session_records import owner_of
 
+from portal.launch.course_space import CourseSpace
 from portal.launch.kinds import KINDS, Kind, Unknown, requested_kind, stored_kind
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.marimo import Marimo
-from portal.launch.kinds.preview import Preview
-from portal.launch.kinds.rehearsal import Rehearsal
-from portal.launch.kinds.room import Room
 from portal.launch.kinds.run import Run
-from portal.launch.kinds.space import Space
 from portal.launch.kinds.tensorboard import TensorBoard
 from portal.models.session.run import AskedRun
+from portal.spaces.job_space import MINE
 from portal.store.migrations.work import work_and_space
+from portal.work.course.kind import Preview, Rehearsal, Room
 from spawners.lifecycle.session_history import stored_record
 from spawners.resize.queueing import whole_options
 from spawners.session import kind_of_row
@@ -72,9 +71,11 @@ def test_what_is_stored_counts_and_not_the_name() -> None:
     assert kind_of_row(orm.Spawner(name="course-deep", state=None)) is JupyterLab
 
 
-@pytest.mark.parametrize("space", [None, Space(name="deep")])
-def test_what_a_kind_is_asked_for_by_stays_when_its_session_moves(space: Space | None) -> None:
-    run = {**RUN, "source": "r.py", "folder": "/r", "points": 1, "course": "deep" if space else ""}
+@pytest.mark.parametrize("space", [MINE, CourseSpace(name="deep")])
+def test_what_a_kind_is_asked_for_by_stays_when_its_session_moves(
+    space: CourseSpace | None,
+) -> None:
+    run = {**RUN, "source": "r.py", "folder": "/r", "points": 1, "course": space.name}
     kinds: list[Kind] = [
         JupyterLab(space=space),
         JobKernel(id=ID, kernel="python3", space=space),

@@ -65,8 +65,8 @@ class RunDialog:
         }
 
     def unfinished(self) -> dict[str, Any]:
-        """Return the user's runs that a new one can start after; of a course's session, those of
-        the course. Raises RunError."""
+        """Return the user's runs that a new one can start after; of a space's session, those of
+        the space. Raises RunError."""
         try:
             return {"items": unfinished(runs_of(self))}
         except PortalError as error:

@@ -21,15 +21,15 @@ class Chains:
         """Return True if the job of a run that is about to start must wait for another; False if
         there is none, or all of its points have succeeded.
 
-        Raises NotFound if the user has no such run, or a course's run names one that is not the
-        course's; Conflict if it has ended otherwise.
+        Raises NotFound if the user has no such run, or a space's run names one that is not the
+        space's; Conflict if it has ended otherwise.
         """
         if not run.after:
             return False
         if run.after == run.id:
             raise Conflict("A run cannot start after itself. Choose another run.", "after")
         before = await self._before(run)
-        if before is None or run.course not in ("", before.course):
+        if before is None or run.space not in ("", before.space):
             raise NotFound(
                 f"You have no run with the id '{run.after}' after which this one could start. "
                 "'portal-run list' shows your runs.",

@@ -8,10 +8,11 @@ import re
 import time
 import uuid
 from collections.abc import Collection
+from typing import Any
 
 from portal.errors import Conflict
 from portal.launch.kinds.run import Run as RunKind
-from portal.models.session.run import LONGEST_PATH, Run, RunOrigin
+from portal.models.session.run import LONGEST_PATH, SPACE, Run, RunOrigin
 
 from ..item import OF_OWNER
 
@@ -27,6 +28,7 @@ def repeat(user: str, original: Run, name: str) -> Run:
     if len(f"{place}/{name}") > LONGEST_PATH:
         raise Conflict(f"The path of the folder of '{name}' would be too long.")
     id_ = str(uuid.uuid4())
+    in_space: dict[str, Any] = {SPACE: original.space}
     return Run(
         id=id_,
         name=name,
@@ -40,7 +42,7 @@ def repeat(user: str, original: Run, name: str) -> Run:
         version=original.version,
         digest=original.digest,
         code_digest=original.code_digest,
-        course=original.course,
+        **in_space,
         user=user,
         server=RunKind.server_for(id_),
         environment=original.environment,

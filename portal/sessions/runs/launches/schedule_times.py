@@ -15,8 +15,7 @@ def next_time(times: ScheduleTimes, after: float) -> float | None:
     """Return the first start after ``after`` (both Unix seconds); None if the last day is over.
 
     02:00 stays 02:00 when the clocks change. A time that they skip moves by the gap (02:30 becomes
-    03:30); of a time that occurs twice, the first is taken (PEP 495, fold=0), as for the meetings
-    of courses.
+    03:30); of a time that occurs twice, the first is taken (PEP 495, fold=0).
     """
     zone, clock = ZoneInfo(times.timezone), time.fromisoformat(times.at)
     last = date.fromisoformat(times.until) if times.until else date.max

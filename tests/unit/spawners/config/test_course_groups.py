@@ -15,7 +15,8 @@ from portal.courses.roster import my_courses
 from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.schedule.next_meeting import next_meeting
 from portal.errors import StoreUnavailable
-from portal.models.course.course import CourseMember, CourseState, Role, WeeklyTime
+from portal.models.course.course import CourseMember, WeeklyTime
+from portal.models.space import Role, SpaceState
 from spawners.config import course_groups
 
 
@@ -33,12 +34,12 @@ class Members:
             await asyncio.sleep(60)
         if self.trouble:
             raise self.trouble
-        names = [str(state) for state in CourseState] if person == "ada" else []
+        names = [str(state) for state in SpaceState] if person == "ada" else []
         return [CourseMember(course=one, person=person, role=Role.STUDENT) for one in names]
 
     async def get(self, name: str) -> Any:
         course = COURSE.model_copy(update={"name": name, "title": name.title()})
-        return kept(course=course, state=CourseState(name))
+        return kept(course=course, state=SpaceState(name))
 
 
 @pytest.fixture

@@ -14,16 +14,19 @@ from clusters import ADA, gpu_node, snapshot
 from portal.catalog.availability import Offer
 from portal.courses.roster.membership_cache import MembershipCache
 from portal.errors import InvalidRequest, NotAllowed
+from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.kind import LaunchFacts, Place
 from portal.launch.kinds.run import Run
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Reservation
-from portal.models.course.course import Course, CourseMember, CourseState, KeptCourse, Role
+from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.session.resources import Resources
+from portal.models.space import Role, SpaceState
+from portal.spaces.job_space import MINE
 from portal.store import Store
 from portal.store.migrations.work import work_and_space
-from spawners.launch.courses import course_offer
+from spawners.launch.spaces import place_in_space
 
 RUN = {
     "id": "5e2f3c1a",
@@ -71,9 +74,9 @@ class Site:
             **{"default": Resources(cpus=1), "largest": Resources(gpus=2, cpus=4), "runs": True,
                "ends": TODAY + timedelta(days=9), **changes},
         )  # fmt: skip
-        kept = KeptCourse(
+        kept = StoredCourse(
             course=course,
-            state=CourseState.APPROVED,
+            state=SpaceState.APPROVED,
             pinned=LAB,
             created_by="barbara",
             created_at=0,
@@ -98,10 +101,10 @@ class Site:
             name="run-5e2f3c1a",
         )
         asked = Asked.parse({"environment": "lab", "run": RUN, **options})
-        assert isinstance(asked.kind, Run) and asked.kind.space is not None
+        assert isinstance(asked.kind, Run) and asked.kind.space != MINE
         cluster = snapshot(gpu_node("gpu01", "v100", 4))
         cluster = cluster.model_copy(update={"reservations": self.reservations})
-        return await course_offer(spawner, asked.kind, asked, LaunchFacts(cluster, None))
+        return await place_in_space(spawner, asked.kind, asked, LaunchFacts(cluster, None))
 
 
 @pytest.fixture
@@ -113,7 +116,7 @@ async def test_a_student_has_one_in_the_course_s_account(site: Site) -> None:
     await site.teach()
     place = await site.launched(gpus=1)
     assert isinstance(place.kind, Run) and place.kind.run.name == "rates"
-    assert place.kind.space is not None
+    assert isinstance(place.kind.space, CourseSpace)
     assert (place.kind.space.role, place.kind.space.title) == (Role.STUDENT, "Deep Learning")
     environment = place.environments["lab"]
     assert (environment.default.account, environment.max_gpus) == ("dl101", 2)

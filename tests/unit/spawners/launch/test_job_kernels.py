@@ -18,18 +18,18 @@ from traitlets.config import Config
 
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
+from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import OtherLaunch
-from portal.launch.kinds.room import Room
-from portal.launch.kinds.space import Space
 from portal.launch.request import LaunchRequest
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Node
-from portal.models.course.course import Role
 from portal.models.session.resources import Resources
+from portal.models.space import Role
 from portal.setting import SiteSettings
 from portal.store.migrations.work import work_and_space
+from portal.work.course.kind import Room
 from spawners.config.named_servers import NamedServers
 from spawners.form.my_courses import FOR_PAGES
 from spawners.launch.other_launches import forget_ended, other_launches
@@ -95,13 +95,13 @@ async def test_its_job_runs_the_starter_without_the_servers_arguments() -> None:
 async def test_sessions_that_may_have_them_learn_the_ports() -> None:
     _, env = await submitted(JupyterLab())
     assert env["APPTAINERENV_PORTAL_KERNEL_PORTS"] == "40000-40999"
-    for kind in (KERNEL, Room(space=Space(name="dl101", role=Role.INSTRUCTOR))):
+    for kind in (KERNEL, Room(space=CourseSpace(name="dl101", role=Role.INSTRUCTOR))):
         _, env = await submitted(kind)
         assert "APPTAINERENV_PORTAL_KERNEL_PORTS" not in env
 
 
 async def test_in_a_course_it_sees_the_course_s_folder_and_nothing_else() -> None:
-    kernel = KERNEL.model_copy(update={"space": Space(name="dl101", role=Role.STUDENT)})
+    kernel = KERNEL.model_copy(update={"space": CourseSpace(name="dl101", role=Role.STUDENT)})
     argv, env = await submitted(kernel)
     assert "--containall" in argv and argv[-1] == "portal_session.job_kernels.starter"
     assert env["PORTAL_COURSE_FOLDER"] == "/home/ada/courses/dl101"

@@ -1,0 +1,1 @@
+"""Spaces as launches see them: their types, and what a session may have in one. Pure."""

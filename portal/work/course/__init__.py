@@ -1,0 +1,1 @@
+"""Kinds of sessions that only courses have."""

@@ -1,0 +1,199 @@
+"""A type of spaces beside courses: its sessions, of any kind, need no code of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from clusters import ADA, gpu_node, snapshot
+from traitlets.config import Config
+
+from portal.catalog.availability import Offer
+from portal.errors import ConfigurationError, InvalidRequest, NotAllowed
+from portal.features import FEATURES, Feature, add_features
+from portal.launch.kinds import (
+    KINDS,
+    Address,
+    Kind,
+    add_kinds,
+    own_options,
+    requested_kind,
+    reserved_for,
+)
+from portal.launch.kinds.jupyterlab import JupyterLab
+from portal.launch.kinds.kind import LaunchFacts, Place
+from portal.launch.kinds.run import Run
+from portal.launch.request import Asked, option_keys
+from portal.models.catalog.environment import Bind, Environment
+from portal.models.session.resources import Resources
+from portal.models.space import Role, Space, SpaceState, StoredSpace
+from portal.spaces.job_space import MINE, JobSpace, Reserved
+from portal.spaces.registry import SPACES, add_spaces, requested_space, type_of
+from spawners.form.form import LaunchForm
+from spawners.launch.budgets import Budgets
+from spawners.launch.spaces import place_in_space, space_form
+
+LAB = Environment(
+    name="lab",
+    title="Lab",
+    kind="container",
+    image="/i/lab.sif",
+    binds=(Bind(source="/scratch", read_only=False), Bind(source="/models")),
+)
+
+
+class Project(Space):
+    noun = "project"
+
+
+class ProjectSpace(JobSpace):
+    noun = option = "project"
+
+    @classmethod
+    def named(cls, value: object) -> ProjectSpace | None:
+        return cls(name=str(value)) if value else None
+
+    @classmethod
+    def reserves(cls, server: str) -> Reserved | None:
+        match = re.fullmatch("project-(.+)", server)
+        return Reserved(match[1], "jupyterlab") if match else None
+
+    def script_variables(self, account: str, home: str, folder: str) -> dict[str, str]:
+        return {"PORTAL_PROJECT_FOLDER": f"/projects/{folder}"}
+
+
+class App(Kind):
+    """Kind that says nothing of spaces but that it may be in one."""
+
+    name = "app"
+    title = "an app"
+
+    @classmethod
+    def read(cls, options: Any) -> App | None:
+        return cls(space=requested_space(options)) if options.get("kind") == "app" else None
+
+
+class StoredProject(StoredSpace):
+    project: Project
+
+    @property
+    def space(self) -> Project:
+        return self.project
+
+
+@pytest.fixture(autouse=True)
+def _added() -> Iterator[None]:
+    kinds, spaces, features = list(KINDS), list(SPACES), list(FEATURES)
+    add_features(Feature("project", spaces=(ProjectSpace,)))
+    add_kinds(App)
+    yield
+    KINDS[:], SPACES[:], FEATURES[:] = kinds, spaces, features
+
+
+def stored(state: SpaceState = SpaceState.APPROVED, **changes: Any) -> StoredProject:
+    project = Project(
+        name="proteins",
+        title="Proteins",
+        environment="lab",
+        account="bio",
+        largest=Resources(gpus=2, cpus=8),
+        **changes,
+    )
+    return StoredProject(
+        project=project, state=state, pinned=LAB, created_by="bob", created_at=0, changed_at=0
+    )
+
+
+async def placed(kind: Kind, kept: StoredProject, *, used: float = 0.0, **options: Any) -> Place:
+    async def none(*_: Any, **__: Any) -> None:
+        pass
+
+    async def membership(person: str, name: str) -> Any:
+        assert (person, name) == ("ada", "proteins")
+        return SimpleNamespace(kept=kept, role=Role.STUDENT)
+
+    async def offer_for(environment: Environment) -> Offer:
+        return Offer(environment)
+
+    async def of_space(space: str) -> float:
+        return used if space == "proteins" else 0.0
+
+    store: Any = SimpleNamespace(usage=SimpleNamespace(of_space=of_space))
+    shared = SimpleNamespace(
+        memberships=SimpleNamespace(of_user=none, membership=membership),
+        catalog=SimpleNamespace(load=none, offering=SimpleNamespace(offer_for=offer_for)),
+        budgets=Budgets(store),
+    )
+    spawner: Any = SimpleNamespace(
+        shared=shared,
+        user=SimpleNamespace(name="ada", spawners={}),
+        person=ADA,
+        name="project-proteins",
+    )
+    asked = Asked.parse({"environment": "lab", **options})
+    cluster = snapshot(gpu_node("gpu01", "v100", 4))
+    return await place_in_space(spawner, kind, asked, LaunchFacts(cluster, None))
+
+
+def test_it_is_named_by_its_own_option_and_its_servers_are_reserved() -> None:
+    kind = requested_kind({"project": "proteins"})
+    assert kind == JupyterLab(space=ProjectSpace(name="proteins"))
+    assert kind.own() == {"project": "proteins"} and "project" in own_options()
+    assert option_keys()[:2] == ("course", "project")
+    assert reserved_for("project-proteins") == (JupyterLab, "proteins")
+    with pytest.raises(InvalidRequest, match="'project-proteins' is reserved for a project"):
+        JupyterLab().at("project-proteins", JupyterLab)
+    with pytest.raises(ConfigurationError, match="called 'project'"):
+        add_spaces(type("Other", (ProjectSpace,), {}))
+
+
+def test_the_user_s_own_is_a_space_that_changes_nothing() -> None:
+    assert requested_space({"environment": "lab"}) is MINE
+    kind = JupyterLab()
+    assert kind.space is MINE and not kind.isolated and kind.estimated
+    assert (kind.own(), kind.variables(), kind.script_variables("ada", "/home/ada")) == ({}, {}, {})
+    assert kind.home("ada", "/home/ada") == "/home/ada"
+
+
+@pytest.mark.parametrize("kind", [JupyterLab, App])
+async def test_a_session_of_any_kind_has_its_account_limits_and_folder(kind: type[Kind]) -> None:
+    kept = stored(data="/data/proteins")
+    place = await placed(kind(space=ProjectSpace(name="proteins")), kept, gpus=1)
+    environment = place.environments["lab"]
+    assert (environment.default.account, environment.max_gpus) == ("bio", 2)
+    assert [bind.source for bind in environment.binds] == ["/models", "/data/proteins"]
+    space = place.kind.space
+    assert isinstance(space, ProjectSpace) and type_of(kept.space) is ProjectSpace
+    assert (space.title, space.role) == ("Proteins", Role.STUDENT)
+    assert place.kind.script_variables("ada", "/home/ada") == {
+        "PORTAL_PROJECT_FOLDER": "/projects/proteins"
+    }
+
+
+async def test_it_says_in_its_own_words_why_not() -> None:
+    kind = JupyterLab(space=ProjectSpace(name="proteins"))
+    with pytest.raises(NotAllowed, match="The project 'Proteins' is archived"):
+        await placed(kind, stored(SpaceState.ARCHIVED))
+    with pytest.raises(InvalidRequest, match="The project sets 'account'"):
+        await placed(kind, stored(), account="physics")
+    with pytest.raises(NotAllowed, match=r"project 'Proteins' has used its 5 GPU-hours.*owner"):
+        await placed(kind, stored(budget=5), used=5.0, gpus=1)
+    assert Run.not_offered(stored().space).startswith("The project 'Proteins' does not allow runs")
+
+
+async def test_its_launch_page_is_one_button() -> None:
+    async def away(*_: Any, **__: Any) -> None:
+        raise NotAllowed("There is no project 'proteins' that you can access.")
+
+    shared = SimpleNamespace(
+        memberships=SimpleNamespace(of_user=away), form=LaunchForm(config=Config())
+    )
+    spawner: Any = SimpleNamespace(
+        name="project-proteins", user=SimpleNamespace(name="ada"), shared=shared
+    )
+    html = await space_form(spawner, Address(JupyterLab, "proteins"), ())
+    assert '<input type="hidden" name="project" value="proteins">' in html
+    assert "There is no project" in html and "disabled" in html
