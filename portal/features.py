@@ -14,6 +14,7 @@ from traitlets import List, Unicode
 from traitlets.config import Config, Configurable
 
 from .launch.kinds import Kind, add_kinds
+from .launch.programs import Programs
 from .plugins import load
 from .setting import setting
 from .spaces.job_space import JobSpace
@@ -75,5 +76,7 @@ class Works(Configurable):
 
 
 def add_works(config: Config | Mapping[str, Any]) -> None:
-    """Add the features that a site's configuration names; see `Works.add_named`."""
+    """Add the features that a site's configuration names and the programs that it defines; see
+    `Works.add_named`. Raises ConfigurationError."""
     Works(config=Config(config)).add_named()
+    Programs(config=Config(config)).add()

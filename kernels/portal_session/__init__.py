@@ -24,7 +24,7 @@ _EXTENSIONS = (
     "static_files",
     "home.starters",
     "tensorboard",
-    "program",
+    "programs",
     "job_kernels.extension",
     "runs.opening",
 )

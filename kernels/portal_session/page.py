@@ -21,7 +21,10 @@ from typing import Any
 from jupyter_core.paths import jupyter_config_dir, jupyter_data_dir
 
 from .home import damaged_files
+from .programs.definition import beside
 
+# Programs beside JupyterLab: the launcher has a card for each.
+PROGRAMS = "portalPrograms"
 SET_ASIDE = "portalSetAside"  # sentences in the page's configuration, each shown once
 _MOST = 16  # names in the header: proxies take 4 kB of headers, unless told otherwise
 _SAFE = re.compile(r"[\w./@%+~?=-]+", re.ASCII)
@@ -43,8 +46,15 @@ def _hook(settings: dict[str, Any]) -> None:
         "page_config_hook", lambda handler, page: page
     )
 
+    programs = [
+        {"name": name, "title": definition.get("title") or name}
+        for name, definition in beside(os.environ).items()
+    ]
+
     def hook(handler: Any, page: dict[str, Any]) -> dict[str, Any]:
         page = needed(before(handler, page))
+        if programs:
+            page[PROGRAMS] = programs
         _set_aside()
         if notices := damaged_files.take_notices():
             handler.log.warning(" ".join(notices))

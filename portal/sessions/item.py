@@ -9,6 +9,7 @@ from typing import Any
 
 from portal.launch.kinds import kind_of
 from portal.launch.kinds.tensorboard import OPTION
+from portal.launch.programs import opened_beside
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot
@@ -128,6 +129,7 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
             ),
             again=record.again if context.environment and not tensorboard_folders else None,
             suggested=suggestion.options if suggestion and not tensorboard_folders else None,
+            programs=opened_beside(kind_of(record), record.space, context.environment),
         )
     job = context.job if record.state is not SessionState.ENDED else None
     end = _ends_at(record, job, efficiency)

@@ -10,18 +10,28 @@ from portal.launch.kinds import kind_of
 from portal.models import Frozen
 from portal.models.session.session import SessionRecord, SessionState
 
+PROGRAMS = "portal/programs/"  # of portal_session, below the server's address
 _COMING = (SessionState.PENDING, SessionState.STARTING)
+
+
+class ProgramLink(Frozen):
+    """Program that can be opened beside a running session: the first request starts it."""
+
+    title: str
+    url: str
 
 
 class SessionLinks(Frozen):
     """Addresses on this site, for the session's owner; null: there is nothing to go to.
 
-    ``progress`` is the page that follows a start. ``launch_again`` and ``launch_suggested`` fill
-    the launch page in and start nothing. They are null while the server of that name lives, and
-    where the environment is no longer offered. All are null for a session without a page.
+    ``programs``: those of its environment. ``progress`` is the page that follows a start.
+    ``launch_again`` and ``launch_suggested`` fill the launch page in and start nothing. They are
+    null while the server of that name lives, and where the environment is no longer offered. All
+    are null for a session without a page.
     """
 
     open: str | None = None
+    programs: tuple[ProgramLink, ...] = ()
     progress: str | None = None
     launch_again: str | None = None
     launch_suggested: str | None = None
@@ -34,14 +44,21 @@ def links_of(
     busy: bool,
     again: Mapping[str, Any] | None,
     suggested: Mapping[str, Any] | None,
+    programs: Mapping[str, str],
 ) -> SessionLinks:
     """Return the links of a session. ``base`` is the Hub's base URL with its slashes. ``busy``: a
     session of that server lives; ``again`` and ``suggested`` are ``user_options``, None if they
-    cannot be launched."""
+    cannot be launched; ``programs``: titles by name."""
     if not kind_of(record).serves:
         return SessionLinks()
+    url = server_url(record, base) if record.state is SessionState.RUNNING else None
     return SessionLinks(
-        open=server_url(record, base) if record.state is SessionState.RUNNING else None,
+        open=url,
+        programs=tuple(
+            ProgramLink(title=title, url=f"{url}{PROGRAMS}{name}/")
+            for name, title in programs.items()
+            if url
+        ),
         progress=progress_url(record, base) if record.state in _COMING else None,
         launch_again=None if busy or again is None else spawn_url(record, base, again),
         launch_suggested=None if busy or suggested is None else spawn_url(record, base, suggested),

@@ -7,9 +7,10 @@ from portal.features import Feature, add_features
 from portal.launch.course_space import CourseSpace
 from portal.launch.job_kernels import JobKernels
 from portal.launch.kinds.job_kernel import JobKernel
-from portal.launch.kinds.marimo import Marimo
+from portal.launch.kinds.program import BUILT_IN, program_kind
 from portal.launch.kinds.run import Run
 from portal.launch.kinds.tensorboard import TensorBoard
+from portal.launch.programs import Programs
 from portal.launch.runs import Runs
 from portal.work.course.kind import Preview, Rehearsal, Room
 
@@ -30,7 +31,7 @@ add_features(
         kinds=(TensorBoard,),
         endpoints="portal.handlers.sessions.tensorboard:ENDPOINTS",
     ),
-    Feature("program", kinds=(Marimo,)),
+    Feature("program", settings=(Programs,), kinds=tuple(map(program_kind, BUILT_IN))),
     Feature(
         "kernel",
         settings=(JobKernels,),

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from portal.errors import SlurmUnavailable
+from portal.launch import programs
 from portal.launch.container import (
     image_environment,
     node_copy,
@@ -159,6 +160,7 @@ def job_environment(spawner: SessionSpawner, request: LaunchRequest, home: str) 
         vendor=vendor,
     )
     session |= request.kind.variables()
+    session |= programs.session_variables(request.kind, environment)
     if request.kind.welcomes and not request.kind.isolated and spawner.welcome_notebook:
         session["PORTAL_WELCOME"] = spawner.welcome_notebook
     ports = spawner.shared.settings.get(JobKernels).ports

@@ -17,12 +17,12 @@ import pytest
 from frameworks import python_of
 from listening import INTRUDER, as_neighbour, as_owner, listening_sockets, reached
 from machine import patience
-from portal_session.program.program import Program
+from portal_session.programs.program import Program
 from session_server import make_python, wait_for
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
-from portal.launch.kinds.marimo import Marimo
+from portal.launch.kinds.program import MARIMO, program_kind
 
 BASE = "/user/ada/portal/program/"
 CELL = 'import marimo\napp = marimo.App()\n@app.cell\ndef _():\n    print("secret")\n'
@@ -72,7 +72,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def marimo(python: Path, tmp_path: Path) -> Iterator[Program]:
     """marimo as a session starts it, in a home of its own."""
-    definition = json.loads(Marimo().variables()["PORTAL_PROGRAM"])
+    definition = json.loads(program_kind(MARIMO)().variables()["PORTAL_PROGRAM"])
     definition["argv"] = [str(python) if at == "{python}" else at for at in definition["argv"]]
     environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PORTAL_JOB_ID": "1"}
     program = Program(definition, tmp_path, BASE, str(tmp_path), environ)

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from portal_session.program.program import Program
+from portal_session.programs.program import Program
 from test_doctor import asked
 
 from portal.doctor.checks import environments
 from portal.doctor.finding import Level
 from portal.images.jobs import smoke
 from portal.launch.kinds import KINDS, program_kinds
-from portal.launch.kinds.marimo import Marimo
-from portal.launch.kinds.program import ProgramKind
+from portal.launch.kinds.program import MARIMO, ProgramKind, program_kind
 from portal.models.catalog.catalog import Verdict
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import ImageJob, Work
@@ -44,7 +43,7 @@ def with_marimo(folder: Path, version: str) -> Path:
 def started(tmp_path: Path, version: str) -> tuple[str, bool]:
     """Start marimo as a session does; return what its log says, and whether it ran."""
     packages = with_marimo(tmp_path / "packages", version)
-    definition = json.loads(Marimo().variables()["PORTAL_PROGRAM"])
+    definition = json.loads(program_kind(MARIMO)().variables()["PORTAL_PROGRAM"])
     environ = {**os.environ, "PYTHONPATH": f"{packages}:{KERNELS}"}
     program = Program(definition, tmp_path, "/user/ada/portal/program/", str(tmp_path), environ)
     program.start()
@@ -71,7 +70,7 @@ def test_an_unsafe_version_in_the_user_s_own_packages_does_not_start(tmp_path: P
     """What counts is the package that would run, not the environment's."""
     own = with_marimo(tmp_path / "own", "0.20.4")
     with_marimo(tmp_path / "packages", "0.25.2")
-    definition = json.loads(Marimo().variables()["PORTAL_PROGRAM"])
+    definition = json.loads(program_kind(MARIMO)().variables()["PORTAL_PROGRAM"])
     environ = {**os.environ, "PYTHONPATH": f"{own}:{tmp_path / 'packages'}:{KERNELS}"}
     program = Program(definition, tmp_path, "/", str(tmp_path), environ)
     program.start()
@@ -150,4 +149,5 @@ def test_every_program_names_its_least_version() -> None:
         program_kinds().values()
     )
     for kind in program_kinds().values():
-        assert kind.package and kind.least and kind.reason
+        program = kind.definition
+        assert program.needs and program.least and program.reason

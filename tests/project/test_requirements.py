@@ -26,7 +26,7 @@ FILES_OF_EXTRAS = {
     "oidc": ("portal/directory/oidc.py",),
     "tensorboard": (
         "kernels/portal_session/tensorboard/",
-        "kernels/portal_session/program/program_proxy.py",
+        "kernels/portal_session/programs/proxy.py",
         "kernels/portal_session/runs/tracking/event_reader.py",
     ),
 }

@@ -106,7 +106,7 @@ READS: dict[str, dict[str, int]] = {
         "kernels/portal_session/notebooks/executions.py": 5,
         "kernels/portal_session/notebooks/kernel_follower.py": 2,
         "kernels/portal_session/notebooks/unattended.py": 1,
-        "kernels/portal_session/tensorboard/runtime.py": 1,
+        "kernels/portal_session/programs/runtime.py": 1,
         "portal/catalog/builds/image_files.py": 1,
         "portal/catalog/builds/work_logs.py": 1,
         "portal/demo/environments/environments.py": 1,

@@ -6,6 +6,7 @@ import jobKernels from './job-kernels';
 import launcher from './launcher';
 import move from './move';
 import outputs from './outputs';
+import programs from './programs';
 import runs from './runs';
 import status from './status';
 import tensorboard from './tensorboard';
@@ -15,6 +16,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   ...tensorboard,
   ...move,
   ...outputs,
+  ...programs,
   ...course,
   ...launcher,
   ...jobKernels,

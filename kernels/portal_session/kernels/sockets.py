@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..tensorboard.runtime import OF_KERNELS, Runtime
+from ..programs.runtime import OF_KERNELS, Runtime
 
 # In the metadata of a kernelspec: true for a kernel that can listen on ports only.
 PORTS_ONLY = "portal_ports_only"

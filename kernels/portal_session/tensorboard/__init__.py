@@ -1,8 +1,8 @@
 """TensorBoard in a session: pick folders, list, open and stop TensorBoards.
 
-`program` is the process, `running` starts and stops it, `handlers` has the page and its API,
-`proxy` connects the browser to it. The server extension below adds next to nothing to a session's
-start: heavy modules are imported on first use.
+`program` is the process, `running` starts and stops it, `handlers` has the page and its API. Their
+directory, processes and proxy are those of all programs of a session (`programs`). The server
+extension below adds next to nothing to a session's start: heavy modules are imported on first use.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from .memory import memory_limit
-from .runtime import PATH
+
+PATH = "portal/tensorboard/"  # below the server's base_url
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
     """Load this server extension. ``app`` is jupyter_server's ServerApp."""
+    from ..programs.runtime import Runtime, remove_leftovers
     from .handlers import add_handlers, open_with_it
     from .running import TensorBoards
-    from .runtime import Runtime, remove_leftovers
 
     try:
         runtime = Runtime.make(os.environ)

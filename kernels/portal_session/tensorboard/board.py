@@ -12,8 +12,8 @@ from tensorboard import manager, program
 from tensorboard.backend.event_processing.data_ingester import LocalDataIngester
 from werkzeug import serving
 
+from ..programs.runtime import Place
 from .logs import LEAST_PAUSE, check_folders, describe, guard_walk
-from .runtime import Place
 from .watch import Watch
 
 

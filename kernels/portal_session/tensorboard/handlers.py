@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import re
-import sys
 from typing import Any
 
 from jupyter_server.base.handlers import APIHandler, FileFindHandler, JupyterHandler
 from tornado import web
-from tornado.httputil import HTTPServerRequest
-from tornado.routing import PathMatches, Router, Rule
 
+from ..programs.handlers import AddSlash
+from ..programs.late import LateProxy
 from .folders import FolderRefused, browse, resolve
-from .pages import HERE, BeforeProxy, ListPage
+from .pages import HERE, ListPage
 from .running import TensorBoards, TooMany
 
-_PROXY = f"{__package__}.proxy"
+_PROXY = f"{__package__}.proxy:TensorBoardProxy"
 
 
 def add_handlers(web_app: Any, boards: TensorBoards) -> None:
     prefix = re.escape(boards.prefix)
     given = {"boards": boards}
-    late = LateProxy(web_app, boards)
+    late = LateProxy(web_app, _PROXY, lambda number: {**given, "number": number}, "TensorBoard")
     web_app.add_handlers(
         ".*",
         [
@@ -36,22 +34,13 @@ def add_handlers(web_app: Any, boards: TensorBoards) -> None:
             (f"(?:{prefix[:-1]}|{prefix}[0-9]{{1,5}})", AddSlash),
         ],
     )
-    # jupyter_server takes handlers only, tornado routers too.
-    rule = Rule(PathMatches(f"{prefix}([0-9]{{1,5}})/(.*)"), late)
-    web.Application.add_handlers(web_app, ".*", [rule])
+    late.add(f"{prefix}([0-9]{{1,5}})/(.*)")
 
 
 def open_with_it(web_app: Any, boards: TensorBoards) -> None:
     """Make TensorBoard the first page of the session, for one that serves nothing else."""
     home = re.escape(web_app.settings["base_url"])
     web_app.add_handlers(".*", [(home, Home, {"boards": boards})])
-
-
-class AddSlash(JupyterHandler):
-    @web.authenticated
-    def get(self) -> None:
-        query = f"?{self.request.query}" if self.request.query else ""
-        self.redirect(f"{self.request.path}/{query}")
 
 
 class Home(JupyterHandler):
@@ -147,32 +136,3 @@ class Folders(Api):
             return self.refuse(400, str(error))
         self.finish(json.dumps(listing))
         return None
-
-
-class LateProxy(Router):
-    """Router that imports the proxy, in a thread, on first use; until then requests wait."""
-
-    def __init__(self, web_app: Any, boards: TensorBoards) -> None:
-        self._web_app = web_app
-        self._boards = boards
-        self._import: asyncio.Future[Any] | None = None
-
-    def begin(self) -> asyncio.Future[Any]:
-        """Start the import, unless it has been started."""
-        if self._import is None:
-            loop = asyncio.get_running_loop()
-            self._import = loop.run_in_executor(None, importlib.import_module, _PROXY)
-        return self._import
-
-    def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
-        number, path = (value.decode() for value in kwargs["path_args"])
-        given: dict[str, Any] = {"boards": self._boards, "number": number}
-        imported = self.begin()
-        if imported.done() and imported.exception() is None:
-            return self._delegate(request, sys.modules[_PROXY].TensorBoardProxy, given, path)
-        return self._delegate(request, BeforeProxy, {**given, "imported": imported}, path)
-
-    def _delegate(self, request: HTTPServerRequest, target: Any, given: Any, path: str) -> Any:
-        return self._web_app.get_handler_delegate(
-            request, target, target_kwargs=given, path_args=[path.encode()]
-        )

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ..programs.runtime import Place
 from . import record
 from .folders import FolderRefused, is_below, resolve, roots_of, walk
-from .runtime import Place
 from .watch import Watch
 
 LEAST_PAUSE = 5.0  # seconds between two looks for new data: TensorBoard's own default

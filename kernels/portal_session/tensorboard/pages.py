@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,6 @@ from tornado import web
 
 from .running import TensorBoards
 
-NO_PROXY = (
-    "TensorBoard support is not installed in this environment. Run 'pip install "
-    '"portal-session[tensorboard]"\' when you build the environment.'
-)
 HERE = Path(__file__).parent
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -34,31 +29,6 @@ class ListPage(JupyterHandler):
     @web.authenticated
     def get(self) -> None:
         _finish(self, "list.html", self.boards, folder=self.get_argument("folder", ""))
-
-
-class BeforeProxy(JupyterHandler):
-    """Stand-in for the proxy until it is imported: then it redirects the browser to the same
-    address."""
-
-    def initialize(self, boards: TensorBoards, number: str, imported: asyncio.Future[Any]) -> None:
-        self.boards = boards
-        self.imported = imported
-
-    def check_xsrf_cookie(self) -> None:
-        """Skip the check, since nothing is changed here."""
-
-    @web.authenticated
-    async def get(self, path: str) -> None:
-        await asyncio.wait([self.imported])
-        error = self.imported.exception()
-        if error is None:
-            self.redirect(self.request.uri or "", status=307)
-            return
-        self.log.error("TensorBoard's proxy cannot be imported: %r", error)
-        self.set_status(503)
-        _finish(self, "waiting.html", self.boards, board=None, problem=NO_PROXY)
-
-    post = get
 
 
 def show_waiting(handler: Any, boards: TensorBoards, number: int, path: str) -> bool:
@@ -80,7 +50,7 @@ def show_waiting(handler: Any, boards: TensorBoards, number: int, path: str) -> 
         handler.set_status(503)
         handler.set_header("Retry-After", "1")
     if is_page:
-        _finish(handler, "waiting.html", boards, board=board, problem="")
+        _finish(handler, "waiting.html", boards, board=board)
     else:
         message = board["words"] if board and board["words"] else "TensorBoard is not available."
         handler.set_header("Content-Type", "application/json")

@@ -13,9 +13,9 @@ import os
 import sys
 from pathlib import Path
 
+from ..programs.runtime import Place, Runtime
 from .folders import FolderRefused
 from .memory import memory_limit
-from .runtime import Place, Runtime
 from .watch import Watch
 
 MISSING = (

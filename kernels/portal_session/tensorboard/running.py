@@ -16,18 +16,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..logged_program import start_logged
-from . import record
+from ..programs.process import PATIENCE, end, start_logged
+from ..programs.runtime import Place, Runtime
+from . import PATH, record
 from .folders import FolderRefused, resolve, roots_of
-from .runtime import PATH, Place, Runtime
 
 MOST_RUNNING = 8
 MOST_FOLDERS = 50
 LONGEST_NAME = 100  # characters
-PATIENCE = 5.0  # seconds from SIGTERM to SIGKILL
 _START = 30.0  # seconds until a program that wrote no state counts as failed
-# The session's own credentials, which TensorBoard's plugins must not get.
-_SECRETS = ("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN")
 
 
 class TooMany(ValueError):
@@ -121,7 +118,7 @@ class TensorBoards:
         state = record.read(place.state)
         process = self._processes.pop(number, None)
         if process is not None:
-            _end_own(process)
+            end(process)
         elif record.is_alive(state):
             _end_other(state)
         place.remove()
@@ -153,8 +150,7 @@ class TensorBoards:
                 taken.add(name)
                 (place.links / name).symlink_to(folder)
             logdir = str(place.links)
-        environ = {key: value for key, value in self._environ.items() if key not in _SECRETS}
-        environ["PORTAL_TENSORBOARD_PLACE"] = str(place.path)
+        environ = {**self._environ, "PORTAL_TENSORBOARD_PLACE": str(place.path)}
         # Not -I: it is the user's own program, with the plugins that the user installed. The
         # working directory is on its search path, but empty and private to the user.
         argv = [sys.executable, "-m", "portal_session.tensorboard.program", "--logdir", logdir]
@@ -236,22 +232,12 @@ def _ending(code: int, place: Place) -> str:
     return f"TensorBoard ended with code {code}."
 
 
-def _end_own(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
 def _end_other(state: dict[str, Any]) -> None:
     """End a program that a kernel started, by the pid in its state."""
     with contextlib.suppress(OSError):
         os.kill(state["pid"], signal.SIGTERM)
-    end = time.monotonic() + PATIENCE
-    while record.is_alive(state) and time.monotonic() < end:
+    deadline = time.monotonic() + PATIENCE
+    while record.is_alive(state) and time.monotonic() < deadline:
         time.sleep(0.05)
     if record.is_alive(state):
         with contextlib.suppress(OSError):

@@ -10,9 +10,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from ..programs.runtime import Place, Runtime
 from . import record
 from .memory import tree_memory
-from .runtime import Place, Runtime
 
 PAUSE = 0.5  # seconds between two looks
 MOST_SKIPPED = 20  # links that are listed

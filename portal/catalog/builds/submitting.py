@@ -15,6 +15,7 @@ from portal.gpus.settings import Gpus
 from portal.images.settings import Images
 from portal.launch.image_job import image_job_command
 from portal.launch.partitions import choose_partition
+from portal.launch.programs import programs_of
 from portal.models.catalog.catalog import Build, EnvironmentTest
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import ImageJob, Work
@@ -95,6 +96,7 @@ class Submitter:
             "scratch": images.scratch,
             "beside": images.beside,
             "simulated_gpus": images.simulated_gpus,
+            "guards": tuple(kind.guard() for kind in programs_of(environment).values()),
         }
         settings = {name: known[name] for name in known if name in ImageJob.model_fields}
         return ImageJob(work=work, nonce=nonce, environment=environment, **{**settings, **more})

@@ -99,16 +99,21 @@ async def programs(site: Site) -> Result:
 def _program(
     environment: Environment, name: str, verdicts: Mapping[str, Mapping[str, Verdict]]
 ) -> Result:
-    program, title = program_kinds().get(name), f"'{environment.name}'"
-    if program is None:
+    kind, title = program_kinds().get(name), f"'{environment.name}'"
+    if kind is None:
         known = ", ".join(sorted(program_kinds()))
         return warning(f"{title} opens '{name}', which the portal does not know",
                        f"Use one of: {known}.")  # fmt: skip
+    program = kind.definition
+    if not program.least:
+        return ok(f"{title} has {program.title}: every version is safe")
+    if program.executable:
+        return ok(f"{title}: sessions check the version of {program.title} when they open it")
     versions = _installed(environment, program.package) or {
         package.partition("==")[2]
         for verdict in verdicts.get(environment.fingerprint, {}).values()
         for package in verdict.facts.get("packages") or ()
-        if package.partition("==")[0].lower() == program.package
+        if package.partition("==")[0].lower() == program.package.lower()
     }
     if not versions:
         return skipped(f"{title}: the version of {program.title} is known after a test")

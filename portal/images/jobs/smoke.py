@@ -31,7 +31,7 @@ from portal.launch.container import (
     session_script,
     session_variables,
 )
-from portal.launch.kinds import program_kinds
+from portal.launch.programs import programs_of
 from portal.models.catalog.environment import Environment, Kernel, Kind, Server
 from portal.models.catalog.image_job import Event, Facts, ImageJob, KernelResult, TestResult
 from portal.models.session.resources import Resources
@@ -163,8 +163,7 @@ def _command(
     variables = session_variables(
         environment, resources, home=home, apptainer=apptainer, vendor=vendor
     )
-    known = program_kinds()
-    guards = [known[name].guard() for name in environment.opens if name in known]
+    guards = job.guards or [kind.guard() for kind in programs_of(environment).values()]
     variables["PORTAL_PROGRAMS"] = json.dumps(guards)
     env = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN)}
     account = Path.home()

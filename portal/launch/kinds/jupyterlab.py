@@ -17,6 +17,7 @@ class JupyterLab(Kind):
     title = "JupyterLab"
     offered = True
     welcomes = True
+    programs = True  # of its user alone
     job_kernels = True  # in a space, where that allows them
 
     @classmethod

@@ -153,6 +153,7 @@ class Kind(Frozen):
     words: ClassVar[KindWords] = KindWords()
     welcomes: ClassVar[bool] = False  # the user's first session opens the site's welcome notebook
     job_kernels: ClassVar[bool] = False  # its notebooks may have kernels in jobs of their own
+    programs: ClassVar[bool] = False  # those of its environment can be opened beside it
     module: ClassVar[str] = SESSION  # program of the job, of the session's package
     # Its program is a server, which posts its port. Another has no page; its session is ready once
     # its job runs.

@@ -127,4 +127,5 @@ class ImageJob(Frozen):
     gpus: int = 0
     gpu_vendor: str = "nvidia"  # a name of portal/gpus/
     simulated_gpus: bool = False
+    guards: tuple[tuple[str, ...], ...] = ()  # argv that check the programs of the environment
     options: dict[str, Any] = {}

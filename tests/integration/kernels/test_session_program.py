@@ -138,7 +138,7 @@ def test_an_end_is_told_and_it_starts_again(server: SessionServer) -> None:
 
 
 def test_another_users_program_on_its_port_is_not_asked(tmp_path: Path) -> None:
-    from portal_session.program.program import Program
+    from portal_session.programs.program import Program
 
     program = Program(
         {"argv": [sys.executable, "-c", "import time; time.sleep(60)"]},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from portal_session.places import set_places
-from portal_session.tensorboard.runtime import Runtime
+from portal_session.programs.runtime import Runtime
 
 FOLDERS = {
     "JUPYTER_DATA_DIR": "share/jupyter",

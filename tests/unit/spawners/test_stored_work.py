@@ -13,7 +13,7 @@ from portal.launch.course_space import CourseSpace
 from portal.launch.kinds import KINDS, Kind, Unknown, requested_kind, stored_kind
 from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
-from portal.launch.kinds.marimo import Marimo
+from portal.launch.kinds.program import MARIMO, program_kind
 from portal.launch.kinds.run import Run
 from portal.launch.kinds.tensorboard import TensorBoard
 from portal.models.session.run import AskedRun
@@ -33,7 +33,7 @@ STARTED = [
     ("course-Deep", {}, JupyterLab, ""),
     (f"course-{'d' * 21}", {}, JupyterLab, ""),
     ("kernel-mine", {}, JupyterLab, ""),
-    ("", {"kind": "marimo"}, Marimo, ""),
+    ("", {"kind": "marimo"}, program_kind(MARIMO), ""),
     ("tensorboard", {"tensorboard": ["~/logs"]}, TensorBoard, ""),
     (f"kernel-{ID}", {"kernel": KERNEL}, JobKernel, ""),
     (f"kernel-{ID}", {"kernel": {**KERNEL, "course": "deep"}}, JobKernel, "deep"),
@@ -67,7 +67,7 @@ def test_what_an_earlier_version_started(
 
 def test_what_is_stored_counts_and_not_the_name() -> None:
     row = orm.Spawner(name="course-deep", state={"work": "marimo", "space": ""})
-    assert kind_of_row(row) is Marimo
+    assert kind_of_row(row) is program_kind(MARIMO)
     assert kind_of_row(orm.Spawner(name="course-deep", state=None)) is JupyterLab
 
 

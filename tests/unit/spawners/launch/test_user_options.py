@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portal.errors import InvalidRequest, NotAllowed, PortalError, TooManyRequests
-from portal.launch.kinds.marimo import Marimo
+from portal.launch.kinds.program import MARIMO, program_kind
 from spawners.launch import user_options
 from spawners.launch.refusals import refusal
 from spawners.session import SessionSpawner
@@ -50,7 +50,9 @@ async def test_a_partition_that_the_portal_chose_is_chosen_anew(
     named = {"environment": "lab", "partition": "cpu"}
 
     async def launch_request(spawner: Any, options: Any) -> Any:
-        return SimpleNamespace(options=lambda: named, partition_automatic=automatic, kind=Marimo())
+        return SimpleNamespace(
+            options=lambda: named, partition_automatic=automatic, kind=program_kind(MARIMO)()
+        )
 
     monkeypatch.setattr(user_options, "launch_request", launch_request)
     monkeypatch.setattr(user_options, "ensure_set_up", lambda: None)

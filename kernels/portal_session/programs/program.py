@@ -1,19 +1,17 @@
-"""Program that a session opens instead of JupyterLab, behind the session's own login.
+"""Program of the session's environment, and its process.
 
-PORTAL_PROGRAM, from the portal, has its ``title`` and ``argv``, in which {python}, {port}, {base}
-and {secret} are replaced. It listens on the node's loopback, which every user of the node can
-reach, so it asks for a secret. That lies in a file which only its owner can read, and only
-`program_proxy` adds it to requests; it is never on a command line or in a browser.
+Its definition has a ``title`` and an ``argv``, in which {python}, {socket}, {port}, {base} and
+{secret} are replaced. A program with {socket} listens on a Unix socket in a directory that no
+other user can enter. One with {port} listens on the node's loopback, which every user of the node
+can reach, so it asks for a secret: that lies in a file which only its owner can read, {secret},
+and only `proxy` adds it to requests; it is never on a command line or in a browser.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import re
 import secrets
-import signal
 import socket
 import subprocess
 import sys
@@ -21,30 +19,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..logged_program import start_logged
 from ..peers import uid_of_listener
+from .process import end, start_logged
+from .target import LOOPBACK, Target
 
-PATH = "portal/program/"  # below the server's base_url
-_PATIENCE = 5.0  # seconds from SIGTERM to SIGKILL
 _TAIL = 4000  # bytes of its log's end that are shown
-# The session's own credentials, which the program must not get.
-_SECRETS = ("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN")
-
-
-def told_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the program to run; None for every other session."""
-    try:
-        definition = json.loads(environ.get("PORTAL_PROGRAM", ""))
-    except ValueError:
-        return None
-    argv = definition.get("argv") if isinstance(definition, dict) else None
-    good = isinstance(argv, list) and argv and all(isinstance(word, str) for word in argv)
-    return definition if good else None
 
 
 class Program:
     """Program and its process. ``directory`` is private to this user; ``base`` is the path that
-    the browser sees."""
+    the browser sees, which a program without {base} in its argv does not."""
 
     def __init__(
         self,
@@ -59,11 +43,17 @@ class Program:
         self.port = 0
         self.secret = secrets.token_urlsafe(32)
         self._argv: list[str] = list(definition["argv"])
+        words = " ".join(self._argv)
+        self.socket = directory / "socket" if "{socket}" in words else None
+        self._asks = "{secret}" in words
+        self._stripped = "" if "{base}" in words else base
         self._folder = str(Path(folder).expanduser())
-        self._environ = {key: environ[key] for key in environ if key not in _SECRETS}
+        # Editors put sockets for their own use there, else into the folder that all users share.
+        self._environ = {**environ, "XDG_RUNTIME_DIR": str(directory)}
         self._file = directory / "secret"
         self._log = directory / "log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._connected = False
 
     def start(self) -> None:
         """Start the program, unless it runs. It listens some seconds later."""
@@ -71,10 +61,15 @@ class Program:
             return
         self._file.touch(mode=0o600)
         self._file.write_text(self.secret)
-        self.port = _free_port()
+        self._connected = False
+        if self.socket is None:
+            self.port = _free_port()
+        else:
+            self.socket.unlink(missing_ok=True)
         values = {
             "python": sys.executable,
             "port": str(self.port),
+            "socket": str(self.socket),
             "base": self.base.rstrip("/"),
             "secret": str(self._file),
         }
@@ -93,7 +88,17 @@ class Program:
     def answers(self) -> bool:
         """Return True while it listens: another user's program on that port is never sent a
         request or the secret."""
-        return self.runs and uid_of_listener("127.0.0.1", self.port) == os.getuid()
+        if not self.runs or self.socket is None:
+            return self.runs and uid_of_listener(LOOPBACK, self.port) == os.getuid()
+        self._connected = self._connected or _connects(self.socket)
+        return self._connected
+
+    def target(self) -> Target | None:
+        """Return where it answers; None while it does not."""
+        if not self.answers:
+            return None
+        secret = self.secret if self._asks else ""
+        return Target(self.socket, self.port, secret, self._stripped)
 
     def said(self) -> str:
         """Return the end of its log, without the secret."""
@@ -105,15 +110,8 @@ class Program:
 
     def stop(self) -> None:
         """End it and what it started."""
-        process = self._process
-        if process is None or process.poll() is not None:
-            return
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_PATIENCE)
-                return
+        if self._process is not None:
+            end(self._process)
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:
@@ -122,5 +120,11 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
+
+
+def _connects(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        return probe.connect_ex(str(path)) == 0

@@ -1,8 +1,8 @@
-"""Private directory for sockets: of this session's TensorBoards, with a place for each, or of its
-kernels (`kernels.sockets`).
+"""Private directory for sockets: of this session's TensorBoards or its other programs, with a place
+for each, or of its kernels (`kernels.sockets`).
 
-Every user of a node may connect to its localhost, and neither TensorBoard nor a kernel's output
-asks for a password. So each listens on a Unix socket in a directory that only its owner can enter
+Every user of a node may connect to its localhost, and neither a program nor a kernel's output asks
+for a password. So each listens on a Unix socket in a directory that only its owner can enter
 (mode 700). The directory has a random name: nobody can have created it before. Its path is short,
 because the address of a Unix socket has 107 bytes at most (unix(7)).
 """
@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-PATH = "portal/tensorboard/"  # below the server's base_url
 PREFIX = "portal-tb-"
 OF_KERNELS = "portal-k-"
 LONGEST_SOCKET = 107  # bytes
@@ -48,7 +47,7 @@ class Runtime:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return cls(path, lock)
         raise OSError(
-            "There is no folder on this node for the sockets of kernels and TensorBoards. "
+            "There is no folder on this node for the sockets of kernels and programs. "
             "Set TMPDIR to a short path of your own."
         )
 
@@ -91,7 +90,7 @@ class Runtime:
 
 
 class Place:
-    """Files of one TensorBoard in the directory: its socket, log and state."""
+    """Files of one program in the directory: its socket, log and state."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
