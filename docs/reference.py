@@ -52,6 +52,7 @@ CLASSES = (
     ("portal.store", "Store"),
     ("portal.launch.extending", "Extending"),
     ("portal.launch.job_kernels", "JobKernels"),
+    ("portal.launch.programs", "Programs"),
     ("portal.launch.runs", "Runs"),
     ("portal.features", "Works"),
     ("portal.work.replicas.settings", "Replicas"),

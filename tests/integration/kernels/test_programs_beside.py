@@ -21,15 +21,14 @@ pytest.importorskip("jupyter_server_proxy")
 
 # Serves at "/" whatever the browser's path is, and leads to itself.
 _PROGRAM = """
-import os, sys
-from tornado import httpserver, ioloop, netutil, web, websocket
+import os, socket, sys
+from tornado import httpserver, ioloop, web, websocket
 
 class Say(web.RequestHandler):
     def get(self, path):
         if path == "away":
             self.redirect("/there?x=1")
         elif path == "cut":
-            self.set_header("Content-Length", "100")
             self.write("x"); self.flush(); self.request.connection.stream.close()
         elif path == "end":
             os._exit(3)
@@ -43,7 +42,12 @@ class Echo(websocket.WebSocketHandler):
         self.write_message(message[::-1])
 
 server = httpserver.HTTPServer(web.Application([("/echo", Echo), ("/(.*)", Say)]))
-server.add_socket(netutil.bind_unix_socket(sys.argv[1], mode=0o666))
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o666)
+listening.listen()
+listening.setblocking(False)
+server.add_socket(listening)
 ioloop.IOLoop.current().start()
 """
 PAGE = f"{BASE}portal/programs/small/"

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from clusters import record
+from portal.launch.kinds.rehearsal import Rehearsal
+from portal.launch.kinds.room import Room
+from portal.launch.kinds.space import Space
 from traitlets.config import Config
 
 from portal.catalog.builds.submitting import Submitter
@@ -16,9 +19,6 @@ from portal.images.settings import Images
 from portal.launch.kinds import KINDS, offered_kinds, program_kinds, requested_kind
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.program import CODE_SERVER, program_kind
-from portal.launch.kinds.rehearsal import Rehearsal
-from portal.launch.kinds.room import Room
-from portal.launch.kinds.space import Space
 from portal.launch.programs import Programs, session_variables
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import Work

@@ -1,0 +1,165 @@
+"""code-server, the editor of an environment, as data: beside JupyterLab in a running session and
+instead of it. A file is edited and run on the node."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import code_server
+import pytest
+import yaml
+from api_client import Caller
+from hub_client import Person, wait_until
+from jobs import living_jobs
+from lab_page import log_in
+from launch_story import ada
+from listening import as_account, listening_sockets, reached
+from local_hosts import host_of
+from looks import take_picture
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+__all__ = ["ada"]
+
+NAME = "with-code-server"
+FOLDER = "test-code-server"
+SCRIPT = "import os; print(6 * 7, os.environ['PORTAL_JOB_ID'])"
+
+
+def _venv(place: Path, usual: Path) -> None:
+    """Make a virtual environment of what the demo's (``usual``) has, and code-server."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    (own,) = place.glob("lib/python3*/site-packages")
+    (packages,) = usual.glob("lib/python3*/site-packages")
+    (own / "usual.pth").write_text(f"import site; site.addsitedir({str(packages)!r})\n")
+    for folder in ("etc", "share"):  # Jupyter's settings and kernels
+        (place / folder).symlink_to(usual / folder)
+    for name, program in code_server.programs().items():
+        (place / "bin" / name).symlink_to(program)
+
+
+@pytest.fixture
+def environment(demo: Any) -> Iterator[None]:
+    """An environment that opens code-server, tested and offered."""
+    usual = yaml.safe_load((demo.environments / "python-venv.yaml").read_text())
+    place = demo.home.demo / NAME
+    _venv(place, Path(usual["path"]))
+    words = {"title": "With code-server", "opens": ["code-server"], "path": str(place)}
+    file = demo.environments / f"{NAME}.yaml"
+    file.write_text(yaml.safe_dump({"name": NAME, "kind": "venv", "max_gpus": 0, **words}))
+
+    def offered() -> bool:
+        items = grace.get("environments", params={"all": True}).json()["items"]
+        return any(item["name"] == NAME and item["offered"] for item in items)
+
+    try:
+        with Caller(demo.url, "grace") as grace:
+            wait_until("the environment is offered", offered, 120)
+        yield
+    finally:
+        file.unlink()
+        demo.run(["rm", "-rf", FOLDER], user=demo.user("ada"), check=False)
+
+
+def opened(page: Any, click: Any) -> Any:
+    """Click what opens code-server; return its tab."""
+    with page.context.expect_page() as found:
+        click()
+    return found.value
+
+
+def edit_and_run(demo: Any, editor: Any, name: str) -> str:
+    """Edit a file in code-server and run it in its terminal; return what it printed."""
+    trust = editor.get_by_role("button", name="Yes, I trust the authors")
+    editor.add_locator_handler(trust, lambda: trust.click())  # whenever it asks
+    expect(editor.locator(".monaco-workbench")).to_be_visible(timeout=120_000)
+    editor.locator(".explorer-folders-view").wait_for()
+    editor.keyboard.press("Control+P")
+    search = editor.locator(".quick-input-widget input").first
+    search.fill(f"{FOLDER}/{name}.py")
+    entry = editor.locator(".quick-input-list .monaco-list-row", has_text=f"{name}.py").first
+    entry.wait_for()
+    search.press("Enter")
+    text = editor.locator(f".editor-instance[aria-label*='{name}.py'], .monaco-editor").first
+    expect(editor.locator(".tab", has_text=f"{name}.py")).to_be_visible()
+    text.locator(".view-lines").click()
+    editor.keyboard.press("Control+A")
+    editor.keyboard.insert_text(SCRIPT)
+    editor.keyboard.press("Control+S")
+    path = f"{FOLDER}/{name}.py"
+
+    def read(file: str) -> str:
+        return str(demo.run(["cat", file], user=demo.user("ada"), check=False).stdout).strip()
+
+    wait_until("the file is saved", lambda: read(path) == SCRIPT)
+    editor.keyboard.press("Control+Backquote")
+    terminal = editor.locator(".xterm-helper-textarea").first
+    terminal.wait_for(state="attached")
+    editor.locator(".xterm-screen").first.click()
+    editor.keyboard.type(f"python3 {path} > {FOLDER}/{name}.txt\n")
+    wait_until("it ran", lambda: read(f"{FOLDER}/{name}.txt"))
+    return read(f"{FOLDER}/{name}.txt")
+
+
+def test_it_opens_beside_jupyterlab_and_instead_of_it(
+    demo: Any, environment: None, ada: Person, page: Any
+) -> None:
+    user = demo.user("ada")
+    demo.run(["mkdir", FOLDER], user=user)
+    for name in ("first", "second"):
+        demo.run(["sh", "-c", f"echo '# empty' > {FOLDER}/{name}.py"], user=user)
+    ada.launch({"environment": NAME, "time": "0:30:00"})
+    ada.wait_ready()
+    (job,) = living_jobs(demo, "ada")
+    log_in(page, demo)
+
+    # From the Sessions page.
+    page.goto(f"{demo.url}/services/portal/sessions")
+    link = page.get_by_role("link", name=re.compile("Open code-server"))
+    expect(link).to_be_visible()
+    take_picture(page, "code-server-session")
+    editor = opened(page, link.click)
+    assert edit_and_run(demo, editor, "first") == f"42 {job.id}"
+    assert re.search(r"/user/ada/portal/programs/code-server/", editor.url)
+    take_picture(editor, "code-server")
+    address = editor.url
+    editor.close()
+
+    # From JupyterLab's launcher: the same one.
+    page.goto(f"{host_of(demo.url, 'ada')}/user/ada/lab/workspaces/test-code-server?reset")
+    card = page.locator(".jp-LauncherCard", has_text="code-server")
+    expect(card).to_be_visible()
+    take_picture(page, "code-server-launcher")
+    editor = opened(page, card.click)
+    expect(editor.locator(".monaco-workbench")).to_be_visible(timeout=60_000)
+    editor.close()
+    assert [now.id for now in living_jobs(demo, "ada")] == [job.id]
+
+    # Behind the session's login, and for nobody else on its node.
+    with Caller(demo.url, "barbara") as other:
+        answer = other.person.http.get(address, follow_redirects=False)
+        assert answer.status_code in (302, 403) and "workbench" not in answer.text
+    if demo.people:
+        home = demo.run(["sh", "-c", "echo ~ada"]).stdout.strip()
+        sockets = listening_sockets(as_account(demo, "ada"), home)
+        assert any(str(at).endswith("/socket") for kind, at in sockets if kind == "unix")
+        assert len([at for kind, at in sockets if kind == "tcp"]) == 1, "the session's own port"
+        path = "/user/ada/portal/programs/code-server/"
+        assert reached(as_account(demo, "barbara"), sockets, path) == {}
+    ada.stop()
+    wait_until("the job has ended", lambda: living_jobs(demo, "ada") == [])
+
+    # Instead of JupyterLab, from the launch page.
+    page.goto(f"{demo.url}/hub/spawn/ada")
+    page.get_by_role("radio", name="With code-server").check(force=True)
+    page.get_by_label("Open", exact=True).select_option("code-server")
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.wait_for_url(re.compile(r"/user/ada/portal/program/"), timeout=120_000)
+    (job,) = living_jobs(demo, "ada")
+    assert edit_and_run(demo, page, "second") == f"42 {job.id}"
+    take_picture(page, "code-server-instead")
