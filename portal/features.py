@@ -79,4 +79,4 @@ def add_works(config: Config | Mapping[str, Any]) -> None:
     """Add the features that a site's configuration names and the programs that it defines; see
     `Works.add_named`. Raises ConfigurationError."""
     Works(config=Config(config)).add_named()
-    Programs(config=Config(config)).add()
+    Programs(config=Config(config)).register()

@@ -38,7 +38,7 @@ class Programs(Configurable):
 }""",
     )
 
-    def add(self) -> None:
+    def register(self) -> None:
         """Add their kinds, before this process serves. Raises ConfigurationError."""
         add_kinds(*(program_kind(_read(*item)) for item in self.definitions.items()))
 

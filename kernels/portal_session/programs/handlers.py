@@ -30,14 +30,14 @@ def add_handlers(
     late = LateProxy(app.web_app, _PROXY, programs.given, "A program")
     names = "|".join(map(re.escape, beside))
     app.web_app.add_handlers(".*", [(f"{base}programs/(?:{names})", AddSlash)])
-    late.add(f"{base}programs/({names})/(.*)")
+    late.add_route(f"{base}programs/({names})/(.*)")
     if instead is not None:
         program = programs.start("", instead)
         home = re.escape(app.web_app.settings["base_url"])
         given = {"program": program}
         app.web_app.add_handlers(".*", [(f"(?:{home}|{base}program)", Home, given)])
         first = LateProxy(app.web_app, _PROXY, lambda: given, program.title)
-        first.add(f"{base}program/(.*)")
+        first.add_route(f"{base}program/(.*)")
         first.begin()
 
 

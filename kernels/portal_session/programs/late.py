@@ -35,7 +35,7 @@ class LateProxy(Router):
         self._module, _, self._class = handler.partition(":")
         self._import: Future[Any] | None = None
 
-    def add(self, pattern: str) -> None:
+    def add_route(self, pattern: str) -> None:
         """Route paths that match ``pattern`` here: jupyter_server takes handlers only, tornado
         routers too."""
         web.Application.add_handlers(self._web_app, ".*", [Rule(PathMatches(pattern), self)])

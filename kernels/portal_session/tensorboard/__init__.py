@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .memory import memory_limit
-
-PATH = "portal/tensorboard/"  # below the server's base_url
+from .running import PATH
 
 
 def _load_jupyter_server_extension(app: Any) -> None:

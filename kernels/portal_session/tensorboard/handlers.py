@@ -34,7 +34,7 @@ def add_handlers(web_app: Any, boards: TensorBoards) -> None:
             (f"(?:{prefix[:-1]}|{prefix}[0-9]{{1,5}})", AddSlash),
         ],
     )
-    late.add(f"{prefix}([0-9]{{1,5}})/(.*)")
+    late.add_route(f"{prefix}([0-9]{{1,5}})/(.*)")
 
 
 def open_with_it(web_app: Any, boards: TensorBoards) -> None:

@@ -18,9 +18,10 @@ from typing import Any
 
 from ..programs.process import PATIENCE, end, start_logged
 from ..programs.runtime import Place, Runtime
-from . import PATH, record
+from . import record
 from .folders import FolderRefused, resolve, roots_of
 
+PATH = "portal/tensorboard/"  # below the server's base_url
 MOST_RUNNING = 8
 MOST_FOLDERS = 50
 LONGEST_NAME = 100  # characters

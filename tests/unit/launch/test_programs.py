@@ -43,7 +43,7 @@ def _restored() -> Iterator[None]:
 
 
 def site(definitions: Any) -> None:
-    Programs(config=Config({"Programs": {"definitions": definitions}})).add()
+    Programs(config=Config({"Programs": {"definitions": definitions}})).register()
 
 
 def test_a_sites_program_is_a_kind_like_the_portals_own() -> None:
