@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..kernels.environment import for_commands
 from ..peers import uid_of_listener
 from .process import end, start_logged
 from .target import LOOPBACK, Target
@@ -48,8 +49,9 @@ class Program:
         self._asks = "{secret}" in words
         self._stripped = "" if "{base}" in words else base
         self._folder = str(Path(folder).expanduser())
-        # Editors put sockets for their own use there, else into the folder that all users share.
-        self._environ = {**environ, "XDG_RUNTIME_DIR": str(directory)}
+        # That of terminals, since editors have some. Editors put sockets for their own use into
+        # this directory, else into the one that all users share.
+        self._environ = {**for_commands(environ), "XDG_RUNTIME_DIR": str(directory)}
         self._file = directory / "secret"
         self._log = directory / "log"
         self._process: subprocess.Popen[bytes] | None = None

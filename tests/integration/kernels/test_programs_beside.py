@@ -22,6 +22,7 @@ pytest.importorskip("jupyter_server_proxy")
 # Serves at "/" whatever the browser's path is, and leads to itself.
 _PROGRAM = """
 import os, socket, sys
+NAMES = ("JUPYTERHUB_API_TOKEN", "HOME", "SLURM_JOB_ID", "PORTAL_JOB_ID")
 from tornado import httpserver, ioloop, web, websocket
 
 class Say(web.RequestHandler):
@@ -33,7 +34,7 @@ class Say(web.RequestHandler):
         elif path == "end":
             os._exit(3)
         else:
-            environ = {name: os.environ.get(name) for name in ("JUPYTERHUB_API_TOKEN", "HOME")}
+            environ = {name: os.environ.get(name) for name in NAMES}
             self.write({"uri": self.request.uri, "headers": dict(self.request.headers),
                         "environ": environ, "pid": os.getpid()})
 
@@ -61,6 +62,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionServer]:
     port = ["{python}", "-m", "http.server", "--bind", "127.0.0.1", "{port}", "{secret}"]
     defined = {"small": {"title": "Small", "argv": argv}, "other": {"title": "O", "argv": port}}
     told = {"PORTAL_OPENS": json.dumps(defined), "JUPYTERHUB_API_TOKEN": "the-session's"}
+    told["SLURM_JOB_ID"] = "7"
     with a_server(make_python(folder / "venv"), **told) as running:
         running.home.joinpath("t").chmod(0o1777)  # as the folder for temporary files is
         yield running
@@ -84,7 +86,9 @@ def test_it_starts_once_somebody_opens_it_and_beside_the_server(server: SessionS
     first = answered(server, "a/b?c=%20d").json()
     assert first["uri"] == "/a/b?c=%20d"
     assert first["headers"]["X-Forwarded-Prefix"] == PAGE.rstrip("/")
-    assert first["environ"] == {"JUPYTERHUB_API_TOKEN": None, "HOME": str(server.home)}
+    # As in a terminal: neither the session's secrets, nor what makes sbatch start a step of it.
+    of_session = {"JUPYTERHUB_API_TOKEN": None, "SLURM_JOB_ID": None}
+    assert first["environ"] == {**of_session, "PORTAL_JOB_ID": "7", "HOME": str(server.home)}
     assert answered(server).json()["pid"] == first["pid"]
     assert len(directories(server)) == 1, "the other one is not started"
     without = server.client.get(server.url + PAGE.rstrip("/") + "?x=1")
