@@ -100,7 +100,7 @@ def edit_and_run(demo: Any, editor: Any, name: str) -> str:
 
     def ran() -> str:
         editor.locator(".xterm-screen").first.click()
-        editor.keyboard.type(f"python3 {path} > {output}\n")
+        editor.keyboard.type(f"python3 {path} > {output}~ && mv {output}~ {output}\n")
         return read(output)
 
     # Each is tried again: while it loads, other parts of the page take the keyboard.
