@@ -13,6 +13,7 @@ from portal.launch.kinds.room import Room
 from portal.launch.kinds.space import Space
 from traitlets.config import Config
 
+import portal.work  # noqa: F401  adds the programs
 from portal.catalog.builds.submitting import Submitter
 from portal.errors import ConfigurationError
 from portal.images.settings import Images
