@@ -32,7 +32,7 @@ def upgrade() -> None:
     )
     sessions = sa.table("sessions", *words("work", "ending_message"))
     for work, pairs in (("run", _OF_RUNS), ("kernel", _OF_KERNELS)):
-        text = sessions.c.ending_message
+        text: sa.ColumnElement[str] = sessions.c.ending_message
         for of_session, own in pairs:
             text = sa.func.replace(text, of_session, own)
         change = sessions.update().where(sessions.c.work == work).values(ending_message=text)
