@@ -1,4 +1,5 @@
-"""Upgrade of the schema to this version, by Alembic's migrations in ``migrations/versions``.
+"""Upgrade of the schema to this version: a new database gets the tables that the code knows, an
+earlier one Alembic's migrations in ``migrations/versions``.
 
 The Hub and its service may both do it at the same moment: the second one waits for a lock, and
 finds nothing left to do.
@@ -22,6 +23,7 @@ from sqlalchemy import Connection, text
 from portal.errors import StoreUnavailable
 
 from .address import NO_TRANSACTION, WRITE, Address
+from .columns import metadata
 
 VERSION_TABLE = "portal_version"  # JupyterHub's is alembic_version: both may share a database
 _LOCK_SECONDS = 120  # to wait for another process that upgrades
@@ -30,6 +32,7 @@ _LOCK_NUMBER = 7_075_674_107  # any number, the same in every process (pg_adviso
 _HERE = str(Path(__file__).parents[1] / "migrations")
 _scripts = ScriptDirectory(_HERE)
 HEAD = str(_scripts.get_current_head())
+_OLDEST = str(_scripts.get_base())
 
 
 def revision_of(connection: Connection) -> str | None:
@@ -40,6 +43,12 @@ def revision_of(connection: Connection) -> str | None:
     if revision is not None and revision not in {
         script.revision for script in _scripts.walk_revisions()
     }:
+        if revision < _OLDEST:
+            raise StoreUnavailable(
+                f"The portal's database has version {revision}, from before the portal's first "
+                f"release; this portal ({HEAD}) upgrades from {_OLDEST} on. Nothing was changed. "
+                "Begin with a new database (c.Store.url)."
+            )
         raise StoreUnavailable(
             f"The portal's database has a newer version ({revision}) than this portal "
             f"({HEAD}). Nothing was changed. Install the newer portal again, or restore the copy "
@@ -64,10 +73,20 @@ def upgrade(address: Address) -> None:
             with engine.connect().execution_options(**WRITE) as connection, connection.begin():
                 if address.path is None:
                     _lock_postgresql(connection)
-                if revision_of(connection) != HEAD:
+                revision = revision_of(connection)
+                if revision is None:
+                    _create(connection)
+                elif revision != HEAD:
                     _migrate(connection)
         finally:
             engine.dispose()
+
+
+def _create(connection: Connection) -> None:
+    """Create all tables. Fails if one of them is there: whose it is is not known."""
+    metadata.create_all(connection, checkfirst=False)
+    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+    context.stamp(_scripts, HEAD)
 
 
 def _migrate(connection: Connection) -> None:

@@ -3,7 +3,8 @@ its own.
 
 To add a migration: ``alembic revision -m "what it does"`` in the checkout (``[tool.alembic]`` in
 pyproject.toml), then write upgrade() by hand; tests/integration/store/test_schema.py compares the
-result with the tables in the code. There is no downgrade but the copy from before the upgrade.
+result with the tables in the code. A new database runs no migration: it gets these tables at once.
+There is no downgrade but the copy from before the upgrade.
 """
 
 from alembic import context

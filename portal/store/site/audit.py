@@ -1,9 +1,9 @@
 """The audit log: who did what to whom. Rows are only ever added; triggers in the database refuse
-everything else (migrations). Written by the service only."""
+everything else. Written by the service only."""
 
 from __future__ import annotations
 
-from sqlalchemy import Index, select
+from sqlalchemy import DDL, Index, event, select
 
 from portal.models.audit import ACTION_WORDS, AuditEntry, Outcome
 
@@ -22,6 +22,27 @@ audit = numbered(
     Index(None, "owner", "at"),
     Index(None, "target"),
 )
+
+_REFUSED = "the audit log is only ever added to"
+_ABORT = f"ON audit %s BEGIN SELECT RAISE(ABORT, '{_REFUSED}'); END"
+_TRIGGERS = {
+    "sqlite": [
+        "CREATE TRIGGER audit_no_update BEFORE UPDATE " + _ABORT % "",
+        "CREATE TRIGGER audit_no_delete BEFORE DELETE " + _ABORT % "",
+        # REPLACE is a DELETE that fires no trigger.
+        "CREATE TRIGGER audit_no_replace BEFORE INSERT "
+        + _ABORT % "WHEN NEW.id IN (SELECT id FROM audit)",  # noqa: S608 - constants
+    ],
+    "postgresql": [
+        "CREATE FUNCTION audit_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{_REFUSED}'; END $$",
+        "CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit "
+        "FOR EACH STATEMENT EXECUTE FUNCTION audit_append_only()",
+    ],
+}
+for _dialect, _statements in _TRIGGERS.items():
+    for _statement in _statements:
+        event.listen(audit, "after_create", DDL(_statement).execute_if(dialect=_dialect))
 
 _FIELDS = tuple(AuditEntry.model_fields)
 _SORTS = {name: audit.c[name] for name in ("at", "actor", "action", "target", "owner", "outcome")}

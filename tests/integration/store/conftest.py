@@ -12,13 +12,14 @@ import pytest
 
 from portal.store import Store
 from portal.store.engine import upgrade as upgrade_module
+from portal.store.engine.address import Address
 
 Make = Callable[..., Store]
 
 
 @pytest.fixture(autouse=True)
 def migrations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every database is made by its migrations."""
+    """Every database is new: it is no copy of the template."""
     monkeypatch.setattr(upgrade_module, "_make_file", migrated.MAKE_FILE)
 
 
@@ -46,6 +47,23 @@ def url(request: pytest.FixtureRequest) -> str:
     """A new, empty database of each kind."""
     name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
     return str(request.getfixturevalue(name))
+
+
+@pytest.fixture
+def former_url(url: str) -> str:
+    """A database as version 0018 of its tables has left it."""
+    address = Address.read(url)
+    if address.path is not None:
+        address.path.touch(0o600)
+    script = Path(__file__).with_name(f"version_0018.{url.partition(':')[0]}.sql").read_text()
+    engine = address.engine(0, 1)
+    with engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        (driver.executescript if address.path else driver.execute)(script)
+        driver.commit()
+    engine.dispose()
+    return url
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Migrations: from nothing to this version, at once by two, and never backwards."""
+"""The schema: from nothing and from the oldest version to this one, at once by two, and never
+backwards."""
 
 from __future__ import annotations
 
@@ -18,11 +19,12 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from conftest import ROOT
 from postgres import PostgreSQL
-from sqlalchemy import Connection, MetaData, Table, inspect, text
+from sqlalchemy import Connection, MetaData, Table, event, inspect, text
 
 from portal.errors import StoreUnavailable
 from portal.models.announcement import AnnouncementDraft
 from portal.store import HEAD, Store
+from portal.store.engine.address import Address
 from portal.store.engine.columns import metadata
 from portal.store.engine.upgrade import VERSION_TABLE
 
@@ -30,8 +32,10 @@ Make = Callable[..., Store]
 DRAFT = AnnouncementDraft(text="Hello", starts_at=1, ends_at=2)
 
 
-async def test_the_migrations_make_the_tables_that_the_code_knows(store: Store) -> None:
-    def differences(connection: Connection) -> list[object]:
+async def differences(store: Store) -> list[object]:
+    """Return what Alembic finds different between the database and the tables in the code."""
+
+    def compare(connection: Connection) -> list[object]:
         context = MigrationContext.configure(
             connection,
             opts={
@@ -42,7 +46,19 @@ async def test_the_migrations_make_the_tables_that_the_code_knows(store: Store) 
         )
         return list(compare_metadata(context, metadata))
 
-    assert await store.database.run(differences) == []
+    return await store.database.run(compare)
+
+
+async def test_a_new_database_has_the_tables_that_the_code_knows(store: Store) -> None:
+    assert await differences(store) == []
+
+
+async def test_the_migrations_make_the_tables_that_the_code_knows(
+    former_url: str, make_store: Make
+) -> None:
+    store = make_store(former_url)
+    await store.upgrade()
+    assert await differences(store) == []
 
 
 async def test_every_index_of_the_code_is_there(store: Store) -> None:
@@ -101,7 +117,7 @@ async def test_the_second_waits_for_the_first(sqlite_url: str, make_store: Make)
 
 
 async def test_sessions_of_the_version_before_have_work_and_space(
-    url: str, make_store: Make, monkeypatch: pytest.MonkeyPatch
+    former_url: str, make_store: Make
 ) -> None:
     sessions = {
         "own": ("", "", {}),
@@ -123,13 +139,11 @@ async def test_sessions_of_the_version_before_have_work_and_space(
             lists = {"groups": [], "nodes": [], "options": options}
             connection.execute(old.insert().values({**usual, **row, **more, **lists}))
 
-    with monkeypatch.context() as before:
-        for module in ("upgrade", "database"):
-            before.setattr(f"portal.store.engine.{module}.HEAD", "0018")
-        old_store = make_store(url)
-        await old_store.upgrade()
-        await old_store.database.run(write, write=True)
-    store = make_store(url)
+    engine = Address.read(former_url).engine(0, 1)
+    with engine.begin() as connection:
+        write(connection)
+    engine.dispose()
+    store = make_store(former_url)
     await store.upgrade()
     records = {record.id: record for record in await store.sessions.living()}
     assert {id_: (record.work, record.space) for id_, record in records.items()} == {
@@ -231,22 +245,51 @@ async def test_tables_that_vanish_are_told_and_made_anew(
     assert await store.sessions.living() == []
 
 
-async def test_a_failed_upgrade_leaves_nothing_half_done(
-    url: str, make_store: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_failed_upgrade_leaves_nothing_half_done(url: str, make_store: Make) -> None:
+    def fail(*_: object, **__: object) -> None:
+        1 / 0  # noqa: B018
+
+    event.listen(metadata, "after_create", fail)
+    store = make_store(url)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            await store.upgrade()
+    finally:
+        event.remove(metadata, "after_create", fail)
+    assert await store.revision() is None
+    assert inspect(store.database.engine).get_table_names() == []
+    await store.upgrade()
+    assert await store.sessions.living() == []
+
+
+async def test_a_failed_migration_leaves_nothing_half_done(
+    former_url: str, make_store: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = tmp_path / "migrations"
     shutil.copytree(ROOT / "portal/store/migrations", broken)
-    step = broken / "versions/v0001_first.py"
-    step.write_text(step.read_text().replace("    _append_only()\n", "    1 / 0\n"))
+    step = broken / "versions/v0019_work.py"
+    step.write_text(step.read_text() + "    1 / 0\n")
     monkeypatch.setattr("portal.store.engine.upgrade._HERE", str(broken))
-    store = make_store(url)
+    store = make_store(former_url)
     with pytest.raises(ZeroDivisionError):
         await store.upgrade()
-    assert await store.revision() is None
-    assert inspect(store.database.engine).get_table_names() == []
+    assert await store.revision() == "0018"
+    columns = {column["name"] for column in inspect(store.database.engine).get_columns("sessions")}
+    assert "course" in columns
+    assert not {"work", "space"} & columns
     monkeypatch.undo()
     await store.upgrade()
     assert await store.sessions.living() == []
+
+
+async def test_a_database_from_before_the_first_release_is_refused(
+    url: str, make_store: Make
+) -> None:
+    store = make_store(url)
+    await store.upgrade()
+    await set_version(store, "0005")
+    with pytest.raises(StoreUnavailable, match=r"version 0005, from before .*Nothing was changed"):
+        await make_store(url).upgrade()
 
 
 async def test_sqlites_files_are_only_for_their_owner(tmp_path: Path, make_store: Make) -> None:

@@ -1,7 +1,6 @@
-"""Template for new SQLite databases, migrated once in this process.
+"""Template for new SQLite databases, made once in this process.
 
-Otherwise each of a thousand tests would run all of Alembic's migrations (75 ms of CPU). Those of
-tests/integration/store do run them.
+Otherwise each of a thousand tests would create all tables. Those of tests/integration/store do.
 """
 
 from __future__ import annotations
