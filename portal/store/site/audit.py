@@ -30,8 +30,8 @@ _TRIGGERS = {
         "CREATE TRIGGER audit_no_update BEFORE UPDATE " + _ABORT % "",
         "CREATE TRIGGER audit_no_delete BEFORE DELETE " + _ABORT % "",
         # REPLACE is a DELETE that fires no trigger.
-        "CREATE TRIGGER audit_no_replace BEFORE INSERT "
-        + _ABORT % "WHEN NEW.id IN (SELECT id FROM audit)",  # noqa: S608 - constants
+        "CREATE TRIGGER audit_no_replace BEFORE INSERT "  # noqa: S608 - constants
+        + _ABORT % "WHEN NEW.id IN (SELECT id FROM audit)",
     ],
     "postgresql": [
         "CREATE FUNCTION audit_append_only() RETURNS trigger LANGUAGE plpgsql AS "
