@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+from fake_hub import FakeHub
 from session_endpoints import parts_on, person, served
 
 from portal.assembly import Services
@@ -90,16 +91,6 @@ class Directory:
 
 
 @dataclass
-class Hub:
-    """Fake Hub that records the service's requests."""
-
-    stopped: list[tuple[str, str]] = field(default_factory=list)
-
-    async def stop_server(self, user: str, server: str, **_: Any) -> None:
-        self.stopped.append((user, server))
-
-
-@dataclass
 class Cluster:
     """Fake watcher whose accounting is a dictionary; None: accounting does not answer."""
 
@@ -138,7 +129,7 @@ class Site:
         self.client = client
         self.parts, self.files = parts, files
         self.directory: Directory = parts.parts_for(CourseParts).course_service.enrolment.directory  # type: ignore[assignment]
-        self.hub: Hub = parts.hub  # type: ignore[assignment]
+        self.hub: FakeHub = parts.hub  # type: ignore[assignment]
 
     async def ask(self, who: str, method: str, path: str, body: Any = None) -> httpx.Response:
         headers = {"Authorization": f"token {who}"}
@@ -198,7 +189,7 @@ async def running(place: Path) -> AsyncIterator[Site]:
         cluster=Cluster(),
         telemetry=SimpleNamespace(simulated=False),
         dashboard=SimpleNamespace(view=view, error=""),
-        hub=Hub(),
+        hub=FakeHub(),
         settings=SiteSettings(
             None, Courses(data_roots=["/data/courses"], directory=str(place / "courses"))
         ),

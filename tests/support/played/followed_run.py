@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from clusters import snapshot
+from fake_hub import FakeHub
 from session_records import recorded
 
-from portal.errors import PortalError, SlurmUnavailable
+from portal.errors import SlurmUnavailable
 from portal.models.cluster.cluster import Job
 from portal.models.session.run import Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.session.stop_reason import StopReason
 from portal.sessions.runs.follower import RunFollower
 from portal.sessions.runs.living import LivingRuns
 from portal.sessions.runs.reports import RunReports
@@ -67,19 +67,6 @@ class Slurm:
         self.released.append(job_id)
 
 
-class Hub:
-    """The Hub's API: the reasons for which servers were stopped."""
-
-    def __init__(self) -> None:
-        self.stopped: list[tuple[str, str]] = []
-        self.error: PortalError | None = None
-
-    async def stop_server(self, user: str, server: str, *, reason: StopReason) -> None:
-        if self.error is not None:
-            raise self.error
-        self.stopped.append((server, reason.code))
-
-
 class FollowedRun:
     """A follower, with the run and its session."""
 
@@ -87,7 +74,7 @@ class FollowedRun:
         self.store, self.slurm = store, Slurm()
         self.sessions: dict[str, SessionRecord] = {}
         self.reports = RunReports(store, LOG)
-        self.hub = Hub()
+        self.hub = FakeHub()
         slurm: Any = self.slurm
         self.living = LivingRuns(store, slurm, self.hub, self.slurm, LOG)
         self.snapshot = snapshot()

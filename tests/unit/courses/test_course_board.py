@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fake_hub import FakeHub
 from fake_watcher import WillingSlurm
 from machine_clock import awake
 from session_endpoints import catalog_of, parts_on, person, said, served
@@ -299,15 +300,13 @@ def model_of(token: str) -> dict[str, Any] | None:
     return person(token, *TOKENS[token]) if token in TOKENS else None
 
 
-class Hub:
-    """The Hub's API: which servers run, and what it was asked."""
+class Hub(FakeHub):
+    """Hub that refuses some users' servers, and counts stops at the same time."""
 
     def __init__(self) -> None:
-        self.running: set[tuple[str, str]] = set()
-        self.asked: list[tuple[str, str, str]] = []
+        super().__init__(running=dict.fromkeys(((r.user, r.server) for r in RECORDS), "ready"))
         self.at_once = self.most = 0
-        self.strangers: set[str] = set()  # who never logged in
-        self.refuse: set[str] = set()
+        self.refused: set[str] = set()
 
     async def make_people(self, names: Any) -> dict[str, str]:
         missing = "The directory has no such person."
@@ -315,29 +314,22 @@ class Hub:
         self.strangers -= set(names) - set(refused)
         return refused
 
-    async def start_server(self, user: str, server: str, options: Any, **more: Any) -> None:
+    async def start_server(self, user: str, server: str, options: Any) -> None:
         assert options == {"course": "dl"}
-        if user in self.refuse:
+        if user in self.refused:
             raise Conflict("The course's GPU-hours are used up.")
         if user in self.strangers:
             raise NotFound("The Hub has no such server.")
-        self.asked.append(("start", user, server))
-        self.running.add((user, server))
+        await super().start_server(user, server, options)
 
-    async def stop_server(self, user: str, server: str, *, on_behalf_of: str = "") -> None:
+    async def stop_server(self, user: str, server: str, **about: Any) -> None:
         self.at_once += 1
         self.most = max(self.most, self.at_once)
         await asyncio.sleep(0.005)
         self.at_once -= 1
-        if (user, server) not in self.running:
-            raise NotFound("No such server is running.")
-        if user in self.refuse:
+        if user in self.refused:
             raise Conflict("The Hub cannot do this now.")
-        self.asked.append(("stop", user, server))
-        self.running.discard((user, server))
-
-    async def runs(self, user: str, server: str) -> bool:
-        return (user, server) in self.running
+        await super().stop_server(user, server, **about)
 
 
 class Slurm(WillingSlurm):
@@ -446,7 +438,6 @@ async def site(
     shutil.copyfile(filled, tmp_path / "portal.sqlite")
     store = Store(url=f"sqlite:///{tmp_path}/portal.sqlite")
     hub, slurm = Hub(), Slurm(list(RECORDS))
-    hub.running = {(record.user, record.server) for record in RECORDS}
 
     parts = parts_on(
         store,
@@ -542,7 +533,7 @@ async def test_who_does_not_teach_it_is_refused_and_written_down(
     answer = await site.ask(token, method, f"courses/dl/{path}", body)
     assert answer.status_code == 403, answer.text
     assert [line[:3] for line in await site.audit()] == [(token, "denied", "course dl")]
-    assert site.hub.asked == []
+    assert site.hub.granted == []
     assert site.slurm.limits == {}
 
 
@@ -553,13 +544,13 @@ async def test_somebody_who_is_not_in_the_course_is_out_of_reach(site: Site, ver
     assert answer.status_code == 403
     assert said(answer) == "ada is not a member of the course 'dl'."
     assert await site.audit() == [("barbara", "denied", "course dl", "ada", "refused")]
-    assert site.hub.asked == []
+    assert site.hub.granted == []
 
 
 async def test_one_is_stopped_and_never_another_session_of_theirs(site: Site) -> None:
     answer = await site.post("alan", "people/student001/stop")
     assert answer.status_code == 200, answer.text
-    assert site.hub.asked == [("stop", "student001", "course-dl")]
+    assert site.hub.granted == [("stop", "student001", "course-dl")]
     assert ("student001", "") in site.hub.running
     (line,) = await site.audit()
     assert line == ("alan", "stop-session", "session S-student001", "student001", "done")
@@ -572,9 +563,9 @@ async def test_one_is_stopped_and_never_another_session_of_theirs(site: Site) ->
 
 async def test_one_is_started_as_its_student_would(site: Site) -> None:
     assert (await site.post("barbara", "people/student250/start")).status_code == 200
-    assert site.hub.asked == [("start", "student250", "course-dl")]
+    assert site.hub.granted == [("start", "student250", "course-dl")]
     assert (await site.audit())[0][:4] == ("barbara", "start-session", "course dl", "student250")
-    site.hub.refuse.add("student251")
+    site.hub.refused.add("student251")
     answer = await site.post("barbara", "people/student251/start")
     assert (answer.status_code, said(answer)) == (409, "The course's GPU-hours are used up.")
     assert (await site.audit())[0][4] == "failed"
@@ -584,31 +575,31 @@ async def test_one_who_never_logged_in_is_started(site: Site) -> None:
     site.hub.strangers |= {"student252", "student253"}
     answer = await site.post("barbara", "people/student252/start")
     assert answer.status_code == 200, answer.text
-    assert site.hub.asked == [("start", "student252", "course-dl")]
+    assert site.hub.granted == [("start", "student252", "course-dl")]
     answer = await site.post("barbara", "people/student253/start")
     assert (answer.status_code, said(answer)) == (409, "The directory has no such person.")
-    assert len(site.hub.asked) == 1
+    assert len(site.hub.granted) == 1
 
 
 async def test_a_student_opens_their_own_session_and_nothing_else(site: Site) -> None:
     assert (await site.post("student001", "open", {})).status_code == 200
-    assert site.hub.asked == []  # it runs already
-    site.hub.running.discard(("student001", "course-dl"))
+    assert site.hub.granted == []  # it runs already
+    del site.hub.running["student001", "course-dl"]
     assert (await site.post("student001", "open", {})).status_code == 200
-    assert site.hub.asked == [("start", "student001", "course-dl")]
+    assert site.hub.granted == [("start", "student001", "course-dl")]
     refused = await site.post("student001", "open", {"preview": True})
     assert refused.status_code == 403
     assert (await site.post("alan", "open", {"preview": True})).status_code == 200
-    assert site.hub.asked[1:] == [("start", "alan", "preview-dl")]
+    assert site.hub.granted[1:] == [("start", "alan", "preview-dl")]
     for stranger in ("ada", "grace", "other"):
         assert (await site.post(stranger, "open", {})).status_code == 403
-    assert len(site.hub.asked) == 2
+    assert len(site.hub.granted) == 2
 
 
 async def test_a_restart_waits_until_the_old_one_is_gone(site: Site) -> None:
     answer = await site.post("barbara", "people/student001/restart")
     assert answer.status_code == 200, answer.text
-    assert site.hub.asked == [
+    assert site.hub.granted == [
         ("stop", "student001", "course-dl"),
         ("start", "student001", "course-dl"),
     ]
@@ -635,7 +626,7 @@ async def test_no_session_gets_longer_than_its_course_says(site: Site) -> None:
 
 
 async def test_all_are_stopped_some_at_a_time_each_with_a_result(site: Site) -> None:
-    site.hub.refuse.add("student007")
+    site.hub.refused.add("student007")
     answer = (await site.post("barbara", "stop-all", {})).json()
     assert (answer["done"], len(answer["items"])) == (199, 200)
     (failed,) = [item for item in answer["items"] if not item["done"]]
@@ -649,14 +640,14 @@ async def test_some_are_stopped_and_strangers_stop_nothing(site: Site) -> None:
     answer = (
         await site.post("barbara", "stop-all", {"people": ["student001", "student300"]})
     ).json()
-    assert site.hub.asked == [("stop", "student001", "course-dl")]
+    assert site.hub.granted == [("stop", "student001", "course-dl")]
     assert {item["person"]: item["done"] for item in answer["items"]} == {
         "student001": True,
         "student300": False,
     }
     refused = await site.post("barbara", "stop-all", {"people": ["student002", "ada"]})
     assert refused.status_code == 403
-    assert len(site.hub.asked) == 1
+    assert len(site.hub.granted) == 1
     assert (await site.audit())[0][:3] == ("barbara", "denied", "course dl")
 
 
@@ -669,16 +660,16 @@ async def test_their_kernels_end_with_them(site: Site) -> None:
         session("student001", id="K-3", **others),  # the student's own
     )
     await site.parts.store.sessions.save(*records)
-    site.hub.running |= {(record.user, record.server) for record in records}
+    site.hub.running.update(((r.user, r.server), "ready") for r in records)
     assert (await site.post("alan", "people/student001/stop")).status_code == 200
-    assert site.hub.asked == [
+    assert site.hub.granted == [
         ("stop", "student001", "course-dl"),
         ("stop", "student001", "kernel-01234567"),
     ]
-    site.hub.asked.clear()
+    site.hub.granted.clear()
     answer = await site.post("barbara", "stop-all", {"people": ["student002", "student300"]})
     assert answer.json()["done"] == 2, answer.text
-    assert sorted(site.hub.asked) == [
+    assert sorted(site.hub.granted) == [
         ("stop", "student002", "course-dl"),
         ("stop", "student300", "kernel-01234567"),
     ]
@@ -694,14 +685,14 @@ async def test_their_runs_end_when_all_is_stopped_and_not_with_a_session(site: S
         session("student004", id="R-4", **{**run, "job_id": "2004", "space": ""}),
     )
     await site.parts.store.sessions.save(*records)
-    site.hub.running |= {(record.user, record.server) for record in records}
+    site.hub.running.update(((r.user, r.server), "ready") for r in records)
     for path in ("people/student001/stop", "people/student002/restart"):
         assert (await site.post("alan", path)).status_code == 200
-    assert not [asked for asked in site.hub.asked if asked[2].startswith("run-")]
+    assert not [asked for asked in site.hub.granted if asked[2].startswith("run-")]
     people = ["student003", "student004", "student300"]
     answer = await site.post("barbara", "stop-all", {"people": people})
     assert answer.status_code == 200, answer.text
-    stopped = [asked[1:] for asked in site.hub.asked if asked[2].startswith("run-")]
+    stopped = [asked[1:] for asked in site.hub.granted if asked[2].startswith("run-")]
     assert sorted(stopped) == [("student003", "run-01234567"), ("student300", "run-01234567")]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from clusters import job
+from fake_hub import FakeHub
 from session_records import recorded
 
 from portal import errors
@@ -35,7 +36,7 @@ from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.course.live import Presence
 from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.session.stop_reason import StopCode, StopReason
+from portal.models.session.stop_reason import StopCode
 from portal.models.session.usage import JobUsage
 from portal.models.space import Role, SpaceState
 from portal.store import Store
@@ -71,40 +72,37 @@ def kept(state: SpaceState = SpaceState.APPROVED, **more: Any) -> StoredCourse:
     )
 
 
-@dataclass
-class Hub:
-    """A Hub that starts what it is asked to start, and notes it. ``answers``: what it says to the
-    next starts of somebody, instead; ``gate``: starts wait for it."""
+class Hub(FakeHub):
+    """A Hub that notes the sessions of what it starts. ``answers``: what it says to the next starts
+    of somebody, instead; ``gate``: starts wait for it."""
 
-    store: Store
-    clock: Clock
-    answers: dict[str, list[errors.PortalError]] = field(default_factory=dict)
-    running: dict[tuple[str, str], str] = field(default_factory=dict)
-    known: set[str] = field(default_factory=lambda: set(STUDENTS))
-    started: list[str] = field(default_factory=list)
-    stopped: list[tuple[str, str, StopReason]] = field(default_factory=list)
-    questions: list[tuple[str, ...]] = field(default_factory=list)
-    introduced: list[str] = field(default_factory=list)
-    away: bool = False
-    gate: asyncio.Event | None = None
-    at_once: int = 0
-    most: int = 0
-    told: int = 0
+    new_state = "pending"
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        super().__init__(running={})
+        self.store, self.clock = store, clock
+        self.answers: dict[str, list[errors.PortalError]] = {}
+        self.known = set(STUDENTS)
+        self.started: list[str] = []
+        self.questions: list[tuple[str, ...]] = []
+        self.introduced: list[str] = []
+        self.gate: asyncio.Event | None = None
+        self.at_once = self.most = self.told = 0
 
     async def servers(self, server: str, people: Collection[str]) -> dict[str, str]:
-        self._answer()
+        self.answer()
         self.questions.append(tuple(people))
         return {one: self.running.get((one, server), "") for one in people if one in self.known}
 
     async def make_people(self, names: Collection[str]) -> dict[str, str]:
-        self._answer()
+        self.answer()
         self.introduced += names
         refused = {one: f"The directory has no {one}." for one in names if one == "nobody"}
         self.known |= set(names) - set(refused)
         return refused
 
     async def begin_server(self, user: str, server: str, options: Mapping[str, Any]) -> None:
-        self._answer()
+        self.answer()
         assert options == {"course": "deep"}
         self.at_once += 1
         self.most = max(self.most, self.at_once)
@@ -116,18 +114,15 @@ class Hub:
                 raise self.answers[user].pop(0)
             if (user, server) in self.running:
                 return
+            await super().begin_server(user, server, options)
             self.started.append(user)
-            self.running[user, server] = "pending"
             await self.record(user, server, SessionState.PENDING)
         finally:
             self.at_once -= 1
 
-    async def stop_server(self, user: str, server: str, *, reason: StopReason) -> None:
-        self._answer()
-        if (user, server) not in self.running:
-            raise errors.NotFound("No such server is running.")
-        del self.running[user, server]
-        self.stopped.append((user, server, reason))
+    async def stop_server(self, user: str, server: str, **about: Any) -> None:
+        await super().stop_server(user, server, **about)
+        reason = self.stopped[-1][2]
         await self.record(
             user,
             server,
@@ -163,10 +158,6 @@ class Hub:
         for user in users:
             self.running[user, server] = "ready"
             await self.record(user, server, SessionState.RUNNING, ready_at=self.clock())
-
-    def _answer(self) -> None:
-        if self.away:
-            raise errors.HubUnavailable("The Hub does not answer.")
 
 
 @dataclass

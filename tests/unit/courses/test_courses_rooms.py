@@ -6,20 +6,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from courses_site import Site, running
+from fake_hub import FakeHub
 from session_records import recorded
 
 from portal.errors import HubUnavailable, NotFound
 from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.session.stop_reason import StopCode, StopReason
+from portal.models.session.stop_reason import StopCode
 from portal.models.space import Role
 from portal.work.course.kind import Room
 from portal.work.course.parts import CourseParts
@@ -29,46 +29,41 @@ NOW = {"begins": str(TODAY - timedelta(1)), "ends": str(TODAY + timedelta(1)), "
 ROOM = "courses/deep/room"
 
 
-@dataclass
-class Hub:
+class Hub(FakeHub):
     """Starts servers by writing their record, as the real one does; ``shared`` are its shares."""
 
-    site: Site
-    shared: set[tuple[str, str]] = field(default_factory=set)
-    reasons: list[StopReason | None] = field(default_factory=list)
-    away: bool = False
-    started: int = 0
-    may_share: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.site = site
+        self.shared: set[tuple[str, str]] = set()
+        self.no_shares = False
+        self.may_share = asyncio.Event()
         self.may_share.set()
 
-    async def start_server(self, user: str, server: str, options: dict[str, Any]) -> None:
+    async def start_server(self, user: str, server: str, options: Any) -> None:
         assert options == {"course": "deep"}
-        self.started += 1
+        await super().start_server(user, server, options)
         await self.site.parts.store.sessions.save(
             recorded(
-                id=f"r{self.started}", user=user, server=server, space="deep", job_id="7",
+                id=f"r{len(self.begun)}", user=user, server=server, space="deep", job_id="7",
                 state=SessionState.RUNNING, submitted_at=time.time(), started_at=time.time(),
             )
         )  # fmt: skip
 
-    async def stop_server(
-        self, user: str, server: str, *, on_behalf_of: str = "", reason: StopReason | None = None
-    ) -> None:
-        self.reasons.append(reason)
+    async def stop_server(self, user: str, server: str, **about: Any) -> None:
+        await super().stop_server(user, server, **about)
         (record,) = await self.site.parts.store.sessions.living()
         over = {"state": SessionState.ENDED, "ended_at": time.time()}
         await self.site.parts.store.sessions.save(record.model_copy(update=over))
 
     async def open_room(self, user: str, server: str) -> None:
-        if self.away:
+        if self.no_shares:
             raise HubUnavailable("The Hub does not answer.")
         await self.may_share.wait()
         self.shared.add((user, server))
 
     async def close_room(self, user: str, server: str) -> None:
-        if self.away:
+        if self.no_shares:
             raise HubUnavailable("The Hub does not answer.")
         self.shared.discard((user, server))
 
@@ -160,12 +155,12 @@ async def test_its_session_lets_in_members_and_nobody_when_it_closes(site: Site)
     assert set(await rooms.guests(record, time.time())) == {"barbara", "ada"}
     later = time.time() + 5 * 86400  # the course has ended
     assert await rooms.guests(record, later) == {}
-    hub_of(site).away = True
+    hub_of(site).no_shares = True
     await site.done("barbara", "DELETE", ROOM)
     assert await rooms.guests(record, time.time()) == {}
     # The share that could not be taken back then is taken back later.
     assert hub_of(site).shared
-    hub_of(site).away = False
+    hub_of(site).no_shares = False
     await rooms.run_due(time.time())
     assert not hub_of(site).shared
 
@@ -196,7 +191,7 @@ async def test_a_room_that_may_be_no_longer_is_closed(site: Site) -> None:
     await site.parts.store.members.remove("deep", ["ada"])
     await site.parts.parts_for(CourseParts).rooms.run_due(time.time())
     assert not hub_of(site).shared and not await site.parts.store.sessions.living()
-    (reason,) = hub_of(site).reasons
+    ((*_, reason),) = hub_of(site).stopped
     assert reason and reason.code is StopCode.COURSE_OVER
     assert reason.words == "ada is no longer on the course's staff."
     assert ("portal", "close-room", "session r1", "done") in await site.audit()
@@ -217,7 +212,7 @@ async def test_where_there_can_be_none(site: Site) -> None:
 
 
 async def test_a_room_that_cannot_be_shared_does_not_stay(site: Site) -> None:
-    hub_of(site).away = True
+    hub_of(site).no_shares = True
     await site.refused(503, "barbara", "POST", ROOM)
     assert not await site.parts.store.sessions.living()
 

@@ -13,13 +13,14 @@ from typing import Any
 import httpx
 import pytest
 from clusters import gpu_node, snapshot
+from fake_hub import FakeHub
 from session_endpoints import catalog_of, of_server, parts_on, person, said, served
 from session_records import recorded
 from toy_field import TOY, add_toy
 
 from portal.assembly import Services
 from portal.catalog.availability import Offer
-from portal.errors import Conflict, NotAllowed, NotFound
+from portal.errors import Conflict, NotAllowed
 from portal.handlers.sessions import job_kernels
 from portal.handlers.sessions.job_kernels import NewJobKernel
 from portal.launch.job_kernels import JobKernels
@@ -142,30 +143,6 @@ class Cluster:
         self.asked += 1
 
 
-class Hub:
-    """The Hub's API."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, str, Any]] = []
-        self.stopped: list[tuple[str, str, str]] = []
-        self.states: dict[str, str] = {}
-        self.refusal: Exception | None = None
-        self.running = {SERVER}
-
-    async def begin_server(self, user: str, server: str, options: Any) -> None:
-        if self.refusal:
-            raise self.refusal
-        self.begun.append((user, server, options))
-
-    async def stop_server(self, user: str, server: str, *, on_behalf_of: str = "") -> None:
-        if server not in self.running:
-            raise NotFound("No such server is running.")
-        self.stopped.append((user, server, on_behalf_of))
-
-    async def server_state(self, user: str, server: str) -> str:
-        return self.states.get(server, "")
-
-
 class Site:
     """The endpoints on loopback."""
 
@@ -235,7 +212,13 @@ async def site(store: Store) -> AsyncIterator[Site]:
 
     catalog.offering = SimpleNamespace(gpu_types=passed, offer_for=passed_on_v100)
     telemetry = SimpleNamespace(simulated=True)
-    parts = parts_on(store, dashboard=Cluster(), hub=Hub(), catalog=catalog, telemetry=telemetry)
+    parts = parts_on(
+        store,
+        dashboard=Cluster(),
+        hub=FakeHub(running={("ada", SERVER): ""}),
+        catalog=catalog,
+        telemetry=telemetry,
+    )
     async with served(job_kernels.ENDPOINTS, parts, TOKENS.get) as client:
         yield Site(client, parts)
 
@@ -520,13 +503,13 @@ async def state(site: Site, token: str = "session", id_: str = ID) -> dict[str, 
 
 async def test_from_the_submission_to_the_end(site: Site) -> None:
     store = site.parts.store
-    site.hub.states[SERVER] = "starting"
+    site.hub.running["ada", SERVER] = "starting"
     assert await state(site) == {
         "id": ID, "state": "waiting", "job_id": "", "log": "", "node": "",
         "ends_at": None, "position": None, "expected_start": None,
         "message": "The job is being submitted.",
     }  # fmt: skip
-    site.hub.states[SERVER] = "ready"
+    site.hub.running["ada", SERVER] = "ready"
     assert (await state(site))["state"] == "running", "the database is slow"
     # Before the next query of Slurm.
     await store.sessions.save(a_kernel(SessionState.PENDING))
@@ -545,7 +528,7 @@ async def test_from_the_submission_to_the_end(site: Site) -> None:
         "ends_at": None, "position": None, "expected_start": None,
         "message": "Job 19 is running on gpu01.",
     }  # fmt: skip
-    site.hub.states.clear()
+    site.hub.running.clear()
     del site.cluster.sessions["19"], site.cluster.jobs["19"]
     words = "The kernel ended: its program exited with code 1."
     over = a_kernel(SessionState.ENDED, ending_code="failed", ending_message=words, log="no torch")
@@ -554,7 +537,7 @@ async def test_from_the_submission_to_the_end(site: Site) -> None:
     assert (found["state"], found["log"]) == ("ended", "no torch")
     assert found["message"] == "The kernel ended: its program exited with code 1."
     # The same one again: its new job has no record yet.
-    site.hub.states[SERVER] = "starting"
+    site.hub.running["ada", SERVER] = "starting"
     assert (await state(site))["state"] == "waiting"
     assert site.cluster.asked == 0, "Slurm was queried"
 
@@ -589,7 +572,7 @@ async def test_it_is_stopped(site: Site) -> None:
 
 
 async def test_what_has_ended_is_no_error(site: Site) -> None:
-    site.hub.running = set()
+    site.hub.running.clear()
     await site.parts.store.sessions.save(a_kernel(SessionState.ENDED, ending_code="stopped"))
     assert (await site.ask("DELETE", f"/{ID}")).status_code == 200
     answer = await site.ask("DELETE", "/12345678")

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from clusters import snapshot
+from fake_hub import FakeHub
 from session_endpoints import of_server, parts_on, person, said, served
 from session_records import recorded
 
@@ -42,25 +43,6 @@ TOKENS = {
 }
 OLD = Environment(name="torch", title="Torch", kind="venv", path="/opt/torch-1")
 NEW = OLD.model_copy(update={"path": "/opt/torch-2"})
-
-
-class Hub:
-    """The Hub's API: everyone but "nobody" has logged in."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, str, Any]] = []
-        self.refusal: Exception | None = None
-
-    async def begin_server(self, user: str, server: str, options: Any) -> None:
-        if self.refusal:
-            raise self.refusal
-        self.begun.append((user, server, options))
-
-    async def server_state(self, user: str, server: str) -> str:
-        return ""
-
-    async def people(self, names: list[str]) -> dict[str, Any]:
-        return {name: {} for name in names if name != "nobody"}
 
 
 class Catalog:
@@ -132,7 +114,7 @@ async def site(store: Store) -> AsyncIterator[Site]:
     parts = parts_on(
         store,
         dashboard=SimpleNamespace(view=view, refreshed=refreshed),
-        hub=Hub(),
+        hub=FakeHub(strangers={"nobody"}),
         catalog=catalog,
     )
     await store.sessions.save(record)

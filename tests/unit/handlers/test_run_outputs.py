@@ -10,10 +10,11 @@ from typing import Any
 
 import httpx
 import pytest
+from fake_hub import FakeHub
 from session_endpoints import of_server, parts_on, person, said, served
 from session_records import recorded
 
-from portal.errors import Conflict, NotFound
+from portal.errors import NotFound
 from portal.handlers.runs import outputs, reports, tensorboard
 from portal.models.session.run import Run
 from portal.models.session.run_output import LARGEST, MOST_QUESTIONS
@@ -63,18 +64,6 @@ class Dashboard:
         pass
 
 
-class Hub:
-    """The Hub's API: ``started`` has what was asked for."""
-
-    def __init__(self) -> None:
-        self.started: list[tuple[str, str, Any]] = []
-
-    async def start_server(self, user: str, server: str, options: Any) -> None:
-        if self.started:
-            raise Conflict("It is already running.")
-        self.started.append((user, server, options))
-
-
 class Catalog:
     """Catalog with the environment of the run, unless it is ``gone``."""
 
@@ -118,7 +107,7 @@ class Site:
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
     await store.runs.add_run(RUN)
-    parts = parts_on(store, dashboard=Dashboard(), hub=Hub(), catalog=Catalog())
+    parts = parts_on(store, dashboard=Dashboard(), hub=FakeHub(running={}), catalog=Catalog())
     kinds = (*reports.ENDPOINTS, *outputs.ENDPOINTS, *tensorboard.ENDPOINTS)
     async with served(kinds, parts, TOKENS.get, logins=True) as client:
         yield Site(client, parts)
@@ -286,7 +275,7 @@ async def test_files_of_a_course_s_run_are_seen_in_the_course_s_session_alone(si
         "Open TensorBoard in your course session."
     )
     assert (answer.status_code, said(answer)) == (403, words)
-    assert site.hub.started == []
+    assert site.hub.begun == []
 
 
 async def test_tensorboard_shows_the_folder_of_a_run(site: Site) -> None:
@@ -295,7 +284,7 @@ async def test_tensorboard_shows_the_folder_of_a_run(site: Site) -> None:
     assert answer.status_code == 202, answer.text
     assert answer.json() == {"url": "/hub/spawn-pending/ada/tensorboard"}
     options = {"environment": "torch", "tensorboard": [RUN.folder]}
-    assert site.hub.started == [("ada", "tensorboard", options)]
+    assert site.hub.begun == [("ada", "tensorboard", options)]
     site.dashboard.write_sample("tensorboard", options=options)
     answer = await site.ask("POST", path, "ada", {})
     assert answer.json() == {"url": "/user/ada/tensorboard/"}, "it runs already"

@@ -14,11 +14,12 @@ from typing import Any
 import httpx
 import pytest
 from clusters import snapshot
+from fake_hub import FakeHub
 from session_endpoints import of_server, parts_on, person, said, served
 from session_records import recorded
 
 from portal.assembly import Services
-from portal.errors import HubUnavailable, NotAllowed, NotFound
+from portal.errors import HubUnavailable, NotAllowed
 from portal.handlers.runs import ask, curves, reports, runs, start
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Job, JobState
@@ -91,28 +92,6 @@ class Cluster:
         pass
 
 
-class Hub:
-    """The Hub's API."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, str, Any]] = []
-        self.stopped: list[tuple[str, str, str]] = []
-        self.refusal: Exception | None = None
-
-    async def begin_server(self, user: str, server: str, options: Any) -> None:
-        if self.refusal:
-            raise self.refusal
-        self.begun.append((user, server, options))
-
-    async def runs(self, user: str, server: str) -> bool:
-        return server in [begun for _, begun, _ in self.begun]
-
-    async def stop_server(self, user: str, server: str, *, on_behalf_of: str = "") -> None:
-        if server not in [begun for _, begun, _ in self.begun]:
-            raise NotFound("No such server is running.")
-        self.stopped.append((user, server, on_behalf_of))
-
-
 class Site:
     """The endpoints on loopback."""
 
@@ -147,7 +126,7 @@ class Site:
 @pytest.fixture
 async def site(store: Store) -> AsyncIterator[Site]:
     await store.sessions.save(*RECORDS)
-    parts = parts_on(store, dashboard=Cluster(), hub=Hub())
+    parts = parts_on(store, dashboard=Cluster(), hub=FakeHub(running={}))
     kinds = (
         *start.ENDPOINTS,
         *ask.ENDPOINTS,

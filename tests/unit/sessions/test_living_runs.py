@@ -208,17 +208,18 @@ async def test_a_run_ends_with_its_points_whatever_slurm_holds(site: FollowedRun
     await living(site, *GHOSTS)
     run = await site.run()
     assert run.ended_at is not None and abs(run.ended_at - (time.time() - LONG_AGO)) < 5
-    assert site.hub.stopped == [("run-5e2f3c1a", "finished")]
+    stopped = [(server, reason.code) for _, server, reason in site.hub.stopped]
+    assert stopped == [("run-5e2f3c1a", "finished")]
     assert site.slurm.released == ["13"], "the run after it would never start"
 
 
 async def test_ghosts_that_the_hub_has_lost_are_cancelled_in_slurm(site: FollowedRun) -> None:
     for number in range(4):
         await reported(site, number, "failed" if number else "succeeded")
-    site.hub.error = HubUnavailable("The Hub does not answer.")
+    site.hub.failure = HubUnavailable("The Hub does not answer.")
     await living(site, a_task("0", "RUNNING"))
     assert (await site.run()).ended_at is None and site.slurm.cancelled == []
-    site.hub.error = NotFound("No such server is running.")
+    site.hub.failure = NotFound("No such server is running.")
     await living(site, a_task("0", "RUNNING"))
     assert (await site.run()).ended_at is not None and site.slurm.cancelled == [("12", "ada")]
     assert site.slurm.released == []

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_hub import FakeHub
 from session_records import recorded
 
-from portal.errors import Conflict, HubUnavailable, NotAllowed, PortalError
+from portal.errors import Conflict, HubUnavailable, NotAllowed
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
@@ -43,32 +44,12 @@ def a_run(**more: Any) -> Run:
     return Run(**{**values, **more})
 
 
-class Hub:
-    """The Hub's API: what it was asked, and how it refuses."""
-
-    def __init__(self) -> None:
-        self.begun: list[Any] = []
-        self.refusal: PortalError | None = None
-        self.state: str | None = ""
-
-    async def begin_server(self, user: str, server: str, options: Any) -> None:
-        await asyncio.sleep(0)
-        self.begun.append(options)
-        if self.refusal is not None:
-            raise self.refusal
-
-    async def server_state(self, user: str, server: str) -> str:
-        if self.state is None:
-            raise HubUnavailable("The Hub does not answer.")
-        return self.state
-
-
 class Site:
     """A run that has ended: point 0 succeeded, 1 failed, 2 is lost, 3 succeeded at its second
     attempt, and the others never began."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.hub = store, Hub()
+        self.store, self.hub = store, FakeHub()
         self.reports = RunReports(store, LOG)
         self.again = RunsAgain(store, self.reports, self.hub)
 
@@ -101,7 +82,7 @@ async def site(store: Store) -> Site:
 async def test_only_what_did_not_succeed_runs_again(site: Site) -> None:
     before = await site.points()
     again = await site.again.start(await site.run(), {"time": 7200})
-    (options,) = site.hub.begun
+    ((*_, options),) = site.hub.asked
     assert options["run"]["only"] == "1-2,4-5" and options["run"]["attempt"] == 2
     assert (options["time"], options["gpus"], again.tasks) == (7200, 1, 4)
     run = await site.run()
@@ -123,14 +104,14 @@ async def test_of_two_at_the_same_moment_one_is_refused(site: Site) -> None:
     results = await asyncio.gather(
         *(site.again.start(run, {}) for _ in range(5)), return_exceptions=True
     )
-    assert len(site.hub.begun) == 1
+    assert len(site.hub.asked) == 1
     assert sorted(type(result).__name__ for result in results) == ["Conflict"] * 4 + ["Run"]
     with pytest.raises(Conflict, match="has not ended"):
         await site.again.start(await site.run(), {})
     await site.store.runs.end(*KEY, 120.0)
     with pytest.raises(Conflict, match="already been started again"):  # an old page
         await site.again.start(run, {})
-    assert len(site.hub.begun) == 1
+    assert len(site.hub.asked) == 1
 
 
 async def test_after_a_refusal_all_is_as_before(site: Site) -> None:
@@ -148,12 +129,14 @@ async def test_after_a_refusal_all_is_as_before(site: Site) -> None:
 @pytest.mark.parametrize("state", ["starting", "ready", None])
 async def test_a_launch_that_may_have_happened_is_not_repeated(site: Site, state: Any) -> None:
     run = await site.run()
-    site.hub.refusal, site.hub.state = HubUnavailable("The Hub does not answer."), state
+    away = HubUnavailable("The Hub does not answer.")
+    site.hub.refusal, site.hub.trouble = away, None if state else away
+    site.hub.running = {("ada", run.server): state}
     with pytest.raises(HubUnavailable, match="not known yet"):
         await site.again.start(run, {})
     with pytest.raises(Conflict):
         await site.again.start(await site.run(), {})
-    assert len(site.hub.begun) == 1
+    assert len(site.hub.asked) == 1
 
 
 async def test_a_point_that_has_begun_is_not_taken_back(site: Site) -> None:
@@ -169,7 +152,7 @@ async def test_one_whose_points_all_succeeded(site: Site) -> None:
     await site.store.run_points.save([(KEY, point) for point in points])
     with pytest.raises(Conflict, match="All points of this run have succeeded"):
         await site.again.start(await site.run(), {})
-    assert site.hub.begun == [] and (await site.run()).ended_at == 99.0
+    assert site.hub.asked == [] and (await site.run()).ended_at == 99.0
 
 
 def test_a_repetition_is_a_run_of_its_own() -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_hub import FakeHub
 from session_records import recorded
 
 from portal.errors import Conflict, NotFound, PortalError
@@ -41,17 +42,8 @@ def a_run(id_: str, after: str = "", **more: Any) -> Run:
     return Run(**{**values, "id": id_, "after": after, **more})
 
 
-class Hub:
-    """The Hub, and Slurm's accounting: every task of a run without an end was cancelled."""
-
-    def __init__(self) -> None:
-        self.begun: list[dict[str, Any]] = []
-
-    async def begin_server(self, user: str, server: str, options: Any) -> None:
-        self.begun.append(options["run"])
-
-    async def server_state(self, user: str, server: str) -> str:
-        return ""
+class Accounting:
+    """Slurm's accounting: every task of a run without an end was cancelled."""
 
     async def ended_tasks(self, job_id: str) -> dict[int, Job]:
         state = JobState.CANCELLED
@@ -62,14 +54,18 @@ class Site:
     """Starts of runs and their ends."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.hub = store, Hub()
+        self.store, self.hub = store, FakeHub()
         self.reports = RunReports(store, LOG)
         self.starts = RunStarts(self.reports, self.hub, store)
         view = SimpleNamespace(sessions={}, snapshot=None)
-        cluster: Any = self.hub
+        cluster: Any = Accounting()
         self.again = RunsAgain(store, self.reports, self.hub)
         living = LivingRuns(store, cluster, cluster, cluster, LOG)
         self.follower = RunFollower(store, cluster, self.reports, lambda: view, LOG, living)
+
+    @property
+    def begun(self) -> list[dict[str, Any]]:
+        return [options["run"] for *_, options in self.hub.begun]
 
     async def end_points(self, id_: str, *states: str) -> None:
         for number, state in enumerate(states):
@@ -108,7 +104,7 @@ async def site(store: Store) -> Site:
 
 async def test_it_waits_for_a_run_that_has_not_ended(site: Site) -> None:
     await site.starts.begin(a_run(SECOND, FIRST))
-    assert "after" not in site.hub.begun[0] and site.hub.begun[1]["after"] == FIRST
+    assert "after" not in site.begun[0] and site.begun[1]["after"] == FIRST
     assert (await site.run(SECOND)).after == FIRST
 
 
@@ -116,7 +112,7 @@ async def test_it_waits_for_nothing_once_all_points_have_succeeded(site: Site) -
     await site.end_points(FIRST, "succeeded", "succeeded", "succeeded")
     await site.store.runs.end("ada", FIRST, 9.0)
     await site.starts.begin(a_run(SECOND, FIRST))
-    assert "after" not in site.hub.begun[1] and (await site.run(SECOND)).after == FIRST
+    assert "after" not in site.begun[1] and (await site.run(SECOND)).after == FIRST
 
 
 @pytest.mark.parametrize(
@@ -137,7 +133,7 @@ async def test_what_it_cannot_start_after(
     with pytest.raises(error, match=words) as refused:
         await site.starts.begin(run)
     assert refused.value.field == "after"
-    assert len(site.hub.begun) == 1 and await site.store.runs.get(run.user, run.id) is None
+    assert len(site.begun) == 1 and await site.store.runs.get(run.user, run.id) is None
 
 
 # -- ends ------------------------------------------------------------------------------------------
@@ -206,10 +202,10 @@ async def test_a_run_that_did_not_start_is_run_again_once_the_other_has_succeede
     assert second.reason
     with pytest.raises(Conflict, match="1 point did not succeed"):
         await site.again.start(second, {})
-    assert await site.run(SECOND) == second and len(site.hub.begun) == 2
+    assert await site.run(SECOND) == second and len(site.begun) == 2
     await site.again.start(await site.run(FIRST), {})
     await site.again.start(second, {})
-    assert site.hub.begun[2]["only"] == "0" and site.hub.begun[3]["after"] == FIRST
+    assert site.begun[2]["only"] == "0" and site.begun[3]["after"] == FIRST
     (notice,) = await site.store.run_notices.open()
     assert notice.run.id == SECOND, "it is told again"
     await site.end_session(SECOND, job_id="99")

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from fake_hub import FakeHub
 
 from portal.errors import (
-    Conflict,
     HubUnavailable,
     NotAllowed,
     NotFound,
@@ -50,41 +50,11 @@ def original(name: str = "train", id_: str = "5e2f3c1a") -> Run:
     )
 
 
-class Hub:
-    """The Hub: ``refusal`` is raised, ``lost`` is raised after the launch."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, dict[str, Any]]] = []
-        self.refusal: BaseException | None = None
-        self.refused_name = ""
-        self.lost: BaseException | None = None
-        self.gone: set[str] = set()  # users who can no longer log in
-
-    async def may_log_in(self, user: str) -> bool:
-        return user not in self.gone
-
-    async def begin_server(self, user: str, server: str, options: Any) -> None:
-        if server in [begun for begun, _ in self.begun]:
-            raise Conflict("It is already running.")
-        if self.refusal is not None and self.refused_name in options["run"]["name"]:
-            raise self.refusal
-        self.begun.append((server, options))
-        if self.lost is not None:
-            lost, self.lost = self.lost, None
-            raise lost
-
-    async def runs(self, user: str, server: str) -> bool:
-        return server in [begun for begun, _ in self.begun]
-
-    async def server_state(self, user: str, server: str) -> str:
-        return "ready" if server in [begun for begun, _ in self.begun] else ""
-
-
 class Site:
     """A service, which can be started anew."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.hub, self.noted = store, Hub(), list[AuditEntry]()
+        self.store, self.hub, self.noted = store, FakeHub(running={}), list[AuditEntry]()
         self.limits = Runs(schedule_late=3600)
         self.restart()
 
@@ -117,7 +87,7 @@ class Site:
 
     @property
     def names(self) -> list[str]:
-        return [options["run"]["name"] for _, options in self.hub.begun]
+        return [options["run"]["name"] for *_, options in self.hub.begun]
 
     async def schedule(self) -> RunSchedule:
         return await self.store.run_schedules.get("ada", ID)
@@ -140,7 +110,7 @@ async def test_each_time_is_served_once(site: Site) -> None:
         await site.scheduler.start_due(FIRST + seconds)
         site.restart()
     assert site.names == ["train-2026-11-23"]
-    (_, options), schedule = site.hub.begun[0], await site.schedule()
+    (*_, options), schedule = site.hub.begun[0], await site.schedule()
     assert options["gpus"] == 1 and options["environment"] == "lab"
     assert options["run"]["origin"]["folder"] == "/home/ada/runs/train"
     assert (schedule.next_at, schedule.last_at) == (FIRST + DAY, FIRST)
@@ -162,7 +132,7 @@ async def test_the_environment_is_that_of_the_original(
     """Without a version nothing but its name is known, and it is as it is now."""
     await site.add_runs(original().model_copy(update={"version": version, "digest": OLD}))
     await site.scheduler.start_due(FIRST)
-    ((_, options),) = site.hub.begun
+    ((*_, options),) = site.hub.begun
     assert options["run"].get("version", 0) == version and options["run"]["digest"] == digest
 
 
@@ -170,7 +140,7 @@ async def test_a_run_of_a_course_stays_one(site: Site) -> None:
     """Then the Hub refuses it once the course is over."""
     await site.add_runs(original().model_copy(update={"course": "deep"}))
     await site.scheduler.start_due(FIRST)
-    ((_, options),) = site.hub.begun
+    ((*_, options),) = site.hub.begun
     assert options["run"]["course"] == "deep"
 
 
@@ -288,7 +258,7 @@ async def test_a_chain_is_repeated_in_its_order(site: Site) -> None:
     schedule = await site.schedule()
     ids = [start_id(schedule, FIRST, position) for position in range(3)]
     assert schedule.last_runs == tuple(ids)
-    asked = [options["run"] for _, options in site.hub.begun]
+    asked = [options["run"] for *_, options in site.hub.begun]
     assert [run["id"] for run in asked] == ids
     assert [run.get("after", "") for run in asked] == ["", *ids[:2]]
     wanted = [set(await site.store.run_notices.of_run("ada", id_)) for id_ in ids]
@@ -300,7 +270,8 @@ async def test_a_chain_is_repeated_in_its_order(site: Site) -> None:
 
 async def test_refusals_are_kept_and_pause_the_schedule(site: Site) -> None:
     await site.add_runs(original("prepare", "6e2f3c1a"), original())
-    site.hub.refusal, site.hub.refused_name = NotAllowed("You are not in the group 'ai'."), "train"
+    site.hub.refusal = NotAllowed("You are not in the group 'ai'.")
+    site.hub.refuses = lambda options: "train" in options["run"]["name"]
     for day in range(5):
         await site.scheduler.start_due(FIRST + day * DAY)
         schedule = await site.schedule()
@@ -375,7 +346,7 @@ async def test_the_database_is_away(site: Site, monkeypatch: pytest.MonkeyPatch)
 
 async def test_nothing_starts_for_a_user_who_can_no_longer_log_in(site: Site) -> None:
     await site.add_runs()
-    site.hub.gone = {"ada"}
+    site.hub.strangers = {"ada"}
     for day in range(5):
         await site.scheduler.start_due(FIRST + day * DAY)
     schedule = await site.schedule()

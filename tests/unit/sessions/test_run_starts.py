@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from fake_hub import FakeHub
 
 from portal.errors import Conflict, HubUnavailable, NotAllowed, NotFound, PortalError
 from portal.models.session.run import Run
@@ -19,28 +20,10 @@ RUN = Run(
     id="5e2f3c1a", name="rates", source="train.py", folder="/home/ada/runs/rates", points=4,
     resumes=2, user="ada", server="run-5e2f3c1a", environment="lab", created_at=time.time(),
 )  # fmt: skip
+RUNNING = {(RUN.user, RUN.server): "ready"}
 
 
-class Hub:
-    """Hub that answers a start with ``start``, and whether the server runs with ``runs``; errors
-    are raised."""
-
-    def __init__(self, start: PortalError | None, runs: bool | PortalError = False) -> None:
-        self.start, self.running = start, runs
-        self.asked: list[Any] = []
-
-    async def begin_server(self, user: str, server: str, options: Any) -> None:
-        self.asked.append(options)
-        if self.start is not None:
-            raise self.start
-
-    async def runs(self, user: str, server: str) -> bool:
-        if isinstance(self.running, PortalError):
-            raise self.running
-        return self.running
-
-
-async def begun(store: Store, hub: Hub) -> Run | None:
+async def begun(store: Store, hub: FakeHub) -> Run | None:
     """Start the run; return it as the database has it afterwards."""
     try:
         await RunStarts(RunReports(store, logging.getLogger("portal-test")), hub, store).begin(RUN)
@@ -51,30 +34,30 @@ async def begun(store: Store, hub: Hub) -> Run | None:
 
 
 async def test_what_the_hub_is_asked_for(store: Store) -> None:
-    hub = Hub(None)
+    hub = FakeHub()
     assert await begun(store, hub) == RUN
-    assert hub.asked[0]["run"]["resumes"] == 2
+    assert hub.asked[0][2]["run"]["resumes"] == 2
 
 
 @pytest.mark.parametrize(
     ("start", "runs", "sentence"),
     [
-        (NotAllowed("You may not."), True, "You may not"),
-        (AWAY, False, "Try again in a moment"),
-        (AWAY, NotFound("No such server."), "Try again in a moment"),
+        (NotAllowed("You may not."), {"running": RUNNING}, "You may not"),
+        (AWAY, {"running": {}}, "Try again in a moment"),
+        (AWAY, {"trouble": NotFound("No such server.")}, "Try again in a moment"),
     ],
 )
 async def test_nothing_is_left_of_a_run_that_did_not_begin(
     store: Store, start: PortalError, runs: Any, sentence: str
 ) -> None:
     with pytest.raises(PortalError, match=sentence):
-        await begun(store, Hub(start, runs))
+        await begun(store, FakeHub(refusal=start, **runs))
     assert await store.runs.get(RUN.user, RUN.id) is None
 
 
 async def test_an_answer_that_is_lost_is_asked_for(store: Store) -> None:
     """The Hub waits for a Slurm that is away, longer than anyone waits for the Hub."""
-    assert await begun(store, Hub(AWAY, True)) == RUN
+    assert await begun(store, FakeHub(refusal=AWAY, running=RUNNING)) == RUN
 
 
 async def test_a_run_of_which_nothing_is_known_stays(store: Store) -> None:
@@ -82,22 +65,23 @@ async def test_a_run_of_which_nothing_is_known_stays(store: Store) -> None:
     with pytest.raises(
         HubUnavailable, match="it is not known whether it has started the run 'rates'"
     ):
-        await begun(store, Hub(AWAY, AWAY))
+        await begun(store, FakeHub(refusal=AWAY, trouble=AWAY))
     assert await store.runs.get(RUN.user, RUN.id) == RUN
 
 
-async def repeated(store: Store, hub: Hub, run: Run = RUN) -> None:
+async def repeated(store: Store, hub: FakeHub, run: Run = RUN) -> None:
     """The session asks once more: it has had no answer."""
     await RunStarts(RunReports(store, logging.getLogger("portal-test")), hub, store).begin(run)
 
 
 async def test_a_repeated_request_finds_the_run_by_its_id(store: Store) -> None:
     with pytest.raises(HubUnavailable):
-        await begun(store, Hub(AWAY, AWAY))
-    hub = Hub(None)
+        await begun(store, FakeHub(refusal=AWAY, trouble=AWAY))
+    hub = FakeHub()
     await repeated(store, hub)
     assert len(hub.asked) == 1, "the Hub may not have begun"
-    await repeated(store, Hub(Conflict("It is already running."), True))
+    running = Conflict("It is already running.")
+    await repeated(store, FakeHub(refusal=running, running=RUNNING))
     await store.runs.note_jobs({(RUN.user, RUN.id): "12"})
     await repeated(store, hub)
     await store.runs.end(RUN.user, RUN.id, time.time())
@@ -107,8 +91,8 @@ async def test_a_repeated_request_finds_the_run_by_its_id(store: Store) -> None:
 
 
 async def test_another_run_of_the_same_id_is_refused(store: Store) -> None:
-    await begun(store, Hub(None))
-    hub = Hub(None)
+    await begun(store, FakeHub())
+    hub = FakeHub()
     with pytest.raises(Conflict, match="already have a run with the id"):
         await repeated(store, hub, RUN.model_copy(update={"points": 5}))
     assert hub.asked == []

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from clusters import job, record
+from fake_hub import FakeHub
 
 from portal.errors import Conflict, HubUnavailable, NotFound, StoreUnavailable
 from portal.models.audit import AuditEntry, Outcome
@@ -18,7 +19,6 @@ from portal.models.cluster.gpu import GpuReading
 from portal.models.session.activity import SessionActivity
 from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord
-from portal.models.session.stop_reason import StopReason
 from portal.sessions.idle import (
     IdleClock,
     IdleFindings,
@@ -245,17 +245,6 @@ class FakeTelemetry:
         }
 
     busy = staticmethod(lambda reading: Telemetry.busy(SimpleNamespace(busy_percent=5.0), reading))  # type: ignore[arg-type]
-
-
-class FakeHub:
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str, StopReason]] = []
-        self.failure: Exception | None = None
-
-    async def stop_server(self, user: str, server: str, *, reason: StopReason) -> None:
-        self.asked.append((user, server, reason))
-        if self.failure:
-            raise self.failure
 
 
 class FakeSnoozes:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fake_hub import FakeHub
 from session_records import recorded
 
 from portal.errors import Conflict, HubUnavailable, InvalidRequest, NotAllowed, NotFound
@@ -38,25 +39,6 @@ def server(number: int) -> str:
     return f"workers-5e2f3c1a0b7d4c8e-{number}"
 
 
-class Hub:
-    """Hub that answers with ``answer``, an error, if there is one."""
-
-    def __init__(self) -> None:
-        self.answer: Exception | None = None
-        self.begun: list[tuple[str, str, Any]] = []
-        self.stopped: list[tuple[str, str, str]] = []
-
-    async def begin_server(self, user: str, server: str, options: Any) -> None:
-        self.begun.append((user, server, options))
-        if self.answer is not None:
-            raise self.answer
-
-    async def stop_server(self, user: str, server: str, *, reason: Any) -> None:
-        self.stopped.append((user, server, reason.code.value))
-        if self.answer is not None:
-            raise self.answer
-
-
 @pytest.fixture(autouse=True)
 def _kinds() -> Iterator[None]:
     own = list(KINDS)
@@ -66,13 +48,13 @@ def _kinds() -> Iterator[None]:
 
 
 @pytest.fixture
-async def hub(store: Store) -> Hub:
+async def hub(store: Store) -> FakeHub:
     await store.replica_sets.save(SET, 10)
-    return Hub()
+    return FakeHub()
 
 
 @pytest.fixture
-def reconciler(store: Store, hub: Hub) -> Reconciler:
+def reconciler(store: Store, hub: FakeHub) -> Reconciler:
     return Reconciler(store, hub, logging.getLogger("portal-test"))
 
 
@@ -93,7 +75,7 @@ async def problem(store: Store) -> str:
 
 
 async def test_the_missing_are_launched_with_the_sets_options(
-    reconciler: Reconciler, hub: Hub, store: Store
+    reconciler: Reconciler, hub: FakeHub, store: Store
 ) -> None:
     await runs(store, 1)
     await reconciler.reconcile(NOW)
@@ -106,24 +88,25 @@ async def test_the_missing_are_launched_with_the_sets_options(
     assert reserved_for(server(0)) == (Workers, "")
 
 
-async def test_what_runs_is_left_alone(reconciler: Reconciler, hub: Hub, store: Store) -> None:
+async def test_what_runs_is_left_alone(reconciler: Reconciler, hub: FakeHub, store: Store) -> None:
     await runs(store, 0)
     await runs(store, 1, state=SessionState.PENDING)
     await reconciler.reconcile(NOW)
     assert (hub.begun, hub.stopped) == ([], [])
 
 
-async def test_the_surplus_is_stopped(reconciler: Reconciler, hub: Hub, store: Store) -> None:
+async def test_the_surplus_is_stopped(reconciler: Reconciler, hub: FakeHub, store: Store) -> None:
     for number in (0, 1, 7):
         await runs(store, number)
     await store.replica_sets.save(SET.model_copy(update={"replicas": 1}), 10)
     await reconciler.reconcile(NOW)
-    assert hub.stopped == [("ada", server(1), "surplus"), ("ada", server(7), "surplus")]
+    stopped = [(user, name, reason.code.value) for user, name, reason in hub.stopped]
+    assert stopped == [("ada", server(1), "surplus"), ("ada", server(7), "surplus")]
     assert hub.begun == []
 
 
 async def test_a_set_of_none_is_deleted_when_its_last_session_has_ended(
-    reconciler: Reconciler, hub: Hub, store: Store
+    reconciler: Reconciler, hub: FakeHub, store: Store
 ) -> None:
     await runs(store, 0)
     await store.replica_sets.save(SET.model_copy(update={"replicas": 0}), 10)
@@ -140,7 +123,7 @@ async def test_a_set_of_none_is_deleted_when_its_last_session_has_ended(
     [(3600.0, True), (10.0, False)],  # an end is no failure; a crash is
 )
 async def test_one_that_ends_at_once_waits_before_it_is_launched_again(
-    reconciler: Reconciler, hub: Hub, store: Store, lasted: float, launched: bool
+    reconciler: Reconciler, hub: FakeHub, store: Store, lasted: float, launched: bool
 ) -> None:
     await runs(store, 1)
     await ended(store, 0, lasted)
@@ -155,16 +138,16 @@ async def test_the_pause_grows_with_each_failure() -> None:
 
 
 async def test_a_refusal_is_said_and_not_asked_for_at_once_again(
-    reconciler: Reconciler, hub: Hub, store: Store
+    reconciler: Reconciler, hub: FakeHub, store: Store
 ) -> None:
-    hub.answer = NotAllowed("You may not use 'lab'.")
+    hub.refusal = NotAllowed("You may not use 'lab'.")
     await runs(store, 1)
     await reconciler.reconcile(NOW)
     await reconciler.reconcile(NOW + 4)
-    assert len(hub.begun) == 1 and await problem(store) == "You may not use 'lab'."
-    hub.answer = None
+    assert len(hub.asked) == 1 and await problem(store) == "You may not use 'lab'."
+    hub.refusal = None
     await reconciler.reconcile(NOW + 6)
-    assert len(hub.begun) == 2 and await problem(store) == ""
+    assert len(hub.asked) == 2 and await problem(store) == ""
 
 
 @pytest.mark.parametrize(
@@ -172,17 +155,17 @@ async def test_a_refusal_is_said_and_not_asked_for_at_once_again(
     [(HubUnavailable("The Hub does not answer."), "The Hub does not answer."), (Conflict("x"), "")],
 )
 async def test_what_is_not_known_is_asked_again_at_once(
-    reconciler: Reconciler, hub: Hub, store: Store, answer: Exception, said: str
+    reconciler: Reconciler, hub: FakeHub, store: Store, answer: Exception, said: str
 ) -> None:
-    hub.answer = answer
+    hub.refusal = answer
     await runs(store, 1)
     await reconciler.reconcile(NOW)
     await reconciler.reconcile(NOW + 1)
-    assert len(hub.begun) == 2 and await problem(store) == said
+    assert len(hub.asked) == 2 and await problem(store) == said
 
 
 async def test_a_set_of_a_kind_that_is_gone_says_so(
-    reconciler: Reconciler, hub: Hub, store: Store
+    reconciler: Reconciler, hub: FakeHub, store: Store
 ) -> None:
     KINDS.remove(Workers)
     await reconciler.reconcile(NOW)
@@ -190,7 +173,7 @@ async def test_a_set_of_a_kind_that_is_gone_says_so(
 
 
 async def test_one_set_does_not_stop_those_of_others(
-    reconciler: Reconciler, hub: Hub, store: Store, caplog: pytest.LogCaptureFixture
+    reconciler: Reconciler, hub: FakeHub, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     await store.replica_sets.save(SET.model_copy(update={"user": "eve"}), 10)
     begin = hub.begin_server
@@ -206,7 +189,7 @@ async def test_one_set_does_not_stop_those_of_others(
     assert f"Replica set {ID} of ada" in caplog.text
 
 
-async def test_a_user_has_at_most_so_many_replicas(store: Store, hub: Hub) -> None:
+async def test_a_user_has_at_most_so_many_replicas(store: Store, hub: FakeHub) -> None:
     second = SET.model_copy(update={"id": "6e2f3c1a", "replicas": 3})
     with pytest.raises(NotAllowed, match=r"sets have 2 replicas; .* have 5\. The limit is 4"):
         await store.replica_sets.save(second, 4)
