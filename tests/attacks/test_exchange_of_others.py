@@ -10,17 +10,17 @@ import pwd
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from stored_courses import a_course, stored
 
 from portal.acl import NoAcls, others_of, problem_of
 from portal.courses.files.nbgrader_exchange import INSIDE, Exchanges, admit, expel, folder_of
 from portal.errors import ConfigurationError
-from portal.models.course.course import Course, CourseMember, StoredCourse
-from portal.models.space import Role, SpaceState
+from portal.models.course.course import CourseMember, StoredCourse
+from portal.models.space import Role
 from portal.store import Store
 from spawners.launch.course_exchange import exchange_of
 
@@ -171,20 +171,7 @@ def test_one_with_a_secret_name_is_closed_and_keeps_what_is_in_it(tmp_path: Path
 
 
 def course(name: str) -> StoredCourse:
-    about = {
-        "name": name,
-        "title": "Deep",
-        "environment": "lab",
-        "begins": date(2027, 1, 1),
-        "ends": date(2027, 3, 1),
-    }
-    return StoredCourse(
-        course=Course.model_validate(about),
-        state=SpaceState.APPROVED,
-        created_by="barbara",
-        created_at=0,
-        changed_at=0,
-    )
+    return stored(a_course(name, begins="2027-01-01", ends="2027-03-01"))
 
 
 @needs_root

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from jupyterhub import orm
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
+from stored_courses import a_course, stored
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
@@ -20,7 +20,7 @@ from portal.courses.definition.rules import CourseRules
 from portal.courses.roster.site_roles import course_groups_with_roles, groups_with_roles
 from portal.courses.settings import Courses
 from portal.doctor.checks.courses import roles as course_roles
-from portal.models.course.course import Course, StoredCourse
+from portal.models.course.course import Course
 from portal.models.space import Role, SpaceState
 from spawners.config import course_groups, roles
 
@@ -86,9 +86,7 @@ def test_what_gives_no_role_is_none(config: dict[str, Any]) -> None:
 
 
 def course(name: str) -> Course:
-    return Course(
-        name=name, title="T", environment="lab", begins=date(2027, 1, 1), ends=date(2027, 3, 1)
-    )
+    return a_course(name, begins="2027-01-01", ends="2027-03-01")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -99,9 +97,9 @@ def test_no_course_gets_the_name(way: str) -> None:
     assert (problem.field, problem.hint) == ("name", False)
     assert "The group 'course-ops' has a role" in problem.message
     assert "Choose another name" in problem.message
-    other = StoredCourse(course=course("dl"), created_by="t", created_at=0, changed_at=0)
+    other = stored(course("dl"), state=SpaceState.DRAFT)
     assert not rules._names(course("ops"), other)[0].hint, "a copy is a course of its own"
-    there = StoredCourse(course=course("ops"), created_by="t", created_at=0, changed_at=0)
+    there = stored(course("ops"), state=SpaceState.DRAFT)
     (problem,) = rules._names(course("ops"), there)
     assert problem.hint and "Ask an admin" in problem.message
     assert rules._names(course("op"), None) == rules._names(course("ops2"), None) == []

@@ -3,7 +3,6 @@ anybody's name on a roster."""
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
@@ -12,10 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from courses_site import DEEP, Site, running
-from sqlalchemy import create_engine
+from stored_courses import a_course, stored
 
 from portal.courses.definition.readiness import _joined
 from portal.courses.live.board import ClusterState, Rows, tiles
@@ -24,9 +21,8 @@ from portal.courses.settings import Courses
 from portal.courses.start.starting import Starter
 from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.course.start import SeatState, StartKind
-from portal.models.space import Role, SpaceState
-from portal.store import HEAD, Store
-from portal.store.engine import upgrade
+from portal.models.space import Role
+from portal.store import Store
 
 TODAY = date.today()
 NOW: dict[str, Any] = {
@@ -38,14 +34,11 @@ BARE = {**GPU, "gpus": 0}
 
 
 def course(**more: Any) -> Course:
-    return Course.model_validate({**DEEP, **NOW, **more})
+    return a_course(**{**DEEP, **NOW, **more})
 
 
 def kept(**more: Any) -> StoredCourse:
-    state = SpaceState.APPROVED
-    return StoredCourse(
-        course=course(**more), state=state, created_by="barbara", created_at=0, changed_at=0
-    )
+    return stored(course(**more))
 
 
 def member(person: str = "eve", **more: Any) -> CourseMember:
@@ -181,36 +174,3 @@ def test_readiness_says_so_before_the_meeting() -> None:
     point = _joined([member("ada", joined_at=5.0)], kept())
     assert point is not None and point.sign == "good"
     assert _joined([member()], kept(account="teaching")) is None
-
-
-# -- those who were there before -----------------------------------------------------------------
-
-
-def test_who_had_a_session_before_the_upgrade_has_joined(tmp_path: Path) -> None:
-    file = tmp_path / "old.sqlite"
-    config = Config()
-    config.set_main_option("script_location", str(upgrade._scripts.dir))
-    engine = create_engine(f"sqlite:///{file}")
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0005")
-    with sqlite3.connect(file) as db:
-        for person in ("ada", "eve"):
-            db.execute(
-                "INSERT INTO course_members VALUES ('deep', ?, 'student', 'list', '', 1.0)",
-                (person,),
-            )
-        columns = db.execute("PRAGMA table_info(sessions)").fetchall()
-        for at, (user, of) in enumerate([("ada", "deep"), ("ada", "deep"), ("eve", "other")]):
-            values = {"id": f"s{at}", "user": user, "course": of, "submitted_at": 50.0 + at}
-            row = [
-                values.get(name, None if not needed else (0 if kind != "TEXT" else ""))
-                for _, name, kind, needed, _, _ in columns
-            ]
-            db.execute(f"INSERT INTO sessions VALUES ({','.join('?' * len(row))})", row)
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, HEAD)
-    with sqlite3.connect(file) as db:
-        found = dict(db.execute("SELECT person, joined_at FROM course_members").fetchall())
-    assert found == {"ada": 50.0, "eve": None}

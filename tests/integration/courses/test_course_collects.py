@@ -27,6 +27,7 @@ from portal_session.course.handouts import Handouts
 from portal_session.service import Address, Service, ServiceError
 from session_endpoints import parts_on, served
 from session_records import recorded
+from stored_courses import a_course, stored
 
 from portal.assembly import Services
 from portal.courses.files import unpacking
@@ -34,11 +35,11 @@ from portal.courses.settings import Courses
 from portal.handlers.courses import collects
 from portal.handlers.courses import handouts as course_handouts
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
-from portal.models.course.course import Course, CourseMember, StoredCourse
+from portal.models.course.course import CourseMember
 from portal.models.course.start import StartKind
 from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.space import Role, SpaceState
+from portal.models.space import Role
 from portal.setting import SiteSettings
 from portal.store import Store
 from portal.work.course.parts import CourseParts
@@ -117,13 +118,9 @@ def record(name: str, server: str = "course-dl101", course: str = "dl101") -> Se
 
 @pytest.fixture
 async def site(tmp_path: Path, store: Store) -> AsyncIterator[Site]:
-    course = Course(
-        name="dl101", title="Deep Learning", environment="torch",
-        begins=TODAY - timedelta(days=1), ends=TODAY + timedelta(days=9),
-    )  # fmt: skip
-    kept = StoredCourse(
-        course=course, state=SpaceState.APPROVED, created_by="barbara", created_at=0, changed_at=0
-    )
+    days = {"begins": TODAY - timedelta(days=1), "ends": TODAY + timedelta(days=9)}
+    course = a_course("dl101", environment="torch", **days)
+    kept = stored(course)
     members = [
         CourseMember(course="dl101", person=name, role=role) for name, role in PEOPLE.items()
     ]

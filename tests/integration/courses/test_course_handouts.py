@@ -16,6 +16,7 @@ import pytest
 from git_server import GitServer, Repository, git, serve
 from machine_clock import awake
 from quiet_http import QuietHandler
+from stored_courses import a_course, stored
 
 from portal.courses.files.git import Git, GitFailed
 from portal.courses.files.handouts import CourseHandouts
@@ -23,8 +24,7 @@ from portal.courses.files.paths import folder_problem, link_problem, problem_of,
 from portal.courses.files.source_sync import source_problem
 from portal.courses.settings import Courses
 from portal.errors import InvalidRequest, NotFound, PortalError
-from portal.models.course.course import Course, Handouts, StoredCourse
-from portal.models.space import SpaceState
+from portal.models.course.course import Handouts, StoredCourse
 from portal.store import Store
 
 TODAY = date.today()
@@ -32,18 +32,8 @@ TODAY = date.today()
 
 def course(kind: str = "none", source: str = "", **more: Any) -> StoredCourse:
     handouts = Handouts(kind=kind, source=source, branch=more.pop("branch", ""))  # type: ignore[arg-type]
-    made = Course(
-        name="dl101",
-        title="Deep Learning",
-        environment="torch",
-        begins=TODAY - timedelta(days=1),
-        ends=TODAY + timedelta(days=30),
-        handouts=handouts,
-        **more,
-    )
-    return StoredCourse(
-        course=made, state=SpaceState.APPROVED, created_by="barbara", created_at=0, changed_at=0
-    )
+    days = {"begins": TODAY - timedelta(days=1), "ends": TODAY + timedelta(days=30)}
+    return stored(a_course("dl101", environment="torch", handouts=handouts, **days, **more))
 
 
 @pytest.fixture(scope="module")

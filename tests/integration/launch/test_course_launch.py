@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from session_records import owner_of
+from stored_courses import a_course, stored
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.container import session_command
@@ -26,9 +27,9 @@ from portal.launch.limits.limits import environment_limits, within
 from portal.launch.request import Asked, LaunchRequest
 from portal.models.catalog.environment import Bind, Environment, Kind, Server
 from portal.models.cluster.cluster import ClusterSnapshot, Reservation
-from portal.models.course.course import Course, CourseReservation, SingleTime, StoredCourse
+from portal.models.course.course import CourseReservation, SingleTime, StoredCourse
 from portal.models.session.resources import Duration, Resources
-from portal.models.space import Role, SpaceState
+from portal.models.space import Role
 from portal.spaces.limits import narrowed, until
 from portal.work.course.kind import Preview, Rehearsal
 from spawners.config.named_servers import NamedServers
@@ -44,32 +45,19 @@ LAB = Environment(
     default=Resources(gpus=2, gpu_type="v100", memory="64G", qos="high", account="ml"),
     binds=(Bind(source="/etc/pip.conf"), Bind(source="/scratch", read_only=False)),
 )
-COURSE = Course(
-    name="dl101",
+COURSE = a_course(
+    "dl101",
     title="Deep Learning 101",
-    environment="lab",
     default=Resources(cpus=1, memory="2G", time="2:00:00"),
     largest=Resources(gpus=1, cpus=4, memory="8G", time="4:00:00"),
     account="dl101",
     timezone="Europe/Berlin",
-    begins=date(2026, 10, 1),
-    ends=date(2027, 2, 1),
 )
 STUDENT = JupyterLab(space=CourseSpace(name="dl101", title=COURSE.title, role=Role.STUDENT))
 
 
 def kept(**changes: Any) -> StoredCourse:
-    return StoredCourse(
-        **{
-            "course": COURSE,
-            "state": SpaceState.APPROVED,
-            "pinned": LAB,
-            "created_by": "barbara",
-            "created_at": 0,
-            "changed_at": 0,
-            **changes,
-        }
-    )
+    return stored(**{"course": COURSE, "pinned": LAB, **changes})
 
 
 def at(text: str) -> float:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from session_records import recorded
+from stored_courses import a_course, stored
 
 from portal.errors import Conflict, NotFound
 from portal.models.catalog.environment import Environment
-from portal.models.course.course import Course, CourseMember, StoredCourse
+from portal.models.course.course import CourseMember, StoredCourse
 from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
 from portal.models.space import Role, SpaceState
@@ -20,19 +21,10 @@ LAB = Environment(name="lab", title="Lab", kind="container", image="/images/lab.
 
 
 def kept(name: str = "deep", **more: Any) -> StoredCourse:
-    course = Course.model_validate(
-        {
-            "name": name,
-            "title": "Deep Learning: für alle",
-            "environment": "lab",
-            "begins": "2026-10-01",
-            "ends": "2027-02-01",
-            "weekly": [{"day": 1, "begins": "09:00", "minutes": 90}],
-            "without": ["2026-12-24"],
-        }
-    )
-    values = {"pinned": LAB, "created_by": "barbara", "created_at": 1.5, "changed_at": 2.5}
-    return StoredCourse(course=course, **(values | more))
+    weekly = [{"day": 1, "begins": "09:00", "minutes": 90}]
+    about = {"title": "Deep Learning: für alle", "weekly": weekly, "without": ["2026-12-24"]}
+    values = {"pinned": LAB, "state": SpaceState.DRAFT, "created_at": 1.5, "changed_at": 2.5}
+    return stored(a_course(name, **about), **(values | more))
 
 
 def member(person: str, role: Role = Role.STUDENT, course: str = "deep") -> CourseMember:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from stored_courses import a_course, stored
 
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.versions.pins import Pin, PinLost, pin_of, pinned
 from portal.errors import NotFound
 from portal.models.catalog.catalog import Origin
 from portal.models.catalog.environment import Environment, EnvironmentState
-from portal.models.course.course import Course, StoredCourse
 from portal.store import Store
 
 DIGEST = f"sha256:{'1' * 64}"
@@ -61,12 +60,7 @@ async def test_the_version_of_a_moment(site: Site) -> None:
 
 async def test_a_course_has_its_own(site: Site) -> None:
     pinned = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab-1", digest=DIGEST)
-    dates = {"begins": date(2026, 10, 1), "ends": date(2027, 2, 1)}
-    course = Course(name="deep", title="Deep Learning", environment="lab", **dates)
-    kept = StoredCourse(
-        course=course, pinned=pinned, created_by="barbara", created_at=0, changed_at=0
-    )
-    await site.store.courses.add_course(kept)
+    await site.store.courses.add_course(stored(a_course(), pinned=pinned))
     assert await pin_of(site.catalog, site.store, "lab", course="deep") == Pin(0, DIGEST)
     with pytest.raises(NotFound):
         await pin_of(site.catalog, site.store, "lab", course="gone")

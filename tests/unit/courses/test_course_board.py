@@ -21,6 +21,7 @@ from fake_watcher import WillingSlurm
 from machine_clock import awake
 from session_endpoints import catalog_of, parts_on, person, said, served
 from session_records import recorded
+from stored_courses import a_course, stored
 
 from portal.assembly import Services
 from portal.courses.live.board import ClusterState, Rows, bare, tiles
@@ -32,13 +33,13 @@ from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.cluster.gpu import GpuState
 from portal.models.course.board import Tile, TileState
-from portal.models.course.course import Course, CourseMember, StoredCourse
+from portal.models.course.course import CourseMember, StoredCourse
 from portal.models.course.live import Help, HelpState, Presence
 from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
 from portal.models.scope import COURSES_MANAGE
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.space import Role, SpaceState
+from portal.models.space import Role
 from portal.store import Store
 from portal.work.course.parts import CourseParts
 
@@ -59,7 +60,6 @@ def now() -> None:
 def course(name: str = "dl", **more: Any) -> StoredCourse:
     today = date.today()
     fields = {
-        "name": name,
         "title": f"Course {name}",
         "environment": "torch",
         "begins": today - timedelta(days=1),
@@ -67,14 +67,7 @@ def course(name: str = "dl", **more: Any) -> StoredCourse:
         "largest": Resources(time="2:00:00"),
         **more,
     }
-    return StoredCourse(
-        course=Course.model_validate(fields),
-        state=SpaceState.APPROVED,
-        pinned=IMAGE,
-        created_by="barbara",
-        created_at=NOW,
-        changed_at=NOW,
-    )
+    return stored(a_course(name, **fields), pinned=IMAGE, created_at=NOW, changed_at=NOW)
 
 
 def member(person: str, role: Role = Role.STUDENT, of: str = "dl") -> CourseMember:

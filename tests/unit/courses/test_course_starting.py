@@ -17,6 +17,7 @@ import pytest
 from clusters import job
 from fake_hub import FakeHub
 from session_records import recorded
+from stored_courses import a_course, stored
 
 from portal import errors
 from portal.courses.context import CourseContext
@@ -47,29 +48,17 @@ STUDENTS = tuple(f"student{n:02}" for n in range(1, 8))
 
 
 def course(**more: Any) -> Course:
-    values: dict[str, Any] = {
-        "name": "deep",
-        "title": "Deep Learning",
-        "environment": "lab",
-        "begins": date(2027, 1, 1),
-        "ends": date(2027, 3, 1),
-        "weekly": [{"day": 0, "begins": "09:00", "minutes": 90}],
-    }
-    return Course.model_validate({**values, **more})
+    days = {"begins": "2027-01-01", "ends": "2027-03-01"}
+    weekly = [{"day": 0, "begins": "09:00", "minutes": 90}]
+    return a_course(**{**days, "weekly": weekly, **more})
 
 
 def kept(state: SpaceState = SpaceState.APPROVED, **more: Any) -> StoredCourse:
     pinned = Environment.model_validate(
         {"name": "lab", "title": "Lab", "kind": "container", "image": "/images/lab.sif"}
     )
-    return StoredCourse(
-        course=course(**more),
-        state=state,
-        pinned=pinned,
-        created_by="barbara",
-        created_at=MONDAY,
-        changed_at=MONDAY,
-    )
+    times = {"created_at": MONDAY, "changed_at": MONDAY}
+    return stored(course(**more), state=state, pinned=pinned, **times)
 
 
 class Hub(FakeHub):

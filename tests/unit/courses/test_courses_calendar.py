@@ -6,6 +6,7 @@ from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from stored_courses import a_course
 
 from portal.courses.definition.calendar import Meeting, all_meetings, meetings, overlaps
 from portal.models.course.course import Course, SingleTime, WeeklyTime
@@ -14,9 +15,8 @@ BERLIN = "Europe/Berlin"
 
 
 def course(**more: object) -> Course:
-    words = {"name": "deep", "title": "Deep", "environment": "pytorch", "timezone": BERLIN}
-    days = {"begins": date(2026, 3, 1), "ends": date(2026, 4, 30)}
-    return Course.model_validate({**words, **days, **more})
+    usual = {"timezone": BERLIN, "begins": "2026-03-01", "ends": "2026-04-30"}
+    return a_course(**{**usual, **more})
 
 
 def local(meeting: Meeting, zone: str = BERLIN) -> str:

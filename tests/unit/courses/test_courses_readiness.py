@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 from courses_site import DEEP, Cluster, Site, running, snapshot
 from session_records import recorded
+from stored_courses import a_course, stored
 
 from portal.courses.definition.demand import demand_of
 from portal.courses.roster.homes import HomeFinder
 from portal.errors import SlurmUnavailable
 from portal.models.cluster.cluster import Association, Reservation
-from portal.models.course.course import Course, StoredCourse
+from portal.models.course.course import StoredCourse
 from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
-from portal.models.space import Role
+from portal.models.space import Role, SpaceState
 from portal.work.course.parts import CourseParts
 
 
@@ -31,8 +32,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 def kept(**more: Any) -> StoredCourse:
-    course = Course.model_validate(DEEP | more)
-    return StoredCourse(course=course, created_by="barbara", created_at=0, changed_at=0)
+    return stored(a_course(**DEEP | more), state=SpaceState.DRAFT)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from stored_courses import a_course, stored
 
 from portal.courses.context import CourseContext
 from portal.courses.definition.demand import reserved_gpus
@@ -20,8 +21,8 @@ from portal.courses.schedule.reservations import Reservations
 from portal.courses.settings import Courses
 from portal.errors import InvalidRequest, SlurmRefused, Unavailable
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node
-from portal.models.course.course import Course, CourseMember, StoredCourse
-from portal.models.space import Role, SpaceState
+from portal.models.course.course import CourseMember, StoredCourse
+from portal.models.space import Role
 from portal.slurm import SlurmRunner, parse
 from portal.slurm.commands.run import Output
 from portal.slurm.control.reservations import DesiredReservation, ReservationControl
@@ -161,14 +162,11 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 def kept(**more: Any) -> StoredCourse:
     day = datetime.now(UTC).date() + timedelta(days=2)
     values = {
-        "name": "deep", "title": "Deep", "environment": "lab",
         "default": {"gpus": 1, "gpu_type": "v100"}, "largest": {"gpus": 2, "gpu_type": "v100"},
         "begins": date.today() - timedelta(days=5), "ends": date.today() + timedelta(days=60),
         "single": [{"date": day, "begins": "10:00", "minutes": 60}], **more,
     }  # fmt: skip
-    course = Course.model_validate(values)
-    return StoredCourse(course=course, state=SpaceState.APPROVED, created_by="barbara",
-                      created_at=0, changed_at=0)  # fmt: skip
+    return stored(a_course(**values))
 
 
 @pytest.mark.parametrize(

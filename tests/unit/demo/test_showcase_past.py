@@ -7,17 +7,18 @@ import time
 
 import pytest
 from session_records import recorded
+from stored_courses import a_course, stored
 
 from portal.demo.course import NAME
 from portal.demo.showcase.__main__ import remove, write_past
 from portal.demo.showcase.past import BY, EXAMPLES, HOURS, PREFIX, past
 from portal.errors import NotFound
 from portal.models.cluster.history import ClusterSample
-from portal.models.course.course import Course, CourseMember, StoredCourse
+from portal.models.course.course import CourseMember
 from portal.models.course.start import OVER, SeatState
 from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
-from portal.models.space import Role
+from portal.models.space import Role, SpaceState
 from portal.store import Store
 
 NOW = time.time()
@@ -27,19 +28,17 @@ MADE = past(NOW, NAME, "dl101", STUDENTS, NOW - 86400)
 
 async def site(store: Store, *, begins_ago: int = 8) -> None:
     today = datetime.date.today()
-    course = Course.model_validate(
-        {
-            "name": NAME,
-            "title": "Deep Learning 101",
-            "environment": "jupyterlab",
-            "account": "dl101",
-            "timezone": "Europe/Berlin",
-            "begins": today - datetime.timedelta(days=begins_ago),
-            "ends": today + datetime.timedelta(days=90),
-            "weekly": [{"day": day, "begins": "10:00", "minutes": 90} for day in (1, 3)],
-        }
+    course = a_course(
+        NAME,
+        title="Deep Learning 101",
+        environment="jupyterlab",
+        account="dl101",
+        timezone="Europe/Berlin",
+        begins=today - datetime.timedelta(days=begins_ago),
+        ends=today + datetime.timedelta(days=90),
+        weekly=[{"day": day, "begins": "10:00", "minutes": 90} for day in (1, 3)],
     )
-    kept = StoredCourse(course=course, created_by="barbara", created_at=1.0, changed_at=1.0)
+    kept = stored(course, state=SpaceState.DRAFT)
     members = [
         CourseMember(
             course=NAME,

@@ -17,6 +17,7 @@ import httpx
 import pytest
 from courses_site import Site, running
 from session_records import recorded
+from stored_courses import a_course, stored
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application
@@ -24,9 +25,8 @@ from tornado.web import Application
 from portal.courses.definition.calendar import Meeting
 from portal.handlers.pages.courses import COURSE_PAGES, meeting_words
 from portal.handlers.pages.rendering import Pages
-from portal.models.course.course import Course, StoredCourse
 from portal.models.session.session import SessionState
-from portal.models.space import Role, SpaceState
+from portal.models.space import Role
 from portal.work.course.parts import CourseParts
 
 PREFIX = "/services/portal/"
@@ -259,13 +259,8 @@ async def test_addresses_that_are_none(deep: Browser) -> None:
 
 
 def test_meetings_in_words() -> None:
-    course = Course(
-        name="x", title="X", environment="lab", timezone="Europe/Berlin",
-        begins=date(2030, 10, 7), ends=date(2031, 2, 7),
-    )  # fmt: skip
-    kept = StoredCourse(
-        course=course, state=SpaceState.APPROVED, created_by="b", created_at=0, changed_at=0
-    )
+    days = {"begins": "2030-10-07", "ends": "2031-02-07"}
+    kept = stored(a_course("x", timezone="Europe/Berlin", **days))
     nine = 1917586800.0  # Mon 7 Oct 2030, 09:00 in Berlin (07:00 UTC)
     meeting = Meeting(nine, nine + 5400)
     day = 86400.0

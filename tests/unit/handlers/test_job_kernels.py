@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
-from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +15,7 @@ from clusters import gpu_node, snapshot
 from fake_hub import FakeHub
 from session_endpoints import catalog_of, of_server, parts_on, person, said, served
 from session_records import recorded
+from stored_courses import a_course, stored
 from toy_field import TOY, add_toy
 
 from portal.assembly import Services
@@ -35,10 +35,8 @@ from portal.models.cluster.cluster import (
     Partition,
 )
 from portal.models.cluster.dashboard import JobItem
-from portal.models.course.course import Course, StoredCourse
 from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.space import SpaceState
 from portal.store import Store
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
@@ -62,15 +60,13 @@ TEACHING = Environment(
     image="/i/teaching.sif",
     kernels=(PYTHON,),
 )
-DEEP = Course(
-    name="deep",
-    title="Deep Learning",
+DEEP = a_course(
     environment="teaching",
     default={"cpus": 1, "time": "1:00:00"},
     largest={"gpus": 1, "memory": "8G"},
     account="dl101",
-    begins=date(2020, 1, 1),
-    ends=date(2021, 1, 1),
+    begins="2020-01-01",
+    ends="2021-01-01",
 )
 CPUS = Environment(name="cpus", title="CPUs", kind="venv", path="/opt/cpus", kernels=(PYTHON,))
 TOKENS = {
@@ -171,11 +167,7 @@ async def passed_on_v100(environment: Environment) -> Offer:
 async def teach(site: Site, **changes: Any) -> None:
     """Add the course, as its instructor and an admin have made it."""
     course = DEEP.model_copy(update={"job_kernels": True, **changes})
-    state, pinned = SpaceState.APPROVED, TEACHING
-    about = {"created_by": "barbara", "created_at": 0, "changed_at": 0}
-    await site.parts.store.courses.add_course(
-        StoredCourse(course=course, state=state, pinned=pinned, **about)
-    )
+    await site.parts.store.courses.add_course(stored(course, pinned=TEACHING))
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
-from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +14,7 @@ from clusters import snapshot
 from fake_hub import FakeHub
 from session_endpoints import of_server, parts_on, person, said, served
 from session_records import recorded
+from stored_courses import a_course, stored
 
 from portal.assembly import Services
 from portal.catalog.availability import Offer
@@ -22,10 +22,8 @@ from portal.errors import NotAllowed
 from portal.handlers.runs import again, reports, runs, shares, start
 from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import Environment, EnvironmentState
-from portal.models.course.course import Course, StoredCourse
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
-from portal.models.space import SpaceState
 from portal.store import Store
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
@@ -333,16 +331,10 @@ async def test_a_colleague_sees_it_and_repeats_it(ended: Site) -> None:
 @pytest.fixture
 async def taught(ended: Site) -> Site:
     """The same of a course, whose environment has another image since then."""
-    course = Course(
-        name="deep", title="Deep Learning", environment="torch", begins=date(2026, 10, 1),
-        ends=date(2027, 2, 1), runs=True,
-    )  # fmt: skip
-    about = {"state": SpaceState.APPROVED, "created_by": "barbara", "created_at": 0}
+    course = a_course(environment="torch", runs=True)
     pinned = OLD.model_copy(update={"digest": f"sha256:{'2' * 64}"})
     store = ended.parts.store
-    await store.courses.add_course(
-        StoredCourse(course=course, pinned=pinned, changed_at=0, **about)
-    )
+    await store.courses.add_course(stored(course, pinned=pinned))
     run = await store.runs.get(*KEY)
     assert run is not None
     await store.runs.remove(*KEY)

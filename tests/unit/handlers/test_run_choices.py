@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from clusters import gpu_node, snapshot
 from session_endpoints import PREFIX, catalog_of, of_server, parts_on, person, said, served
 from session_records import recorded
+from stored_courses import a_course, stored
 from tornado.web import RequestHandler
 
 from portal.assembly import Services
@@ -22,12 +22,9 @@ from portal.handlers.pages.runs import NewRunPage
 from portal.handlers.runs import choices
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, Job, JobState, Partition
-from portal.models.course.course import Course, StoredCourse
 from portal.models.person import Person
 from portal.models.session.estimate import Outlook, StartAnswer
-from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.space import SpaceState
 from portal.store import Store
 from portal.work.run.parts import RunParts
 
@@ -152,15 +149,10 @@ async def test_a_site_without_runs(site: Site) -> None:
 
 
 async def test_a_course_s_session_has_the_course_s_environment_and_fields(site: Site) -> None:
-    course = Course(
-        name="deep", title="Deep Learning", environment="lab", begins=date(2026, 10, 1),
-        ends=date(2027, 2, 1), default=Resources(cpus=2), largest=Resources(gpus=1, cpus=4),
-        account="dl101", runs=True,
-    )  # fmt: skip
+    limits = {"default": {"cpus": 2}, "largest": {"gpus": 1, "cpus": 4}}
+    course = a_course(account="dl101", runs=True, **limits)
     lab = Environment(name="lab", title="Lab", kind="container", image="/i/lab.sif")
-    about = {"state": SpaceState.APPROVED, "created_by": "barbara", "created_at": 0}
-    kept = StoredCourse(course=course, pinned=lab, changed_at=0, **about)
-    await site.parts.store.courses.add_course(kept)
+    await site.parts.store.courses.add_course(stored(course, pinned=lab))
 
     async def offered(environment: Environment) -> Offer:
         return Offer(environment)

@@ -7,7 +7,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +16,7 @@ from clusters import snapshot
 from fake_hub import FakeHub
 from session_endpoints import of_server, parts_on, person, said, served
 from session_records import recorded
+from stored_courses import a_course, stored
 
 from portal.assembly import Services
 from portal.errors import HubUnavailable, NotAllowed
@@ -24,9 +24,7 @@ from portal.handlers.runs import ask, curves, reports, runs, start
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.dashboard import JobItem
-from portal.models.course.course import Course, StoredCourse
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.space import SpaceState
 from portal.store import Store
 from portal.work.run.parts import RunParts
 
@@ -193,15 +191,7 @@ async def teach(site: Site, *, runs: bool) -> None:
     pinned = Environment(
         name="lab", title="Lab", kind="container", image="/i/lab.sif", digest=digest
     )
-    course = Course(
-        name="deep", title="Deep Learning", environment="lab", begins=date(2026, 10, 1),
-        ends=date(2027, 2, 1), runs=runs,
-    )  # fmt: skip
-    about = {"created_by": "barbara", "created_at": 0, "changed_at": 0}
-    state = SpaceState.APPROVED
-    await site.parts.store.courses.add_course(
-        StoredCourse(course=course, state=state, pinned=pinned, **about)
-    )
+    await site.parts.store.courses.add_course(stored(a_course(runs=runs), pinned=pinned))
 
 
 async def test_a_course_s_session_starts_one_of_the_course(site: Site) -> None:

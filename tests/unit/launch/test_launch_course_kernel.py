@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from datetime import date
 from typing import Any
 
 import pytest
 from clusters import ADA, gpu_node, snapshot
 from launch_lookup import PlayedLookup
 from session_records import launched, owner_of
+from stored_courses import a_course, stored
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.course_meeting import at_the_meeting
@@ -23,7 +23,7 @@ from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment, Kind
 from portal.models.cluster.cluster import Partition, Reservation
-from portal.models.course.course import Course, StoredCourse
+from portal.models.course.course import Course
 from portal.models.session.resources import Resources
 from portal.models.space import Role, SpaceState
 from portal.spaces.job_space import MINE
@@ -40,15 +40,10 @@ LAB = Environment(
     kernels=({"name": "python3", "title": "Python 3", "language": "python"},),
     max_time="8:00:00",
 )
-COURSE = Course(
-    name="deep",
-    title="Deep Learning",
-    environment="lab",
+COURSE = a_course(
     default=Resources(cpus=1, memory="2G", time="2:00:00"),
     largest=Resources(gpus=2, cpus=4, memory="8G", time="4:00:00"),
     account="dl101",
-    begins=date(2026, 10, 1),
-    ends=date(2027, 2, 1),
     job_kernels=True,
 )
 CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
@@ -110,14 +105,7 @@ def test_other_sessions_of_a_course_have_none() -> None:
 
 
 def test_only_a_course_that_allows_them_has_them() -> None:
-    kept = StoredCourse(
-        course=COURSE,
-        state=SpaceState.APPROVED,
-        pinned=LAB,
-        created_by="barbara",
-        created_at=0,
-        changed_at=0,
-    )
+    kept = stored(COURSE, pinned=LAB)
     now = 1_795_000_000.0  # November 2026
     assert closed(JobKernel, kept, Role.STUDENT, now) == ""
     without = kept.model_copy(update={"course": COURSE.model_copy(update={"job_kernels": False})})

@@ -4,13 +4,13 @@ a real Slurm: tests/hub/courses/test_course_kernels.py."""
 from __future__ import annotations
 
 import json
-from datetime import date
 from typing import Any
 
 import pytest
 from clusters import ADA, gpu_node, snapshot
 from launch_lookup import PlayedLookup
 from session_records import launched, owner_of
+from stored_courses import a_course, stored
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.course_space import CourseSpace
@@ -24,7 +24,7 @@ from portal.launch.request import Asked
 from portal.launch.runs import Runs
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Partition
-from portal.models.course.course import Course, StoredCourse
+from portal.models.course.course import Course
 from portal.models.session.resources import Resources
 from portal.models.session.run import AskedRun
 from portal.models.space import Role, SpaceState
@@ -42,15 +42,10 @@ RUN: dict[str, Any] = {
     "course": "deep",
 }
 LAB = Environment(name="lab", title="Lab", kind="container", image="/i/lab.sif")
-COURSE = Course(
-    name="deep",
-    title="Deep Learning",
-    environment="lab",
+COURSE = a_course(
     default=Resources(cpus=1, memory="2G", time="2:00:00"),
     largest=Resources(gpus=2, cpus=4, memory="8G", time="4:00:00"),
     account="dl101",
-    begins=date(2026, 10, 1),
-    ends=date(2027, 2, 1),
 )
 CLASS = COURSE.model_copy(update={"runs": True})
 CLUSTER = snapshot(gpu_node("gpu01", "v100", 4)).model_copy(
@@ -113,8 +108,7 @@ def test_its_points_see_what_its_session_sees() -> None:
 
 
 def test_only_a_course_that_allows_them_has_them() -> None:
-    about = {"created_by": "barbara", "created_at": 0, "changed_at": 0}
-    kept = StoredCourse(course=CLASS, state=SpaceState.APPROVED, pinned=LAB, **about)
+    kept = stored(CLASS, pinned=LAB)
     now = 1_795_000_000.0  # November 2026
     assert closed(Run, kept, Role.STUDENT, now) == ""
     assert COURSE.runs is False

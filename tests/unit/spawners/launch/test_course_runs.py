@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from clusters import ADA, gpu_node, snapshot
+from stored_courses import a_course, stored
 
 from portal.catalog.availability import Offer
 from portal.courses.roster.membership_cache import MembershipCache
@@ -20,9 +21,9 @@ from portal.launch.kinds.run import Run
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Reservation
-from portal.models.course.course import Course, CourseMember, StoredCourse
+from portal.models.course.course import Course, CourseMember
 from portal.models.session.resources import Resources
-from portal.models.space import Role, SpaceState
+from portal.models.space import Role
 from portal.spaces.job_space import MINE
 from portal.store import Store
 from portal.store.migrations.work import work_and_space
@@ -68,23 +69,13 @@ class Site:
         return self.spent
 
     async def teach(self, **changes: Any) -> None:
-        course = Course(
-            name="deep", title="Deep Learning", environment="lab", timezone="UTC",
-            begins=TODAY - timedelta(days=2), account="dl101",
+        course = a_course(
+            timezone="UTC", begins=TODAY - timedelta(days=2), account="dl101",
             **{"default": Resources(cpus=1), "largest": Resources(gpus=2, cpus=4), "runs": True,
                "ends": TODAY + timedelta(days=9), **changes},
         )  # fmt: skip
-        kept = StoredCourse(
-            course=course,
-            state=SpaceState.APPROVED,
-            pinned=LAB,
-            created_by="barbara",
-            created_at=0,
-            changed_at=0,
-        )
-        await self.store.courses.add_course(
-            kept, [CourseMember(course="deep", person="ada", role=Role.STUDENT)]
-        )
+        ada = CourseMember(course="deep", person="ada", role=Role.STUDENT)
+        await self.store.courses.add_course(stored(course, pinned=LAB), [ada])
 
     def beside(self, server: str, **options: Any) -> None:
         work, space = work_and_space(server, options)

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from clusters import snapshot
+from session_records import recorded as a_record
 
 from portal.errors import Conflict
 from portal.launch.kinds import reserved_for
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
-from portal.models.session.session import SessionRecord, SessionState
+from portal.models.session.session import SessionState
 from portal.store import Store
 from spawners.launch import launch
 from spawners.lifecycle.orphans import Known, Orphans, orphan_jobs, record_of
@@ -139,7 +140,7 @@ async def test_a_session_that_ends_holds_up_no_launch(store: Store) -> None:
     recorder = await recorded(slurm, store)
     slurm.jobs = {"7": a_job(state=JobState.COMPLETING)}
     await launch._end_lost(launcher(recorder, slurm))
-    stopped = SessionRecord(
+    stopped = a_record(
         id="s", user="ada", server="mine", job_id="10", ending_code="stopped", submitted_at=1
     )
     recorder.close(stopped)
@@ -148,7 +149,7 @@ async def test_a_session_that_ends_holds_up_no_launch(store: Store) -> None:
 
 
 async def test_what_the_database_knows_is_no_orphan(store: Store) -> None:
-    known = SessionRecord(id="s", user="ada", job_id="7", submitted_at=1)
+    known = a_record(id="s", user="ada", job_id="7", submitted_at=1)
     await store.sessions.save(known)
     recorder = await recorded(Slurm(a_job()), store)
     assert recorder.closing.orphan("ada", "") is None
