@@ -1,8 +1,9 @@
 // Publishes, lists and withdraws announcements.
 
 import { call, now } from "./api.js";
-import { ask, tell } from "./dialog.js";
+import { ask, perform, tell } from "./dialog.js";
 import { byId, el, setText } from "./dom.js";
+import { sends, Wrong } from "./forms.js";
 import { Pager } from "./pager.js";
 import { clock, count } from "./words.js";
 
@@ -73,41 +74,23 @@ async function withdraw(item) {
     keep: "Keep announcement",
   });
   if (sure === null) return;
-  await tell(async () => {
-    await call(`announcements/${item.id}`, { method: "DELETE" });
-    return "Announcement withdrawn.";
-  });
+  await perform(call(`announcements/${item.id}`, { method: "DELETE" }), "Announcement withdrawn.");
   await load();
 }
 
-form.addEventListener("submit", async (event) => {
-  event.preventDefault();
+sends(form, byId("announce-problem"), async () => {
   const { text, level, start, end } = form.elements;
   const starts = new Date(start.value).getTime() / 1000;
   const ends = new Date(end.value).getTime() / 1000;
-  const problem = byId("announce-problem");
-  problem.textContent = "";
-  if (ends <= starts) {
-    problem.textContent = "The end must be after the start.";
-    end.focus();
-    return;
-  }
-  const button = form.querySelector("button");
-  button.disabled = true;
-  try {
-    await call("announcements", {
-      method: "POST",
-      body: { text: text.value, level: level.value, starts_at: starts, ends_at: ends },
-    });
-    clear();
-    pager.first();
-    await tell(() => "Announcement published.");
-    await load();
-  } catch (error) {
-    problem.textContent = error.message;
-  } finally {
-    button.disabled = false;
-  }
+  if (ends <= starts) throw new Wrong("The end must be after the start.", end);
+  await call("announcements", {
+    method: "POST",
+    body: { text: text.value, level: level.value, starts_at: starts, ends_at: ends },
+  });
+  clear();
+  pager.first();
+  await tell(() => "Announcement published.");
+  await load();
 });
 
 clear();

@@ -2,6 +2,7 @@
 // result as a message. Focus moves into the dialog and returns.
 
 import { announce, byId, el } from "./dom.js";
+import { openForm } from "./forms.js";
 
 // ask({title, text, action, danger, field: {label, required, maxlength, value, rows}}) resolves to
 // null if the user cancels, else to the field's text (or ""). With rows the field
@@ -20,33 +21,9 @@ export function ask({ title, text, action, danger = false, field = null, keep = 
         })
       : null;
     if (field?.value) input.value = field.value;
-    const dialog = el(
-      "dialog.ask",
-      { "aria-labelledby": "dialog-title", "aria-describedby": text ? "dialog-text" : null },
-      el(
-        "form",
-        { method: "dialog" },
-        el("h2", { id: "dialog-title" }, title),
-        text ? el("p", { id: "dialog-text" }, text) : null,
-        field ? el("label.form-label", { for: "dialog-field" }, field.label) : null,
-        input,
-        el(
-          "div.ask-buttons",
-          {},
-          el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, keep),
-          el(`button.btn.${danger ? "btn-danger" : "btn-jupyter"}`, { value: "yes" }, action),
-        ),
-      ),
-    );
-    const back = /** @type {HTMLElement} */ (document.activeElement);
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      if (back?.isConnected) back.focus();
-      resolve(dialog.returnValue === "yes" ? (input?.value.trim() ?? "") : null);
-    });
-    document.body.append(dialog);
-    dialog.showModal();
-    (input ?? dialog.querySelector("button")).focus();
+    const label = field ? el("label.form-label", { for: "dialog-field" }, field.label) : null;
+    const onClose = (sent) => resolve(sent ? (input?.value.trim() ?? "") : null);
+    openForm({ id: "dialog", title, text, content: [label, input], action, danger, keep, first: input, onClose });
   });
 }
 
@@ -61,6 +38,15 @@ export async function tell(act) {
     return false;
   }
 }
+
+// Shows in the page what has come of a request: `words`, or without them its answer's message. Resolves
+// to false if it failed.
+/** @type {{ (request: Promise<{ message: string }>): Promise<boolean>; (request: Promise<any>, words: string): Promise<boolean> }} */
+export const perform = (request, words = undefined) =>
+  tell(async () => {
+    const answer = await request;
+    return words ?? answer.message;
+  });
 
 // The answer of a request; null if it failed, which is shown in the page.
 /** @template T @param {Promise<T>} request @returns {Promise<T | null>} */

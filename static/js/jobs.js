@@ -2,7 +2,7 @@
 // is loaded again when jobs are added or removed.
 
 import { apiUrl, call, facts, may, now } from "./api.js";
-import { ask, tell } from "./dialog.js";
+import { ask, perform } from "./dialog.js";
 import { announce, byId, el, hidden, setText } from "./dom.js";
 import { keepInAddress } from "./filters.js";
 import { newerJob, states } from "./model.js";
@@ -280,5 +280,5 @@ async function act(what, job) {
   const whose = job.user && !job.mine ? `Owner: ${job.user}${job.name ? `, job name: ${job.name}` : ""}. ` : "";
   const sure = await ask({ ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what] });
   if (sure === null) return;
-  await tell(async () => (await call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: {} })).message);
+  await perform(call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: {} }));
 }

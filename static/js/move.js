@@ -3,6 +3,7 @@
 import { call, may } from "./api.js";
 import { answered, tell } from "./dialog.js";
 import { byId, el, fill, hidden, setText } from "./dom.js";
+import { openForm } from "./forms.js";
 import { Poller } from "./poller.js";
 import { ResourcesForm } from "./resources-form.js";
 
@@ -90,40 +91,22 @@ async function change(session, onDone) {
     (options) => call("estimates", { method: "POST", body: { options } }),
     CLASSES,
   );
-  const problem = el("p.text-danger", { role: "alert", hidden: true });
-  const form = el(
-    "form",
-    {},
-    el("h2", { id: "move-title" }, "Change resources"),
-    resources.node,
-    problem,
-    el(
-      "div.ask-buttons",
-      {},
-      el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, "Back"),
-      el("button.btn.btn-jupyter", { type: "submit" }, "Queue new job"),
-    ),
-  );
-  const dialog = el("dialog.ask", { "aria-labelledby": "move-title" }, form);
-  const back = /** @type {HTMLElement} */ (document.activeElement);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  const send = async () => {
     try {
-      problem.hidden = true;
       await call(path(session), { method: "POST", body: resources.value });
       dialog.close();
       onDone();
     } catch (error) {
-      problem.hidden = resources.refuse(error.field, error.message);
-      setText(problem, problem.hidden ? "" : error.message);
+      if (!resources.refuse(error.field, error.message)) throw error;
     }
+  };
+  const dialog = openForm({
+    id: "move",
+    title: "Change resources",
+    content: [resources.node],
+    action: "Queue new job",
+    first: resources,
+    send,
+    onClose: () => resources.dispose(),
   });
-  dialog.addEventListener("close", () => {
-    resources.dispose();
-    dialog.remove();
-    if (back?.isConnected) back.focus();
-  });
-  document.body.append(dialog);
-  dialog.showModal();
-  resources.focus();
 }

@@ -2,8 +2,9 @@
 
 import { call, facts } from "./api.js";
 import { TestCards } from "./curate/tests.js";
-import { ask, tell } from "./dialog.js";
+import { ask, perform } from "./dialog.js";
 import { byId, el, fill, setText, showTrouble } from "./dom.js";
+import { sends, Wrong } from "./forms.js";
 import { Poller } from "./poller.js";
 import { capital, count } from "./words.js";
 
@@ -55,20 +56,14 @@ class Entry {
   }
 
   async #test({ name, title }) {
-    await tell(async () => {
-      await call(`own-environments/${name}/test`, { method: "POST", body: {} });
-      return `${title} is being tested again.`;
-    });
+    await perform(call(`own-environments/${name}/test`, { method: "POST", body: {} }), `${title} is being tested again.`);
     poller.now();
   }
 
   async #remove({ name, title }) {
     const text = "It is removed from your catalog. Its files are kept, and running sessions continue.";
     if ((await ask({ title: `Remove ${title}?`, text, action: "Remove", danger: true })) === null) return;
-    await tell(async () => {
-      await call(`own-environments/${name}`, { method: "DELETE" });
-      return `${title} is removed.`;
-    });
+    await perform(call(`own-environments/${name}`, { method: "DELETE" }), `${title} is removed.`);
     poller.now();
   }
 }
@@ -107,30 +102,16 @@ if (form) {
   };
   kind.addEventListener("change", fit);
   fit();
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const problem = byId("own-problem");
-    setText(problem, "");
+  sends(form, byId("own-problem"), async () => {
     const missing = ["title", "path"].map((name) => form.elements[name]).find((field) => !field.value.trim());
-    if (missing) {
-      setText(problem, missing.name === "title" ? "Enter a title." : "Enter an absolute path.");
-      missing.focus();
-      return;
-    }
+    if (missing) throw new Wrong(missing.name === "title" ? "Enter a title." : "Enter an absolute path.", missing);
     const body = Object.fromEntries([...new FormData(form)].map(([name, text]) => [name, String(text).trim()]));
     if (body.kind !== "container") delete body.server;
-    const button = form.querySelector("button");
-    button.disabled = true;
-    try {
-      const made = await call("own-environments", { method: "POST", body });
-      form.reset();
-      fit();
-      await poller.now();
-      document.querySelector(`[data-environment="${CSS.escape(made.name)}"] a`)?.focus();
-    } catch (error) {
-      setText(problem, error.message);
-    }
-    button.disabled = false;
+    const made = await call("own-environments", { method: "POST", body });
+    form.reset();
+    fit();
+    await poller.now();
+    document.querySelector(`[data-environment="${CSS.escape(made.name)}"] a`)?.focus();
   });
 }
 

@@ -2,7 +2,7 @@
 // on the node.
 
 import { call, may } from "./api.js";
-import { ask, tell } from "./dialog.js";
+import { ask, perform } from "./dialog.js";
 import { el, fill, hidden } from "./dom.js";
 import { GPU_STATES, UNKNOWN, capital, gpuSign, memory, percent } from "./words.js";
 
@@ -178,13 +178,13 @@ export class Panel {
       field: { label: "Reason (visible to everyone)", required: true, maxlength: 200 },
     });
     if (reason === null) return;
-    await tell(async () => (await call(`nodes/${encodeURIComponent(name)}/drain`, { method: "POST", body: { reason } })).message);
+    await perform(call(`nodes/${encodeURIComponent(name)}/drain`, { method: "POST", body: { reason } }));
   }
 
   async #resume(name) {
     const sure = await ask({ title: `Resume node ${name}?`, text: "New jobs can start on this node again.", action: "Resume" });
     if (sure === null) return;
-    await tell(async () => (await call(`nodes/${encodeURIComponent(name)}/resume`, { method: "POST", body: {} })).message);
+    await perform(call(`nodes/${encodeURIComponent(name)}/resume`, { method: "POST", body: {} }));
   }
 }
 

@@ -3,6 +3,7 @@
 import { call, facts, loginEnded } from "./api.js";
 import { toast } from "./dialog.js";
 import { byId, el, fill, setText } from "./dom.js";
+import { sends, Wrong } from "./forms.js";
 import { Pager } from "./pager.js";
 import { capital, clock, count } from "./words.js";
 
@@ -44,28 +45,14 @@ async function list() {
   place.removeAttribute("aria-busy");
 }
 
-form.addEventListener("submit", async (event) => {
-  event.preventDefault();
+sends(form, byId("request-problem"), async () => {
   const body = { text: form.elements.text.value.trim(), source: form.elements.source.value.trim() };
-  const problem = byId("request-problem");
-  if (!body.text && !body.source) {
-    setText(problem, "Describe what you need, or enter an image.");
-    form.elements.text.focus();
-    return;
-  }
-  setText(problem, "");
-  const button = form.querySelector("button");
-  button.disabled = true;
-  try {
-    await call("environment-requests", { method: "POST", body });
-    form.reset();
-    toast("Request sent.");
-    pager.first();
-    await list();
-  } catch (error) {
-    setText(problem, error.message);
-  }
-  button.disabled = false;
+  if (!body.text && !body.source) throw new Wrong("Describe what you need, or enter an image.", form.elements.text);
+  await call("environment-requests", { method: "POST", body });
+  form.reset();
+  toast("Request sent.");
+  pager.first();
+  await list();
 });
 
 list();

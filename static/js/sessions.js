@@ -3,7 +3,7 @@
 
 import { apiUrl, call, facts, loginEnded, now } from "./api.js";
 import { openOnClick } from "./course/open.js";
-import { ask, tell } from "./dialog.js";
+import { ask, perform } from "./dialog.js";
 import { byId, el, hidden, later, setText, showTrouble } from "./dom.js";
 import { followForm, keepInAddress } from "./filters.js";
 import { idleWords } from "./idle.js";
@@ -161,7 +161,7 @@ function namedRow({ name, title: words }) {
 async function remove(name, words) {
   const sure = await ask({ title: `Remove “${words}”?`, text: "Its files and ended sessions are kept.", action: "Remove", danger: true });
   if (sure === null) return;
-  await tell(async () => (await call(`servers/${encodeURIComponent(name)}`, { method: "DELETE" })).message);
+  await perform(call(`servers/${encodeURIComponent(name)}`, { method: "DELETE" }));
   namesPoller?.now();
 }
 

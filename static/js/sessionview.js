@@ -1,7 +1,7 @@
 // A session as a card and in detail: its state, why it ended, its resource usage.
 
 import { call, facts, may, now } from "./api.js";
-import { ask, tell } from "./dialog.js";
+import { ask, perform, tell } from "./dialog.js";
 import { announce, el, hidden, icon } from "./dom.js";
 import { extendButton } from "./extend.js";
 import { moveButton } from "./move.js";
@@ -179,7 +179,7 @@ async function stop(session, onDone) {
     keep: runs ? "Keep running" : "Keep waiting",
   });
   if (sure === null) return;
-  await tell(async () => (await call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: {} })).message);
+  await perform(call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: {} }));
   onDone();
 }
 

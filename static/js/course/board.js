@@ -1,7 +1,7 @@
 // The live board of a course: a tile for each student, updated every few seconds while the page is visible.
 
 import { call, facts, now } from "../api.js";
-import { tell } from "../dialog.js";
+import { perform } from "../dialog.js";
 import { announce, byId, el, fill, later, setText } from "../dom.js";
 import { keepInAddress } from "../filters.js";
 import { Poller } from "../poller.js";
@@ -160,10 +160,7 @@ async function messages() {
             {
               type: "button",
               onclick: async () => {
-                await tell(async () => {
-                  await call(at(course.course, "messages", String(message.id)), { method: "DELETE" });
-                  return "Message withdrawn.";
-                });
+                await perform(call(at(course.course, "messages", String(message.id)), { method: "DELETE" }), "Message withdrawn.");
                 said.now();
               },
             },

@@ -5,6 +5,7 @@ import { call } from "../api.js";
 import { DefinitionForm } from "../curate/form.js";
 import { byId, el, fill, later, setText } from "../dom.js";
 import { Draft } from "../draft.js";
+import { Wrong } from "../forms.js";
 import { count } from "../words.js";
 import { valueLists } from "../resource-fields.js";
 import { courseGroups } from "./fields.js";
@@ -73,6 +74,11 @@ export class CourseEditor {
       setText(this.status, error.message);
       return false;
     }
+  }
+
+  // Throws an error unless it can be saved.
+  async demandValid() {
+    if (!(await this.validate())) throw new Wrong("Fix the marked fields.", document.querySelector("#editor-form [aria-invalid]"));
   }
 
   #typed() {

@@ -2,7 +2,7 @@
 
 import { call, facts } from "../api.js";
 import { announce, byId, el, fill } from "../dom.js";
-import { ask, tell, toast } from "../dialog.js";
+import { ask, perform, tell, toast } from "../dialog.js";
 import { count, duration } from "../words.js";
 import { at, names, person } from "./words.js";
 
@@ -134,10 +134,7 @@ export class Everyone {
       field: { label: "Message", rows: 3, required: true, maxlength: 1000 },
     });
     if (!text) return;
-    await tell(async () => {
-      await call(at(this.course.course, "messages"), { method: "POST", body: { text } });
-      return "JupyterLab shows your message.";
-    });
+    await perform(call(at(this.course.course, "messages"), { method: "POST", body: { text } }), "JupyterLab shows your message.");
     this.onDone();
   }
 
@@ -171,10 +168,7 @@ export class Everyone {
       field: { label: "Folder", required: true, maxlength: 300 },
     });
     if (!folder) return;
-    await tell(async () => {
-      await call(at(this.course.course, "collects"), { method: "POST", body: { folder } });
-      return `Collecting ${folder}. The files appear on the Files tab.`;
-    });
+    await perform(call(at(this.course.course, "collects"), { method: "POST", body: { folder } }), `Collecting ${folder}. The files appear on the Files tab.`);
     this.onDone();
   }
 }

@@ -1,7 +1,7 @@
 // Handouts and collected folders of a course.
 
 import { apiUrl, call } from "../api.js";
-import { ask, tell } from "../dialog.js";
+import { ask, perform, tell } from "../dialog.js";
 import { bytes } from "../curate/words.js";
 import { byId, el, fill, setText } from "../dom.js";
 import { count } from "../words.js";
@@ -73,10 +73,7 @@ export class Files {
   async #takeBack(file) {
     const sure = await ask({ title: `Withdraw ${file.path}?`, text: "The file is no longer handed out. Files that students changed are kept.", action: "Withdraw", danger: true });
     if (sure === null) return;
-    await tell(async () => {
-      await call(at(this.course, "handouts"), { method: "DELETE", query: { path: file.path } });
-      return "File withdrawn.";
-    });
+    await perform(call(at(this.course, "handouts"), { method: "DELETE", query: { path: file.path } }), "File withdrawn.");
     this.show(this.kept);
   }
 
@@ -132,28 +129,19 @@ export class Files {
   }
 
   async #refresh() {
-    await tell(async () => {
-      await call(at(this.course, "handouts", "refresh"), { method: "POST", body: {} });
-      return "The newest files were handed out.";
-    });
+    await perform(call(at(this.course, "handouts", "refresh"), { method: "POST", body: {} }), "The newest files were handed out.");
     this.show(this.kept);
   }
 
   async #begin() {
     const folder = await ask({ title: "Collect a folder from everyone", text: "A dated copy is taken from every running session now, and from other sessions when they start.", action: "Collect", field: { label: "Folder", required: true, maxlength: 300 } });
     if (!folder) return;
-    await tell(async () => {
-      await call(at(this.course, "collects"), { method: "POST", body: { folder } });
-      return `Collecting ${folder}.`;
-    });
+    await perform(call(at(this.course, "collects"), { method: "POST", body: { folder } }), `Collecting ${folder}.`);
     this.show(this.kept);
   }
 
   async #close(collection) {
-    await tell(async () => {
-      await call(at(this.course, "collects", collection.id, "close"), { method: "POST", body: {} });
-      return "Collection closed.";
-    });
+    await perform(call(at(this.course, "collects", collection.id, "close"), { method: "POST", body: {} }), "Collection closed.");
     this.show(this.kept);
   }
 }

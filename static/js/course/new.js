@@ -3,7 +3,8 @@
 import { call } from "../api.js";
 import { put } from "../curate/fields.js";
 import { keptNote } from "../curate/kept.js";
-import { byId, fill, setText } from "../dom.js";
+import { byId, fill } from "../dom.js";
+import { sends } from "../forms.js";
 import { CourseEditor } from "./editor.js";
 import { coursePage } from "./words.js";
 
@@ -27,25 +28,11 @@ function proposed(text) {
   return text.normalize("NFKD").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+/, "").slice(0, LONGEST).replace(/-+$/, "");
 }
 
-byId("make").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const problem = byId("make-problem");
-  const button = byId("make").querySelector("button");
-  setText(problem, "");
-  button.disabled = true;
-  try {
-    if (!(await editor.validate())) {
-      setText(problem, "Fix the marked fields.");
-      document.querySelector("#editor-form [aria-invalid]")?.focus();
-    } else {
-      const made = await call("courses", { method: "POST", body: { course: editor.value } });
-      editor.done();
-      window.location.assign(coursePage(made.course.name, "/roster"));
-    }
-  } catch (error) {
-    setText(problem, error.message);
-  }
-  button.disabled = false;
+sends(byId("make"), byId("make-problem"), async () => {
+  await editor.demandValid();
+  const made = await call("courses", { method: "POST", body: { course: editor.value } });
+  editor.done();
+  window.location.assign(coursePage(made.course.name, "/roster"));
 });
 
 const kept = editor.draft.value;

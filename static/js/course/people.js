@@ -1,8 +1,9 @@
 // The members of a course: the list, and the form that adds members by name or from a file.
 
 import { call } from "../api.js";
-import { ask, tell } from "../dialog.js";
+import { ask, perform } from "../dialog.js";
 import { byId, el, fill, setText } from "../dom.js";
+import { sends, Wrong } from "../forms.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
 import { at, names, when } from "./words.js";
@@ -27,10 +28,8 @@ export class People {
       ],
     });
     if (!changes) return;
-    byId("roster").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.#add();
-    });
+    const roster = byId("roster");
+    sends(roster, byId("roster-problem"), () => this.#add(), { button: roster.querySelector(".btn-jupyter") });
     byId("roster-pick").addEventListener("click", () => byId("roster-file").click());
     byId("roster-file").addEventListener("change", () => this.#read());
   }
@@ -58,10 +57,7 @@ export class People {
   async #remove({ person, role }) {
     const sure = await ask({ title: `Remove ${person}?`, text: `They are no longer ${role} in this course, and their course session is stopped. Their files stay.`, action: "Remove", danger: true });
     if (sure === null) return;
-    await tell(async () => {
-      await call(at(this.course, "roster"), { method: "DELETE", query: { person } });
-      return `${person} was removed from the course.`;
-    });
+    await perform(call(at(this.course, "roster"), { method: "DELETE", query: { person } }), `${person} was removed from the course.`);
     await this.load();
   }
 
@@ -79,27 +75,14 @@ export class People {
 
   async #add() {
     const form = byId("roster");
-    const problem = byId("roster-problem");
     const text = form.elements.text.value;
-    setText(problem, "");
     fill(byId("roster-report"));
-    if (!text.trim()) {
-      setText(problem, "Enter user names or load a CSV file.");
-      form.elements.text.focus();
-      return;
-    }
-    const button = form.querySelector(".btn-jupyter");
-    button.disabled = true;
-    try {
-      const done = await call(at(this.course, "roster"), { method: "POST", body: { text, role: form.elements.role.value, replace: form.elements.replace.checked } });
-      form.elements.replace.checked = false;
-      this.#report(done);
-      if (!done.unknown.length && !done.refused.length && !done.problems.length) form.elements.text.value = "";
-      await this.load();
-    } catch (error) {
-      setText(problem, error.message);
-    }
-    button.disabled = false;
+    if (!text.trim()) throw new Wrong("Enter user names or load a CSV file.", form.elements.text);
+    const done = await call(at(this.course, "roster"), { method: "POST", body: { text, role: form.elements.role.value, replace: form.elements.replace.checked } });
+    form.elements.replace.checked = false;
+    this.#report(done);
+    if (!done.unknown.length && !done.refused.length && !done.problems.length) form.elements.text.value = "";
+    await this.load();
   }
 
   #report(done) {

@@ -2,7 +2,7 @@
 // while it runs.
 
 import { call } from "../api.js";
-import { ask, tell } from "../dialog.js";
+import { ask, perform } from "../dialog.js";
 import { byId, el, fill } from "../dom.js";
 import { Poller } from "../poller.js";
 import { at, names, when } from "./words.js";
@@ -44,13 +44,13 @@ function show(course, staff, room, poller) {
 }
 
 async function open(course, poller) {
-  await tell(async () => (await call(at(course, "room"), { method: "POST", body: {} })).message);
+  await perform(call(at(course, "room"), { method: "POST", body: {} }));
   poller.in(1500);
 }
 
 async function close(course, poller) {
   const sure = await ask({ title: "Close the room?", text: "Everyone in the room is disconnected. Its files stay in the folder of the user who opened it.", action: "Close the room", danger: true });
   if (sure === null) return;
-  await tell(async () => (await call(at(course, "room"), { method: "DELETE" })).message);
+  await perform(call(at(course, "room"), { method: "DELETE" }));
   poller.in(1500);
 }

@@ -5,6 +5,7 @@ import { call } from "../api.js";
 import { keptNote } from "../curate/kept.js";
 import { toast } from "../dialog.js";
 import { byId, el, fill, setText } from "../dom.js";
+import { sends } from "../forms.js";
 import { clock, count } from "../words.js";
 import { facts, kept, keep, name } from "./course.js";
 import { CourseEditor } from "./editor.js";
@@ -19,26 +20,20 @@ function states() {
 }
 
 if (facts.changes) {
-  byId("save").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const problem = byId("save-problem");
-    setText(problem, "");
+  const save = async () => {
+    await editor.demandValid();
     try {
-      if (!(await editor.validate())) {
-        setText(problem, "Fix the marked fields.");
-        document.querySelector("#editor-form [aria-invalid]")?.focus();
-        return;
-      }
       keep(await call(at(name), { method: "PUT", body: { course: editor.value, number: kept().number } }));
-      editor.done();
-      editor.open(kept().course);
-      states();
-      toast("Course saved.");
     } catch (error) {
-      if (error.status === 409) await conflict(error);
-      else setText(problem, error.message);
+      if (error.status !== 409) throw error;
+      await conflict(error);
+      return;
     }
-  });
+    editor.done();
+    editor.open(kept().course);
+    toast("Course saved.");
+  };
+  sends(byId("save"), byId("save-problem"), save, { button: byId("save-go"), settled: states });
   byId("save-not").addEventListener("click", () => {
     editor.draft.forget();
     editor.open(kept().course);

@@ -1,7 +1,7 @@
 // The progress of a start for a whole course: a bar, numbers, and failures.
 
 import { call } from "../api.js";
-import { tell } from "../dialog.js";
+import { perform, tell } from "../dialog.js";
 import { el, fill } from "../dom.js";
 import { Poller } from "../poller.js";
 import { count, duration } from "../words.js";
@@ -74,10 +74,7 @@ export class Starting {
   }
 
   async #cancel(id) {
-    await tell(async () => {
-      await call(at(this.course, "starts", id, "cancel"), { method: "POST", body: {} });
-      return "Start cancelled. No more sessions are started.";
-    });
+    await perform(call(at(this.course, "starts", id, "cancel"), { method: "POST", body: {} }), "Start cancelled. No more sessions are started.");
     this.follow(id);
   }
 }

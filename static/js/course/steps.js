@@ -3,8 +3,9 @@
 
 import { call } from "../api.js";
 import { ask, tell, toast } from "../dialog.js";
-import { byId, el, fill, setText } from "../dom.js";
+import { byId, el, fill } from "../dom.js";
 import { Draft } from "../draft.js";
+import { openForm } from "../forms.js";
 import { at, coursePage } from "./words.js";
 
 const STEPS = {
@@ -61,38 +62,25 @@ function copy(detail) {
   const begins = el("input.form-control", { id: "copy-begins", type: "date", required: true });
   const made = el("input.form-control", { id: "copy-name", required: true, maxlength: 20, autocomplete: "off", spellcheck: "false", pattern: "[a-z0-9]+(-[a-z0-9]+)*" });
   const students = el("input", { id: "copy-students", type: "checkbox" });
-  const problem = el("p.form-problem", { role: "alert" });
   made.value = `${name.slice(0, 18).replace(/-$/, "")}-2`;
   const later = new Date(Date.parse(detail.course.begins) + 26 * 7 * 86400000);
   begins.value = later.toISOString().slice(0, 10);
-  const dialog = el(
-    "dialog.ask",
-    { "aria-labelledby": "copy-title" },
-    el(
-      "form",
-      { method: "dialog" },
-      el("h2", { id: "copy-title" }, "Copy to another term"),
-      el("p", {}, "Creates a draft with the same staff and settings. All dates move with the first day; holidays are left out."),
+  openForm({
+    id: "copy",
+    title: "Copy to another term",
+    text: "Creates a draft with the same staff and settings. All dates move with the first day; holidays are left out.",
+    content: [
       el("label.form-label", { for: "copy-name" }, "Name of the new course"),
       made,
       el("label.form-label", { for: "copy-begins" }, "First day"),
       begins,
       el("label.check", { for: "copy-students" }, students, " Copy the list of students"),
-      problem,
-      el("div.ask-buttons", {}, el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, "Back"), el("button.btn.btn-jupyter", {}, "Copy course")),
-    ),
-  );
-  dialog.addEventListener("close", () => dialog.remove());
-  dialog.querySelector("form").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    try {
+    ],
+    action: "Copy course",
+    first: made,
+    send: async () => {
       const answer = await call(at(name, "copy"), { method: "POST", body: { name: made.value.trim(), begins: begins.value, students: students.checked } });
       window.location.assign(coursePage(answer.course.name));
-    } catch (error) {
-      setText(problem, error.message);
-    }
+    },
   });
-  byId("board").append(dialog);
-  dialog.showModal();
-  made.focus();
 }

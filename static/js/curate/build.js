@@ -1,7 +1,7 @@
 // One build: its steps and log, then the tests and publishing.
 
 import { call } from "../api.js";
-import { ask, tell } from "../dialog.js";
+import { ask, perform, tell } from "../dialog.js";
 import { announce, byId, el, fill, setText } from "../dom.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
@@ -80,10 +80,7 @@ async function cancel() {
     keep: "Continue building",
   });
   if (sure === null) return;
-  await tell(async () => {
-    await call(`builds/${id}/cancel`, { method: "POST", body: {} });
-    return "The build is being cancelled.";
-  });
+  await perform(call(`builds/${id}/cancel`, { method: "POST", body: {} }), "The build is being cancelled.");
 }
 
 async function retry() {

@@ -1,7 +1,7 @@
 // An environment for curators: its state and actions on all tabs; its facts, tests and versions.
 
 import { call, facts } from "../api.js";
-import { tell } from "../dialog.js";
+import { perform } from "../dialog.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
@@ -114,10 +114,7 @@ function verbs(item, state) {
 }
 
 async function testAgain() {
-  await tell(async () => {
-    await call(at(name, "test"), { method: "POST", body: { gpu_types: null } });
-    return "The tests are under way.";
-  });
+  await perform(call(at(name, "test"), { method: "POST", body: { gpu_types: null } }), "The tests are under way.");
   poller.now();
 }
 

@@ -2,7 +2,8 @@
 
 import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
-import { el, setText } from "../dom.js";
+import { el } from "../dom.js";
+import { sends, Wrong } from "../forms.js";
 import { at, launchPage } from "./words.js";
 
 const words = (text) => text.split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
@@ -41,26 +42,15 @@ export function publishing({ name, number, groups = [], courses = [] }, done) {
     for (const block of form.querySelectorAll("[data-of]")) block.hidden = block.dataset.of !== which();
   };
   form.addEventListener("change", fit);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    problem.textContent = "";
+  sends(form, problem, async () => {
     const to = which();
     const names = to === "everyone" ? [] : words(form.querySelector(`#${id}-${to}-names`).value);
     if (to !== "everyone" && !names.length) {
-      setText(problem, `Enter at least one ${to === "groups" ? "group" : "course"}.`);
-      form.querySelector(`#${id}-${to}-names`).focus();
-      return;
+      throw new Wrong(`Enter at least one ${to === "groups" ? "group" : "course"}.`, form.querySelector(`#${id}-${to}-names`));
     }
-    const button = form.querySelector("button");
-    button.disabled = true;
-    try {
-      await call(at(name, "versions", number, "publish"), { method: "POST", body: { groups: to === "groups" ? names : [], courses: to === "courses" ? names : [] } });
-      await tell(() => `Version ${number} of ${name} is published.`);
-      done();
-    } catch (error) {
-      setText(problem, error.message);
-      button.disabled = false;
-    }
+    await call(at(name, "versions", number, "publish"), { method: "POST", body: { groups: to === "groups" ? names : [], courses: to === "courses" ? names : [] } });
+    await tell(() => `Version ${number} of ${name} is published.`);
+    done();
   });
   fit();
   return form;

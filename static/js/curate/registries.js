@@ -1,8 +1,9 @@
 // Registries: list, add, change, check, remove. Passwords are sent, but never received.
 
 import { call } from "../api.js";
-import { ask, tell } from "../dialog.js";
+import { ask, perform, tell } from "../dialog.js";
 import { byId, el, fill, setText } from "../dom.js";
+import { sends } from "../forms.js";
 import { count } from "../words.js";
 import { when } from "./words.js";
 
@@ -97,10 +98,7 @@ function clear() {
 async function remove(host) {
   const sure = await ask({ title: `Remove ${host}?`, text: "Its stored password is deleted. Existing images are kept.", action: "Remove", danger: true, keep: "Keep registry" });
   if (sure === null) return;
-  await tell(async () => {
-    await call(`registries/${encodeURIComponent(host)}`, { method: "DELETE" });
-    return `${host} is removed.`;
-  });
+  await perform(call(`registries/${encodeURIComponent(host)}`, { method: "DELETE" }), `${host} is removed.`);
   if (changing === host) clear();
   await load();
 }
@@ -108,27 +106,17 @@ async function remove(host) {
 fields.host.addEventListener("input", () => {
   if (fields.host.value.trim() === NGC && !fields.username.value) fields.username.value = NGC_USER;
 });
-form.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const problem = byId("registry-problem");
-  setText(problem, "");
+const send = async () => {
   const text = (name) => fields[name].value.trim();
   const host = text("host");
   const body = { host, username: text("username"), password_file: text("password_file"), mirror: text("mirror"), ca_file: text("ca_file"), insecure: fields.insecure.checked };
   // If left out, the stored password is kept.
   if (fields.password.value) body.password = fields.password.value;
-  const button = byId("registry-save");
-  button.disabled = true;
-  try {
-    await call(`registries/${encodeURIComponent(host)}`, { method: "PUT", body });
-    clear();
-    await tell(() => `${host} is saved.`);
-    await load();
-  } catch (error) {
-    setText(problem, error.message);
-  } finally {
-    button.disabled = false;
-  }
-});
+  await call(`registries/${encodeURIComponent(host)}`, { method: "PUT", body });
+  clear();
+  await tell(() => `${host} is saved.`);
+  await load();
+};
+sends(form, byId("registry-problem"), send, { button: byId("registry-save") });
 byId("registry-clear").addEventListener("click", clear);
 load();

@@ -1,7 +1,7 @@
 // The versions of one environment: author, date, change note, actions, and differences.
 
 import { call } from "../api.js";
-import { tell } from "../dialog.js";
+import { perform, tell } from "../dialog.js";
 import { byId, el, fill, setText } from "../dom.js";
 import { Pager } from "../pager.js";
 import { Table } from "../table.js";
@@ -94,10 +94,7 @@ export class Versions {
   }
 
   async test(number) {
-    await tell(async () => {
-      await call(at(this.name, "versions", number, "test"), { method: "POST", body: {} });
-      return `The tests of version ${number} are under way.`;
-    });
+    await perform(call(at(this.name, "versions", number, "test"), { method: "POST", body: {} }), `The tests of version ${number} are under way.`);
     this.onChange();
   }
 

@@ -2,7 +2,7 @@
 // `refresh()` reads the run again, soon. Stopping and deleting are here.
 
 import { call, facts } from "../api.js";
-import { ask, tell } from "../dialog.js";
+import { ask, perform } from "../dialog.js";
 import { el } from "../dom.js";
 
 /** @type {((run: any, refresh: () => void) => (HTMLElement | null))[]} */
@@ -26,7 +26,7 @@ async function remove(run) {
     danger: true,
   });
   if (sure === null) return;
-  const deleted = await tell(async () => (await call(`runs/${encodeURIComponent(run.id)}/record`, { method: "DELETE" })).message);
+  const deleted = await perform(call(`runs/${encodeURIComponent(run.id)}/record`, { method: "DELETE" }));
   if (deleted) window.location.assign(`${facts.prefix}runs`);
 }
 
@@ -38,6 +38,6 @@ async function stop(run, refresh) {
     danger: true,
   });
   if (sure === null) return;
-  await tell(async () => (await call(`runs/${encodeURIComponent(run.id)}`, { method: "DELETE" })).message);
+  await perform(call(`runs/${encodeURIComponent(run.id)}`, { method: "DELETE" }));
   refresh();
 }

@@ -3,8 +3,9 @@
 
 import { actionButton, actions } from "./actions.js";
 import { call, facts } from "../api.js";
-import { answered, ask, tell } from "../dialog.js";
+import { answered, ask, perform, tell } from "../dialog.js";
 import { el, fill, hidden } from "../dom.js";
+import { openForm } from "../forms.js";
 import { runPage } from "./view.js";
 import { count } from "../words.js";
 
@@ -23,10 +24,7 @@ actions.push((run) => (run.ended_at === null || (run.course && !run.mine) ? null
 async function again(run, left, onDone) {
   const changes = await askChanges(run, left);
   if (changes === null) return;
-  const done = await tell(async () => {
-    await call(`${path(run)}/again`, { method: "POST", body: changes });
-    return `${count(left, "point")} started again.`;
-  });
+  const done = await perform(call(`${path(run)}/again`, { method: "POST", body: changes }), `${count(left, "point")} started again.`);
   if (done) onDone();
 }
 
@@ -36,34 +34,21 @@ function askChanges(run, left) {
     const field = (name, hint) =>
       el("input.form-control", { id: `again-${name}`, name, maxlength: 40, autocomplete: "off", placeholder: run.resources[name] ?? hint });
     const fields = { time: field("time", "H:MM:SS"), memory: field("memory", "such as 32G") };
-    const dialog = el(
-      "dialog.ask",
-      { "aria-labelledby": "again-title", "aria-describedby": "again-text" },
-      el(
-        "form",
-        { method: "dialog" },
-        el("h2", { id: "again-title" }, `Run ${count(left, "point")} of “${run.name}” again?`),
-        el("p", { id: "again-text" }, "Points that have succeeded do not run again. Empty fields leave the resources as they were."),
+    openForm({
+      id: "again",
+      title: `Run ${count(left, "point")} of “${run.name}” again?`,
+      text: "Points that have succeeded do not run again. Empty fields leave the resources as they were.",
+      content: [
         el("div.mb-2", {}, el("label.form-label", { for: "again-time" }, "Time limit of each point"), fields.time),
         el("div.mb-2", {}, el("label.form-label", { for: "again-memory" }, "Memory of each point"), fields.memory),
-        el(
-          "div.ask-buttons",
-          {},
-          el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, "Back"),
-          el("button.btn.btn-jupyter", { value: "yes" }, "Run again"),
-        ),
-      ),
-    );
-    const back = /** @type {HTMLElement} */ (document.activeElement);
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      if (back?.isConnected) back.focus();
-      const given = Object.entries(fields).map(([name, input]) => [name, input.value.trim()]);
-      resolve(dialog.returnValue === "yes" ? Object.fromEntries(given.filter(([, value]) => value)) : null);
+      ],
+      action: "Run again",
+      first: fields.time,
+      onClose: (sent) => {
+        const given = Object.entries(fields).map(([name, input]) => [name, input.value.trim()]);
+        resolve(sent ? Object.fromEntries(given.filter(([, value]) => value)) : null);
+      },
     });
-    document.body.append(dialog);
-    dialog.showModal();
-    fields.time.focus();
   });
 }
 
@@ -151,7 +136,7 @@ export class Shares {
       field: { label: "User name", required: true, maxlength: 255 },
     });
     if (!user) return;
-    await tell(async () => (await call(`${path(run)}/shares`, { method: "POST", body: { user } })).message);
+    await perform(call(`${path(run)}/shares`, { method: "POST", body: { user } }));
     await this.#load(run);
   }
 }

@@ -1,7 +1,7 @@
 // The kernel that is kept after a notebook's cell has failed: what it is asked, and its answers.
 
 import { call } from "../api.js";
-import { tell } from "../dialog.js";
+import { perform, tell } from "../dialog.js";
 import { el, fill, setText } from "../dom.js";
 import { clock } from "../words.js";
 
@@ -61,7 +61,7 @@ export class KernelConsole {
   }
 
   async #end() {
-    await tell(async () => (await call(/** @type {`runs/${string}/points/${string}/kernel`} */ (this.path), { method: "DELETE" })).message);
+    await perform(call(/** @type {`runs/${string}/points/${string}/kernel`} */ (this.path), { method: "DELETE" }));
     fill(this.log);
     this.asked.clear();
     this.ask();

@@ -3,7 +3,8 @@
 import { actionButton, actions } from "./actions.js";
 import { call } from "../api.js";
 import { answered, toast } from "../dialog.js";
-import { el, setText } from "../dom.js";
+import { el } from "../dom.js";
+import { openForm, Wrong } from "../forms.js";
 import { clock } from "../words.js";
 
 export const DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
@@ -22,51 +23,30 @@ async function schedule(run) {
   const until = el("input.form-control", { type: "date", id: "schedule-until" });
   const days = DAYS.map((name, day) => box(`schedule-day-${day}`, name, true));
   const events = mail.available ? EVENTS.map(([event, words]) => box(`schedule-${event}`, words, false)) : [];
-  const problem = el("p.text-danger", { role: "alert" });
   const chain = run.after ? "The whole chain that ends with this run is repeated, in the same order." : "";
-  const form = el(
-    "form",
-    {},
-    el("h2", { id: "schedule-title" }, `Repeat “${run.name}” on a schedule`),
-    el("p", { id: "schedule-text" }, `Each time, a new run starts with the same source, points and resources. ${chain}`),
-    row("Time of day", at, `Time zone: ${timezone}`),
-    el("fieldset.mb-2", {}, el("legend.form-label.schedule-legend", {}, "Days"), el("div.schedule-days", {}, days.map(({ label }) => label))),
-    row("Last day (optional)", until),
-    events.map(({ label }) => label),
-    problem,
-    el(
-      "div.ask-buttons",
-      {},
-      el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, "Back"),
-      el("button.btn.btn-jupyter", { type: "submit" }, "Repeat run"),
-    ),
-  );
-  const dialog = el("dialog.ask", { "aria-labelledby": "schedule-title", "aria-describedby": "schedule-text" }, form);
-  const back = /** @type {HTMLElement} */ (document.activeElement);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  const send = async () => {
     const chosen = days.flatMap(({ input }, day) => (input.checked ? [day] : []));
-    if (!chosen.length) {
-      setText(problem, "Choose a day.");
-      return;
-    }
+    if (!chosen.length) throw new Wrong("Choose a day.", days[0].input);
     const notify = /** @type {any} */ (events.flatMap(({ input }, index) => (input.checked ? [EVENTS[index][0]] : [])));
-    try {
-      const body = { run: run.id, at: at.value.slice(0, 5), days: chosen, timezone, until: until.value, notify };
-      const made = await call("runs/schedules", { method: "POST", body });
-      dialog.close();
-      toast(`Schedule created. Next start: ${clock(made.next_at)}. Your schedules are listed on the Runs page.`);
-    } catch (error) {
-      setText(problem, error.message);
-    }
+    const body = { run: run.id, at: at.value.slice(0, 5), days: chosen, timezone, until: until.value, notify };
+    const made = await call("runs/schedules", { method: "POST", body });
+    dialog.close();
+    toast(`Schedule created. Next start: ${clock(made.next_at)}. Your schedules are listed on the Runs page.`);
+  };
+  const dialog = openForm({
+    id: "schedule",
+    title: `Repeat “${run.name}” on a schedule`,
+    text: `Each time, a new run starts with the same source, points and resources. ${chain}`,
+    content: [
+      row("Time of day", at, `Time zone: ${timezone}`),
+      el("fieldset.mb-2", {}, el("legend.form-label.schedule-legend", {}, "Days"), el("div.schedule-days", {}, days.map(({ label }) => label))),
+      row("Last day (optional)", until),
+      ...events.map(({ label }) => label),
+    ],
+    action: "Repeat run",
+    first: at,
+    send,
   });
-  dialog.addEventListener("close", () => {
-    dialog.remove();
-    if (back?.isConnected) back.focus();
-  });
-  document.body.append(dialog);
-  dialog.showModal();
-  at.focus();
 }
 
 function row(words, input, help = "") {

@@ -1,7 +1,7 @@
 // The user's schedules of runs: their times, the last run of each, and pause, resume, delete.
 
 import { call, facts } from "../api.js";
-import { ask, tell } from "../dialog.js";
+import { ask, perform } from "../dialog.js";
 import { byId, el, hidden, setText } from "../dom.js";
 import { Poller } from "../poller.js";
 import { DAYS } from "./schedule.js";
@@ -58,10 +58,7 @@ function buttons(schedule) {
 }
 
 async function pause(schedule, paused) {
-  await tell(async () => {
-    await call(path(schedule), { method: "PUT", body: { paused } });
-    return paused ? "The schedule is paused." : "The schedule is resumed.";
-  });
+  await perform(call(path(schedule), { method: "PUT", body: { paused } }), paused ? "The schedule is paused." : "The schedule is resumed.");
   poller.now();
 }
 
@@ -73,7 +70,7 @@ async function remove(schedule) {
     danger: true,
   });
   if (sure === null) return;
-  await tell(async () => (await call(path(schedule), { method: "DELETE" })).message);
+  await perform(call(path(schedule), { method: "DELETE" }));
   poller.now();
 }
 
