@@ -77,6 +77,7 @@ class LocalHandler(APIHandler):
     """Base class: errors are JSON with a sentence; requests do not count as activity."""
 
     auth_resource = "portal"
+    largest = LARGEST
     # An open status bar would keep an idle session alive (jupyter_server, APIHandler).
     _track_activity = False
 
@@ -101,6 +102,17 @@ class LocalHandler(APIHandler):
         else:
             message = "This session's server failed. See its log."
         self.finish(json.dumps({"message": message, **field}))
+
+    def check_owner(self) -> None:
+        """Raise Refused for a guest of this session."""
+        if getattr(self, "portal_guest", ""):
+            raise Refused(403, "Only the owner of this session can do this.")
+
+    def body(self) -> dict[str, Any]:
+        """Return the request's JSON object. Raises Refused."""
+        if len(self.request.body) > self.largest:
+            raise Refused(413, f"The body is longer than {self.largest} bytes.")
+        return json_object(self.request.body)
 
 
 class SituationHandler(LocalHandler):
@@ -136,7 +148,7 @@ class PassOnHandler(LocalHandler):
     @authenticated
     @authorized
     async def post(self) -> None:
-        await self._pass_on(self._body())
+        await self._pass_on(self.body())
 
     @authenticated
     @authorized
@@ -147,8 +159,8 @@ class PassOnHandler(LocalHandler):
         method = self.request.method
         if method not in self.methods:
             raise Refused(405, f"This address supports only {', '.join(self.methods)}.")
-        if method != "GET" and getattr(self, "portal_guest", ""):
-            raise Refused(403, "Only the owner of this session can do this.")
+        if method != "GET":
+            self.check_owner()
         if self.service is None:
             raise Refused(503, "The portal's address is not set in this session.")
         try:
@@ -176,11 +188,6 @@ class PassOnHandler(LocalHandler):
             except ServiceError as error:
                 if error.status != 503:
                     return
-
-    def _body(self) -> dict[str, Any]:
-        if len(self.request.body) > LARGEST:
-            raise Refused(413, f"The body is longer than {LARGEST} bytes.")
-        return json_object(self.request.body)
 
 
 def json_object(body: bytes) -> dict[str, Any]:

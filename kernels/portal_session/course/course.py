@@ -16,7 +16,7 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
-from ..local_api import LARGEST, LocalHandler, Refused, json_object
+from ..local_api import LocalHandler, Refused
 from ..service import Address, Service, ServiceError
 from ..situation import Situations, in_thread
 from .together import is_room
@@ -61,14 +61,7 @@ class CourseHandler(LocalHandler):
 
     async def prepare(self) -> None:
         await super().prepare()
-        if getattr(self, "portal_guest", ""):
-            raise Refused(403, "Only the owner of the session can do this.")
-
-    def body(self) -> dict[str, Any]:
-        """Return the request's JSON object. Raises Refused."""
-        if len(self.request.body) > LARGEST:
-            raise Refused(413, f"The body is longer than {LARGEST} bytes.")
-        return json_object(self.request.body)
+        self.check_owner()
 
     async def forward(self, method: str, path: str, body: dict[str, Any] | None = None) -> None:
         """Send a request to the service and finish with its response. Raises Refused."""

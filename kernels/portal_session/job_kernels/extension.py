@@ -16,7 +16,7 @@ from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
 from ..kernels.job_specs import BEGIN, CONTINUE
-from ..local_api import LARGEST, LocalHandler, Refused, json_object
+from ..local_api import LocalHandler, Refused
 from ..runs import program
 from ..runs.lab.handlers import routes as routes_of_runs
 from ..runs.unread import UnreadReports
@@ -220,11 +220,15 @@ def _checked(resources: dict[str, Any]) -> dict[str, Any]:
     return resources
 
 
-class JobKernelsHandler(LocalHandler):
-    """``portal/job-kernels``: what is offered, the kernels' states, a kernelspec for a choice."""
+class _Handler(LocalHandler):
+    """Base class of the handlers."""
 
     def initialize(self, offer: Offer) -> None:
         self.offer = offer
+
+
+class JobKernelsHandler(_Handler):
+    """``portal/job-kernels``: what is offered, the kernels' states, a kernelspec for a choice."""
 
     @authenticated
     @authorized
@@ -235,27 +239,19 @@ class JobKernelsHandler(LocalHandler):
     @authorized
     async def post(self) -> None:
         """Answer ``name``: the kernelspec for the body's environment, kernel and resources."""
-        if getattr(self, "portal_guest", ""):
-            raise Refused(403, "Only the owner of this session can do this.")
-        if len(self.request.body) > LARGEST:
-            raise Refused(413, f"The body is longer than {LARGEST} bytes.")
-        self.finish(json.dumps({"name": await self.offer.chosen(json_object(self.request.body))}))
+        self.check_owner()
+        self.finish(json.dumps({"name": await self.offer.chosen(self.body())}))
 
 
-class EstimateHandler(LocalHandler):
+class EstimateHandler(_Handler):
     """``portal/job-kernels/estimate``: when a kernel would start."""
-
-    def initialize(self, offer: Offer) -> None:
-        self.offer = offer
 
     @authenticated
     @authorized
     async def post(self) -> None:
         """Answer the portal's estimate for the body's ``options``: as `JobKernelsHandler.post`
         takes them."""
-        if len(self.request.body) > LARGEST:
-            raise Refused(413, f"The body is longer than {LARGEST} bytes.")
-        options = json_object(self.request.body).get("options")
+        options = self.body().get("options")
         if not isinstance(options, dict):
             raise Refused(400, "'options' must be a JSON object.")
         try:

@@ -17,7 +17,7 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import url_path_join
 from tornado.web import authenticated
 
-from ...local_api import LocalHandler, Refused, json_object
+from ...local_api import LocalHandler, Refused
 from ...portal_error import Patience, PortalError
 from ...service import ServiceError
 from ...situation import in_thread
@@ -32,7 +32,6 @@ from ..source import Source, read_source
 from ..start import Started, refused, start
 from .cell_script import cell_script, check_code, script_path
 
-LARGEST = 512 * 1024  # bytes of a body: it may have the code of a cell
 _PATIENCE = 60.0  # seconds that the dialog waits while the portal is away
 _AT_A_TIME = 4  # requests that read files at once; more wait
 
@@ -119,6 +118,8 @@ def _below(folder: Path, root: Path) -> str:
 class _Handler(LocalHandler):
     """Base class of the handlers, for the session's owner only."""
 
+    largest = 512 * 1024  # bytes of a body: it may have the code of a cell
+
     def initialize(self, dialog: RunDialog) -> None:
         self.dialog = dialog
 
@@ -139,17 +140,10 @@ class _Handler(LocalHandler):
             answer = {"message": str(error), "field": error.field}
         self.finish(json.dumps(answer))
 
-    def check_owner(self) -> None:
-        """Raise Refused for a guest of this session."""
-        if getattr(self, "portal_guest", ""):
-            raise Refused(403, "Only the owner of this session can do this.")
-
     def body(self) -> dict[str, Any]:
         """Return the request's JSON object. Raises Refused."""
         self.check_owner()
-        if len(self.request.body) > LARGEST:
-            raise Refused(413, f"The body is longer than {LARGEST} bytes.")
-        return json_object(self.request.body)
+        return super().body()
 
 
 class RunsHandler(_Handler):
