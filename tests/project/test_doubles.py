@@ -41,6 +41,6 @@ def test_courses_and_sessions_are_made_once() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id in {"KeptCourse", "SessionRecord"}
+        and node.func.id in {"StoredCourse", "SessionRecord"}
     ]
     assert others == []

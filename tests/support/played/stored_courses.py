@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from portal.models.course.course import Course, CourseState, KeptCourse
+from portal.models.course.course import Course, StoredCourse
+from portal.models.space import SpaceState
 
 
 def a_course(name: str = "deep", **values: Any) -> Course:
@@ -18,12 +19,12 @@ def a_course(name: str = "deep", **values: Any) -> Course:
     return Course.model_validate({"name": name, **usual, **values})
 
 
-def stored(course: Course, **values: Any) -> KeptCourse:
+def stored(course: Course, **values: Any) -> StoredCourse:
     """Return an approved course, as the database has it."""
     usual = {
-        "state": CourseState.APPROVED,
+        "state": SpaceState.APPROVED,
         "created_by": "barbara",
         "created_at": 0,
         "changed_at": 0,
     }
-    return KeptCourse(course=course, **{**usual, **values})
+    return StoredCourse(course=course, **{**usual, **values})
