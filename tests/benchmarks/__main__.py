@@ -24,6 +24,7 @@ from . import (
     job_kernels,
     lab,
     launch_page,
+    launch_visits,
     line,
     page,
     paint,
@@ -52,6 +53,7 @@ PARTS: dict[str, Callable[[Cluster], list[Row]]] = {
     "run-points": run_points.measure,
     "class-lab": class_lab.measure,
     "gpu-cells": gpu_cells.measure,
+    "visits": launch_visits.measure,
     "startup": startup.measure,
     "pending": pending.measure,
     "class": class_start.measure,
@@ -69,6 +71,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "runs": runs.measure,
 }
 ORDER = (
+    "visits",
     "startup",
     "pending",
     "lab",
@@ -103,7 +106,17 @@ _OWN_HUB = (
     ),
 )
 COMPLETE = "docs/reference/benchmarks.md"
-HEADLINES = ("startup", "pending", "lab", "line", "job-kernels", "run-points", "class", "class-lab")
+HEADLINES = (
+    "visits",
+    "startup",
+    "pending",
+    "lab",
+    "line",
+    "job-kernels",
+    "run-points",
+    "class",
+    "class-lab",
+)
 _ROWS = {
     "lab": (lab.WHAT,),
     "paint": (paint.WHAT,),
@@ -113,6 +126,7 @@ _ROWS = {
     "builds": (builds.WHAT,),
     "job-kernels": (job_kernels.WHAT,),
     "run-points": (run_points.WHAT,),
+    "visits": (launch_visits.WHAT,),
     "startup": ("100 sessions", "Memory of the Hub"),
     "pending": ("60 pending",),
     "class": (class_start.WHAT,),

@@ -143,13 +143,14 @@ class Cluster:
 
     @contextlib.contextmanager
     def stock_rule(self) -> Iterator[None]:
-        """Install the sudo rule of stock batchspawner: ``sudo -E``, and squeue as the person.
+        """Install the sudo rule of stock batchspawner and jupyterhub_moss: ``sudo -E``, and squeue
+        and sinfo as the person.
 
         It has sudo's default PAM session, which deploy/sudoers for the same account switches off.
         The ``!use_pty`` of deploy/sudoers still applies, to the advantage of stock.
         """
         rule = "portal ALL=(%portal-users) NOPASSWD: SETENV: /usr/bin/sbatch, /usr/bin/squeue, "
-        lines = f"{rule}/usr/bin/scancel\nDefaults:portal pam_session, pam_setcred"
+        lines = f"{rule}/usr/bin/scancel, /usr/bin/sinfo\nDefaults:portal pam_session, pam_setcred"
         write = f"umask 227; printf '%s\\n' \"$1\" >{_STOCK_RULE}"
         self.running.run(["sh", "-c", write, "sh", lines])
         try:

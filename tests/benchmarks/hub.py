@@ -32,7 +32,8 @@ class Answer:
 
 
 class BenchHub:
-    """Hub with the spawner ``kind`` ("noop", "stock", "ours" or "course"); see hub_config.py."""
+    """Hub with the spawner ``kind`` ("noop", "stock", "moss", "ours", "course" or
+    "page"); see hub_config.py."""
 
     def __init__(
         self, cluster: Cluster, kind: str, settings: Mapping[str, str], partition: str = PARTITION
@@ -62,7 +63,9 @@ class BenchHub:
             "BENCH_ENVIRONMENTS": str(self.place / "environments"),
             **settings,
         }
-        program = "jupyterhub" if kind in ("ours", "course") else "tests.benchmarks.peer_hub"
+        program = (
+            "jupyterhub" if kind in ("ours", "course", "page") else "tests.benchmarks.peer_hub"
+        )
         command = [sys.executable, "-m", program, "-f", str(HERE / "hub_config.py")]
         self.environment = env
         in_place = ["env", f"--chdir={self.place}", *command]
@@ -186,7 +189,7 @@ def bench_hub(
     **settings: str,
 ) -> Iterator[BenchHub]:
     """Run a Hub that knows ``people`` while the block runs; its jobs end with it."""
-    rule = cluster.stock_rule() if kind == "stock" else contextlib.nullcontext()
+    rule = cluster.stock_rule() if kind in ("stock", "moss") else contextlib.nullcontext()
     with rule:
         hub = BenchHub(cluster, kind, settings, partition)
         try:

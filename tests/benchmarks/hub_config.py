@@ -49,9 +49,20 @@ elif kind == "stock":
     c.JupyterHub.default_url = "/hub/home"  # a visitor's login would start a server
     if os.environ.get("BENCH_STOCK_SRUN") == "0":
         c.SlurmSpawner.req_srun = ""
-elif kind in ("ours", "course"):
+elif kind == "moss":
+    from jupyterhub_moss import set_config
+
+    set_config(c)
+    environment = {"description": "Stub", "path": "/usr/bin", "add_to_path": False}
+    c.MOSlurmSpawner.partitions = {
+        partition: {"jupyter_environments": {"stub": environment}, "simple": True}
+    }
+elif kind in ("ours", "course", "page"):
+    from portal.paths import data_path
     from spawners import hub_patches
     from spawners.hub_setup import set_up_hub
+
+    deploy = data_path("deploy") / "jupyterhub_config.d"
 
     without = os.environ.get("BENCH_WITHOUT", "").split()  # patches.py
     if unknown := {*without} - {patch.name for patch in hub_patches.PATCHES}:
@@ -69,14 +80,16 @@ elif kind in ("ours", "course"):
     c.PortalSpawner.log_directory = os.environ["BENCH_LOGS"]
     c.EnvironmentCatalog.directory = os.environ["BENCH_ENVIRONMENTS"]
     c.EnvironmentCatalog.offer_untested = True
+    # As at every site: the portal's tables and pages are made at the Hub's start, not by a launch.
+    load_subconfig(str(deploy / "40-history.py"))  # noqa: F821
+
+if kind == "page":
+    load_subconfig(str(deploy / "10-pages.py"))  # noqa: F821
 
 if kind == "course":
     # The same with the portal's service and the sessions of a course: the stub in place of
     # Apptainer.
-    from portal.paths import data_path
-
-    deploy = data_path("deploy") / "jupyterhub_config.d"
-    for name in ("20-service.py", "30-roles.py", "40-history.py", "60-courses.py"):
+    for name in ("20-service.py", "30-roles.py", "60-courses.py"):
         load_subconfig(str(deploy / name))  # noqa: F821
     c.JupyterHub.services[-1]["environment"] |= {  # it reads this file, too
         name: value for name, value in os.environ.items() if name.startswith("BENCH_")
