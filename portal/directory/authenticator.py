@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from tornado import web
@@ -26,11 +26,12 @@ from ..errors import (
 from ..service_accounts import is_service, refusal, service_accounts
 from .login import came_late
 from .origin import attempt_of, remember
-from .people import DirectoryPerson, People
-from .rosters import Rosters
-from .servers import NO_ANSWER
+from .refusal import NO_ANSWER
 from .settings import DirectorySettings
 from .throttle import Attempt, LoginThrottle
+
+if TYPE_CHECKING:
+    from .people import DirectoryPerson, People
 
 T = TypeVar("T")
 
@@ -69,6 +70,8 @@ class LDAPAuthenticator(DirectorySettings):
     """
 
     def __init__(self, **kwargs: Any) -> None:
+        from .rosters import Rosters
+
         super().__init__(**kwargs)
         self.check_settings()
         self.people: People = self.make_people()

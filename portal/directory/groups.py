@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from ldap3.utils.conv import escape_filter_chars
 
+from . import filters
 from .servers import Entry, Session
 
 Nesting = Literal["search", "ad", "off"]
@@ -39,10 +40,7 @@ class Groups:
     """
 
     base: str
-    filter: str = (
-        "(|(objectClass=groupOfNames)(objectClass=groupOfUniqueNames)"
-        "(objectClass=posixGroup)(objectClass=group))"
-    )
+    filter: str = filters.GROUPS
     name_attribute: str = "cn"
     member_attributes: Sequence[str] = ("member", "uniqueMember")
     name_member_attributes: Sequence[str] = ("memberUid",)

@@ -14,13 +14,12 @@ from ldap3.utils.conv import escape_filter_chars
 from ldap3.utils.dn import escape_rdn, parse_dn
 
 from ..errors import NotAllowed, PortalError
+from .filters import USERNAME
 from .groups import PRIMARY_GROUP, Groups, primary_group
 from .refusal import READS_NOTHING
 from .servers import Entry, SearchRefused, Servers, ServerTrouble, Session
 
 T = TypeVar("T")
-
-USERNAME = "{username}"
 
 # ACCOUNTDISABLE, 2, is tested with Active Directory's LDAP_MATCHING_RULE_BIT_AND.
 _ENABLED_PERSON = "(objectCategory=person)(!(userAccountControl:1.2.840.113556.1.4.803:=2))"

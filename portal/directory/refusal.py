@@ -15,6 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+NO_ANSWER = (
+    "The directory does not answer, so you cannot sign in at the moment. Running sessions "
+    "continue. Try again in a few minutes."
+)
 POLICY = "1.3.6.1.4.1.42.2.27.8.5.1"  # requested with each bind
 _EXPIRED = "2.16.840.1.113730.3.4.4"
 

@@ -22,17 +22,12 @@ from ldap3.core.exceptions import LDAPException
 from ldap3.protocol.formatters.formatters import format_sid
 
 from ..errors import ConfigurationError, DirectoryUnavailable
-from .refusal import POLICY, Refusal, refusal_of
+from .refusal import NO_ANSWER, POLICY, Refusal, refusal_of
 
 _PAGED = "1.2.840.113556.1.4.319"  # the control of RFC 2696
 
 T = TypeVar("T")
 Protection = Literal["verified", "unverified", "none"]
-
-NO_ANSWER = (
-    "The directory does not answer, so you cannot sign in at the moment. Running sessions "
-    "continue. Try again in a few minutes."
-)
 
 # Result codes of a bind that mean "not with this name and password" (RFC 4511, appendix A.1):
 # some servers return constraintViolation or unwillingToPerform for a locked account.

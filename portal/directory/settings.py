@@ -1,22 +1,27 @@
-"""Settings of the LDAP authenticator, and the check that refuses unsafe or missing ones."""
+"""Settings of the LDAP authenticator, and the check that refuses unsafe or missing ones.
+
+A Hub imports every installed authenticator. So what needs ldap3, which takes 5 MiB, is imported
+when an authenticator is made.
+"""
 
 from __future__ import annotations
 
 import re
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ldap3.core.exceptions import LDAPException
-from ldap3.operation.search import parse_filter
 from traitlets import Bool, Enum, Float, Integer, List, Unicode, default
 from traitlets import Set as SetTrait
 
 from ..errors import ConfigurationError
 from ..setting import setting
-from .groups import Groups
+from . import filters
+from .filters import USERNAME
 from .login import PortalLogin
-from .people import USERNAME, People
-from .servers import Servers
+
+if TYPE_CHECKING:
+    from .people import People
 
 
 class DirectorySettings(PortalLogin):
@@ -184,7 +189,7 @@ class DirectorySettings(PortalLogin):
     )
 
     groups_filter = setting(
-        Unicode(Groups.filter),
+        Unicode(filters.GROUPS),
         "LDAP filter for groups.",
         'c.LDAPAuthenticator.groups_filter = "(&(objectClass=groupOfNames)(cn=hpc-*))"',
     )
@@ -298,6 +303,9 @@ class DirectorySettings(PortalLogin):
         return {realm.strip().lower() for realm in realms} - {""}
 
     def _check_filter(self, trait: str) -> None:
+        from ldap3.core.exceptions import LDAPException
+        from ldap3.operation.search import parse_filter
+
         text = getattr(self, trait)
         try:
             parse_filter(text.replace(USERNAME, "x"), None, True, True, None, False)
@@ -328,6 +336,10 @@ class DirectorySettings(PortalLogin):
 
     def make_people(self) -> People:
         """Build the directory that these settings describe. Raises ConfigurationError."""
+        from .groups import Groups
+        from .people import People
+        from .servers import Servers
+
         protection = "verified" if self.verify_certificates else "unverified"
         servers = Servers(
             tuple(self.servers),

@@ -78,11 +78,12 @@ MAY_KNOW: dict[str, set[str]] = {
 }
 
 
-def imported(path: Path) -> set[str]:
-    """Absolute dotted names of everything that a module imports, wherever in the file."""
+def imported(path: Path, source: str = "") -> set[str]:
+    """Absolute dotted names of everything that a module imports, wherever in the file (or that
+    ``source`` would import in its place)."""
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(source or path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -94,6 +95,37 @@ def imported(path: Path) -> set[str]:
 
 def modules(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
+
+
+def imported_at_once(path: Path) -> set[str]:
+    """Absolute dotted names of what a module's import imports, with the names taken from it."""
+    tree = ast.parse(path.read_text())
+    inside = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        for part in ast.walk(node)
+    }
+    lines = [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in inside
+    ]
+    return imported(path, "\n".join(lines))
+
+
+def test_a_hub_with_other_logins_imports_no_ldap3() -> None:
+    """A Hub imports the authenticators of all installed packages; ldap3 takes 5 MiB."""
+    known, new = set[Path](), {ROOT / "portal/directory/__init__.py"}
+    while new:
+        known |= new
+        names = {name for path in new for name in imported_at_once(path)}
+        assert not [name for name in names if name.split(".")[0] == "ldap3"], new
+        places = {ROOT / f"{name.rpartition('.')[0].replace('.', '/')}.py" for name in names}
+        places |= {ROOT / f"{name.replace('.', '/')}.py" for name in names}
+        new = {place for place in places if place.exists()} - known
+    assert ROOT / "portal/directory/authenticator.py" in known
 
 
 @pytest.mark.parametrize("path", modules("portal"), ids=lambda p: str(p.relative_to(ROOT)))
