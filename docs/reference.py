@@ -23,6 +23,7 @@ TARGET = Path(__file__).with_name("reference") / "settings.md"
 
 # Every class with settings, in the order in which a site meets them.
 CLASSES = (
+    ("portal.directory.login", "PortalLogin"),
     ("portal.directory", "LDAPAuthenticator"),
     ("portal.directory.oidc", "OIDCAuthenticator"),
     ("portal.service_accounts", "ServiceAccounts"),

@@ -12,24 +12,27 @@ MEND = "Remove it from the configuration before the next version."
 # Names by class, separated by spaces.
 FIXED = {
     "BuildScheduler": "again_after",
-    "Cluster": "associations_ttl burst jobs_ttl nodes_ttl partitions_ttl quiet_nodes_ttl "
+    "CatalogRules": "max_description",
+    "Cluster": "associations_ttl burst exchange jobs_ttl nodes_ttl partitions_ttl quiet_nodes_ttl "
     "urgent_interval",
     "ClusterControl": "patience rights_ttl",
     "Courses": "handouts_loopback interval",
     "Curator": "sync_interval",
     "Dashboard": "heartbeat max_streams max_streams_each",
-    "EnvironmentCatalog": "verdicts_age",
+    "EnvironmentCatalog": "timeout verdicts_age",
     "HubApi": "api_token api_url timeout",
     "HubRequests": "max_body",
-    "LDAPAuthenticator": "group_depth refresh_patience",
+    "IdleSessions": "cull_every",
+    "LDAPAuthenticator": "connect_timeout group_depth refresh_patience",
     "LaunchForm": "minimum_free stale_after",
+    "Notices": "timeout",
     "OIDCAuthenticator": "refresh_patience",
-    "PortalService": "max_body",
-    "PortalSpawner": "watch_interval",
+    "PortalService": "bind_patience max_body",
+    "PortalSpawner": "move_patience watch_interval",
     "Registries": "parallel",
     "SessionProxy": "watch_interval",
     "StartEstimates": "busy_share fresh_for patience per_person usable_for waits_days",
-    "Telemetry": "patience report_gap",
+    "Telemetry": "patience report_gap report_interval",
     "TestCommand": "interval",
 }
 

@@ -44,12 +44,9 @@ class SessionSettings(SlurmSpawner):
         "c.PortalSpawner.server_timeout = 120",
     )
     watch_interval = 2.0  # seconds between checks of a session that is starting or stopping
-    move_patience = setting(
-        Float(15.0),
-        """Seconds that open pages of a session have to save their documents when the session moves
-        to another job ("Change resources"). Without an open page, the move does not wait.""",
-        "c.PortalSpawner.move_patience = 30",
-    )
+    # Seconds that open pages of a session have to save their documents when the session moves to
+    # another job. Without an open page, the move does not wait.
+    move_patience = 15.0
     account_timeout = setting(
         Float(5.0),
         """Seconds that a launch waits for the lookup of the user's Unix account (NSS: files, sssd,

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from jupyterhub.services.auth import HubOAuth
 from pydantic import ValidationError
 from tornado.httpserver import HTTPServer
-from traitlets import Float, Integer, Unicode, default
+from traitlets import Integer, Unicode, default
 from traitlets.config import Application, Config, catch_config_error
 
 from portal import __version__
@@ -108,11 +108,9 @@ class PortalService(Application):
 
     max_body = 1024 * 1024  # bytes of a request's body
 
-    bind_patience = setting(
-        Float(30.0),
-        "Seconds to wait for the port if the service of a killed Hub still uses it.",
-        "c.PortalService.bind_patience = 60",
-    )
+    # Seconds to wait for the port if the service of a killed Hub still uses it: that one ends its
+    # streams and queries within some seconds.
+    bind_patience = 30.0
 
     @default("log_level")
     def _default_log_level(self) -> int:

@@ -97,12 +97,9 @@ class EnvironmentCatalog(LoggingConfigurable):
         "c.EnvironmentCatalog.max_size = 131072",
     )
 
-    timeout = setting(
-        Float(5.0),
-        """Seconds that ``load()`` waits for the directory, which may be on a network file system,
-        before it continues with the environments that are already loaded.""",
-        "c.EnvironmentCatalog.timeout = 2.0",
-    )
+    # Seconds that ``load()`` waits for the directory, which may be on a network file system, before
+    # it continues with the environments that are already loaded; the read goes on.
+    timeout = Float(5.0)
 
     def __init__(self, store: Store | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -194,7 +194,7 @@ class Servers:
     uris: Sequence[str]
     protection: Protection = "verified"
     ca_file: str = ""
-    connect_timeout: int = 3
+    connect_timeout: int = 3  # a server that is up accepts within milliseconds; then the next one
     receive_timeout: int = 5
     avoid_for: float = 30.0
     log: logging.Logger | logging.LoggerAdapter[Any] = field(

@@ -68,12 +68,6 @@ class DirectorySettings(PortalLogin):
         "c.LDAPAuthenticator.insecure_allow_clear_text_passwords = True",
     )
 
-    connect_timeout = setting(
-        Integer(3, min=1),
-        "Seconds to wait for the connection to a server.",
-        "c.LDAPAuthenticator.connect_timeout = 2",
-    )
-
     receive_timeout = setting(
         Integer(5, min=1),
         "Seconds to wait for each response of a connected server.",
@@ -83,8 +77,8 @@ class DirectorySettings(PortalLogin):
     login_timeout = setting(
         Float(15.0, min=0.1),
         """Maximum seconds for a login; after that, the login page shows "The directory does not
-        answer". Leave time for a second server: more than `connect_timeout` plus
-        `receive_timeout`.""",
+        answer". Leave time for a second server: more than 3 s for the connection to the
+        first one plus `receive_timeout`.""",
         "c.LDAPAuthenticator.login_timeout = 10",
     )
 
@@ -345,7 +339,6 @@ class DirectorySettings(PortalLogin):
             tuple(self.servers),
             protection=protection if self.use_tls else "none",  # type: ignore[arg-type]
             ca_file=self.ca_file,
-            connect_timeout=self.connect_timeout,
             receive_timeout=self.receive_timeout,
             log=self.log,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from traitlets import Bool, Enum, Float, Integer, Unicode, default
+from traitlets import Bool, Enum, Integer, Unicode, default
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import ConfigurationError
@@ -100,12 +100,6 @@ class NoticeSettings(LoggingConfigurable):
         "c.Notices.wanted = True",
     )
 
-    timeout = setting(
-        Float(20.0, min=1),
-        "Maximum seconds to wait for an answer from the mail server.",
-        "c.Notices.timeout = 60",
-    )
-
     @default("public_url")
     def _default_public_url(self) -> str:
         # JupyterHub tells its services (jupyterhub/services/service.py).
@@ -152,5 +146,4 @@ class NoticeSettings(LoggingConfigurable):
             ca_file=self.ca_file,
             user=self.user,
             password_file=self.password_file,
-            timeout=self.timeout,
         )

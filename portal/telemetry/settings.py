@@ -82,11 +82,9 @@ class TelemetrySettings(LoggingConfigurable):
         "c.Telemetry.max_age = 300",
     )
 
-    report_interval = setting(
-        Float(2.0, min=0.0),
-        "Minimum seconds between reports of one session; earlier ones are refused.",
-        "c.Telemetry.report_interval = 5",
-    )
+    # Minimum seconds between reports of one session; earlier ones are refused. Sessions wait 2 s at
+    # least (kernels/portal_session/measurements/telemetry.py), and a report can be delayed.
+    report_interval = Float(1.0)
 
     @property
     def report_gap(self) -> float:

@@ -25,6 +25,7 @@ SCOPES = ["list:users", "read:users:activity", "read:servers", "delete:servers"]
 LEAST = (
     1800  # seconds: a session reports every five minutes, and its network may be cut for a while
 )
+CHECK_EVERY = 600  # seconds, at most; a check is one list of the sessions
 SILENT = 900  # seconds: three reports that did not come
 
 
@@ -38,12 +39,6 @@ class IdleSessions(Configurable):
         session that has not reported to the Hub for 15 minutes is never stopped for inactivity: its
         network may be down.""",
         "c.IdleSessions.timeout = 8 * 3600",
-    )
-
-    cull_every = setting(
-        Integer(0, min=0),
-        "Seconds between checks; 0: half of `timeout`.",
-        "c.IdleSessions.cull_every = 600",
     )
 
     max_age = setting(
@@ -85,9 +80,8 @@ def service(settings: IdleSessions, hub: JupyterHub) -> dict[str, Any]:
         "jupyterhub_idle_culler",
         "--config=",  # none: by default it takes one from wherever the Hub was started
         f"--timeout={settings.timeout}",
+        f"--cull-every={min(CHECK_EVERY, settings.timeout // 2)}",
     ]
-    if settings.cull_every:
-        command.append(f"--cull-every={settings.cull_every}")
     if settings.max_age:
         command.append(f"--max-age={settings.max_age}")
     if hub.internal_ssl:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
-from traitlets import Enum, Integer, List, TraitError, Unicode, validate
+from traitlets import Enum, List, TraitError, Unicode, validate
 from traitlets.config import LoggingConfigurable
 
-from portal.models.catalog.environment import MAX_DESCRIPTION, Environment
+from portal.models.catalog.environment import Environment
 from portal.models.person import Person
 from portal.setting import setting
 
@@ -126,12 +126,6 @@ class CatalogRules(LoggingConfigurable):
         'c.CatalogRules.icons = ["pytorch", "tensorflow", "r", "container"]',
     )
 
-    max_description = setting(
-        Integer(MAX_DESCRIPTION, min=0, max=MAX_DESCRIPTION),
-        "Maximum length of a description, in characters of Markdown.",
-        "c.CatalogRules.max_description = 4000",
-    )
-
     own_environments = setting(
         Enum(("off", "groups", "on"), "off"),
         """Users who may register a SIF file or virtual environment of their own, visible only to
@@ -194,8 +188,6 @@ class CatalogRules(LoggingConfigurable):
                 )
         if environment.icon and self.icons and environment.icon not in self.icons:
             yield ("icon",), f"this site allows the icons {', '.join(self.icons)}"
-        if len(environment.description) > self.max_description:
-            yield ("description",), f"longer than {self.max_description} characters"
 
     def _source(self, path: str) -> str:
         normal = _normal(path)

@@ -75,13 +75,10 @@ class Cluster(LoggingConfigurable):
         "c.Cluster.patience = 1",
     )
 
-    exchange = setting(
-        Unicode(),
-        """Folder in which the Hub and the service exchange Slurm's answers, so that both together
-        query Slurm as often as one; with mode 700. Empty: each queries Slurm for itself. Default: a
-        new folder in /dev/shm.""",
-        'c.Cluster.exchange = ""',
-    )
+    # Folder in which the Hub and the service exchange Slurm's answers, so that both together query
+    # Slurm as often as one. The Hub makes it (deploy/jupyterhub_config.d/20-service.py) and passes
+    # its path to the service. "": each queries Slurm for itself.
+    exchange = Unicode()
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -30,7 +30,6 @@ for name in ("20-service.py", "30-roles.py"):
     load_subconfig(str(data_path("deploy") / "jupyterhub_config.d" / name))
 c.PortalSpawner.service_url = c.JupyterHub.bind_url + "/services/portal/"
 c.PortalSpawner.telemetry_interval = 2
-c.Telemetry.report_interval = 0
 # How often the Hub asks the proxy, and how often sessions report to the Hub.
 c.JupyterHub.last_activity_interval = 1
 c.PortalSpawner.environment = {{"JUPYTERHUB_ACTIVITY_INTERVAL": "2"}}
@@ -40,9 +39,8 @@ c.IdleGpus.warn_time = {warn}
 c.IdleGpus.snooze_time = {snooze}
 c.IdleGpus.snoozes = 1
 c.IdleGpus.exempt_users = {{"student12"}}
-culler.LEAST = 1
+culler.LEAST, culler.CHECK_EVERY = 1, 3
 c.IdleSessions.timeout = {cull}
-c.IdleSessions.cull_every = 3
 """
 
 

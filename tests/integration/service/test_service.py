@@ -560,9 +560,13 @@ def test_a_hub_that_does_not_answer_is_told(tmp_path: Path) -> None:
     assert "some-token" not in log.read_text()
 
 
-def run_by_hand(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_by_hand(
+    *arguments: str, before: str = "", **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the service; ``before`` is Python that the process executes first."""
+    program = f"from portal.__main__ import main\n{before}\nmain()"
     return subprocess.run(
-        [sys.executable, "-m", "portal", "service", *arguments],
+        [sys.executable, "-c", program, "service", *arguments],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], **variables},
         capture_output=True,
@@ -612,7 +616,7 @@ def test_a_port_that_is_taken_is_named() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         done = run_by_hand(
-            "--PortalService.bind_patience=0",
+            before="from portal.app.service import PortalService as s; s.bind_patience = 0",
             JUPYTERHUB_SERVICE_URL=f"http://127.0.0.1:{port}",
             JUPYTERHUB_API_TOKEN="x",
             JUPYTERHUB_CLIENT_ID="service-portal",

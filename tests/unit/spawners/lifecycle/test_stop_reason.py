@@ -224,14 +224,14 @@ def test_the_culler_is_off_by_default() -> None:
 
 
 def test_the_culler_runs_where_the_site_wants_it() -> None:
-    hub = Hub(timeout=7200, cull_every=60, max_age=86400)
+    hub = Hub(timeout=7200, max_age=86400)
     command = hub.services[1]["command"]
     assert command[1:] == [
         "-m",
         "jupyterhub_idle_culler",
         "--config=",
         "--timeout=7200",
-        "--cull-every=60",
+        "--cull-every=600",
         "--max-age=86400",
     ]
     role = hub.load_roles[1]
