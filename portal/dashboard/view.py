@@ -55,22 +55,19 @@ class Placed(Mapping[str, JobItem]):
 
 @dataclass(frozen=True, eq=False)
 class ClusterView:
-    """View of one version. ``nodes``, ``gpus`` and ``jobs`` are by name, "NODE/INDEX" and id, and
-    contain all names: use Dashboard.jobs_for and gpus_for to show them to a person.
-
-    ``taken_at``: time of Slurm's last answer (Unix seconds); ``error``: why it does not answer
-    now. ``sessions``: the living portal sessions by job id, as far as Slurm knows their jobs.
-    """
+    """View of one version. It contains all names: use Dashboard.jobs_for and gpus_for to show its
+    items to a person."""
 
     stream: str
     version: int
-    taken_at: float
-    error: str
+    taken_at: float  # time of Slurm's last answer (Unix seconds)
+    error: str  # why Slurm does not answer now
     summary: ClusterSummary
-    nodes: Mapping[str, NodeItem]
-    gpus: Mapping[str, GpuItem]
-    jobs: Placed
+    nodes: Mapping[str, NodeItem]  # by name
+    gpus: Mapping[str, GpuItem]  # by "NODE/INDEX"
+    jobs: Placed  # by id
     snapshot: ClusterSnapshot
+    # The living portal sessions by job id, as far as Slurm knows their jobs.
     sessions: Mapping[str, SessionRecord]
     unnamed_gpus: Mapping[str, GpuItem]
     unnamed_jobs: Placed

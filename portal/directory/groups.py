@@ -31,21 +31,17 @@ _SID = re.compile(r"S-1(-[0-9]+)+")
 
 @dataclass(frozen=True)
 class Groups:
-    """Search for groups below ``base``.
+    """Search for groups."""
 
-    ``member_attributes`` hold DNs, ``name_member_attributes`` plain user names (``memberUid``
-    of posixGroup). ``nesting``: "search" asks for the groups of the groups, level by level, at
-    most ``depth`` levels; "ad" lets Active Directory do it in a single search; "off" takes the
-    person's own groups only.
-    """
-
-    base: str
+    base: str  # groups below this DN are searched; "": no groups
     filter: str = filters.GROUPS
     name_attribute: str = "cn"
-    member_attributes: Sequence[str] = ("member", "uniqueMember")
-    name_member_attributes: Sequence[str] = ("memberUid",)
+    member_attributes: Sequence[str] = ("member", "uniqueMember")  # hold DNs
+    name_member_attributes: Sequence[str] = ("memberUid",)  # hold plain user names (posixGroup)
+    # "search" asks for the groups of the groups, level by level; "ad" lets Active Directory do it
+    # in a single search; "off" takes the person's own groups only.
     nesting: Nesting = "search"
-    depth: int = 10
+    depth: int = 10  # levels, at most, of "search"
     log: logging.Logger | logging.LoggerAdapter[Any] = field(
         default_factory=lambda: logging.getLogger(__name__)
     )

@@ -183,19 +183,19 @@ class Session:
 class Servers:
     """Servers that hold the same tree, tried in order until one answers.
 
-    ``uris``: ``ldap://host[:port]`` (StartTLS before anything else is sent, unless
-    ``protection`` is "none") or ``ldaps://host[:port]``. Timeouts in whole seconds: ldap3
-    accepts no fractions. A server that failed is asked last for ``avoid_for`` seconds, so that a
-    hanging server costs a single timeout, not one per login.
-
-    Raises ConfigurationError for an invalid URI or a CA file that cannot be used.
+    Raises ConfigurationError for an invalid URI or a CA file that cannot be used. Timeouts are in
+    whole seconds: ldap3 accepts no fractions.
     """
 
+    # ``ldap://host[:port]`` (StartTLS before anything else is sent, unless ``protection`` is
+    # "none") or ``ldaps://host[:port]``.
     uris: Sequence[str]
     protection: Protection = "verified"
     ca_file: str = ""
     connect_timeout: int = 3  # a server that is up accepts within milliseconds; then the next one
     receive_timeout: int = 5
+    # Seconds for which a server that failed is asked last, so that a hanging server costs a single
+    # timeout, not one per login.
     avoid_for: float = 30.0
     log: logging.Logger | logging.LoggerAdapter[Any] = field(
         default_factory=lambda: logging.getLogger(__name__)

@@ -24,12 +24,11 @@ _FAMILIAR = 30 * 86400.0  # seconds that an address stays known after a login fr
 
 @dataclass(frozen=True)
 class Attempt:
-    """Password attempt for ``name``. ``address``: its origin, "" if unknown; ``device``: its
-    browser if this name has logged in with it before, else ""."""
+    """Password attempt."""
 
-    name: str
-    address: str = ""
-    device: str = ""
+    name: str  # of the user
+    address: str = ""  # its origin, "" if unknown
+    device: str = ""  # its browser if this name has logged in with it before, else ""
 
 
 @dataclass

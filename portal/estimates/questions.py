@@ -21,14 +21,13 @@ _LONG_PAUSE = 600.0  # … after one not understood: each costs a job id, the ne
 
 
 class SlurmAnswer(NamedTuple):
-    """Answer of Slurm. ``start`` in Unix seconds, None if none was named or with ``error``;
-    ``at``: time of the question (for ``user``), ``asked_at`` the same by the monotonic clock."""
+    """Answer of Slurm."""
 
-    start: float | None
+    start: float | None  # Unix seconds; None if none was named, or with ``error``
     error: PortalError | None
-    at: float
-    user: str
-    asked_at: float
+    at: float  # time of the question
+    user: str  # the question was asked for them
+    asked_at: float  # ``at`` by the monotonic clock
 
 
 class Questions:

@@ -72,18 +72,14 @@ class Extending(Configurable):
 
 @dataclass(frozen=True)
 class Running:
-    """Running job of a session, and all that limits its time.
-
-    ``environment`` is the catalog's now, whoever may use it (None: it has none of that name any
-    more); ``asked``: seconds that its launch asked for; ``associations``: None if they are not
-    known, or the site has none; the snapshot's ``qos`` may be empty likewise.
-    """
+    """Running job of a session, and all that limits its time."""
 
     job: Job
+    # The catalog's now, whoever may use it; None: it has none of that name any more.
     environment: Environment | None
-    snapshot: ClusterSnapshot
-    associations: Sequence[Association] | None = None
-    asked: int | None = None
+    snapshot: ClusterSnapshot  # its ``qos`` may be empty: not known, or the site has none
+    associations: Sequence[Association] | None = None  # None: not known, or the site has none
+    asked: int | None = None  # seconds that its launch asked for
 
 
 class _Bound(NamedTuple):

@@ -13,12 +13,11 @@ _Partitions = Mapping[str, Partition]
 
 
 class NodeKind(NamedTuple):
-    """Nodes of a partition that have the same features, GPUs, CPUs, sockets and memory. ``node``:
-    one of them; ``number``: all; ``usable``: those that take new jobs."""
+    """Nodes of a partition that have the same features, GPUs, CPUs, sockets and memory."""
 
-    node: Node
-    number: int
-    usable: int
+    node: Node  # one of them
+    number: int  # of all
+    usable: int  # number of those that take new jobs
 
 
 _made: list[tuple[_Nodes, _Partitions, Mapping[str, tuple[NodeKind, ...]]]] = []  # the last two

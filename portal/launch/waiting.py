@@ -17,17 +17,15 @@ _LIMIT = ("Assoc", "QOS")
 
 
 class Queue(NamedTuple):
-    """Summary of a queue. ``turns``: partitions in which a job waits for its turn; ``passed``:
-    those with one that is passed over. ``expected``: the latest start that Slurm expects, by
-    partition, GPU type ("": the job names none) and whether it asks for GPUs. ``running``: the
-    next one to end first, those without an end last. ``limited``: jobs that wait for a limit, by
-    person."""
+    """Summary of a queue."""
 
-    turns: frozenset[str]
-    passed: frozenset[str]
+    turns: frozenset[str]  # partitions in which a job waits for its turn
+    passed: frozenset[str]  # partitions with a job that is passed over
+    # The latest start that Slurm expects, by partition, GPU type ("": the job names none) and
+    # whether it asks for GPUs.
     expected: Mapping[tuple[str, str, bool], float]
-    running: tuple[Job, ...]
-    limited: Mapping[str, tuple[Job, ...]]
+    running: tuple[Job, ...]  # the next one to end first, those without an end last
+    limited: Mapping[str, tuple[Job, ...]]  # jobs that wait for a limit, by person
 
 
 _made: list[tuple[Mapping[str, Job], Queue]] = []  # of the last two snapshots

@@ -74,17 +74,13 @@ _OUT_OF_MEMORY = re.compile(
 
 
 class Ending(Frozen):
-    """End of a session. ``code`` is for programs, ``message`` a sentence or two for its owner.
+    """End of a session."""
 
-    ``log`` is the tail of the job's log (plain text, may be empty), ``job_id`` Slurm's. ``by`` is
-    who stopped it in the portal or cancelled its job in Slurm, "" if unknown.
-    """
-
-    code: str
-    message: str
-    log: str = ""
-    job_id: str = ""
-    by: str = ""
+    code: str  # for programs
+    message: str  # a sentence or two for its owner
+    log: str = ""  # tail of the job's log, plain text
+    job_id: str = ""  # Slurm's
+    by: str = ""  # who stopped it in the portal or cancelled its job in Slurm, if known
 
 
 def explain(

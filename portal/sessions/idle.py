@@ -21,20 +21,15 @@ _SAVE = 60.0  # seconds before the stop
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules for one session. Seconds.
-
-    ``limit``: idleness after which it stops; ``warn``: lead time of the owner's warning;
-    ``silence``: longest pause between two looks that counts as watched. ``exempt``: sentence why
-    the session is exempt, or "".
-    """
+    """Rules for one session. Seconds."""
 
     mode: IdleMode
-    limit: float
-    warn: float
+    limit: float  # idleness after which it stops
+    warn: float  # lead time of the owner's warning
     snooze: float
     snoozes: int
-    silence: float
-    exempt: str = ""
+    silence: float  # longest pause between two looks that counts as watched
+    exempt: str = ""  # sentence why the session is exempt, or ""
 
     def notice(self, snoozed: bool) -> float:
         """Return the seconds between the warning and the stop: half of the whole time at most."""

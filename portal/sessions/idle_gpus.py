@@ -37,18 +37,18 @@ _NO_GPUS = "The session has no GPUs."
 
 @dataclass(frozen=True)
 class IdleContext:
-    """Dependencies of the watcher. ``view`` returns the newest view, made every ``interval()``
-    seconds; ``idle_times`` the environments' own times in seconds, by name; ``note`` writes an
-    entry to the audit log; ``moving`` tells whether a job waits to take the place of the session
-    with that id."""
+    """Dependencies of the watcher."""
 
+    # Returns the newest view, made every ``interval()`` seconds.
     view: Callable[[], DatedView | None]
     interval: Callable[[], float]
     telemetry: Telemetry
     store: Store
     hub: HubApi
+    # The environments' own times in seconds, by name.
     idle_times: Callable[[], Awaitable[Mapping[str, float]]]
-    note: Callable[[AuditEntry], Awaitable[object]]
+    note: Callable[[AuditEntry], Awaitable[object]]  # writes an entry to the audit log
+    # Tells whether a job waits to take the place of the session with that id.
     moving: Callable[[str], bool] = lambda session_id: False
 
 

@@ -25,23 +25,18 @@ SIMULATED = "simulated"  # as GpuItem.source says it
 
 @dataclass(frozen=True)
 class SessionData:
-    """Data on a session beside its record and its job.
-
-    ``prefix`` is the service's address and ``base`` the Hub's, with their slashes; ``environment``
-    is the catalog's now; ``gpus`` are those that the job holds; ``simulated``: the site's
-    telemetry is simulated; ``taken_at`` and ``error`` are the view's.
-    """
+    """Data on a session beside its record and its job."""
 
     now: float
-    taken_at: float
+    taken_at: float  # the view's, as ``error`` is
     error: str
-    prefix: str
-    base: str
-    environment: Environment | None
-    gpus: Sequence[GpuItem] = ()
+    prefix: str  # the service's address, with its slashes
+    base: str  # the Hub's, with its slashes
+    environment: Environment | None  # the catalog's now
+    gpus: Sequence[GpuItem] = ()  # those that the job holds
     usage: JobUsage | None = None
     reports: SessionReports | None = None
-    simulated: bool = False
+    simulated: bool = False  # the site's telemetry is
     announcements: Sequence[Announcement] = ()
     warn_minutes: tuple[int, ...] = ()
     extend: ExtendOffer = field(default_factory=ExtendOffer)

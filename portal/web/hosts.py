@@ -24,16 +24,13 @@ def host_in(url: str) -> str:
 
 @dataclass(frozen=True)
 class HubHosts:
-    """Hosts of the Hub.
+    """Hosts of the Hub."""
 
-    ``home`` is its public address without a path, "" if sessions share the Hub's host: it then
-    answers at every one. ``connect`` are the hosts by which programs reach it besides loopback.
-    ``prefix`` is its path with both slashes.
-    """
-
+    # Its public address without a path, "" if sessions share the Hub's host: it then answers at
+    # every one.
     home: str
-    connect: frozenset[str] = frozenset()
-    prefix: str = "/hub/"
+    connect: frozenset[str] = frozenset()  # hosts by which programs reach it, besides loopback
+    prefix: str = "/hub/"  # its path with both slashes
 
     def answers(self, host: str, path: str) -> bool:
         """Return True if the Hub answers for ``path`` at ``host``, which has no port."""

@@ -18,19 +18,15 @@ from .blocking import Blocking, StillRunning
 
 @dataclass(frozen=True)
 class StorageArea:
-    """Folder with its space. Sizes in bytes, None if unknown.
-
-    ``answers`` is False if the file system did not answer in time; ``missing`` is True if the
-    path does not exist. ``required``: a session cannot start without it (the home).
-    """
+    """Folder with its space. Sizes in bytes, None if unknown."""
 
     title: str
     path: str
     free_bytes: int | None = None
     total_bytes: int | None = None
-    answers: bool = True
-    missing: bool = False
-    required: bool = False
+    answers: bool = True  # False: the file system did not answer in time
+    missing: bool = False  # the path does not exist
+    required: bool = False  # a session cannot start without it (the home)
 
     @property
     def used_percent(self) -> int | None:

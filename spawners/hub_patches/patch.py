@@ -10,19 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Patch:
-    """Change of JupyterHub's own objects, made by ``apply`` alone.
-
-    ``changes`` names what is replaced, as "module:qualified.name". ``why`` has the figure if the
-    reason is one. ``upstream`` is the address of a thread, or "none". ``until`` says what would
-    make the patch unnecessary. ``apply`` may be called again, and does nothing then.
-    """
+    """Change of JupyterHub's own objects."""
 
     name: str
-    changes: tuple[str, ...]
-    why: str
-    upstream: str
-    until: str
-    apply: Callable[[], None]
+    changes: tuple[str, ...]  # what is replaced, as "module:qualified.name"
+    why: str  # with the figure if the reason is one
+    upstream: str  # address of a thread, or "none"
+    until: str  # what would make the patch unnecessary
+    apply: Callable[[], None]  # makes the change, alone; called again, it does nothing
 
 
 def wrap_once(owner: type, method: str, wrap: Callable[[Any], Any], mark: str) -> None:

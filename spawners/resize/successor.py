@@ -9,18 +9,17 @@ from portal.models.session.move import LIVE, Move, MoveState
 
 
 class Successor(Frozen):
-    """Job that is to take a session's place. ``token_id`` is the row of the new server's token,
-    ``by`` who asked for it, ``partition_automatic`` as in LaunchRequest. Times are Unix seconds."""
+    """Job that is to take a session's place. Times are Unix seconds."""
 
     state: MoveState = MoveState.QUEUED
     options: dict[str, Any]
-    partition_automatic: bool = False
+    partition_automatic: bool = False  # as in LaunchRequest
     words: str = ""
-    by: str = ""
+    by: str = ""  # who asked for it
     asked_at: float
     ended_at: float | None = None
     job_id: str
-    token_id: int
+    token_id: int  # row of the new server's token
     log_name: str
     port: int = 0
 

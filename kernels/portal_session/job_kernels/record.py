@@ -24,36 +24,28 @@ class BadRecord(Exception):
 
 
 class Record(NamedTuple):
-    """Facts about one job kernel.
-
-    ``request``: what the service was asked for (environment, kernel, resources). ``host``,
-    ``port``: where the relay listens. ``key``: signs Jupyter's messages (HMAC). ``certificate``,
-    ``private_key``: PEM, of both ends of the connection. ``starter``: SHA-256 of the starter's
-    secret, once it has connected. ``life``: number of the kernel's process in the job, from 1;
-    a relay that continues a life leaves the kernel's state alone. ``cwd``: its working directory.
-    ``notebook``: path of its notebook in the session, if it has one (`note`). ``submitted``: the
-    service has accepted the job. ``adopt``: the next relay continues the life, since the session's
-    server is a new one, or the last relay was killed. ``session``: the path of the session's
-    address; ``spec``: the kernelspec's name; ``relay``: the job and the process id of the relay,
-    "JOB:PID".
-    """
+    """Facts about one job kernel."""
 
     id: str
-    request: dict[str, Any]
-    key: str
-    certificate: str
+    request: dict[str, Any]  # what the service was asked for (environment, kernel, resources)
+    key: str  # signs Jupyter's messages (HMAC)
+    certificate: str  # PEM, of both ends of the connection, as ``private_key``
     private_key: str
-    host: str = ""
+    host: str = ""  # where the relay listens, with ``port``
     port: int = 0
-    starter: str = ""
+    starter: str = ""  # SHA-256 of the starter's secret, once it has connected
+    # Number of the kernel's process in the job, from 1; a relay that continues a life leaves the
+    # kernel's state alone.
     life: int = 1
-    cwd: str = ""
-    notebook: str = ""
-    submitted: bool = False
+    cwd: str = ""  # its working directory
+    notebook: str = ""  # path of its notebook in the session, if it has one (`note`)
+    submitted: bool = False  # the service has accepted the job
+    # The next relay continues the life, since the session's server is a new one, or the last relay
+    # was killed.
     adopt: bool = False
-    session: str = ""
-    spec: str = ""
-    relay: str = ""
+    session: str = ""  # path of the session's address
+    spec: str = ""  # the kernelspec's name
+    relay: str = ""  # job and process id of the relay, "JOB:PID"
 
     def but(self, **changes: Any) -> Record:
         """Return a copy with ``changes``."""

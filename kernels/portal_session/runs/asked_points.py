@@ -18,16 +18,14 @@ _TRIALS = 50  # of a search
 
 
 class AskedPoints(NamedTuple):
-    """Source that was read, the name of its run, the points, the ``seed`` of a sample or a search,
-    and the ``search``; both None without one. ``typed``: of a script, its values as they were typed
-    (`typed_points`)."""
+    """Source that was read, the name of its run, and its points."""
 
     source: Source
     name: str
     points: list[Point]
-    seed: int | None
-    search: dict[str, Any] | None
-    typed: list[dict[str, str]]
+    seed: int | None  # of a sample or a search; None without one
+    search: dict[str, Any] | None  # None without one
+    typed: list[dict[str, str]]  # of a script, its values as they were typed (`typed_points`)
 
 
 def read_points(request: RunRequest, source: Source | None = None) -> AskedPoints:

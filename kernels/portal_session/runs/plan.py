@@ -35,15 +35,14 @@ _TRIES = 1000  # names that are taken
 
 
 class Plan(NamedTuple):
-    """Frozen run. ``folder``: its absolute path; ``points``: their number; ``code_digest``: of what
-    will be executed, which the portal keeps."""
+    """Frozen run."""
 
     id: str
     name: str
     source: Path
-    folder: Path
-    points: int
-    code_digest: str
+    folder: Path  # its absolute path
+    points: int  # their number
+    code_digest: str  # of what will be executed, which the portal keeps
 
     def remove(self) -> None:
         """Remove the folder, and ``runs`` if nothing else is in it: the run was refused."""

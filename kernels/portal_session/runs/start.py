@@ -17,14 +17,12 @@ from .request import RunRequest
 
 
 class Started(NamedTuple):
-    """Run that the portal has. ``at_once``: how many points run at the same time at most;
-    ``message``: what the portal says in addition, or ""; ``after``: the name of the run that it
-    starts after, or ""."""
+    """Run that the portal has."""
 
     plan: Plan
-    at_once: int
-    message: str
-    after: str
+    at_once: int  # how many points run at the same time at most
+    message: str  # what the portal says in addition, or ""
+    after: str  # name of the run that it starts after, or ""
 
 
 def start(request: RunRequest, portal: Patience, environ: Mapping[str, str]) -> Started:

@@ -10,14 +10,13 @@ from portal.models.catalog.environment import Environment, refusals_of
 
 
 class GpuOffer(Frozen):
-    """Offer of one GPU type: ``offered``, or the ``reason`` why not; the best measurement there,
-    in images per second, and whether those GPUs were ``simulated``."""
+    """Offer of one GPU type."""
 
     type: str
     offered: bool
-    reason: str = ""
-    images_per_second: float | None = None
-    simulated: bool = False
+    reason: str = ""  # why it is not offered
+    images_per_second: float | None = None  # the best measurement there
+    simulated: bool = False  # the GPUs of that measurement were
 
 
 def gpu_offers(

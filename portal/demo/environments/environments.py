@@ -29,15 +29,11 @@ _SITE_FILES = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 
 
 class DemoEnvironments(NamedTuple):
-    """Paths of the environments.
+    """Paths of the environments."""
 
-    ``files``: directory of the YAML files; ``venv``: the nodes' virtual environment with
-    JupyterLab; ``wheels``: folder of portal-session's wheel, for images.
-    """
-
-    files: Path
-    venv: Path
-    wheels: Path
+    files: Path  # directory of the YAML files
+    venv: Path  # the nodes' virtual environment with JupyterLab
+    wheels: Path  # folder of portal-session's wheel, for images
 
 
 def ensure_environments(

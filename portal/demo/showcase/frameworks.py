@@ -35,15 +35,11 @@ _NICE = ("nice", "-n", "19")  # the demo's users come first
 
 @dataclass(frozen=True)
 class Framework:
-    """Framework of the environment ``name``, whose definition is deploy/demo/showcase/NAME.yaml.
+    """Framework of an environment."""
 
-    ``packages``: of the distribution, besides those of every environment; ``wheels``: from the
-    Python index, without NumPy.
-    """
-
-    name: str
-    packages: tuple[str, ...]
-    wheels: tuple[str, ...] = ("tensorboard",)
+    name: str  # of the environment, whose definition is deploy/demo/showcase/NAME.yaml
+    packages: tuple[str, ...]  # of the distribution, besides those of every environment
+    wheels: tuple[str, ...] = ("tensorboard",)  # from the Python index, without NumPy
 
 
 FRAMEWORKS = (

@@ -30,11 +30,11 @@ _MEMORY = 4096  # MiB of each session
 
 @dataclass(frozen=True)
 class Example:
-    """Session of ``user`` that began ``ago`` hours ago and ran for ``hours``, and how it ended."""
+    """Example of an ended session, and how it ended."""
 
     user: str
-    ago: float
-    hours: float
+    ago: float  # hours since it began
+    hours: float  # of its duration
     gpus: int = 0
     gpu_type: str = "v100"
     node: str = "cpu01"

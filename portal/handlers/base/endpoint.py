@@ -50,26 +50,20 @@ class WrongContentType(InvalidRequest):
 
 @dataclass(frozen=True)
 class Operation:
-    """Method of an endpoint, as a decorator of ``on_get``, ``on_post`` and so on.
-
-    ``answer`` is the model of a success, by default the annotated return type; ``NoContent``
-    answers 204. If ``media`` is not JSON, the method writes the response itself and ``answer`` is
-    ``NoContent`` too. ``scope``: the scope that the person must hold ("": the login is enough).
-    ``sparse`` leaves unset fields out of the response. ``takes`` is the media type of a body that
-    is a file (see upload.py). ``errors`` are the statuses it answers with besides 400, 403, 404,
-    405, 413, 415 and 503.
-    """
+    """Method of an endpoint, as a decorator of ``on_get``, ``on_post`` and so on."""
 
     summary: str
+    # Model of a success, by default the annotated return type; ``NoContent`` answers 204.
     answer: type[BaseModel] = NoContent
     query: type[Query] = Query
     body: type[BaseModel] | None = None
-    scope: str = ""
+    scope: str = ""  # that the person must hold; "": the login is enough
     status: int = 200
+    # If it is not JSON, the method writes the response itself and ``answer`` is ``NoContent`` too.
     media: str = JSON
-    sparse: bool = False
-    errors: tuple[int, ...] = ()
-    takes: str = ""
+    sparse: bool = False  # leaves unset fields out of the response
+    errors: tuple[int, ...] = ()  # statuses besides 400, 403, 404, 405, 413, 415 and 503
+    takes: str = ""  # media type of a body that is a file (see upload.py)
 
     def __call__(self, method: _Method) -> _Method:
         operation = self

@@ -40,13 +40,13 @@ _SYS_PIVOT_ROOT = {"x86_64": 155, "ppc64le": 203, "s390x": 217}  # others: the g
 
 
 class Enclosure(NamedTuple):
-    """Enclosure of a command. ``hidden``: folders of the node, to those seen in their place;
-    ``shown``: folders (resolved paths) that the command can still reach and write to, under names
-    of their own; ``directory``: its working directory."""
+    """Enclosure of a command."""
 
-    hidden: Mapping[str, str]
+    hidden: Mapping[str, str]  # folders of the node, to those seen in their place
+    # Folders (resolved paths) that the command can still reach and write to, under names of their
+    # own.
     shown: Sequence[str]
-    directory: str = "/"
+    directory: str = "/"  # its working directory
 
     def seen(self, path: str | os.PathLike[str]) -> str:
         """Return the enclosure's name of ``path``; its own if it is in no folder of ``shown``."""

@@ -118,19 +118,17 @@ _FRAMEWORKS = {
 
 
 class FoundPython(Frozen):
-    """Python of an image. ``base``: the program itself, without links or a virtual environment.
-    ``freeze``: what ``pip freeze`` says, None without pip. ``complete``: it has the modules of the
-    standard library that a server needs."""
+    """Python of an image."""
 
     executable: str
-    base: str
+    base: str  # the program itself, without links or a virtual environment
     version: tuple[int, int, int]
     name: str
     threads: bool
     packages: tuple[str, ...]
-    freeze: tuple[str, ...] | None
+    freeze: tuple[str, ...] | None  # what ``pip freeze`` says, None without pip
     ipykernel: str | None
-    complete: bool
+    complete: bool  # it has the modules of the standard library that a server needs
 
     @property
     def short(self) -> str:

@@ -48,17 +48,16 @@ class FoldedField(Frozen):
 
 
 class Facts(NamedTuple):
-    """Facts behind the choices. ``now``: Unix seconds; ``simulated``: the simulated GPU types;
-    ``last``: what this person chose last; ``preset``: the defaults where nothing is chosen."""
+    """Facts behind the choices."""
 
     snapshot: ClusterSnapshot
     supply: Availability
     associations: Sequence[Association] | None
     person: Person
-    now: float
-    simulated: Collection[str] = ()
-    last: Mapping[str, Any] = MappingProxyType({})
-    preset: Mapping[str, Any] = MappingProxyType({})
+    now: float  # Unix seconds
+    simulated: Collection[str] = ()  # the simulated GPU types
+    last: Mapping[str, Any] = MappingProxyType({})  # what this person chose last
+    preset: Mapping[str, Any] = MappingProxyType({})  # the defaults where nothing is chosen
 
 
 def folded_fields(facts: Facts) -> tuple[FoldedField, ...]:

@@ -56,26 +56,24 @@ class KernelResult(Frozen):
 
 
 class Facts(Frozen):
-    """Software inside an environment. ``versions``: those of "python", "torch", "cuda", "driver",
-    "cudnn", "nccl", "mpi"…, as far as present. ``packages``: "name==version" of the kernel's
-    Python, as from pip freeze. ``added``: packages that the build added to it."""
+    """Software inside an environment."""
 
     architecture: str = ""
     distribution: str = ""  # "Debian GNU/Linux 12 (bookworm)"
+    # Of "python", "torch", "cuda", "driver", "nccl"…, as far as present.
     versions: dict[str, str] = {}
-    packages: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()  # "name==version" of the kernel's Python, as from pip freeze
+    added: tuple[str, ...] = ()  # packages that the build added to it
 
 
 class BuildResult(Frozen):
-    """Result of a build. ``image``: path of the finished SIF; ``size`` in bytes; ``sha256`` of the
-    file; ``server`` and ``python`` are to be set in the environment."""
+    """Result of a build."""
 
-    image: str
+    image: str  # path of the finished SIF
     digest: str
-    size: int
-    sha256: str
-    server: Server
+    size: int  # bytes
+    sha256: str  # of the file
+    server: Server  # to be set in the environment, as is ``python``
     python: str | None
     kernels: tuple[Kernel, ...]
     facts: Facts = Facts()
@@ -83,9 +81,7 @@ class BuildResult(Frozen):
 
 
 class TestResult(Frozen):
-    """Result of a smoke test. ``gpus``: number of GPUs seen; ``simulated``: this site's GPUs are
-    simulated, so none were looked for. ``mark``: size and mtime_ns of the tested image file; None
-    for directories."""
+    """Result of a smoke test."""
 
     __test__ = False  # not a test of pytest's
 
@@ -94,8 +90,9 @@ class TestResult(Frozen):
     kernels: tuple[KernelResult, ...]
     gpu_type: str = ""  # "": without GPUs
     gpus: int = 0
-    simulated: bool = False
+    simulated: bool = False  # this site's GPUs are simulated, so none were looked for
     facts: Facts = Facts()
+    # Size and mtime_ns of the tested image file; None for directories.
     mark: tuple[int, int] | None = None
 
 

@@ -327,40 +327,36 @@ class Association(Frozen):
 
 
 class Qos(Frozen):
-    """Slurm QOS. ``max_wall`` in seconds, None: no limit; ``flags`` as configured.
-
-    ``max_tres``: limits by scope ("job", "user", "account", "group", "node"), then by Slurm's name
-    of the TRES ("cpu", "gres/gpu", "gres/gpu:v100", "mem" in MiB).
-    """
+    """Slurm QOS."""
 
     name: str
-    max_wall: int | None = None
+    max_wall: int | None = None  # seconds, None: no limit
+    # Limits by scope ("job", "user", "account", "group", "node"), then by Slurm's name of the TRES
+    # ("cpu", "gres/gpu", "gres/gpu:v100", "mem" in MiB).
     max_tres: dict[str, dict[str, int]] = {}
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()  # as configured
 
 
 class ClusterSnapshot(Frozen):
-    """Snapshot of the cluster at ``taken_at`` (Unix seconds, for display).
+    """Snapshot of the cluster at one moment.
 
-    ``asked_at`` is the same moment on the monotonic clock of the process that asked Slurm: ages
-    and order are computed from it, since the system clock may be set. None: the snapshot was not
-    requested in this process.
-
-    ``error`` is empty for a fresh answer; if Slurm did not answer, the last snapshot is kept with
-    its old ``taken_at`` and a sentence that says what failed. ``submit_host``: short name of the
-    machine that submits jobs; "": unknown. ``resume_seconds``: time in which a node that is asleep
-    is switched on, unless its partition has a time of its own; None: unknown, or none is asleep.
+    If Slurm does not answer, the last one is kept with its old time and an ``error``.
     """
 
-    taken_at: float
+    taken_at: float  # Unix seconds, for display
+    # The same moment on the monotonic clock of the process that asked Slurm: ages and order are
+    # computed from it, since the system clock may be set. None: the snapshot was not requested in
+    # this process.
     asked_at: float | None = None
     partitions: dict[str, Partition] = {}
     nodes: dict[str, Node] = {}
     jobs: dict[str, Job] = {}
     reservations: dict[str, Reservation] = {}
     qos: dict[str, Qos] = {}  # only if requested; a QOS that is missing here is unknown
-    error: str = ""
-    submit_host: str = ""
+    error: str = ""  # sentence that says what failed; "": a fresh answer
+    submit_host: str = ""  # short name of the machine that submits jobs; "": unknown
+    # Time in which a node that is asleep is switched on, unless its partition has a time of its
+    # own; None: unknown, or none is asleep.
     resume_seconds: int | None = None
 
     def resume_seconds_of(self, nodes: Iterable[Node]) -> int | None:

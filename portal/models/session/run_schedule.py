@@ -63,27 +63,19 @@ class ScheduleTimes(Frozen):
 
 
 class RunSchedule(ScheduleTimes):
-    """Schedule as it is kept. Times are Unix seconds.
-
-    ``runs``: the originals, in the order in which they start. ``next_at``: the next start; null:
-    none, since the schedule is paused or over. ``starting_at``: the time of the start that is being
-    carried out, null: none. ``last_at``: the time of the last one; ``last_runs``: the ids of the
-    runs that were started last; ``message``: a sentence about a last time without a start;
-    ``refusals``: of the last times, in a row. ``untold``: a sentence that the user is still to get
-    as mail.
-    """
+    """Schedule as it is kept. Times are Unix seconds."""
 
     user: str
     id: RunId
     name: str
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...]  # the originals, in the order in which they start
     notify: Notify = ()
     created_at: float
-    next_at: float | None = None
-    starting_at: float | None = None
-    last_at: float | None = None
-    last_runs: tuple[str, ...] = ()
-    message: str = ""
-    refusals: int = 0
+    next_at: float | None = None  # the next start; None: the schedule is paused or over
+    starting_at: float | None = None  # time of the start that is being carried out
+    last_at: float | None = None  # time of the last start
+    last_runs: tuple[str, ...] = ()  # ids of the runs that were started last
+    message: str = ""  # a sentence about a last time without a start
+    refusals: int = 0  # of the last times, in a row
     paused: bool = False
-    untold: str = ""
+    untold: str = ""  # a sentence that the user is still to get as mail

@@ -19,28 +19,20 @@ class SessionState(StrEnum):
 
 
 class SessionRecord(Frozen):
-    """Record of a session. Times are Unix seconds, memory MiB; None: unknown or not yet.
+    """Record of a session. Times are Unix seconds, memory MiB; None: unknown or not yet."""
 
-    ``id`` is opaque and made by the Hub. ``user`` is the Hub's name, ``account`` the one that the
-    job belongs to. ``options`` are the validated ``user_options`` of the launch and never change;
-    ``work``: what runs in it
-    (portal/launch/kinds); ``space``: the space that it belongs to, "" for its user alone.
-    ``partition_automatic``: their partition is one that nobody named, for that launch alone.
-    ``time_limit`` is its job's final time limit in seconds, extensions included. ``log_path`` is
-    the Hub's own file and never leaves the service.
-    """
-
-    id: str
-    user: str
+    id: str  # opaque, made by the Hub
+    user: str  # the Hub's name
     server: str = ""
-    account: str = ""
+    account: str = ""  # the one that the job belongs to
     groups: tuple[str, ...] = ()
     environment: str = ""
     environment_title: str = ""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {}  # the validated ``user_options`` of the launch, which never change
+    # Their partition is one that nobody named, for that launch alone.
     partition_automatic: bool = False
-    work: str = "jupyterlab"
-    space: str = ""
+    work: str = "jupyterlab"  # what runs in it (portal/launch/kinds)
+    space: str = ""  # the course that it belongs to, "" for its user alone
     job_id: str = ""
     state: SessionState = SessionState.PENDING
     submitted_at: float
@@ -52,10 +44,10 @@ class SessionRecord(Frozen):
     ending_message: str = ""
     stopped_by: str = ""  # name of the user who requested the stop; "": nobody did
     log: str = ""  # the log's tail as clean text, once the session is over
-    log_path: str = ""
+    log_path: str = ""  # the Hub's own file, never leaves the service
     peak_memory: int | None = None
     exit_code: int | None = None
-    time_limit: int | None = None
+    time_limit: int | None = None  # its job's final time limit in seconds, extensions included
 
     @property
     def again(self) -> dict[str, Any]:

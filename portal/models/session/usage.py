@@ -6,16 +6,11 @@ from .. import Frozen
 
 
 class JobUsage(Frozen):
-    """GPU time of a job on one UTC day (``day``: "2026-11-21"), in GPU-seconds.
+    """GPU time of a job on one UTC day, in GPU-seconds. Sessions' own reports never count here."""
 
-    ``measured`` is the part of ``held`` for which telemetry has readings, ``used`` the busy part
-    of that. Sessions' own reports never count here. ``job_id`` and ``submitted_at`` together
-    identify the job, since Slurm may reuse ids.
-    """
-
-    job_id: str
+    job_id: str  # identifies the job with ``submitted_at``, since Slurm may reuse ids
     submitted_at: int
-    day: str
+    day: str  # "2026-11-21"
     user: str
     account: str = ""
     groups: tuple[str, ...] = ()
@@ -24,8 +19,8 @@ class JobUsage(Frozen):
     session_id: str = ""
     gpus: int = 0
     held: float = 0
-    used: float = 0
-    measured: float = 0
+    used: float = 0  # busy part of ``measured``
+    measured: float = 0  # part of ``held`` for which telemetry has readings
 
 
 class UsageRow(Frozen):

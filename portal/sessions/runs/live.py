@@ -37,13 +37,12 @@ _Entry = TypeVar("_Entry")
 
 @dataclass
 class Watched:
-    """Point that its user looks at. ``until``, in time.monotonic(); ``at``: when its output came
-    (Unix seconds); ``ended``: that is its last."""
+    """Point that its user looks at."""
 
-    until: float
-    at: float | None = None
+    until: float  # time.monotonic()
+    at: float | None = None  # when its output came (Unix seconds)
     attempt: int = 0
-    ended: bool = False
+    ended: bool = False  # that output is its last
     content: bytes = b""  # of the output: as objects, thousands of cells take ten times as much
 
     @property

@@ -25,14 +25,12 @@ Tasks = Mapping[int, Job]  # by the number of the point
 
 
 class PointNews(NamedTuple):
-    """Numbers of points of which Slurm knows more than the portal: ``ended`` without a report;
-    ``again``: in the queue once more, after they ran; ``absent``: not among the tasks;
-    ``cancelled``: failed, as far as they know."""
+    """Numbers of points of which Slurm knows more than the portal."""
 
-    ended: tuple[int, ...] = ()
-    again: tuple[int, ...] = ()
-    absent: tuple[int, ...] = ()
-    cancelled: tuple[int, ...] = ()
+    ended: tuple[int, ...] = ()  # without a report
+    again: tuple[int, ...] = ()  # in the queue once more, after they ran
+    absent: tuple[int, ...] = ()  # not among the tasks
+    cancelled: tuple[int, ...] = ()  # failed, as far as they know
 
 
 def tasks_by_array(jobs: Iterable[Job]) -> dict[str, dict[int, Job]]:

@@ -16,15 +16,13 @@ _ENDED = frozenset({PointState.SUCCEEDED, PointState.FAILED, PointState.LOST})
 
 
 class Trial(NamedTuple):
-    """Point of a search: what was chosen for it (`Search.values`), and the ``value`` of the metric;
-    None while it runs, and if it ``failed``. ``pruned``: it ended early, so that this is not its
-    result."""
+    """Point of a search."""
 
     number: int
-    chosen: Mapping[str, float]
-    value: float | None = None
+    chosen: Mapping[str, float]  # for it (`Search.values`)
+    value: float | None = None  # of the metric; None while it runs, and if it ``failed``
     failed: bool = False
-    pruned: bool = False
+    pruned: bool = False  # it ended early, so that this is not its result
 
 
 def trials_of(

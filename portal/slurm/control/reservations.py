@@ -39,16 +39,15 @@ _NO_GPUS = re.compile(r"not supported with reservations|unknown parameter tres|i
 
 @dataclass(frozen=True)
 class DesiredReservation:
-    """Desired reservation. Times are Unix seconds; ``users`` is not empty; "" for ``account``,
-    ``partition`` and ``gpu_type`` leaves the choice to Slurm. ``nodes`` and ``gpus`` together mean
-    that many nodes, which have that many of the GPUs in total."""
+    """Desired reservation. Times are Unix seconds; "" for ``account``, ``partition`` and
+    ``gpu_type`` leaves the choice to Slurm."""
 
     name: str
     begins: float
     ends: float
-    users: tuple[str, ...]
+    users: tuple[str, ...]  # not empty
     nodes: int = 0
-    gpus: int = 0
+    gpus: int = 0  # with ``nodes``: that many nodes, which have these GPUs in total
     partition: str = ""
     account: str = ""
     gpu_type: str = ""

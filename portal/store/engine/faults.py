@@ -16,13 +16,12 @@ _ADMIN = "An admin can find the reason with `portal doctor --only=database`."
 
 @dataclass(frozen=True)
 class Fault:
-    """Fault of a database: ``what`` it does or is, and the way ``out``. ``away``: it gave no
-    answer at all, so an immediate retry would only wait again. ``schema``: tables are missing."""
+    """Fault of a database."""
 
-    what: str
-    out: str = _ADMIN
-    away: bool = False
-    schema: bool = False
+    what: str  # it does or is
+    out: str = _ADMIN  # the way out
+    away: bool = False  # it gave no answer at all, so an immediate retry would only wait again
+    schema: bool = False  # tables are missing
 
     def error(self) -> StoreUnavailable:
         return StoreUnavailable(f"The portal's database {self.what}. {self.out}")

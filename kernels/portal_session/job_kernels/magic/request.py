@@ -36,16 +36,15 @@ class GpuError(Exception):
 
 
 class Options(NamedTuple):
-    """Options of a cell. ``minutes`` 0 stands for the environment's default, ``gpu_type`` "" for
-    its first one; ``idle`` in seconds, ``limit`` in bytes."""
+    """Options of a cell."""
 
-    gpu_type: str
+    gpu_type: str  # "": the first one of the environment
     gpus: int
-    minutes: int
+    minutes: int  # 0: the environment's default
     sent: tuple[str, ...]
     wanted: tuple[str, ...]
-    idle: float
-    limit: int
+    idle: float  # seconds
+    limit: int  # bytes
 
 
 class _Parser(argparse.ArgumentParser):

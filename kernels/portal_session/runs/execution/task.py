@@ -31,46 +31,37 @@ class Origin(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Task of a run. ``number``: of the point, from 0; ``attempt``: from 1; ``job``: its Slurm job,
-    such as "123_4"; ``folder``: of the run; ``keep_failed``: the kernel of a cell that fails is
-    kept for some minutes; ``version`` of the environment, 0: unknown; ``origin``: the run that is
-    repeated; ``resumes``: how many times the point may be resumed; ``notice``: seconds between
-    Slurm's signal and the end of the job's time, at least; ``limit``: that time in seconds, 0:
-    unknown; ``kill_wait``: seconds between Slurm's SIGTERM and SIGKILL, 0: unknown;
-    ``code_digest``: of the frozen code, as the portal keeps it, "" of an older run."""
+    """Task of a run."""
 
     id: str
     name: str
-    folder: Path
-    number: int
-    attempt: int
-    job: str
-    keep_failed: bool = False
-    version: int = 0
-    origin: Origin | None = None
-    resumes: int = 0
-    notice: int = 60
-    limit: int = 0
-    kill_wait: int = 0
-    code_digest: str = ""
+    folder: Path  # of the run
+    number: int  # of the point, from 0
+    attempt: int  # from 1
+    job: str  # its Slurm job, such as "123_4"
+    keep_failed: bool = False  # the kernel of a cell that fails is kept for some minutes
+    version: int = 0  # of the environment, 0: unknown
+    origin: Origin | None = None  # the run that is repeated
+    resumes: int = 0  # how many times the point may be resumed
+    notice: int = 60  # seconds between Slurm's signal and the end of the job's time, at least
+    limit: int = 0  # the job's time in seconds, 0: unknown
+    kill_wait: int = 0  # seconds between Slurm's SIGTERM and SIGKILL, 0: unknown
+    code_digest: str = ""  # of the frozen code, as the portal keeps it, "" of an older run
 
 
 class PlannedPoint(NamedTuple):
-    """Point to execute. ``source``: the frozen copy of the file ``path``; ``kernel``: name of a
-    kernelspec; ``cwd``: the folder of the source itself; ``frozen``: what is executed, as it was
-    compared with its digest; ``typed``: a script's values as they were typed, where JSON writes
-    them otherwise; ``search``: by which the portal chooses further values; ``repeats``: the folder
-    of the run that this one repeats."""
+    """Point to execute."""
 
-    source: Path
+    source: Path  # the frozen copy of the file ``path``
     path: Path
-    kernel: str
+    kernel: str  # name of a kernelspec
     values: dict[str, Scalar]
-    cwd: Path
-    frozen: Frozen
+    cwd: Path  # the folder of the source itself
+    frozen: Frozen  # what is executed, as it was compared with its digest
+    # A script's values as they were typed, where JSON writes them otherwise.
     typed: Mapping[str, str]
-    search: Mapping[str, Any] | None = None
-    repeats: Path | None = None
+    search: Mapping[str, Any] | None = None  # by which the portal chooses further values
+    repeats: Path | None = None  # the folder of the run that this one repeats
 
 
 def read_task(environ: Mapping[str, str]) -> Task:
