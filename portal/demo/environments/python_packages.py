@@ -97,10 +97,6 @@ def make_venv(path: Path, wheel: Path, cache: Path, progress: Progress) -> None:
             "install JupyterLab",
             env=environment,
         )
-        run(
-            [path / "bin/python", "-I", "-m", "portal_session.compression"],
-            "compress JupyterLab's files",
-        )
         for record in path.glob("lib/python3*/site-packages/portal_session-*/direct_url.json"):
             record.unlink()  # contains a path of this machine
         settings = path / "etc/jupyter/jupyter_server_config.d"

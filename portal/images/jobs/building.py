@@ -300,9 +300,6 @@ class _Build:
         for python, place in folders.items():
             if python:
                 apptainer.execute(root, [python, *args, place], binds=binds, limit=1800)
-        if added.python:  # an older wheel has no such module, and its server does without
-            args = ["-I", "-m", "portal_session.compression"]
-            apptainer.execute(root, [added.python, *args], binds=binds, limit=1800)
 
     def _verify(
         self, apptainer: Apptainer, image: Path, contents: ImageContents, added: Added

@@ -179,23 +179,6 @@ def test_the_images_python_and_the_portals_are_apart(story, job, monkeypatch):
     assert script.text.strip() == f"#!{prefix}/bin/python3"
 
 
-def test_jupyterlabs_files_are_compressed_in_it(story, job, monkeypatch):
-    """And found where sessions look: by their path and time in the image."""
-    for name, value in limited_root().items():
-        monkeypatch.setenv(name, value)
-    apptainer = Apptainer(str(program()), log=lambda line: None)
-    code = (
-        "from pathlib import Path; from portal_session.compression import *; "
-        "files = list(originals([Path(sys.prefix) / 'share/jupyter/lab'])); "
-        "store = environment_store(); names = [Path(file.path).name for file in files]; "
-        "copies = [store.read(file, coding) for file in files for coding in ('br', 'gzip')]; "
-        "print(any('jlab_core' in name for name in names), None in copies)"
-    )
-    prefix = "/opt/data-scientist-portal"
-    said = apptainer.execute(job.target, [f"{prefix}/bin/python3", "-I", "-c", code])
-    assert said.text.splitlines()[-1] == "True False"
-
-
 def test_nothing_on_the_way_can_be_read_by_the_image(story, job, monkeypatch):
     """Not the job's variables, not its processes, not the home of its account."""
     for name, value in limited_root().items():
