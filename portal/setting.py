@@ -57,7 +57,9 @@ class SiteSettings:
 
     def __init__(self, config: Config | None = None, *made: Configurable) -> None:
         self._config = config or Config()
-        self._objects: dict[type[Configurable], Configurable] = {type(one): one for one in made}
+        self._objects: dict[type[Configurable], Configurable] = {
+            type(given): given for given in made
+        }
 
     def get(self, kind: type[_Settings]) -> _Settings:
         """Return the settings of this class. Raises TraitError for a wrong value."""

@@ -29,4 +29,5 @@ class Gpus(LoggingConfigurable):
 
     def vendor_for(self, gpu_type: str | None) -> GpuVendor:
         """Return the vendor of Slurm's GPU type; None or "" (any type) is the cluster's vendor."""
-        return vendor_named(self.vendor_of_type.get(gpu_type or "", self.vendor))
+        name = self.vendor_of_type.get(gpu_type or "", self.vendor)
+        return VENDORS.get(name) or vendor_named(name)

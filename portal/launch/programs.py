@@ -59,10 +59,10 @@ def opened_beside(kind: type[Kind], space: str, environment: Environment | None)
 
 def session_variables(kind: Kind, environment: Environment) -> dict[str, str]:
     """Return the variable with the programs that such a session opens beside it."""
-    known = program_kinds()
     opened = opened_beside(type(kind), kind.space_name, environment)
     if not opened:
         return {}
+    known = program_kinds()
     return {"PORTAL_OPENS": json.dumps({name: known[name].for_session() for name in opened})}
 
 

@@ -160,11 +160,11 @@ def job_environment(spawner: SessionSpawner, request: LaunchRequest, home: str) 
         vendor=vendor,
     )
     session |= request.kind.variables()
-    session |= programs.session_variables(request.kind, environment)
+    if request.kind.programs:
+        session |= programs.session_variables(request.kind, environment)
     if request.kind.welcomes and not request.kind.isolated and spawner.welcome_notebook:
         session["PORTAL_WELCOME"] = spawner.welcome_notebook
-    ports = spawner.shared.settings.get(JobKernels).ports
-    if request.kind.job_kernels and ports:
+    if request.kind.job_kernels and (ports := spawner.shared.settings.get(JobKernels).ports):
         session["PORTAL_KERNEL_PORTS"] = ports
     session |= report_environment(spawner)
     session |= tensorboard_environment(spawner, environment, alone=request.kind.isolated)

@@ -151,6 +151,10 @@ READS: dict[str, dict[str, int]] = {
     "handed on as the time of day; what compares it says so where it does": {
         "portal/work/course/parts.py": 1,
     },
+    "rows of replica sets, and the times in rows of sessions": {
+        "portal/work/replicas/endpoints.py": 1,
+        "portal/work/replicas/reconciler.py": 1,
+    },
     "the age of a snapshot that this process did not ask for": {
         "portal/models/cluster/cluster.py": 1,
     },

@@ -249,7 +249,7 @@ async def test_slurm_is_asked_again_for_the_reservation_of_a_meeting_that_is_on(
         }
     )
     snapshot = ClusterSnapshot(taken_at=now, reservations=fresh if known else {})
-    kept = StoredCourse(course=course, created_by="ian", created_at=0, changed_at=0)
+    kept = stored(course)
     found = await CourseLaunch(spawner, kept, Role.STUDENT).snapshot(snapshot)
     assert len(asked) == asks and (found.reservations == fresh) == (known or bool(asks))
     uptime = time.monotonic()

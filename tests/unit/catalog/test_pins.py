@@ -61,9 +61,9 @@ async def test_the_version_of_a_moment(site: Site) -> None:
 async def test_a_course_has_its_own(site: Site) -> None:
     pinned = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab-1", digest=DIGEST)
     await site.store.courses.add_course(stored(a_course(), pinned=pinned))
-    assert await pin_of(site.catalog, site.store, "lab", course="deep") == Pin(0, DIGEST)
+    assert await pin_of(site.catalog, site.store, "lab", space="deep") == Pin(0, DIGEST)
     with pytest.raises(NotFound):
-        await pin_of(site.catalog, site.store, "lab", course="gone")
+        await pin_of(site.catalog, site.store, "lab", space="gone")
 
 
 async def test_a_file_that_is_no_version_yet_is_not_pinned(site: Site) -> None:

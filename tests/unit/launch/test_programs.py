@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 from clusters import record
-from portal.launch.kinds.rehearsal import Rehearsal
-from portal.launch.kinds.room import Room
-from portal.launch.kinds.space import Space
 from traitlets.config import Config
 
 import portal.work  # noqa: F401  adds the programs
 from portal.catalog.builds.submitting import Submitter
 from portal.errors import ConfigurationError
 from portal.images.settings import Images
+from portal.launch.course_space import CourseSpace
 from portal.launch.kinds import KINDS, offered_kinds, program_kinds, requested_kind
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.program import CODE_SERVER, program_kind
@@ -25,6 +23,7 @@ from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import Work
 from portal.models.session.session import SessionState
 from portal.sessions.item import SessionContext, session_item
+from portal.work.course.kind import Rehearsal, Room
 
 VIEWER = {
     "title": "Viewer",
@@ -108,7 +107,7 @@ def test_a_session_of_a_users_own_opens_those_of_its_environment_beside_it() -> 
 def test_no_session_of_a_course_opens_any_beside_it() -> None:
     """Helpers and members are let into them."""
     for kind in (JupyterLab, Rehearsal, Room):
-        assert opened(kind(space=Space(name="dl101"))) == []
+        assert opened(kind(space=CourseSpace(name="dl101"))) == []
 
 
 def links(**words: Any) -> list[tuple[str, str]]:
