@@ -10,6 +10,7 @@ from typing import Any
 
 from portal.errors import Conflict, NotFound, PortalError, StoreUnavailable
 from portal.hubapi import HubApi
+from portal.launch.kinds import kind_of
 from portal.models.audit import AuditAction, AuditEntry, Outcome
 from portal.models.cluster.cluster import Job
 from portal.models.cluster.gpu import GpuReading
@@ -273,7 +274,7 @@ class IdleGpus(IdleSettings):
         idle = (
             duration(now - session.clock.since) if session.clock.since is not None else "too long"
         )
-        words = f"The session's GPUs were idle for {idle}."
+        words = f"The {kind_of(record).words.noun}'s GPUs were idle for {idle}."
         outcome, detail = Outcome.DONE, words
         session.ask_at = now + _AGAIN
         try:

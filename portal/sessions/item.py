@@ -20,7 +20,7 @@ from portal.models.session.usage import JobUsage, SessionReports
 
 from .efficiency import Efficiency, efficiency_of
 from .ending import title_of, words_for
-from .links import SessionLinks, links_of
+from .links import ProgramLink, SessionLinks, links_of, program_links
 from .right_size import Suggestion, suggestion_for
 
 _WORDS = {
@@ -79,6 +79,7 @@ class SessionItem(Frozen):
     suggestion: Suggestion | None
     log_folders: tuple[str, ...] | None
     links: SessionLinks
+    programs: tuple[ProgramLink, ...]  # those of its environment, for its owner while it runs
     has_page: bool = True
 
 
@@ -114,7 +115,7 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
     )
     is_own = record.user == context.viewer
     tensorboard_folders = record.options.get(OPTION)  # by a session that is a TensorBoard
-    links = SessionLinks()
+    links, programs = SessionLinks(), tuple[ProgramLink, ...]()
     folders = None
     if is_own:
         over = record.state is SessionState.ENDED and (record.started_at or tensorboard_folders)
@@ -129,8 +130,9 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
             ),
             again=record.again if context.environment and not tensorboard_folders else None,
             suggested=suggestion.options if suggestion and not tensorboard_folders else None,
-            programs=opened_beside(kind_of(record), record.space, context.environment),
         )
+        opened = opened_beside(kind_of(record), record.space, context.environment)
+        programs = program_links(record, context.base, opened)
     job = context.job if record.state is not SessionState.ENDED else None
     end = _ends_at(record, job, efficiency)
     return SessionItem.like(
@@ -151,6 +153,7 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
         suggestion=suggestion,
         log_folders=folders,
         links=links,
+        programs=programs,
         has_page=kind_of(record).serves,
     )
 

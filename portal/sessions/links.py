@@ -24,14 +24,13 @@ class ProgramLink(Frozen):
 class SessionLinks(Frozen):
     """Addresses on this site, for the session's owner; null: there is nothing to go to.
 
-    ``programs``: those of its environment. ``progress`` is the page that follows a start.
+    ``progress`` is the page that follows a start.
     ``launch_again`` and ``launch_suggested`` fill the launch page in and start nothing. They are
     null while the server of that name lives, and where the environment is no longer offered. All
     are null for a session without a page.
     """
 
     open: str | None = None
-    programs: tuple[ProgramLink, ...] = ()
     progress: str | None = None
     launch_again: str | None = None
     launch_suggested: str | None = None
@@ -44,25 +43,29 @@ def links_of(
     busy: bool,
     again: Mapping[str, Any] | None,
     suggested: Mapping[str, Any] | None,
-    programs: Mapping[str, str],
 ) -> SessionLinks:
     """Return the links of a session. ``base`` is the Hub's base URL with its slashes. ``busy``: a
     session of that server lives; ``again`` and ``suggested`` are ``user_options``, None if they
-    cannot be launched; ``programs``: titles by name."""
+    cannot be launched."""
     if not kind_of(record).serves:
         return SessionLinks()
     url = server_url(record, base) if record.state is SessionState.RUNNING else None
     return SessionLinks(
         open=url,
-        programs=tuple(
-            ProgramLink(title=title, url=f"{url}{PROGRAMS}{name}/")
-            for name, title in programs.items()
-            if url
-        ),
         progress=progress_url(record, base) if record.state in _COMING else None,
         launch_again=None if busy or again is None else spawn_url(record, base, again),
         launch_suggested=None if busy or suggested is None else spawn_url(record, base, suggested),
     )
+
+
+def program_links(
+    record: SessionRecord, base: str, programs: Mapping[str, str]
+) -> tuple[ProgramLink, ...]:
+    """Return the links to ``programs``, titles by name, beside a session; none unless it runs."""
+    if record.state is not SessionState.RUNNING:
+        return ()
+    url = f"{server_url(record, base)}{PROGRAMS}"
+    return tuple(ProgramLink(title=title, url=f"{url}{name}/") for name, title in programs.items())
 
 
 def server_url(record: SessionRecord, base: str) -> str:

@@ -143,7 +143,7 @@ export function actions(session, onDone, { detail = true, title = titleOf(sessio
     links.open
       ? el("a.btn.btn-sm.btn-outline-contrast", { href: `${links.open}portal/tensorboard/` }, "TensorBoard", hidden(name))
       : null,
-    ...links.programs.map(({ title: program, url }) =>
+    ...(session.programs ?? []).map(({ title: program, url }) =>
       el("a.btn.btn-sm.btn-outline-contrast", { href: url, target: "_blank", rel: "noopener" }, `Open ${program}`, hidden(name)),
     ),
     !mine && session.has_page && session.state === "running" && may("servers:open")

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from clusters import snapshot
+from fake_hub import FakeHub
 from session_endpoints import parts_on, person, said, served
-from test_run_again import Catalog, Hub
+from test_run_again import Catalog
 
 from portal.handlers.pages.runs import RunPage
 from portal.handlers.runs import again, comparison, curves, record, runs, shares, values
@@ -37,7 +38,7 @@ async def ask(store: Store) -> AsyncIterator[object]:
 
     view = SimpleNamespace(sessions={}, jobs={}, snapshot=snapshot())
     dashboard = SimpleNamespace(view=view, refreshed=refreshed)
-    parts = parts_on(store, dashboard=dashboard, hub=Hub(), catalog=Catalog())
+    parts = parts_on(store, dashboard=dashboard, hub=FakeHub(), catalog=Catalog())
     for user in ("mallory", "ada"):
         folder = f"/home/{user}/runs/shared"
         update = {"user": user, "name": f"of-{user}", "folder": folder}

@@ -167,3 +167,7 @@ def test_it_opens_beside_jupyterlab_and_instead_of_it(
     (job,) = living_jobs(demo, "ada")
     assert edit_and_run(demo, page, "second") == f"42 {job.id}"
     take_picture(page, "code-server-instead")
+    # The launch page opens what was opened last: JupyterLab again, for the tests after this one.
+    ada.stop()
+    ada.launch({"environment": NAME, "time": "0:30:00"})
+    ada.wait_ready()

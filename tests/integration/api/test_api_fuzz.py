@@ -84,6 +84,7 @@ HARMLESS = {
     "/environments",  # a definition of chance is none
     "/environments/validate",
     "/images/resolve",
+    "/replica-sets/{id}",  # of a kind that there is not
     "/own-environments",
     "/estimates",
     "/notices",

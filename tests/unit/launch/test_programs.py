@@ -116,7 +116,7 @@ def links(**words: Any) -> list[tuple[str, str]]:
         **{"id": "s1", "job_id": "7", "user": "ada", "submitted_at": 1.0, **usual, **words}
     )
     context = SessionContext(viewer="ada", base="/", now=2, environment=LAB)
-    return [(link.title, link.url) for link in session_item(shown, context).links.programs]
+    return [(link.title, link.url) for link in session_item(shown, context).programs]
 
 
 def test_the_sessions_page_has_a_link_to_each() -> None:
