@@ -131,6 +131,7 @@ def client_data(
             for e in environments
         },
         "kinds": {name: kind.title for name, kind in offered_kinds().items()},
+        "usual_kind": USUAL.name,
         "gpus": {
             name: {
                 "per_node": gpu.per_node,

@@ -148,7 +148,7 @@ function summary() {
   if (memory) parts.push(sizeInWords(memory));
   const nodes = Number.parseInt(value("nodes") || "1", 10);
   if (nodes > 1) parts.push(`each of ${nodes} nodes`);
-  const opens = data.kinds[value("kind")] ?? Object.values(data.kinds)[0];
+  const opens = data.kinds[value("kind") || data.usual_kind];
   let text = here.title?.toLowerCase().includes(opens.toLowerCase()) ? here.title : `${opens} in ${here.title}`;
   if (parts.length) text += ` on ${parts.join(", ")}`;
   const time = timeInWords();
