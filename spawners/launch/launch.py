@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from portal.catalog.versions.pins import pinned
-from portal.errors import Conflict, NotAllowed, PortalError, SlurmUnavailable
+from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
 from portal.launch.kinds.kind import (
     AskedFor,
     Kind,
@@ -262,7 +262,11 @@ class _Lookup:
         return getattr(self._spawner, name)
 
     async def recorded(self, table: str, id_: str) -> Any:
-        return await getattr(self._spawner.shared.store, table).get(self._spawner.user.name, id_)
+        rows = getattr(self._spawner.shared.store, table)
+        try:
+            return await rows.get(self._spawner.user.name, id_)
+        except NotFound:
+            return None
 
     async def slurm_limits(self) -> SlurmLimits:
         cluster = self._spawner.shared.cluster

@@ -8,12 +8,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from ...errors import InvalidRequest
+from ...errors import InvalidRequest, NotAllowed
 from ...models.session.chosen_id import ID, LONGEST_ID, SHOULD_BE
 from ...models.session.replica_set import MOST_REPLICAS
 from ...models.should_be import should_be
 from ...spaces.registry import requested_space, space_options
 from .by_id import KindById
+from .kind import AskedFor, LaunchFacts, Lookup, Place
 
 _DIGITS = 16  # of a set's id in the names of its servers
 _OF_PORTAL = {"space"}  # fields that no user sets
@@ -55,6 +56,17 @@ class ReplicaKind(KindById):
             raise InvalidRequest(
                 f"The '{key}' of a {cls.noun} must be {should_be(cls, key)}.", cls.option
             ) from None
+
+    async def place(self, asked: AskedFor, hub: Lookup, facts: LaunchFacts) -> Place:
+        """Raise NotAllowed for a replica that its set does not have: such servers do not count as
+        named ones, so only the portal's limit bounds their number."""
+        wanted = await hub.recorded("replica_sets", self.id)
+        if wanted is None or wanted.work != self.name or self.number >= wanted.replicas:
+            raise NotAllowed(
+                f"The portal has not recorded this replica. Say how many of {self.title} you want "
+                "at api/v1/replica-sets."
+            )
+        return await super().place(asked, hub, facts)
 
     @property
     def id_(self) -> str:

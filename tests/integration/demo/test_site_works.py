@@ -127,3 +127,6 @@ def test_what_cannot_be_is_refused_in_words(site: Demo) -> None:
     assert ada.get(f"replica-sets/{ID}").status_code == 404
     launch = ada.person.api("POST", "/users/ada/servers/workers-x", {"workers": {"id": ID}})
     assert launch.status_code == 400 and "must have the name" in launch.text
+    path = f"/users/ada/servers/workers-{ID[:16]}-0"
+    launch = ada.person.api("POST", path, {"workers": {"id": ID}})
+    assert launch.status_code in (400, 403) and "has not recorded this replica" in launch.text

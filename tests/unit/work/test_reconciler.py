@@ -9,11 +9,16 @@ from typing import Any
 
 import pytest
 from fake_hub import FakeHub
+from launch_lookup import PlayedLookup
 from session_records import recorded
 
 from portal.errors import Conflict, HubUnavailable, InvalidRequest, NotAllowed, NotFound
 from portal.launch.kinds import KINDS, add_kinds, requested_kind, reserved_for
+from portal.launch.kinds.kind import LaunchFacts
 from portal.launch.kinds.replica import ReplicaKind
+from portal.launch.request import Asked
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionState
 from portal.store import Store
@@ -223,3 +228,26 @@ def test_in_a_course_it_is_in_the_courses_space() -> None:
     kind = requested_kind({"workers": {"id": ID, "course": "dl101"}})
     assert kind.space_name == "dl101" and kind.isolated
     assert kind.own()["workers"]["course"] == "dl101"
+
+
+@pytest.mark.parametrize(
+    ("row", "number", "allowed"),
+    [
+        (SET, 1, True),
+        (SET, 2, False),  # more than the set has
+        (None, 0, False),  # launched without a set, and so without its limit
+        (SET.model_copy(update={"work": "others"}), 0, False),
+    ],
+)
+async def test_the_hub_launches_only_what_a_set_has(
+    row: ReplicaSet | None, number: int, allowed: bool
+) -> None:
+    lab = Environment(name="lab", title="Lab", kind="venv", path="/opt/lab")
+    asked = Asked.parse({"workers": {"id": ID, "number": number}})
+    hub = PlayedLookup(lab, record=row)
+    placing = asked.kind.place(asked, hub, LaunchFacts(ClusterSnapshot(taken_at=NOW), None))
+    if allowed:
+        assert list((await placing).environments) == ["lab"]
+    else:
+        with pytest.raises(NotAllowed, match="has not recorded this replica"):
+            await placing
