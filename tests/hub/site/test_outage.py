@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from hub_client import Person, wait_until
 from jobs import job_state, living_jobs, only_job
 from outages import without
 from terminal import terminal
+from web_service import kill_service, service_pids
 
 
 def fill_the_cpu_nodes(demo: Any) -> list[str]:
@@ -198,3 +200,16 @@ def test_refused_logins_look_alike(demo: Any) -> None:
         words = re.search(r'id="login-error">([^<]*)<', someone.login_answer.text)
         pages.add((someone.login_answer.status_code, words[1].strip() if words else ""))
     assert pages == {(403, "Invalid username or password")}
+
+
+def test_the_service_is_killed_while_the_hub_starts(demo: Any) -> None:
+    """The Hub, which waits for its first answer, ended with it; both are there afterwards."""
+    with without(demo, "hub"), ThreadPoolExecutor(1) as thread:
+        start = thread.submit(demo.control, "start", "hub")
+        killed: set[str] = set()
+        for _ in range(2):  # the second is killed before JupyterHub looks for its end
+            wait_until("there is one", lambda: set(service_pids(demo)) - killed, every=0.05)
+            killed.update(service_pids(demo))
+            kill_service(demo)
+        start.result()
+        assert hub_answers(demo)

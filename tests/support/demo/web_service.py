@@ -15,9 +15,14 @@ def service_token(demo: Any) -> str:
 
 def kill_service(demo: Any) -> None:
     """Kill the service of this demo, and of no other: its Hub starts another one."""
-    pids = [pid for _, pid in _processes(demo)]
+    pids = service_pids(demo)
     assert pids, "there is no service"
     demo.run(["kill", "-KILL", *pids], user=demo.user("portal"))
+
+
+def service_pids(demo: Any) -> list[str]:
+    """Return the ids of the service's processes; none while there is no service."""
+    return [pid for _, pid in _processes(demo)]
 
 
 def _processes(demo: Any) -> list[tuple[str, str]]:
