@@ -40,7 +40,7 @@ TITLES = {
     "unknown": "Unknown",
 }
 
-_RUN = "run"  # the key of a run's options (portal.launch.kinds.run)
+_RUN = "run"  # the key of a run's options (portal.work.run.kind)
 _SUCCEEDED = re.compile(r"([0-9,]+ of [0-9,]+) points? succeeded")  # see _reason_of_array
 _WIDTH = 1000
 # Who cancels a job that its node refuses, and within how many seconds of its start.

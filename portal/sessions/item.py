@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portal.launch.kinds import kind_of
-from portal.launch.kinds.tensorboard import OPTION
 from portal.launch.programs import opened_beside
 from portal.models import Frozen
 from portal.models.catalog.environment import Environment
@@ -17,6 +16,7 @@ from portal.models.cluster.dashboard import JobItem
 from portal.models.session.idle import IdleState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import JobUsage, SessionReports
+from portal.work.tensorboard.kind import OPTION
 
 from .efficiency import Efficiency, efficiency_of
 from .ending import title_of, words_for

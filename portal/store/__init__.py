@@ -12,6 +12,17 @@ from traitlets.config import LoggingConfigurable
 from portal import disk
 from portal.errors import StoreUnavailable
 from portal.setting import setting
+from portal.work.replicas.tables import ReplicaSetTable
+from portal.work.run.tables.curves import RunCurveTable
+from portal.work.run.tables.folders import RunFolderTable
+from portal.work.run.tables.notices import RunNoticeTable
+from portal.work.run.tables.outputs import RunOutputTable
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.reopenings import RunReopenings
+from portal.work.run.tables.runs import RunTable
+from portal.work.run.tables.schedules import RunScheduleTable
+from portal.work.run.tables.searches import RunSearchTable
+from portal.work.run.tables.shares import RunShareTable
 
 from .catalog.builds import BuildTable
 from .catalog.measurements import MeasurementTable
@@ -27,19 +38,8 @@ from .courses.starts import CourseReservationTable, CourseStartTable
 from .engine.address import Address
 from .engine.database import Database, ping
 from .engine.upgrade import HEAD
-from .runs.curves import RunCurveTable
-from .runs.folders import RunFolderTable
-from .runs.notices import RunNoticeTable
-from .runs.outputs import RunOutputTable
-from .runs.points import RunPointTable
-from .runs.reopenings import RunReopenings
-from .runs.runs import RunTable
-from .runs.schedules import RunScheduleTable
-from .runs.searches import RunSearchTable
-from .runs.shares import RunShareTable
 from .sessions.estimates import EstimateTable
 from .sessions.notices import NoticeTable
-from .sessions.replica_sets import ReplicaSetTable
 from .sessions.reports import ReportTable
 from .sessions.sessions import SessionTable
 from .sessions.snoozes import SnoozeTable

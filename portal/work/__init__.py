@@ -5,14 +5,14 @@ from __future__ import annotations
 from portal.courses.settings import Courses
 from portal.features import Feature, add_features
 from portal.launch.course_space import CourseSpace
-from portal.launch.job_kernels import JobKernels
-from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.program import BUILT_IN, program_kind
-from portal.launch.kinds.run import Run
-from portal.launch.kinds.tensorboard import TensorBoard
 from portal.launch.programs import Programs
-from portal.launch.runs import Runs
 from portal.work.course.kind import Preview, Rehearsal, Room
+from portal.work.kernel.kind import JobKernel
+from portal.work.kernel.settings import JobKernels
+from portal.work.run.kind import Run
+from portal.work.run.settings import Runs
+from portal.work.tensorboard.kind import TensorBoard
 
 from .replicas.settings import Replicas
 
@@ -29,14 +29,14 @@ add_features(
     Feature(
         "tensorboard",
         kinds=(TensorBoard,),
-        endpoints="portal.handlers.sessions.tensorboard:ENDPOINTS",
+        endpoints="portal.work.tensorboard.endpoints:ENDPOINTS",
     ),
     Feature("program", settings=(Programs,), kinds=tuple(map(program_kind, BUILT_IN))),
     Feature(
         "kernel",
         settings=(JobKernels,),
         kinds=(JobKernel,),
-        endpoints="portal.handlers.sessions.job_kernels:ENDPOINTS",
+        endpoints="portal.work.kernel.endpoints:ENDPOINTS",
     ),
     Feature(
         "replicas",
@@ -49,7 +49,7 @@ add_features(
         settings=(Runs,),
         kinds=(Run,),
         parts="portal.work.run.parts:RunParts",
-        endpoints="portal.handlers.runs:ENDPOINTS",
-        pages="portal.handlers.pages.runs:RUN_PAGES",
+        endpoints="portal.work.run.endpoints:ENDPOINTS",
+        pages="portal.work.run.pages:RUN_PAGES",
     ),
 )

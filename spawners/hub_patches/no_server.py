@@ -1,6 +1,6 @@
 """Sessions without a server are ready when they have started: nothing answers at their address.
 
-A kernel in a job of its own opens no port (portal/launch/kinds/job_kernel.py). JupyterHub waits for
+A kernel in a job of its own opens no port (portal/work/kernel/kind.py). JupyterHub waits for
 an HTTP response of each server after its start and after a restart of the Hub, and stops those that
 do not respond.
 """

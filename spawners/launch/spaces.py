@@ -19,13 +19,13 @@ from portal.launch.in_space import check_asked
 from portal.launch.kinds import Address
 from portal.launch.kinds.closed import closed
 from portal.launch.kinds.kind import AskedFor, Kind, LaunchFacts, Place
-from portal.launch.kinds.member_gpus import held_gpus, too_many, too_many_points
-from portal.launch.kinds.run import Run
 from portal.models.catalog.environment import Bind, Environment
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.space import STAFF, Role, Space, StoredSpace
 from portal.spaces.job_space import JobSpace
 from portal.spaces.registry import space_type_at, type_of
+from portal.work.member_gpus import held_gpus, too_many, too_many_points
+from portal.work.run.kind import Run
 
 from ..lifecycle.stop_reason import SERVICE
 from ..session import SessionSpawner

@@ -33,11 +33,11 @@ from portal.launch.container import (
     session_script,
     session_variables,
 )
-from portal.launch.job_kernels import JobKernels
 from portal.launch.request import LaunchRequest
 from portal.models.catalog.environment import Bind, Environment, Kind
 from portal.models.cluster.array import array_id
 from portal.slurm import CommandTimedOut
+from portal.work.kernel.settings import JobKernels
 
 from ..lifecycle.reports import report_environment
 from ..session import SessionSpawner

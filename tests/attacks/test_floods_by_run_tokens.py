@@ -15,9 +15,9 @@ from machine import patience
 from portal.errors import TooManyRequests
 from portal.models.session.run import Curves, PointState, Run, RunPoint
 from portal.models.session.run_output import KeptOutput, PointOutput
-from portal.sessions.runs.reports import RunReports
 from portal.store import Store
-from portal.store.runs import sizes
+from portal.work.run.reports import RunReports
+from portal.work.run.tables import sizes
 
 MIB = 1024 * 1024
 REPORT = 60_000  # bytes of a report: a body has 64 KiB at most

@@ -16,7 +16,7 @@ from portal.models.session.run_output import (
     OutputCell,
     PointOutput,
 )
-from portal.sessions.runs.live import LivePoints
+from portal.work.run.live import LivePoints
 
 MIB = 1024 * 1024
 ANSWER = 20_000  # characters: the longest that is taken

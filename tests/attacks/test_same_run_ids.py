@@ -14,10 +14,10 @@ from fake_hub import FakeHub
 from session_endpoints import parts_on, person, said, served
 from test_run_again import Catalog
 
-from portal.handlers.pages.runs import RunPage
-from portal.handlers.runs import again, comparison, curves, record, runs, shares, values
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.store import Store
+from portal.work.run.endpoints import again, comparison, curves, record, runs, shares, values
+from portal.work.run.pages import RunPage
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 TOKENS = {name: person(name) for name in ("ada", "grace", "mallory")}

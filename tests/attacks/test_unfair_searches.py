@@ -12,10 +12,10 @@ import pytest
 
 from portal.models.session.run import Run
 from portal.models.session.search import Search
-from portal.sessions.runs import searches
-from portal.sessions.runs.searches import RunSearches
-from portal.sessions.runs.turns import Turns
 from portal.store import Store
+from portal.work.run.results import searches
+from portal.work.run.results.searches import RunSearches
+from portal.work.run.results.turns import Turns
 
 MANY = 60
 

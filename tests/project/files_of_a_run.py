@@ -29,7 +29,6 @@ from traitlets.config import Config
 
 from portal.errors import PortalError
 from portal.gpus.settings import Gpus
-from portal.handlers.runs import start
 from portal.hubapi import HubApi
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Job, JobState, Partition
@@ -37,6 +36,7 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.setting import SiteSettings
 from portal.slurm import Cluster
 from portal.store import Store
+from portal.work.run.endpoints import start
 from spawners.context import HubContext
 from spawners.spawner import PortalSpawner
 

@@ -6,8 +6,8 @@ from .shape import ROOT, derivations, measures
 
 # Where a kind is derived from a name: requests for a server, and what earlier versions stored.
 _REQUESTS = {
-    "portal/handlers/runs/reports.py",
-    "portal/handlers/runs/runs.py",
+    "portal/work/run/endpoints/reports.py",
+    "portal/work/run/endpoints/runs.py",
     "portal/handlers/sessions/servers.py",
     "spawners/api/rooms.py",
     "spawners/config/named_servers.py",

@@ -60,6 +60,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "work parts": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "assembly", "handlers"},
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
     **{noun: BASE | ADAPTERS | {"launch"} for noun in NOUNS},
+    "store": BASE | {"launch", "work"},  # it opens the tables of each work with its own
+    "sessions": BASE | ADAPTERS | {"launch", "work"},  # an item has the words of its work
     # Their environments come from the catalog; a file of a course is read as one of those.
     "courses": BASE | ADAPTERS | {"launch", "work", "catalog", "sessions", "dashboard"},
     "notices": BASE | ADAPTERS | {"launch", "sessions"},  # the mails lead to a session

@@ -12,8 +12,8 @@ const EVERY = 3000; // milliseconds between two requests while a notebook has su
 const SOON = 5000; // a new session's server does not know at once what is offered
 const TRIES = 12;
 
-// As portal/handlers/sessions/job_kernels.py, portal/models/catalog/environment.py and
-// portal/sessions/job_kernels.py have them (tests/integration/kernels/test_lab_extension.py).
+// As portal/work/kernel/endpoints.py, portal/models/catalog/environment.py and
+// portal/work/kernel/states.py have them (tests/integration/kernels/test_lab_extension.py).
 export interface Kernel {
   name: string;
   title: string;

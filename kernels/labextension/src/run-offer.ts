@@ -5,7 +5,7 @@ import type { Field, Options } from './resources-form';
 const SOON = 5000; // milliseconds: the portal may not know a new session yet
 const TRIES = 12;
 
-// As portal/handlers/runs/choices.py has them (tests/integration/kernels/test_lab_extension.py).
+// As portal/work/run/endpoints/choices.py has them (tests/integration/kernels/test_lab_extension.py).
 export interface RunEnvironment {
   environment: string;
   title: string;

@@ -24,7 +24,7 @@ const LABEL = 'Run as job…';
 const CAPTION = 'Run this file in Slurm jobs, once for each set of parameters';
 const CELL_LABEL = 'Run this cell as job…';
 const OPEN_FOLDER = 'filebrowser:go-to-path';
-const ASKED = 'portal-run'; // of the address: portal/handlers/pages/runs.py
+const ASKED = 'portal-run'; // of the address: portal/work/run/pages.py
 const CAN_RUN = /\.(ipynb|py)$/;
 
 const icon = new LabIcon({

@@ -149,7 +149,7 @@ class Kernels:
 
 
 def _state(id: str, state: str, message: str) -> dict[str, Any]:
-    """Return a state as the portal has it (portal/sessions/job_kernels.py)."""
+    """Return a state as the portal has it (portal/work/kernel/states.py)."""
     unknown: dict[str, Any] = dict.fromkeys(("ends_at", "position", "expected_start"))
     return {"id": id, "state": state, "message": message, "node": "", **unknown}
 

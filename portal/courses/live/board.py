@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from portal.launch.kinds import kind_of
-from portal.launch.kinds.job_kernel import JobKernel
 from portal.models.cluster.dashboard import GpuItem, JobItem
 from portal.models.course.board import Tile, TileState
 from portal.models.course.course import CourseMember, StoredCourse
@@ -14,6 +13,7 @@ from portal.models.course.live import Help, HelpState, Presence
 from portal.models.course.start import CourseStart, Seat, SeatState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.space import Role
+from portal.work.kernel.kind import JobKernel
 
 from ..roster.joining import NOT_JOINED, not_joined
 

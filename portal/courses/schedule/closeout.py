@@ -9,12 +9,12 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from portal.errors import NotFound, PortalError
-from portal.launch.kinds.run import Run
 from portal.models.audit import AuditAction, Outcome
 from portal.models.course.course import StoredCourse
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
 from portal.models.space import SpaceState
+from portal.work.run.kind import Run
 
 from ..context import SERVICE, CourseContext
 from ..start.starting import Starter

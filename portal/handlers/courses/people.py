@@ -18,13 +18,13 @@ from portal.courses.live.board import living_jobs, newest_sessions
 from portal.courses.roster.joining import not_joined, refusal
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
 from portal.launch.extending import clock, extended
-from portal.launch.kinds.job_kernel import JobKernel
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.course.course import CourseMember
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.space import STAFF, Login
 from portal.work.course.parts import CourseParts
+from portal.work.kernel.kind import JobKernel
 
 from ..base.action import Confirmation, SessionAction
 from ..base.endpoint import Operation

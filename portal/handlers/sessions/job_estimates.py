@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from portal.errors import NotAllowed
-from portal.handlers.sessions.kernel_environments import environment_now
 from portal.launch.kinds import Kind
-from portal.launch.kinds.member_gpus import held_gpus, too_many
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, ClusterSnapshot
 from portal.models.person import Person
 from portal.models.session.session import SessionState
 from portal.models.space import StoredSpace
+from portal.work.kernel.environments import environment_now
+from portal.work.member_gpus import held_gpus, too_many
 
 from .estimates import EstimatesBase
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from portal.errors import NotFound
 from portal.launch.kinds import reserved_for
-from portal.launch.kinds.tensorboard import SERVER as TENSORBOARD
 from portal.models import Frozen
 from portal.models.audit import AuditAction
+from portal.work.tensorboard.kind import SERVER as TENSORBOARD
 
 from ..base.action import Action, Confirmation
 from ..base.endpoint import Endpoint, Operation

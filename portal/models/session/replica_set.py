@@ -14,7 +14,7 @@ class ReplicaSet(Frozen):
 
     user: str
     id: str
-    work: str  # name of the kind, a `portal.launch.kinds.replica.ReplicaKind`
+    work: str  # name of the kind, a `portal.work.replicas.kind.ReplicaKind`
     options: dict[str, Any]  # ``user_options`` of each replica, without what tells it apart
     replicas: int  # that should run; 0: all are stopped
     created_at: float

@@ -12,13 +12,13 @@ from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.handlers.base.action import Action, Confirmation
 from portal.handlers.base.endpoint import Operation
 from portal.launch.kinds import KINDS
-from portal.launch.kinds.replica import ReplicaKind
 from portal.launch.request import Asked
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.session.chosen_id import ID
 from portal.models.session.replica_set import MOST_REPLICAS, ReplicaSet
 from portal.models.session.session import SessionState
+from portal.work.replicas.kind import ReplicaKind
 
 from .parts import ReplicaParts
 from .reconciler import servers_of

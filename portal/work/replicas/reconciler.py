@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 from portal.errors import Conflict, NotFound, PortalError, TooManyRequests, Unavailable
 from portal.launch.kinds import stored_kind
-from portal.launch.kinds.replica import ReplicaKind
 from portal.models.session.replica_set import MOST_REPLICAS, ReplicaSet
 from portal.models.session.session import SessionRecord
 from portal.models.session.stop_reason import StopCode, StopReason
 from portal.periodic import Periodic
 from portal.store import Store
+from portal.work.replicas.kind import ReplicaKind
 
 _EVERY = 5.0  # seconds
 _AT_ONCE = 8  # launches and stops

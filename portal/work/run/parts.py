@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from portal.catalog.versions.pins import pin_of
-from portal.launch.runs import Runs
 from portal.models.session.run import Run
-from portal.notices.run_notices import RunNotices
-from portal.sessions.runs.follower import RunFollower
-from portal.sessions.runs.launches.again import RunsAgain
-from portal.sessions.runs.launches.repetitions import RunRepetitions
-from portal.sessions.runs.launches.scheduler import RunScheduler
-from portal.sessions.runs.launches.starts import RunStarts
-from portal.sessions.runs.live import LivePoints
-from portal.sessions.runs.living import LivingRuns
-from portal.sessions.runs.reports import RunReports
-from portal.sessions.runs.searches import RunSearches
+from portal.work.run.follower import RunFollower
+from portal.work.run.launches.again import RunsAgain
+from portal.work.run.launches.repetitions import RunRepetitions
+from portal.work.run.launches.scheduler import RunScheduler
+from portal.work.run.launches.starts import RunStarts
+from portal.work.run.live import LivePoints
+from portal.work.run.living import LivingRuns
+from portal.work.run.notices import RunNotices
+from portal.work.run.reports import RunReports
+from portal.work.run.results.searches import RunSearches
+from portal.work.run.settings import Runs
 
 if TYPE_CHECKING:
     from portal.assembly import Services

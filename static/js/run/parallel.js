@@ -29,7 +29,7 @@ const share = (top) => Math.min(1, Math.max(0, 1 - (top - TOP) / (HEIGHT - TOP -
 export class Parallel {
   constructor(place, open) {
     this.open = open;
-    this.values = null; // portal.sessions.runs.values.RunValues
+    this.values = null; // portal.work.run.results.values.RunValues
     this.metric = "";
     this.lowest = true;
     this.words = el("p.portal-quiet", { role: "status" });

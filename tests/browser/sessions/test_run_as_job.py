@@ -18,9 +18,9 @@ from quiet_http import QuietHandler, serving
 from run_fields import run_fields
 from session_server import BASE, TOKEN, SessionServer, a_server, wait_for
 
-from portal.handlers.runs.choices import RunChoices, RunEnvironment
 from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.resources import Resources
+from portal.work.run.endpoints.choices import RunChoices, RunEnvironment
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("jupyterlab")

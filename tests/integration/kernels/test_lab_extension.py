@@ -15,13 +15,13 @@ import pytest
 from pydantic import BaseModel
 from test_session_package import KERNELS, installed  # noqa: F401  a fixture
 
-from portal.handlers.runs.choices import RunChoices, RunEnvironment
-from portal.handlers.sessions.job_kernels import KernelEnvironment
 from portal.models import situation
 from portal.models.catalog.environment import Kernel
 from portal.models.course import live
 from portal.models.session import idle, move
-from portal.sessions.job_kernels import JobKernelState
+from portal.work.kernel.endpoints import KernelEnvironment
+from portal.work.kernel.states import JobKernelState
+from portal.work.run.endpoints.choices import RunChoices, RunEnvironment
 
 NAME = "@data-scientist-portal/session"
 SOURCE = KERNELS / "labextension"

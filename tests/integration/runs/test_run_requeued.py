@@ -24,13 +24,13 @@ from small import SmallSlurm
 from small_slurm import started
 
 from portal.launch.container import sbatch_options, script_environment, session_script
-from portal.launch.kinds.run import Run
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import JobState
 from portal.models.session.resources import Resources
 from portal.models.session.run import AskedRun, PointState, RunPoint
-from portal.sessions.runs.endings import ended_point
 from portal.slurm import Cluster, SlurmRunner
+from portal.work.run.endings import ended_point
+from portal.work.run.kind import Run
 from spawners.lifecycle.job_watch import JobWatch
 
 ATTEMPTS = 3  # of the training, at least

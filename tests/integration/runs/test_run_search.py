@@ -12,8 +12,8 @@ from run_site import PlayedService, RunSite, manifest, printed, wait_until
 
 from portal.models.session.run import PointState
 from portal.models.session.search import Search
-from portal.sessions.runs.trials import choose, trials_of
-from portal.store.runs.points import PointKeys
+from portal.work.run.results.trials import choose, trials_of
+from portal.work.run.tables.points import PointKeys
 
 SEARCH: dict[str, Any] = {
     "parameters": [

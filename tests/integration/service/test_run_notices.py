@@ -15,8 +15,8 @@ from portal.errors import Conflict, NotFound
 from portal.models.session.run import PointState, Run, RunEvent, RunPoint
 from portal.models.session.run_schedule import RunSchedule
 from portal.notices import Notices, post
-from portal.notices.run_notices import RunNotices
 from portal.store import Store
+from portal.work.run.notices import RunNotices
 
 NOW = 1_790_000_000.0
 ID = "5e2f3c1a-0b7d"

@@ -21,10 +21,10 @@ from portal.models.person import Person
 from portal.models.session.estimate import Outlook
 from portal.models.session.resources import Resources
 from portal.sessions.ending import explain
-from portal.sessions.runs.tasks import waiting_words
 from portal.slurm import Cluster, SlurmRunner
 from portal.slurm.commands.start_estimate import test_only as start_of
 from portal.slurm.reasons import node_words
+from portal.work.run.tasks import waiting_words
 
 # Each refuses a plain session of an hour, at once or by keeping it waiting.
 REFUSING = {

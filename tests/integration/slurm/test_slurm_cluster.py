@@ -17,15 +17,9 @@ from small_slurm import started
 from portal.errors import InvalidRequest, SlurmRefused, SlurmUnavailable
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.session.run import PointState
-from portal.sessions.runs.tasks import (
-    PointNews,
-    is_special,
-    point_news,
-    tasks_by_array,
-    waiting_words,
-)
 from portal.slurm import Cluster, SlurmRunner, end_words
-from portal.store.runs.points import PointKeys
+from portal.work.run.tables.points import PointKeys
+from portal.work.run.tasks import PointNews, is_special, point_news, tasks_by_array, waiting_words
 
 SLEEP = ("--output=/dev/null", "--wrap", "sleep 300")
 WATCHED = re.compile(r"^\s*(REQUEST_\w+_INFO\w*)\s+\(.*count:(\d+)", re.MULTILINE)

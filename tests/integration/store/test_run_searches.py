@@ -11,7 +11,7 @@ from portal.errors import Conflict
 from portal.models.session.run import Run
 from portal.models.session.search import Search
 from portal.store import Store
-from portal.store.runs.searches import run_searches
+from portal.work.run.tables.searches import run_searches
 
 KEY, OTHER = ("ada", "5e2f3c1a"), ("barbara", "5e2f3c1a")
 SEARCH = Search.model_validate(

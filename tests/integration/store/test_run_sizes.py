@@ -10,11 +10,11 @@ from sqlalchemy import select
 from portal.models.session.run import PointState, RunPoint
 from portal.models.session.run_output import KeptOutput, PointOutput
 from portal.store import Store
-from portal.store.runs import sizes
-from portal.store.runs.curves import run_curves
-from portal.store.runs.outputs import run_outputs
-from portal.store.runs.points import run_points
-from portal.store.runs.sizes import run_sizes
+from portal.work.run.tables import sizes
+from portal.work.run.tables.curves import run_curves
+from portal.work.run.tables.outputs import run_outputs
+from portal.work.run.tables.points import run_points
+from portal.work.run.tables.sizes import run_sizes
 
 KEY, OTHER = ("ada", "5e2f3c1a"), ("ada", "6e2f3c1a")
 CHANCE = random.Random(3)

@@ -15,10 +15,10 @@ from portal.errors import SlurmUnavailable
 from portal.models.cluster.cluster import Job
 from portal.models.session.run import Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
-from portal.sessions.runs.follower import RunFollower
-from portal.sessions.runs.living import LivingRuns
-from portal.sessions.runs.reports import RunReports
 from portal.store import Store
+from portal.work.run.follower import RunFollower
+from portal.work.run.living import LivingRuns
+from portal.work.run.reports import RunReports
 
 KEY = ("ada", "5e2f3c1a")
 LOG = logging.getLogger("portal-test")

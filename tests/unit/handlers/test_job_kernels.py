@@ -21,9 +21,6 @@ from toy_field import TOY, add_toy
 from portal.assembly import Services
 from portal.catalog.availability import Offer
 from portal.errors import Conflict, NotAllowed
-from portal.handlers.sessions import job_kernels
-from portal.handlers.sessions.job_kernels import NewJobKernel
-from portal.launch.job_kernels import JobKernels
 from portal.models.catalog.catalog import Verdict
 from portal.models.catalog.environment import Environment
 from portal.models.catalog.image_job import WorkState
@@ -38,6 +35,9 @@ from portal.models.cluster.dashboard import JobItem
 from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
+from portal.work.kernel import endpoints as job_kernels
+from portal.work.kernel.endpoints import NewJobKernel
+from portal.work.kernel.settings import JobKernels
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "kernel-5e2f3c1a0b7d4c8e9a6f"

@@ -19,12 +19,12 @@ from stored_courses import a_course, stored
 from portal.assembly import Services
 from portal.catalog.availability import Offer
 from portal.errors import NotAllowed
-from portal.handlers.runs import again, reports, runs, shares, start
 from portal.models.catalog.catalog import EnvironmentVersion, Origin
 from portal.models.catalog.environment import Environment, EnvironmentState
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
 from portal.store import Store
+from portal.work.run.endpoints import again, reports, runs, shares, start
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "run-5e2f3c1a0b7d4c8e9a6f"

@@ -18,14 +18,14 @@ from tornado.web import RequestHandler
 from portal.assembly import Services
 from portal.catalog.availability import Offer
 from portal.errors import SlurmUnavailable
-from portal.handlers.pages.runs import NewRunPage
-from portal.handlers.runs import choices
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Association, Job, JobState, Partition
 from portal.models.person import Person
 from portal.models.session.estimate import Outlook, StartAnswer
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
+from portal.work.run.endpoints import choices
+from portal.work.run.pages import NewRunPage
 from portal.work.run.parts import RunParts
 
 TORCH = Environment(

@@ -22,11 +22,11 @@ from session_endpoints import of_server, parts_on, person, served
 from session_records import recorded
 
 from portal.assembly import Services
-from portal.handlers.runs import folders, record, runs
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
 from portal.store import Store
+from portal.work.run.endpoints import folders, record, runs
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 OTHER = "6e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"

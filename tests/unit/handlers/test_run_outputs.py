@@ -15,12 +15,12 @@ from session_endpoints import of_server, parts_on, person, said, served
 from session_records import recorded
 
 from portal.errors import NotFound
-from portal.handlers.runs import outputs, reports, tensorboard
 from portal.models.session.run import Run
 from portal.models.session.run_output import LARGEST, MOST_QUESTIONS
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
-from portal.store.runs import outputs as table
+from portal.work.run.endpoints import outputs, reports, tensorboard
+from portal.work.run.tables import outputs as table
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "run-5e2f3c1a0b7d4c8e9a6f"

@@ -12,9 +12,9 @@ import pytest
 from session_endpoints import of_server, parts_on, person, said, served
 
 from portal.assembly import Services
-from portal.handlers.runs import runs, schedules
 from portal.models.session.run import Run
 from portal.store import Store
+from portal.work.run.endpoints import runs, schedules
 from portal.work.run.parts import RunParts
 
 FIRST, SECOND, THIRD, FOURTH = (digit * 8 for digit in "1235")

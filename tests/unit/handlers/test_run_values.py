@@ -15,9 +15,9 @@ import pytest
 from session_endpoints import of_server, parts_on, person, said, served
 
 from portal.assembly import Services
-from portal.handlers.runs import comparison, record, runs, values
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.store import Store
+from portal.work.run.endpoints import comparison, record, runs, values
 
 ID, OTHER, THIRD = "5e2f3c1a", "6e2f3c1a", "7e2f3c1a"
 TOKENS = {"session": of_server("ada"), "ada": person("ada"), "barbara": person("barbara")}

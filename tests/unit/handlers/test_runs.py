@@ -20,12 +20,12 @@ from stored_courses import a_course, stored
 
 from portal.assembly import Services
 from portal.errors import HubUnavailable, NotAllowed
-from portal.handlers.runs import ask, curves, reports, runs, start
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
+from portal.work.run.endpoints import ask, curves, reports, runs, start
 from portal.work.run.parts import RunParts
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
@@ -487,7 +487,7 @@ async def test_a_report_that_waits_counts_with_its_size(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await site.start()
-    monkeypatch.setattr("portal.sessions.runs.reports._MOST_WAITING", 100)
+    monkeypatch.setattr("portal.work.run.reports._MOST_WAITING", 100)
     assert (await site.report()).is_success
     answer = await site.report(message="x" * 100)
     assert answer.status_code == 429 and "Send this one later" in answer.text

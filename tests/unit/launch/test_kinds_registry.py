@@ -19,7 +19,7 @@ from portal.launch.kinds import (
     stored_kind,
 )
 from portal.launch.kinds.by_id import KindById
-from portal.launch.kinds.run import Run
+from portal.work.run.kind import Run
 
 
 class Editor(Kind):

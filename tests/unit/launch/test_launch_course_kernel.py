@@ -15,10 +15,8 @@ from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.course_meeting import at_the_meeting
 from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.closed import closed
-from portal.launch.kinds.job_kernel import JobKernel, kernel_environment
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place
-from portal.launch.kinds.member_gpus import MemberGpus, held_gpus, most_gpus, too_many
 from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment, Kind
@@ -28,6 +26,8 @@ from portal.models.session.resources import Resources
 from portal.models.space import Role, SpaceState
 from portal.spaces.job_space import MINE
 from portal.work.course.kind import Preview, Rehearsal, Room
+from portal.work.kernel.kind import JobKernel, kernel_environment
+from portal.work.member_gpus import MemberGpus, held_gpus, most_gpus, too_many
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "kernel-5e2f3c1a0b7d4c8e9a6f"

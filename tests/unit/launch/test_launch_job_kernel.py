@@ -13,9 +13,7 @@ from session_records import owner_of, recorded
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.course_space import CourseSpace
-from portal.launch.job_kernels import JobKernels
 from portal.launch.kinds import KINDS, kind_of, offered_kinds
-from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place
 from portal.launch.policy import decide
@@ -23,6 +21,8 @@ from portal.launch.request import Asked, LaunchRequest
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Partition
 from portal.models.session.resources import Resources
+from portal.work.kernel.kind import JobKernel
+from portal.work.kernel.settings import JobKernels
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "kernel-5e2f3c1a0b7d4c8e9a6f"

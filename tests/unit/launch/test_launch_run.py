@@ -17,15 +17,15 @@ from portal.errors import InvalidRequest, NotAllowed, Unavailable
 from portal.launch.kinds import KINDS, offered_kinds
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place, SlurmLimits
-from portal.launch.kinds.run import Run
 from portal.launch.policy import decide
 from portal.launch.request import Asked
-from portal.launch.runs import Runs
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Partition
 from portal.models.session.resources import Resources
 from portal.models.session.run import AskedRun
 from portal.models.should_be import should_be
+from portal.work.run.kind import Run
+from portal.work.run.settings import Runs
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "run-5e2f3c1a0b7d4c8e9a6f"

@@ -11,7 +11,12 @@ from launch_lookup import PlayedLookup
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts
-from portal.launch.kinds.tensorboard import (
+from portal.launch.policy import decide
+from portal.launch.request import Asked, LaunchRequest
+from portal.models.catalog.environment import Environment
+from portal.models.cluster.cluster import Partition
+from portal.models.session.resources import Duration, Memory, Resources
+from portal.work.tensorboard.kind import (
     LONGEST,
     MOST,
     TensorBoard,
@@ -19,11 +24,6 @@ from portal.launch.kinds.tensorboard import (
     for_tensorboard,
     read_folders,
 )
-from portal.launch.policy import decide
-from portal.launch.request import Asked, LaunchRequest
-from portal.models.catalog.environment import Environment
-from portal.models.cluster.cluster import Partition
-from portal.models.session.resources import Duration, Memory, Resources
 
 LAB = Environment(
     name="lab",

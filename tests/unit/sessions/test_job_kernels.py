@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from clusters import record
 
-from portal.launch.kinds.job_kernel import JobKernel
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.dashboard import JobItem
@@ -16,8 +15,9 @@ from portal.models.session.idle import IdleMode, IdleState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import explain
 from portal.sessions.item import SessionContext, session_item
-from portal.sessions.job_kernels import JobKernelPhase, state_of, submitting, unrecorded
 from portal.sessions.links import SessionLinks
+from portal.work.kernel.kind import JobKernel
+from portal.work.kernel.states import JobKernelPhase, state_of, submitting, unrecorded
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "kernel-5e2f3c1a0b7d4c8e9a6f"

@@ -6,8 +6,8 @@ import pytest
 
 from portal.errors import Conflict
 from portal.models.session.run_output import MOST_QUESTIONS, KernelAnswer, PointOutput
-from portal.sessions.runs import live
-from portal.sessions.runs.live import LOOKS, LivePoints, PointKey
+from portal.work.run import live
+from portal.work.run.live import LOOKS, LivePoints, PointKey
 
 KEY: PointKey = ("ada", "5e2f3c1a", 3)
 

@@ -12,8 +12,8 @@ from followed_run import KEY, FollowedRun, a_run
 from portal.errors import HubUnavailable, NotFound
 from portal.models.cluster.cluster import Job, JobState, Node
 from portal.models.session.run import PointState, RunPoint
-from portal.sessions.runs import living as living_module
 from portal.store import Store
+from portal.work.run import living as living_module
 
 LONG_AGO = 100.0  # seconds
 

@@ -17,12 +17,12 @@ from portal.errors import Conflict, HubUnavailable, NotAllowed
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
-from portal.sessions.runs.follower import RunFollower
-from portal.sessions.runs.launches.again import RunsAgain
-from portal.sessions.runs.launches.repeats import free_name, repeat
-from portal.sessions.runs.living import LivingRuns
-from portal.sessions.runs.reports import RunReports
 from portal.store import Store
+from portal.work.run.follower import RunFollower
+from portal.work.run.launches.again import RunsAgain
+from portal.work.run.launches.repeats import free_name, repeat
+from portal.work.run.living import LivingRuns
+from portal.work.run.reports import RunReports
 
 KEY = ("ada", "5e2f3c1a")
 LOG = logging.getLogger("portal-test")

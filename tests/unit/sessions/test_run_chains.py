@@ -15,14 +15,14 @@ from portal.errors import Conflict, NotFound, PortalError
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, Run, RunEvent, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
-from portal.sessions.runs import follower
-from portal.sessions.runs.follower import RunFollower
-from portal.sessions.runs.launches.again import RunsAgain
-from portal.sessions.runs.launches.chains import never_started
-from portal.sessions.runs.launches.starts import RunStarts
-from portal.sessions.runs.living import LivingRuns
-from portal.sessions.runs.reports import RunReports
 from portal.store import Store
+from portal.work.run import follower
+from portal.work.run.follower import RunFollower
+from portal.work.run.launches.again import RunsAgain
+from portal.work.run.launches.chains import never_started
+from portal.work.run.launches.starts import RunStarts
+from portal.work.run.living import LivingRuns
+from portal.work.run.reports import RunReports
 
 FIRST, SECOND, THIRD = "11111111", "22222222", "33333333"
 LOG = logging.getLogger("portal-test")

@@ -18,14 +18,14 @@ from portal.errors import (
     StoreUnavailable,
     TooManyRequests,
 )
-from portal.launch.runs import Runs
 from portal.models.audit import AuditEntry
 from portal.models.session.run import Run, RunEvent
 from portal.models.session.run_schedule import RunSchedule
-from portal.sessions.runs.launches.scheduler import RunScheduler, start_id
-from portal.sessions.runs.launches.starts import RunStarts
-from portal.sessions.runs.reports import RunReports
 from portal.store import Store
+from portal.work.run.launches.scheduler import RunScheduler, start_id
+from portal.work.run.launches.starts import RunStarts
+from portal.work.run.reports import RunReports
+from portal.work.run.settings import Runs
 
 LOG = logging.getLogger("portal-test")
 ID = str(uuid.UUID(int=7))

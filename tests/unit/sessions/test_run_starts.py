@@ -11,9 +11,9 @@ from fake_hub import FakeHub
 
 from portal.errors import Conflict, HubUnavailable, NotAllowed, NotFound, PortalError
 from portal.models.session.run import Run
-from portal.sessions.runs.launches.starts import RunStarts
-from portal.sessions.runs.reports import RunReports
 from portal.store import Store
+from portal.work.run.launches.starts import RunStarts
+from portal.work.run.reports import RunReports
 
 AWAY = HubUnavailable("The Hub does not answer. Try again in a moment.")
 RUN = Run(

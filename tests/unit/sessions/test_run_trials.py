@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from portal.models.session.run import PointState
 from portal.models.session.search import Search
-from portal.sessions.runs.trials import Trial, best_of, choose, trials_of
-from portal.store.runs.points import PointKeys
+from portal.work.run.results.trials import Trial, best_of, choose, trials_of
+from portal.work.run.tables.points import PointKeys
 
 RANGES: tuple[dict[str, Any], ...] = (
     {"name": "x", "kind": "float", "low": -10, "high": 10},

@@ -12,12 +12,12 @@ from portal.errors import StoreUnavailable
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.run import PointState, RunPoint
 from portal.models.session.session import SessionState
-from portal.sessions.runs import follower
-from portal.sessions.runs.endings import ended_point
-from portal.sessions.runs.order import SORTS, point_numbers
-from portal.sessions.runs.reports import RunReports, newest
 from portal.store import Store
-from portal.store.runs.points import PointKeys
+from portal.work.run import follower
+from portal.work.run.endings import ended_point
+from portal.work.run.reports import RunReports, newest
+from portal.work.run.results.order import SORTS, point_numbers
+from portal.work.run.tables.points import PointKeys
 
 
 def keys(number: int, state: str = "running", **more: Any) -> PointKeys:

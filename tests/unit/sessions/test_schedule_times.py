@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from portal.models.session.run_schedule import ScheduleTimes
-from portal.sessions.runs.launches.schedule_times import newest_time, next_time, time_words
+from portal.work.run.launches.schedule_times import newest_time, next_time, time_words
 
 
 def at(text: str) -> float:

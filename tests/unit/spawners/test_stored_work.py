@@ -11,15 +11,15 @@ from session_records import owner_of
 
 from portal.launch.course_space import CourseSpace
 from portal.launch.kinds import KINDS, Kind, Unknown, requested_kind, stored_kind
-from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.program import MARIMO, program_kind
-from portal.launch.kinds.run import Run
-from portal.launch.kinds.tensorboard import TensorBoard
 from portal.models.session.run import AskedRun
 from portal.spaces.job_space import MINE
 from portal.store.migrations.work import work_and_space
 from portal.work.course.kind import Preview, Rehearsal, Room
+from portal.work.kernel.kind import JobKernel
+from portal.work.run.kind import Run
+from portal.work.tensorboard.kind import TensorBoard
 from spawners.lifecycle.session_history import stored_record
 from spawners.resize.queueing import whole_options
 from spawners.session import kind_of_row

@@ -15,13 +15,13 @@ from session_records import recorded
 from portal.errors import Conflict, HubUnavailable, InvalidRequest, NotAllowed, NotFound
 from portal.launch.kinds import KINDS, add_kinds, requested_kind, reserved_for
 from portal.launch.kinds.kind import LaunchFacts
-from portal.launch.kinds.replica import ReplicaKind
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.session.replica_set import ReplicaSet
 from portal.models.session.session import SessionState
 from portal.store import Store
+from portal.work.replicas.kind import ReplicaKind
 from portal.work.replicas.reconciler import Reconciler, pause
 
 NOW = time.time()

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from portal.features import Feature
-from portal.launch.kinds.replica import ReplicaKind
+from portal.work.replicas.kind import ReplicaKind
 
 
 class Workers(ReplicaKind):

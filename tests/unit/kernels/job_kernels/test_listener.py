@@ -9,7 +9,7 @@ import pytest
 from portal_session.job_kernels.wire.listener import listening
 from traitlets import TraitError
 
-from portal.launch.job_kernels import JobKernels
+from portal.work.kernel.settings import JobKernels
 
 
 def free_pair() -> int:

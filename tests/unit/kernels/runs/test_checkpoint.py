@@ -16,7 +16,7 @@ import pytest
 from portal_session.kernels.environment import LIBRARY
 from portal_session.runs.execution import outcome, resumption
 
-from portal.sessions.runs import endings
+from portal.work.run import endings
 
 
 @pytest.fixture

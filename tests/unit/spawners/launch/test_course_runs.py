@@ -17,7 +17,6 @@ from portal.courses.roster.membership_cache import MembershipCache
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.kind import LaunchFacts, Place
-from portal.launch.kinds.run import Run
 from portal.launch.request import Asked
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import Reservation
@@ -27,6 +26,7 @@ from portal.models.space import Role
 from portal.spaces.job_space import MINE
 from portal.store import Store
 from portal.store.migrations.work import work_and_space
+from portal.work.run.kind import Run
 from spawners.launch.spaces import place_in_space
 
 RUN = {

@@ -19,7 +19,6 @@ from traitlets.config import Config
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
 from portal.launch.course_space import CourseSpace
-from portal.launch.kinds.job_kernel import JobKernel
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import OtherLaunch
 from portal.launch.request import LaunchRequest
@@ -30,6 +29,7 @@ from portal.models.space import Role
 from portal.setting import SiteSettings
 from portal.store.migrations.work import work_and_space
 from portal.work.course.kind import Room
+from portal.work.kernel.kind import JobKernel
 from spawners.config.named_servers import NamedServers
 from spawners.form.my_courses import FOR_PAGES
 from spawners.launch.other_launches import forget_ended, other_launches

@@ -25,13 +25,13 @@ from portal.launch.kinds import (
 )
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, Place
-from portal.launch.kinds.run import Run
 from portal.launch.request import Asked, option_keys
 from portal.models.catalog.environment import Bind, Environment
 from portal.models.session.resources import Resources
 from portal.models.space import Role, Space, SpaceState, StoredSpace
 from portal.spaces.job_space import MINE, JobSpace, Reserved
 from portal.spaces.registry import SPACES, add_spaces, requested_space, type_of
+from portal.work.run.kind import Run
 from spawners.form.form import LaunchForm
 from spawners.launch.budgets import Budgets
 from spawners.launch.spaces import place_in_space, space_form

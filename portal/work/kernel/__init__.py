@@ -1,0 +1,1 @@
+"""Kernels in jobs of their own."""

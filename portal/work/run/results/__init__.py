@@ -1,0 +1,1 @@
+"""Results of runs: values of points, their order, comparisons and searches."""
