@@ -7,7 +7,7 @@ import logging
 
 from traitlets.config import Config
 
-MEND = "Remove it from the configuration before the next version."
+ADVICE = "Remove it from the configuration before the next version."
 
 # Names by class, separated by spaces.
 FIXED = {
@@ -52,4 +52,4 @@ def drop_fixed(config: Config) -> list[str]:
 def warn_of_fixed(config: Config, log: logging.Logger) -> None:
     """Remove them from ``config`` with a warning for each."""
     for name in drop_fixed(config):
-        log.warning("%s is fixed now, and its value is not used. %s", name, MEND)
+        log.warning("%s is fixed now, and its value is not used. %s", name, ADVICE)

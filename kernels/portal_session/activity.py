@@ -72,7 +72,7 @@ class Activity:
         self._marks: dict[Any, Any] = {}  # last_activity of each kernel and terminal
         self._last: _Look | None = None
         self._kernel_at = self._terminal_at = self._processes_at = began
-        self._told: datetime | None = None
+        self._reported: datetime | None = None
 
     def begin(self) -> None:
         """Start watching, in the server's event loop."""
@@ -152,9 +152,9 @@ class Activity:
         """
         latest = max(self._kernel_at, self._terminal_at, self._processes_at, self._acted_at)
         at = datetime.now(timezone.utc) - timedelta(seconds=max(0.0, self._clock() - latest))
-        if self._told is None or at - self._told > _SAME:
-            self._told = at
-        return self._told
+        if self._reported is None or at - self._reported > _SAME:
+            self._reported = at
+        return self._reported
 
     def _note_requests(self, settings: dict[str, Any]) -> None:
         """Count what a person does in Lab besides cells: saving files, opening notebooks. Reads do

@@ -28,7 +28,7 @@ from .portal_error import PortalError
 
 TIMEOUT = 20.0  # seconds for one request
 LARGEST = 512 * 1024  # bytes of one answer; a session with 64 GPUs is 15 kB
-LONGEST_PEACE = 300.0  # seconds of Retry-After that are honoured at most
+LONGEST_RETRY_AFTER = 300.0  # seconds of Retry-After that are honoured at most
 # Codes of the portal's errors (portal/errors.py) after which nothing was done.
 _AWAY = {"hub_unavailable", "starting"}
 FILE_LARGEST = 4 * 1024**3  # bytes of one file
@@ -36,20 +36,20 @@ FILE_TIMEOUT = 600.0  # seconds for one file, in either direction
 
 
 class ServiceError(PortalError):
-    """Failed request to the service. ``peace``: the seconds for which it does not want to be
+    """Failed request to the service. ``retry_after``: the seconds for which it does not want to be
     asked. ``away``: the service or the Hub does not answer."""
 
     def __init__(
         self,
         message: str,
         status: int = 502,
-        peace: float = 0.0,
+        retry_after: float = 0.0,
         field: str = "",
         *,
         away: bool = False,
     ) -> None:
         super().__init__(message, status, field, away=away)
-        self.peace = peace
+        self.retry_after = retry_after
 
 
 class Address(NamedTuple):
@@ -159,10 +159,10 @@ class _NoRedirect(HTTPRedirectHandler):
         return None
 
 
-def peace(error: HTTPError) -> float:
-    """Return Retry-After in seconds, at most LONGEST_PEACE; 0.0 if it is not a number."""
+def retry_after(error: HTTPError) -> float:
+    """Return Retry-After in seconds, at most LONGEST_RETRY_AFTER; 0.0 if it is not a number."""
     text = str(error.headers.get("Retry-After", ""))
-    return min(float(text), LONGEST_PEACE) if re.fullmatch("[0-9]{1,6}", text) else 0.0
+    return min(float(text), LONGEST_RETRY_AFTER) if re.fullmatch("[0-9]{1,6}", text) else 0.0
 
 
 def _read(response: Any, deadline: float) -> bytes:
@@ -205,15 +205,17 @@ def _refusal(error: HTTPError, deadline: float) -> ServiceError:
     message = details.get("message")
     if isinstance(message, str) and message and 400 <= error.code < 600:
         away = details.get("code") in _AWAY
-        return ServiceError(message[:2000], error.code, peace(error), _field(details), away=away)
+        return ServiceError(
+            message[:2000], error.code, retry_after(error), _field(details), away=away
+        )
     if error.code in (502, 503, 504):  # of the proxy
         return ServiceError(
             "The portal does not answer now. It may be restarting: try again in a minute.",
             503,
-            peace(error),
+            retry_after(error),
             away=True,
         )
-    return ServiceError(f"The portal answered with {error.code}.", 502, peace(error))
+    return ServiceError(f"The portal answered with {error.code}.", 502, retry_after(error))
 
 
 def _field(details: dict[str, Any]) -> str:

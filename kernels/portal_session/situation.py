@@ -99,7 +99,7 @@ class CachedValue:
                 str(error) if known else f"The portal's answer cannot be read ({error!r})."
             )
             self.failing = self._clock() if self.failing is None else self.failing
-            asked = error.peace if isinstance(error, ServiceError) else 0.0
+            asked = error.retry_after if isinstance(error, ServiceError) else 0.0
             wait = max(self._wait, asked)
             self._wait = min(self._wait * 2, LONGEST_WAIT)
         else:
@@ -120,12 +120,12 @@ class Situations:
         self._service = service
         self._job_id = environ.get("SLURM_JOB_ID", "")
         self._gpus = gpus or gpu_reader(environ)
-        self._told = CachedValue(self._ask, FRESH)
+        self._situation = CachedValue(self._ask, FRESH)
         self._seen = CachedValue(self._look_here, FRESH)
 
     def outdate(self) -> None:
         """Mark the situation as outdated: something was changed through the portal."""
-        self._told.outdate()
+        self._situation.outdate()
 
     async def answer(self) -> dict[str, Any]:
         """Return the situation with its age.
@@ -134,8 +134,10 @@ class Situations:
         ``error``: "" or why there is nothing newer, ``failing``: for how many seconds. ``local``:
         the GPUs and the job's memory as read here, in MiB; None is unknown.
         """
-        await asyncio.gather(self._told.fetch_if_due(PATIENCE), self._seen.fetch_if_due(PATIENCE))
-        now, situation, seen = time.monotonic(), self._told, self._seen
+        await asyncio.gather(
+            self._situation.fetch_if_due(PATIENCE), self._seen.fetch_if_due(PATIENCE)
+        )
+        now, situation, seen = time.monotonic(), self._situation, self._seen
         nothing = situation.value is None and not situation.problem
         return {
             "situation": situation.value,

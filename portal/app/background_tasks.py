@@ -38,7 +38,7 @@ class BackgroundTasks:
         }
         for feature in parts.of_features.values():
             loops |= getattr(feature, "tasks", {})
-        self._tasks = [asyncio.create_task(self._kept(*loop)) for loop in loops.items()]
+        self._tasks = [asyncio.create_task(self._restarted(*loop)) for loop in loops.items()]
 
     async def close(self) -> None:
         """Cancel the tasks, then release what the parts hold."""
@@ -77,7 +77,7 @@ class BackgroundTasks:
             level=logging.ERROR,
         )
 
-    async def _kept(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+    async def _restarted(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run ``run`` for ever: it is restarted when it ends or fails."""
         while True:
             try:

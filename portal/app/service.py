@@ -125,7 +125,7 @@ class PortalService(Application):
         """Read the command line and the configuration file; an error in them ends the command with
         a sentence."""
         super().initialize(argv)
-        with self.told():
+        with self.exit_on_error():
             if self.config_file:
                 self._read_config_file()
                 self.update_config(self.cli_config)  # the command line wins
@@ -151,7 +151,7 @@ class PortalService(Application):
             ) from None
 
     @contextlib.contextmanager
-    def told(self) -> Iterator[None]:
+    def exit_on_error(self) -> Iterator[None]:
         """Turn a ConfigurationError into one line in the log and exit status 1."""
         try:
             yield
@@ -173,7 +173,7 @@ class PortalService(Application):
 
     def start(self) -> None:
         """Serve until SIGTERM or SIGINT, or until the Hub is gone."""
-        with self.told(), contextlib.suppress(KeyboardInterrupt):
+        with self.exit_on_error(), contextlib.suppress(KeyboardInterrupt):
             asyncio.run(self.serve())
 
     async def serve(self) -> None:

@@ -20,8 +20,8 @@ from portal.models.catalog.catalog import Verdict
 from portal.models.catalog.environment import (
     USABLE,
     Environment,
+    EnvironmentKind,
     EnvironmentState,
-    Kind,
     OfferedEnvironment,
 )
 from portal.store import Store
@@ -42,7 +42,7 @@ class Offer(NamedTuple):
 
 def needs_test(environment: Environment) -> bool:
     """Return True if the environment is offered only after a test has passed."""
-    return environment.kind is Kind.CONTAINER or environment.private
+    return environment.kind is EnvironmentKind.CONTAINER or environment.private
 
 
 def changed(verdict: Verdict, mark: Mark | None) -> bool:
@@ -77,7 +77,7 @@ def closed_reason(environment: Environment) -> str:
         return f"Withdrawn. {environment.message}".strip()
     if environment.state not in USABLE:
         return f"The state in its file is '{environment.state}'."
-    if environment.kind is Kind.CONTAINER and not environment.image:
+    if environment.kind is EnvironmentKind.CONTAINER and not environment.image:
         return "No image yet. Build one from the source."
     return ""
 

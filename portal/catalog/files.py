@@ -139,8 +139,8 @@ class EnvironmentCatalog(LoggingConfigurable):
         files = {path.name: path for path in paths}
         for folder in (PREVIEWS, OWN):
             with contextlib.suppress(OSError):  # nothing was ever kept there
-                kept = _files(Path(self.kept_directory) / folder)
-                files |= {f"{folder}/{path.name}": path for path in kept}
+                extra = _files(Path(self.kept_directory) / folder)
+                files |= {f"{folder}/{path.name}": path for path in extra}
         everything = {file: self._read(file, path) for file, path in files.items()}
         environments: dict[str, Environment] = {}
         owner: dict[str, str] = {}

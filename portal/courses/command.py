@@ -73,7 +73,7 @@ class CourseImportCommand(CourseCommand):
         if checked.errors:
             return False
         state = before.state if before else SpaceState.DRAFT
-        kept = StoredCourse(
+        stored = StoredCourse(
             course=checked.course,
             pinned=checked.pinned,
             state=SpaceState.APPROVED if self.approved else state,
@@ -84,38 +84,39 @@ class CourseImportCommand(CourseCommand):
             answered_by=by.name if self.approved else "",
             answered_at=time.time() if self.approved else None,
         )
-        people = await self._keep(store, kept, before, document)
+        people = await self._keep(store, stored, before, document)
         print(
-            f"{kept.name}: {kept.state}, {people} members, environment '{kept.course.environment}'."
+            f"{stored.name}: {stored.state}, {people} members, environment "
+            f"'{stored.course.environment}'."
         )
         return True
 
     async def _keep(
-        self, store: Store, kept: StoredCourse, before: StoredCourse | None, document: CourseFile
+        self, store: Store, stored: StoredCourse, before: StoredCourse | None, document: CourseFile
     ) -> int:
         """Save the course and its members; return how many members it has then."""
         roles = document.members.by_role()
         members = [
             CourseMember(
-                course=kept.name,
+                course=stored.name,
                 person=person,
                 role=role,
                 added_by=getpass.getuser(),
-                added_at=kept.changed_at,
+                added_at=stored.changed_at,
             )
             for person, role in roles.items()
         ]
         if before is None:
-            await store.courses.add_course(kept, members)
+            await store.courses.add_course(stored, members)
         else:
-            await store.courses.save(kept)
-            current_members = await store.members.of_space(kept.name)
+            await store.courses.save(stored)
+            current_members = await store.members.of_space(stored.name)
             gone = [
                 o.person for o in current_members if o.source == "list" and o.person not in roles
             ]
-            await store.members.remove(kept.name, gone)
+            await store.members.remove(stored.name, gone)
             await store.members.put(members)
-        return len(await store.members.of_space(kept.name))
+        return len(await store.members.of_space(stored.name))
 
 
 class CourseExportCommand(CourseCommand):
@@ -126,8 +127,8 @@ class CourseExportCommand(CourseCommand):
     examples = "portal courses export deep-learning > deep-learning.yaml"
 
     async def act(self, store: Store) -> bool:
-        kept = await store.courses.get(self.only_argument("course"))
-        sys.stdout.write(course_text(kept.course, await store.members.of_space(kept.name)))
+        stored = await store.courses.get(self.only_argument("course"))
+        sys.stdout.write(course_text(stored.course, await store.members.of_space(stored.name)))
         return True
 
 
@@ -138,9 +139,11 @@ class CourseListCommand(CourseCommand):
     description = "List the courses and their states."
 
     async def act(self, store: Store) -> bool:
-        for kept in await store.courses.all():
-            course = kept.course
-            print(f"{kept.name}: {kept.state}, {course.begins} to {course.ends}, {course.title}")
+        for stored in await store.courses.all():
+            course = stored.course
+            print(
+                f"{stored.name}: {stored.state}, {course.begins} to {course.ends}, {course.title}"
+            )
         return True
 
 

@@ -95,7 +95,7 @@ class Dashboard(LoggingConfigurable):
 
         failed = "The dashboard could not be refreshed"
         try:
-            with pauses.kept_short():
+            with pauses.shortened():
                 await Periodic("The dashboard", refresh, pause, self.log, failed=failed).run()
         finally:
             await self._close()

@@ -27,7 +27,7 @@ class Pauses:
         self._last = time.monotonic()
 
     @contextmanager
-    def kept_short(self) -> Iterator[None]:
+    def shortened(self) -> Iterator[None]:
         """Keep the pauses short while the block runs. Objects that exist at its beginning
         (modules, settings) are exempt from collection."""
         turn, (young, middle, old) = sys.getswitchinterval(), gc.get_threshold()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_REFUSAL_KEPT = 5.0  # seconds between two queries about a refused person
+_REFUSAL_AGE = 5.0  # seconds between two queries about a refused person
 _LOOKING = ("GET", "HEAD", "OPTIONS")
 
 
@@ -231,7 +231,7 @@ class LDAPAuthenticator(DirectorySettings):
         if not self.can_refresh:
             return True
         now = time.monotonic()
-        if now - self._refused.get(user.name, -_REFUSAL_KEPT) < _REFUSAL_KEPT:
+        if now - self._refused.get(user.name, -_REFUSAL_AGE) < _REFUSAL_AGE:
             return False
         refused = user.name in self._refused
         task, started = self._asked.get(user.name, (None, now))
@@ -245,7 +245,7 @@ class LDAPAuthenticator(DirectorySettings):
         patient = refused or _changes_something(handler)
         first = task is None
         if task is None:
-            task = asyncio.ensure_future(self._judged(user.name))
+            task = asyncio.ensure_future(self._checked(user.name))
             self._asked[user.name] = (task, now)
         if first or patient:
             patience = self.login_timeout if patient else self.refresh_patience
@@ -330,7 +330,7 @@ class LDAPAuthenticator(DirectorySettings):
             )
         return await self._ask(self._refreshes, work, what)
 
-    async def _judged(self, name: str) -> bool | dict[str, Any]:
+    async def _checked(self, name: str) -> bool | dict[str, Any]:
         """Return the model of the person with this Hub name; False if they are refused. If the
         directory does not answer: True, or False if they were refused before."""
         try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from traitlets.config import Configurable
 
 from .directory import Directory
-from .hub_people import Hub, HubPeople
+from .hub_people import HubPeople, PeopleApi
 from .ldap import LdapDirectory
 
 
-def directory_of(parent: Configurable, hub: Hub) -> Directory:
+def directory_of(parent: Configurable, hub: PeopleApi) -> Directory:
     """Return the directory to query: LDAP if the configuration names servers, even if people log in
     another way, else the Hub."""
     if parent.config.LDAPAuthenticator.get("servers"):

@@ -116,20 +116,20 @@ class CourseLogin(PortalLogin):
             asked = None  # outdated: no page used it in time
         first = asked is None
         if asked is None:
-            task = asyncio.ensure_future(self._judged(user, handler))
+            task = asyncio.ensure_future(self._checked(user, handler))
             asked = self._asked[name] = _Asked(task, now)
         await asyncio.wait([asked.answer], timeout=self.refresh_patience)
         if not asked.answer.done():
             if first:
                 asked.answer.add_done_callback(functools.partial(came_late, user))
-            return await self._kept(user)
+            return await self._unchanged(user)
         if self._asked.get(name) is asked:
             del self._asked[name]
         result = asked.answer.result()
         if result is False:
             return self._turned_away(name, user, handler)
         if result is True:
-            return await self._kept(user)
+            return await self._unchanged(user)
         if result.get("groups") is None:  # JupyterHub: unchanged
             result = {**result, "groups": _held(user)}
         return await self._with_courses({**result, "name": name})
@@ -146,7 +146,7 @@ class CourseLogin(PortalLogin):
         """
         return await maybe_future(super().refresh_user(user, handler))
 
-    async def _judged(self, user: Any, handler: Any) -> bool | dict[str, Any]:
+    async def _checked(self, user: Any, handler: Any) -> bool | dict[str, Any]:
         """Return the model of a person who is still allowed, without courses; False if refused. If
         nobody answers: True, or False if they were refused before. Raises nothing."""
         name = user.name
@@ -199,15 +199,15 @@ class CourseLogin(PortalLogin):
 
     async def _welcome(self, name: str, model: dict[str, Any]) -> bool:
         """Return True if the person may still use this Hub."""
-        judged = {"admin": None, **model}
+        complete = {"admin": None, **model}
         try:
-            if not await maybe_future(self.check_blocked_users(name, judged)):
+            if not await maybe_future(self.check_blocked_users(name, complete)):
                 return False
-            return bool(self.allow_all or await maybe_future(self.check_allowed(name, judged)))
+            return bool(self.allow_all or await maybe_future(self.check_allowed(name, complete)))
         except web.HTTPError:  # how some authenticators refuse
             return False
 
-    async def _kept(self, user: Any) -> bool | dict[str, Any]:
+    async def _unchanged(self, user: Any) -> bool | dict[str, Any]:
         """Return the person's known groups with today's courses; True if nothing changes."""
         if not self.manage_groups:
             return True

@@ -9,7 +9,7 @@ from ..errors import NotFound
 from ..models.course.course import group_of
 
 
-class Hub(Protocol):
+class PeopleApi(Protocol):
     """Required part of the Hub's REST API (``portal.hubapi``)."""
 
     async def people(self, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]: ...
@@ -23,7 +23,7 @@ class HubPeople:
     on = True
     complete = False
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: PeopleApi) -> None:
         self._hub = hub
 
     async def known(self, names: Collection[str]) -> Mapping[str, str]:

@@ -65,8 +65,8 @@ async def may_log_in(login: Authenticator, user: Any) -> bool:
         if not await maybe_future(login.check_blocked_users(user.name, facts)):
             return False
         # Rules of other classes may need groups that the Hub does not have.
-        judges = login.manage_groups or type(login).check_allowed.__module__ == "jupyterhub.auth"
-        if login.allow_all or user.admin or not judges:
+        decides = login.manage_groups or type(login).check_allowed.__module__ == "jupyterhub.auth"
+        if login.allow_all or user.admin or not decides:
             return True
         return bool(await maybe_future(login.check_allowed(user.name, facts)))
     except Exception as error:  # of any kind: such as a rule that needs what is not kept of a login

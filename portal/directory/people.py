@@ -130,7 +130,7 @@ class People:
                 entry = self._find(session, name, bind_name if is_dn else None)
             except SearchRefused as error:
                 self.log.warning("LDAP: %s: %s (%s)", bind_name, READS_NOTHING.reason, error)
-                raise NotAllowed(READS_NOTHING.told) from error
+                raise NotAllowed(READS_NOTHING.sentence) from error
             if entry is None:
                 self.log.warning(
                     "LDAP: %s can bind, but no entry that this account can read matches "
@@ -146,8 +146,8 @@ class People:
         right = session.bind(bind_name, password)
         if refusal := session.refusal:
             self.log.warning("LDAP: %s cannot sign in: %s", bind_name, refusal.reason)
-            if refusal.told:
-                raise NotAllowed(refusal.told)
+            if refusal.sentence:
+                raise NotAllowed(refusal.sentence)
         return right and session.refusal is None
 
     def _person_after_bind(self, session: Session, entry: Entry, name: str) -> DirectoryPerson:

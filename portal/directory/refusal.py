@@ -27,10 +27,11 @@ _DATA = re.compile(r"AcceptSecurityContext error, data ([0-9a-f]+)", re.IGNORECA
 
 @dataclass(frozen=True)
 class Refusal:
-    """Refused login. ``reason``: for the log; ``told``: sentence for the person, "" if not told."""
+    """Refused login. ``reason``: for the log; ``sentence``: sentence for the person, "" if not
+    told."""
 
     reason: str
-    told: str = ""
+    sentence: str = ""
 
 
 _RIGHT = "Your password is correct, but "

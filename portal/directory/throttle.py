@@ -93,16 +93,16 @@ class LoginThrottle:
 
     def begin(self, attempt: Attempt) -> None:
         """Count a login whose password goes to the directory now. ``end`` must follow."""
-        _kept(self._names, attempt.name, _Name).under_way += 1
+        _entry(self._names, attempt.name, _Name).under_way += 1
         if attempt.address:
-            _kept(self._addresses, attempt.address, _Address).under_way += 1
+            _entry(self._addresses, attempt.address, _Address).under_way += 1
 
     def end(self, attempt: Attempt, right: bool | None) -> None:
         """Record the directory's answer: the password was right or wrong; None: neither."""
         now = self.clock()
-        name = _kept(self._names, attempt.name, _Name)
+        name = _entry(self._names, attempt.name, _Name)
         name.under_way = max(0, name.under_way - 1)
-        address = _kept(self._addresses, attempt.address, _Address) if attempt.address else None
+        address = _entry(self._addresses, attempt.address, _Address) if attempt.address else None
         if address:
             address.under_way = max(0, address.under_way - 1)
         if right is False:
@@ -155,7 +155,7 @@ class LoginThrottle:
                 del entries[oldest]
 
 
-def _kept(entries: dict[str, V], key: str, make: Callable[[], V]) -> V:
+def _entry(entries: dict[str, V], key: str, make: Callable[[], V]) -> V:
     """Return the entry of ``key``, created if missing, and make it the newest."""
     entry = entries.pop(key, None) or make()
     entries[key] = entry

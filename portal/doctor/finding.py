@@ -67,8 +67,8 @@ def worst(results: list[Result]) -> Result:
     if level is Level.OK:
         return Result(level, "; ".join(result.found for result in results))
     bad = [result for result in results if result.level is not Level.OK]
-    mends = dict.fromkeys(result.mend for result in bad if result.mend)
-    return Result(level, "; ".join(result.found for result in bad), " ".join(mends))
+    advice = dict.fromkeys(result.mend for result in bad if result.mend)
+    return Result(level, "; ".join(result.found for result in bad), " ".join(advice))
 
 
 Function = Callable[["Site"], Awaitable[Result]]

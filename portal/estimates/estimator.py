@@ -145,7 +145,7 @@ class StartEstimates(LoggingConfigurable):
     ) -> Estimate:
         """Return the estimate alone, without nearby choices."""
         resources = request.resources
-        answer = self._told(resources, user, snapshot, associations, self.fresh_for)
+        answer = self._known_answer(resources, user, snapshot, associations, self.fresh_for)
         if answer is None and self.ask_slurm and not self._out_of_date(snapshot):
             answer = await self._ask(request, resources, user, associations, patience=self.patience)
         else:
@@ -181,7 +181,9 @@ class StartEstimates(LoggingConfigurable):
                 reason=f"Start time unknown: Slurm does not answer. {away}",
                 made_at=now,
             )
-        answer = answer or self._told(resources, user, snapshot, associations, self.usable_for)
+        answer = answer or self._known_answer(
+            resources, user, snapshot, associations, self.usable_for
+        )
         estimate = estimate_of(answer)
         late = estimate is not None and estimate.outlook in (Outlook.LATER, Outlook.UNKNOWN)
         too_many = late and counts_too_many(resources, snapshot)
@@ -205,7 +207,7 @@ class StartEstimates(LoggingConfigurable):
         ]
         return min(starts, default=None)
 
-    def _told(
+    def _known_answer(
         self,
         resources: Resources,
         user: str,
@@ -216,7 +218,7 @@ class StartEstimates(LoggingConfigurable):
         """Return Slurm's answer of the last ``seconds``, unless newer data contradicts it."""
         now = time.time()
         since = time.monotonic() - seconds
-        answer = self.questions.told(question_of(resources, associations), user, since)
+        answer = self.questions.known_answer(question_of(resources, associations), user, since)
         if answer is None or answer.start is None:
             return answer
         was_now = answer.start - answer.at <= AT_ONCE
@@ -248,7 +250,7 @@ class StartEstimates(LoggingConfigurable):
                     self.log.warning(
                         "The portal cannot read the output of sbatch --test-only, so it shows "
                         "no estimates from Slurm (it tries again every ten minutes): %r",
-                        error.said,
+                        error.answer_text,
                     )
                 self._odd_answer_logged = True
                 raise
@@ -312,7 +314,7 @@ class StartEstimates(LoggingConfigurable):
         is left for the next person's own choice."""
         user, resources = person.name, candidate.resources
         now = time.time()
-        answer = self._told(resources, user, snapshot, associations, self.fresh_for)
+        answer = self._known_answer(resources, user, snapshot, associations, self.fresh_for)
         hopeful = starts_now(resources, snapshot, now) or (
             candidate.kind == "time" or behind_the_queue(resources, snapshot, now) is not None
         )

@@ -37,24 +37,24 @@ class Questions:
     def __init__(self, rate: float, busy: float) -> None:
         self._number = QueryBudget(rate, _BURST, 0.0)
         self._time = QueryBudget(busy, _BURST_SECONDS, 0.0)
-        self._told: OrderedDict[Hashable, SlurmAnswer] = OrderedDict()
+        self._answers: OrderedDict[Hashable, SlurmAnswer] = OrderedDict()
         self._under_way: dict[Hashable, asyncio.Task[SlurmAnswer]] = {}
         self._not_before = 0.0
         self.sent = 0
         self.away = ""  # error of the last question, if Slurm did not answer it
 
-    def told(self, key: Hashable, user: str, since: float) -> SlurmAnswer | None:
+    def known_answer(self, key: Hashable, user: str, since: float) -> SlurmAnswer | None:
         """Return the answer to a question that was sent after ``since`` (time.monotonic()). A
         refusal is only for the person who was refused."""
         for cache_key in (key, (user, key)):
-            answer = self._told.get(cache_key)
+            answer = self._answers.get(cache_key)
             if answer is not None and answer.asked_at >= since:
                 return answer
         return None
 
     def answers(self, since: float) -> Iterator[tuple[Hashable, float]]:
         """Yield each question sent after ``since`` and answered with a start, and that start."""
-        for key, answer in self._told.items():
+        for key, answer in self._answers.items():
             if answer.start is not None and answer.asked_at >= since:
                 yield key, answer.start
 
@@ -114,10 +114,10 @@ class Questions:
         return answer
 
     def _keep(self, key: Hashable, answer: SlurmAnswer) -> None:
-        self._told.pop(key, None)
-        self._told[key] = answer
-        while len(self._told) > _MOST:
-            self._told.popitem(last=False)
+        self._answers.pop(key, None)
+        self._answers[key] = answer
+        while len(self._answers) > _MOST:
+            self._answers.popitem(last=False)
 
 
 def _refusal(error: PortalError) -> bool:

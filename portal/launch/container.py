@@ -19,7 +19,7 @@ from pathlib import Path
 from ..errors import ConfigurationError
 from ..gpus import DEFAULT as DEFAULT_VENDOR
 from ..gpus import GpuVendor
-from ..models.catalog.environment import Bind, Environment, Kind, Server
+from ..models.catalog.environment import Bind, Environment, EnvironmentKind, Server
 from ..models.session.resources import Resources
 from ..paths import data_path
 from .fields import sbatch_pairs
@@ -75,7 +75,7 @@ def session_kind(environment: Environment) -> str:
 
 def is_beside(environment: Environment) -> bool:
     """Return True if its server runs on the node, and only its kernels in the container."""
-    return environment.kind is Kind.CONTAINER and environment.server is Server.BESIDE
+    return environment.kind is EnvironmentKind.CONTAINER and environment.server is Server.BESIDE
 
 
 def session_command(
@@ -101,7 +101,7 @@ def session_command(
     ``isolated``: nothing of the site is seen in it (Kind.isolated); the site's binds are left out.
     ``vendor``: of the GPUs that the job gets.
     """
-    inside = environment.kind is Kind.CONTAINER and not is_beside(environment)
+    inside = environment.kind is EnvironmentKind.CONTAINER and not is_beside(environment)
     if inside:
         python = environment.python or "python3"
     else:
@@ -172,7 +172,7 @@ def script_environment(
     which they reach a container, and those of the script itself."""
     env = {f"APPTAINERENV_{name}": str(value) for name, value in variables.items()}
     env["PORTAL_KIND"] = session_kind(environment)
-    if environment.kind is Kind.MODULES:
+    if environment.kind is EnvironmentKind.MODULES:
         env["PORTAL_MODULES"] = " ".join(environment.modules)
     if vendor is not DEFAULT_VENDOR:
         env["PORTAL_GPU_VARIABLES"] = " ".join(vendor.variables)
@@ -193,7 +193,7 @@ def image_environment(
     ``verify``: no session without a good signature of one of the ``keys`` (a file); ``node_copy``:
     the folder that replaces the image if it exists and only ``account`` or root can write there.
     """
-    if environment.kind is not Kind.CONTAINER:
+    if environment.kind is not EnvironmentKind.CONTAINER:
         return {}
     variables = {"PORTAL_IMAGE": environment.image or "", "PORTAL_APPTAINER": apptainer}
     if verify:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from ..errors import InvalidRequest
-from ..models.catalog.environment import Environment, Kind, Server
+from ..models.catalog.environment import Environment, EnvironmentKind, Server
 from ..models.cluster.cluster import Reservation
 from ..models.course.course import CourseName
 
@@ -40,7 +40,7 @@ class ServerOf(NamedTuple):
     kind: CourseKind
 
 
-def server_of(server: str) -> ServerOf | None:
+def parsed_server(server: str) -> ServerOf | None:
     """Return the course and the kind in a server's name; None if it is no course's."""
     match = _SERVER.fullmatch(server)
     if match is None or not _is_name(match[2]):
@@ -60,14 +60,14 @@ def course_named(value: object) -> str:
     return value
 
 
-def server_for(course: str, server: str) -> CourseKind | None:
+def course_kind(course: str, server: str) -> CourseKind | None:
     """Return the purpose of the session on ``server``, if allowed; None for a person's own
     session.
 
     Names that belong to courses are used for nothing else, and courses have no other sessions.
     Raises InvalidRequest.
     """
-    named = server_of(server)
+    named = parsed_server(server)
     if not course:
         if named is None:
             return None
@@ -99,7 +99,7 @@ def unfit(environment: Environment) -> str:
     Helpers are let into a student's session: so what runs there must see the course's folder and
     nothing else that is the student's, and only a container can do that.
     """
-    if environment.kind is not Kind.CONTAINER:
+    if environment.kind is not EnvironmentKind.CONTAINER:
         return (
             f"'{environment.title}' is not a container. Course sessions run in containers, "
             "which see only the course's folder of a student's files. Choose another "

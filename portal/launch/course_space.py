@@ -12,7 +12,7 @@ from ..models.cluster.cluster import Association, ClusterSnapshot
 from ..models.person import Person
 from ..spaces.job_space import JobSpace, Reserved
 from . import course
-from .course import CourseKind, course_named, server_for, server_of
+from .course import CourseKind, course_kind, course_named, parsed_server
 from .course_meeting import at_the_meeting
 
 # Where a course with grades has nbgrader's exchange in its sessions.
@@ -47,7 +47,7 @@ class CourseSpace(JobSpace):
 
     @classmethod
     def reserves(cls, server: str) -> Reserved | None:
-        named = server_of(server)
+        named = parsed_server(server)
         if named is None:
             return None
         return Reserved(named.course, _LAB if named.kind is CourseKind.COURSE else str(named.kind))
@@ -55,13 +55,13 @@ class CourseSpace(JobSpace):
     @classmethod
     def not_free(cls, server: str) -> InvalidRequest:
         try:
-            server_for("", server)
+            course_kind("", server)
         except InvalidRequest as error:
             return error
         return super().not_free(server)
 
     def check_server(self, server: str) -> None:
-        server_for(self.name, server)
+        course_kind(self.name, server)
 
     @property
     def server(self) -> str:

@@ -37,7 +37,7 @@ class Field(NamedTuple):
     example: str = ""
     moved: bool = False  # asked for when a running session gets other resources
     moved_label: str = ""  # its label then, if it is another
-    kept: bool = False  # from the running session, if nothing else is asked for
+    inherited: bool = False  # from the running session, if nothing else is asked for
     in_spaces: bool = False  # chosen by a space's member; the space sets the rest
     size: bool = False  # an amount: a job with less of it starts no later
     as_written: Callable[[str], str] = str  # converts a form's text to the option
@@ -142,7 +142,7 @@ FIELDS = (
         "the name of a Slurm account",
         sbatch=("account", lambda of: of.account),
         folded=True,
-        kept=True,
+        inherited=True,
     ),
     Field(
         "qos",
@@ -150,7 +150,7 @@ FIELDS = (
         "the name of a QOS",
         sbatch=("qos", lambda of: of.qos),
         folded=True,
-        kept=True,
+        inherited=True,
     ),
     Field(
         "reservation",
@@ -179,7 +179,7 @@ FIELDS = (
     ),
 )
 OF = {field.name: field for field in FIELDS}
-KEPT = tuple(field.name for field in FIELDS if field.kept)
+INHERITED = tuple(field.name for field in FIELDS if field.inherited)
 IN_SPACES = frozenset(field.name for field in FIELDS if field.in_spaces)
 
 

@@ -44,8 +44,8 @@ def decide(
     (unknown name) or NotAllowed (all reasons in one message).
     """
     environment = environment_of(asked.environment, environments)
-    usual = {**defaults.said(), **environment.default.said()}
-    merged = {**within(environment, usual), **asked.resources.said()}
+    usual = {**defaults.given(), **environment.default.given()}
+    merged = {**within(environment, usual), **asked.resources.given()}
     if merged.get("gpus", 0) == 0:
         merged.pop("gpu_type", None)
     elif not merged.get("gpu_type"):

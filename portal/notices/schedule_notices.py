@@ -22,7 +22,7 @@ class ScheduleNotices:
             if self._post.waits(mail.key):
                 continue
             if await self._post.send(mail, now) is not None:
-                await self._store.run_schedules.told(schedule)
+                await self._store.run_schedules.mark_notified(schedule)
 
 
 def mail_of(schedule: RunSchedule, pages: str) -> Mail:

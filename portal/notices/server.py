@@ -58,14 +58,14 @@ class MailServer:
             raise self._error(error, error.code) from None
         except (aiosmtplib.SMTPException, OSError, ssl.SSLError) as error:
             raise Unavailable(
-                f"The mail server {self.host} cannot be used: {_said(error)}"
+                f"The mail server {self.host} cannot be used: {_words_of(error)}"
             ) from None
 
     def _error(self, error: Exception, code: int) -> Unavailable:
         # RFC 5321, 4.2.1: 4yz is transient, 5yz permanent. Errors of the login can be mended.
         for_good = 500 <= code < 600 and code not in (530, 534, 535, 538)
         kind = MailRefused if for_good else Unavailable
-        return kind(f"The mail server {self.host} answered {code}: {_said(error)}")
+        return kind(f"The mail server {self.host} answered {code}: {_words_of(error)}")
 
     def _options(self) -> dict[str, Any]:
         encrypted = self.encryption != "none"
@@ -98,7 +98,7 @@ class MailServer:
         return password
 
 
-def _said(error: Exception) -> str:
+def _words_of(error: Exception) -> str:
     """Return the error on one line, cut at 300 characters."""
     text = getattr(error, "message", None) or str(error) or type(error).__name__
     return " ".join(escaped(str(text)).split())[:300]

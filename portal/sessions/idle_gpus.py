@@ -80,21 +80,21 @@ class IdleGpus(IdleSettings):
         self._uptime, self._wall = uptime, wall
         self.context = context
         self._sessions: dict[str, _Watched] = {}
-        self._heard: dict[str, tuple[float, SessionActivity]] = {}
+        self._activity: dict[str, tuple[float, SessionActivity]] = {}
         self._taken: tuple[float, float] | None = None  # Slurm's last answer; when it was seen
         self._times: Mapping[str, float] = {}
         self._complaint = ""
 
     # -- for other parts of the service ---------------------------------------------------------
 
-    def heard(self, session_id: str, activity: SessionActivity | None) -> None:
+    def record_activity(self, session_id: str, activity: SessionActivity | None) -> None:
         """Take a session's report of its last activity; None: it does not say."""
         if self.mode == IdleMode.OFF:
             return
         if activity is None:
-            self._heard.pop(session_id, None)
+            self._activity.pop(session_id, None)
         else:
-            self._heard[session_id] = (self._uptime(), activity)
+            self._activity[session_id] = (self._uptime(), activity)
 
     def state_of(self, session_id: str) -> IdleState:
         """Return the idleness of that session."""
@@ -172,7 +172,7 @@ class IdleGpus(IdleSettings):
             watched[record.id] = session
         self._sessions = watched
         living = {record.id for record in view.sessions.values()}
-        self._heard = {id_: heard for id_, heard in self._heard.items() if id_ in living}
+        self._activity = {id_: latest for id_, latest in self._activity.items() if id_ in living}
 
     def _rules(self, record: SessionRecord) -> Rules:
         return Rules(
@@ -242,7 +242,7 @@ class IdleGpus(IdleSettings):
         used = self._used(job, readings, wall)
         if used is None:
             return IdleFindings(unknown="Some GPUs of the session have no reading.")
-        at, activity = self._heard.get(session.record.id, (None, None))
+        at, activity = self._activity.get(session.record.id, (None, None))
         if at is None or activity is None or now - at > self._silence:
             return IdleFindings(
                 used=used or None, unknown="The session does not report its activity."

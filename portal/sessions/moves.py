@@ -18,7 +18,7 @@ from portal.cache import SharedAnswers
 from portal.errors import HubUnavailable, PortalError
 from portal.hubapi import HubApi
 from portal.launch.choices.dialog_fields import DialogField
-from portal.launch.fields import KEPT
+from portal.launch.fields import INHERITED
 from portal.models import Frozen
 from portal.models.session.move import LIVE, Move
 from portal.models.session.session import SessionRecord
@@ -38,7 +38,7 @@ class BeforeMove(Frozen):
     options: dict[str, Any] = {}
     gpu_types: tuple[str, ...] = ()
     fields: tuple[DialogField, ...] = ()
-    kept: tuple[str, ...] = ("environment", *KEPT)
+    kept: tuple[str, ...] = ("environment", *INHERITED)
 
 
 def options_of(record: SessionRecord) -> dict[str, Any]:

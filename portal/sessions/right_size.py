@@ -107,7 +107,7 @@ def _gpus(record: SessionRecord, measured: Efficiency, environment: Environment)
     enough = max(math.ceil(in_use - 0.05), environment.default.gpus)
     if enough >= had:
         return None
-    source = _said(measured.gpu_source)
+    source = _source_words(measured.gpu_source)
     advice = f"{enough} GPU{'' if enough == 1 else 's'} may be enough"
     if enough == 0:
         advice = "a session without GPUs may be enough"
@@ -136,7 +136,7 @@ def _memory(record: SessionRecord, measured: Efficiency, environment: Environmen
         less = max(less, environment.default.memory)
     if less is None or less > asked * _WORTH_IT:
         return None
-    source = _said(measured.memory_source)
+    source = _source_words(measured.memory_source)
     return {"memory": str(Memory(less))}, (
         f"The session used at most {_words(peak)} of its {_words(asked)} of memory{source}: "
         f"{_words(less)} should be enough."
@@ -190,7 +190,7 @@ def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def _said(source: Source | None) -> str:
+def _source_words(source: Source | None) -> str:
     words = {
         Source.SESSION: " (as reported by the session)",
         Source.SIMULATED: " (simulated)",

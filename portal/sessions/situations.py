@@ -161,8 +161,8 @@ class Situations:
         space, the pinned one, narrowed to the space's limits."""
         if not record.space:
             return self._context.environment_of(record.environment)
-        kept = self._context.known_space(record.space)
-        return narrowed(kept.pinned, kept.space) if kept and kept.pinned else None
+        stored = self._context.known_space(record.space)
+        return narrowed(stored.pinned, stored.space) if stored and stored.pinned else None
 
     async def _measure(self) -> _Measured:
         view, store = self._context.view(), self._context.store

@@ -61,8 +61,8 @@ class Reported:
         holds = holders(snapshot)
         oldest = time.monotonic() - max_age
         for job_id, report in list(self._of_jobs.items()):
-            heard_at, readings = report
-            if heard_at < oldest:
+            received_at, readings = report
+            if received_at < oldest:
                 # Pages are made in a thread: a newer report may have come meanwhile.
                 if self._of_jobs.get(job_id) is report:
                     self._of_jobs.pop(job_id, None)

@@ -43,7 +43,7 @@ class GuestHandler(MovesBase):
     async def put(self, user: str, server: str, person: str) -> None:
         try:
             spawner, guest = self._found(user, server, person)
-            await self._judge(user, spawner, person)
+            await self._check(user, spawner, person)
         except PortalError as error:
             self.refuse(error)
             return
@@ -78,7 +78,7 @@ class GuestHandler(MovesBase):
             raise NotFound(f"The Hub has no user '{person}'.")
         return spawner, guest
 
-    async def _judge(self, user: str, spawner: orm.Spawner, person: str) -> None:
+    async def _check(self, user: str, spawner: orm.Spawner, person: str) -> None:
         """Raise NotAllowed unless the space's staff helps a student of it; StoreUnavailable."""
         memberships = HubContext.instance(self.config).memberships
         name = _space_of(spawner)

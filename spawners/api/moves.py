@@ -53,7 +53,7 @@ class MovesHandler(MovesBase):
         moves = []
         for user in self.users.values():
             for spawner in user.spawners.values():
-                if hasattr(spawner, "moving") and spawner.moving.told:
+                if hasattr(spawner, "moving") and spawner.moving.notified:
                     model = spawner.moving.shown().model_dump(mode="json")
                     record = spawner.history.record
                     moves.append({"session": record.id if record else "", "move": model})

@@ -56,13 +56,13 @@ class PeopleHandler(MovesBase):
             return {user.name: {} for user in orm_group.users}
         users = {name: self.find_user(name) for name in self.get_query_arguments("name")}
         known = {name: user for name, user in users.items() if user is not None}
-        people = {name: await self._told(user) for name, user in known.items()}
+        people = {name: await self._model_of(user) for name, user in known.items()}
         if self.get_query_argument("login", ""):
             for name, user in known.items():
                 people[name]["may_log_in"] = await may_log_in(self.authenticator, user)
         return people
 
-    async def _told(self, user: Any) -> dict[str, Any]:
+    async def _model_of(self, user: Any) -> dict[str, Any]:
         mail_in = getattr(self.authenticator, "mail_in", None)
         return {
             "teaches": COURSES_CREATE in get_scopes_for(user.orm_user),

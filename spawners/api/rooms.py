@@ -94,11 +94,11 @@ class RoomHandler(MovesBase):
         """Return the space's members but ``user`` whom the Hub knows, by id in the Hub. Raises
         NotAllowed if this person cannot have a room of this space, StoreUnavailable."""
         shared = HubContext.instance(self.config)
-        kept = await shared.memberships.space(space, fresh=True)
+        stored = await shared.memberships.space(space, fresh=True)
         members = await shared.store.members.of_space(space)
         staff = {member.person for member in members if member.role in STAFF}
-        if user not in staff or not kept.space.together:
-            raise NotAllowed(f"'{user}' cannot have a room of the {kept.space.noun} '{space}'.")
+        if user not in staff or not stored.space.together:
+            raise NotAllowed(f"'{user}' cannot have a room of the {stored.space.noun} '{space}'.")
         names = [member.person for member in members if member.person != user]
         users = self.db.query(orm.User).filter(orm.User.name.in_(names))
         return {member.id: member for member in users}

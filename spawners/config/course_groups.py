@@ -39,7 +39,7 @@ async def course_groups(name: str) -> tuple[str, ...]:
         approved = [
             name
             for name, membership in memberships.items()
-            if membership.kept.state is SpaceState.APPROVED
+            if membership.stored.state is SpaceState.APPROVED
         ]
         groups = tuple(group_of(course) for course in approved)
     reserved = role_groups() if groups else ()

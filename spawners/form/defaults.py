@@ -32,7 +32,7 @@ def well_formed(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the last session's ``user_options``; {} if an older portal wrote them otherwise."""
     try:
         asked = Asked.parse(options or {})
-        return {**asked.said(), **({"kind": asked.kind.name} if asked.kind.offered else {})}
+        return {**asked.given(), **({"kind": asked.kind.name} if asked.kind.offered else {})}
     except InvalidRequest:
         return {}
 
@@ -68,7 +68,7 @@ def preset(
     environment: Environment | None, defaults: Resources | None, last: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the defaults where nothing else is chosen, in the order of the launch policy."""
-    site = defaults.said() if defaults else {}
-    own = environment.default.said() if environment else {}
+    site = defaults.given() if defaults else {}
+    own = environment.default.given() if environment else {}
     remembered = {key: last[key] for key in ("gpus", "time") if key in last}
     return {**site, **own, **remembered}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_KEPT = 8  # idle threads kept for the next calls
+_MOST_IDLE = 8  # idle threads kept for the next calls
 
 
 class StillRunning(TimeoutError):
@@ -69,7 +69,7 @@ class Blocking:
         worker = self._idle.pop() if self._idle else _Worker()
 
         def deliver(result: T | None, error: Exception | None) -> None:
-            if len(self._idle) < _KEPT:
+            if len(self._idle) < _MOST_IDLE:
                 self._idle.append(worker)
             else:
                 worker.do(None)

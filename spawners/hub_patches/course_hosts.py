@@ -13,7 +13,7 @@ from ..web.hosts import address, origin
 from .patch import Patch, wrap_once
 
 
-def _told(of_user: Any) -> Any:
+def _address_of(of_user: Any) -> Any:
     @wraps(of_user)
     def server_url(self: User, server_name: str = "") -> str:
         return address(self, server_name) or str(of_user(self, server_name))
@@ -33,7 +33,7 @@ def _sent(of_handler: Any) -> Any:
 
 def apply() -> None:
     """Patch the results for courses' servers, and no others."""
-    wrap_once(User, "server_url", _told, mark="of_courses")
+    wrap_once(User, "server_url", _address_of, mark="of_courses")
     wrap_once(UserUrlHandler, "_redirect_to_user_server", _sent, mark="of_courses")
 
 

@@ -49,7 +49,7 @@ class EarlyResponse(UserServerAPIHandler):
         if going.done():
             await going
         else:
-            going.add_done_callback(_heard)
+            going.add_done_callback(_collected)
 
     @property
     def _prompt(self) -> bool:
@@ -58,7 +58,7 @@ class EarlyResponse(UserServerAPIHandler):
         return wanted and isinstance(who, orm.Service) and who.name == SERVICE
 
 
-def _heard(task: asyncio.Future[None]) -> None:
+def _collected(task: asyncio.Future[None]) -> None:
     """Retrieve the task's exception, which the Hub's log and the session's record have."""
     if not task.cancelled():
         task.exception()

@@ -25,8 +25,8 @@ class CourseLaunch(SpaceLaunch):
     @property
     def course(self) -> Course:
         """Definition of the course."""
-        assert isinstance(self.kept.space, Course)
-        return self.kept.space
+        assert isinstance(self.stored.space, Course)
+        return self.stored.space
 
     async def snapshot(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """Return ``snapshot``, with reservations queried anew if a meeting is on and its own is not

@@ -172,9 +172,9 @@ async def launch_request(
     asked = Asked.parse(options)  # first: malformed options make no home
     address = spawner.reserved
     if not asked.kind.space_name and not (address is not None and address.space):
-        return await _judged(spawner, asked, runs=runs)
+        return await _validated(spawner, asked, runs=runs)
     with spawner.shared.refused.bounded(spawner, runs=runs):
-        return await _judged(spawner, asked, runs=runs)
+        return await _validated(spawner, asked, runs=runs)
 
 
 async def _end_lost(spawner: SessionSpawner) -> None:
@@ -198,7 +198,7 @@ async def _end_lost(spawner: SessionSpawner) -> None:
     )
 
 
-async def _judged(spawner: SessionSpawner, asked: Asked, *, runs: bool) -> LaunchRequest:
+async def _validated(spawner: SessionSpawner, asked: Asked, *, runs: bool) -> LaunchRequest:
     if not runs:
         await _end_lost(spawner)
     snapshot = await _snapshot(spawner, late=_LATE)

@@ -33,15 +33,15 @@ from .other_launches import other_launches
 
 
 class SpaceLaunch:
-    """Launches of sessions of one member in the space ``kept``."""
+    """Launches of sessions of one member in the space ``stored``."""
 
-    def __init__(self, spawner: SessionSpawner, kept: StoredSpace, role: Role) -> None:
-        self.spawner, self.kept, self.role = spawner, kept, role
+    def __init__(self, spawner: SessionSpawner, stored: StoredSpace, role: Role) -> None:
+        self.spawner, self.stored, self.role = spawner, stored, role
 
     @property
     def type_(self) -> type[JobSpace]:
         """Type of the space."""
-        return type_of(self.kept.space)
+        return type_of(self.stored.space)
 
     async def snapshot(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """Return the cluster as the space's sessions need to know it."""
@@ -49,7 +49,7 @@ class SpaceLaunch:
 
     async def job_space(self, kind: Kind) -> JobSpace:
         """Return the space as the job sees it. Raises PortalError."""
-        space = self.kept.space
+        space = self.stored.space
         return self.type_(name=space.name, title=space.title, role=self.role)
 
     def upcoming(self, now: float) -> str:
@@ -58,7 +58,7 @@ class SpaceLaunch:
 
     def about(self, kind: type[Kind]) -> str:
         """Return a sentence on the sessions of this kind, for their launch page."""
-        return kind.about or f"Your session of the {self.kept.space.noun}."
+        return kind.about or f"Your session of the {self.stored.space.noun}."
 
 
 async def _launch(spawner: SessionSpawner, name: str) -> SpaceLaunch:
@@ -67,10 +67,10 @@ async def _launch(spawner: SessionSpawner, name: str) -> SpaceLaunch:
     memberships, user = spawner.shared.memberships, spawner.user.name
     await memberships.of_user(user, fresh=True)
     membership = await memberships.membership(user, name)
-    kept = membership.kept
-    of_type = type_of(kept.space).launch
+    stored = membership.stored
+    of_type = type_of(stored.space).launch
     made: type[SpaceLaunch] = pkgutil.resolve_name(of_type) if of_type else SpaceLaunch
-    return made(spawner, kept, membership.role)
+    return made(spawner, stored, membership.role)
 
 
 async def place_in_space(
@@ -79,17 +79,17 @@ async def place_in_space(
     """Return a session of a space as it may be launched now. Raises InvalidRequest, NotAllowed,
     StoreUnavailable."""
     launch = await _launch(spawner, kind.space_name)
-    kept, space = launch.kept, launch.kept.space
+    stored, space = launch.stored, launch.stored.space
     now = time.time()
-    reason = closed(type(kind), kept, launch.role, now)
+    reason = closed(type(kind), stored, launch.role, now)
     if reason:
         raise NotAllowed(reason)
     if not facts.runs:
         _may_start(spawner, kind, launch.role, space)
     catalog = spawner.shared.catalog
     await catalog.load()
-    environment = await usable_environment(catalog.offering, kept)
-    check_asked(asked.said(), environment, space)
+    environment = await usable_environment(catalog.offering, stored)
+    check_asked(asked.given(), environment, space)
     spent = await spawner.shared.budgets.spent(space)
     needs_gpus = kind.needs_gpus(asked, space)
     if spent and (asked.resources.gpus or needs_gpus):
@@ -119,11 +119,11 @@ async def space_form(spawner: SessionSpawner, address: Address, problems: Sequen
     problems, of_type = list(problems), space_type_at(spawner.name) or JobSpace
     try:
         launch = await _launch(spawner, address.space)
-        kept, about = launch.kept, launch.about(address.kind)
-        title, upcoming = kept.space.title, launch.upcoming(now)
-        if reason := closed(address.kind, kept, launch.role, now):
+        stored, about = launch.stored, launch.about(address.kind)
+        title, upcoming = stored.space.title, launch.upcoming(now)
+        if reason := closed(address.kind, stored, launch.role, now):
             problems.append(reason)
-        note = await spawner.shared.budgets.spent(kept.space)
+        note = await spawner.shared.budgets.spent(stored.space)
     except PortalError as error:
         problems.append(error.message)
     return spawner.shared.form.render_in_space(
@@ -165,9 +165,9 @@ def _check_held(
     if kind.serves and not kind.job_kernels:
         return
     launches = other_launches(spawner)
-    gpus = asked.said().get("gpus", offered.default.gpus)
+    gpus = asked.given().get("gpus", offered.default.gpus)
     if isinstance(kind, Run):
-        cpus = asked.said().get("cpus", offered.default.cpus) or 1
+        cpus = asked.given().get("cpus", offered.default.cpus) or 1
         reason = too_many_points(space, kind.run, gpus, cpus, launches, offered.max_cpus)
     else:
         held, wanted = held_gpus(space, launches), gpus * offered.default.nodes

@@ -34,7 +34,7 @@ from portal.launch.container import (
     session_variables,
 )
 from portal.launch.request import LaunchRequest
-from portal.models.catalog.environment import Bind, Environment, Kind
+from portal.models.catalog.environment import Bind, Environment, EnvironmentKind
 from portal.models.cluster.array import array_id
 from portal.slurm import CommandTimedOut
 from portal.work.kernel.settings import JobKernels
@@ -200,7 +200,7 @@ def tensorboard_roots(
     binds = [*(Bind(**bind) for bind in spawner.binds), *environment.binds]
     writable = [
         bind.target or bind.source
-        if environment.kind is Kind.CONTAINER
+        if environment.kind is EnvironmentKind.CONTAINER
         else bind.source  # nothing is bound there: the node's own folders
         for bind in binds
         if not bind.read_only

@@ -113,8 +113,8 @@ def refuse_for_silence(user: Any, server: str) -> None:
     if not number:
         return
     token = user.db.get(orm.APIToken, number)
-    heard = (token.last_activity or token.created) if token is not None else None
-    if heard is None or (utcnow(with_tz=False) - heard).total_seconds() > SILENT:
+    reported_at = (token.last_activity or token.created) if token is not None else None
+    if reported_at is None or (utcnow(with_tz=False) - reported_at).total_seconds() > SILENT:
         raise HTTPError(
             409,
             "This session does not report to the Hub at present. Its activity is not known, "

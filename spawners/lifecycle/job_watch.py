@@ -44,7 +44,7 @@ class JobWatch:
         Raises SlurmUnavailable if Slurm has never answered.
         """
         newer_than = max(newer_than, self._since)
-        return await self._judge(
+        return await self._outcome(
             await self.cluster.snapshot(newer_than, jobs_only=True, urgent=urgent)
         )
 
@@ -68,10 +68,10 @@ class JobWatch:
             last = None
         job = whole_job(last.jobs, self.job_id) if last else None
         if last is not None and job is not None and job.state.running and job.nodes:
-            return await self._judge(last)
+            return await self._outcome(last)
         return await self.job_since(time.monotonic(), urgent=True)
 
-    async def _judge(self, snapshot: ClusterSnapshot) -> tuple[Job | None, bool]:
+    async def _outcome(self, snapshot: ClusterSnapshot) -> tuple[Job | None, bool]:
         self.snapshot, self._nodes = snapshot, snapshot.nodes
         job, over = await self._found(snapshot)
         if job is not None:

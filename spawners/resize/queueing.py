@@ -9,7 +9,7 @@ from typing import Any
 from jupyterhub import orm
 
 from portal.errors import Conflict, InvalidRequest
-from portal.launch.fields import KEPT
+from portal.launch.fields import INHERITED
 from portal.launch.kinds import own_options
 from portal.launch.request import LaunchRequest
 
@@ -32,9 +32,9 @@ def whole_options(now: Mapping[str, Any], options: Mapping[str, Any]) -> dict[st
             "Launch another session for that.",
             "environment",
         )
-    keys = (*KEPT, *own_options())  # a space's session stays one
-    kept = {key: now[key] for key in keys if key in now and key not in options}
-    asked = {**kept, **options, "environment": environment}
+    keys = (*INHERITED, *own_options())  # a space's session stays one
+    inherited = {key: now[key] for key in keys if key in now and key not in options}
+    asked = {**inherited, **options, "environment": environment}
     if not asked.get("gpus"):
         asked.pop("gpu_type", None)
     return asked

@@ -58,7 +58,7 @@ class SessionResize:
         self._leaving = JobsToEnd(spawner)
         self._beginning = False
         self._token = ""  # of the new server; it never leaves this process's memory
-        self._said = asyncio.Event()
+        self._announced = asyncio.Event()
         self._watch: JobWatch | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -70,7 +70,7 @@ class SessionResize:
         return self.current is not None and self.current.live
 
     @property
-    def told(self) -> bool:
+    def notified(self) -> bool:
         """Return True if the last move is shown: it is under way, or was a few minutes ago."""
         over = time.monotonic() - self._over_at
         return self.live or (self.current is not None and over < _REMEMBERED)
@@ -130,7 +130,7 @@ class SessionResize:
         if self.current is None or not self.current.live or self.current.token_id != token_id:
             return False
         self.current = self.current.model_copy(update={"port": number})
-        self._said.set()
+        self._announced.set()
         return True
 
     # -- what happens to the session meanwhile --------------------------------------------------
@@ -194,7 +194,7 @@ class SessionResize:
             # The last Hub did not make the switch, which begins anew.
             self._say(MoveState.QUEUED, self.current.words)
             if self.current.port:
-                self._said.set()
+                self._announced.set()
             self._follow()
 
     # -- the beginning --------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class SessionResize:
         assert self.current is not None
         spawner = self._spawner
         if not self.current.port:
-            self._said.clear()
+            self._announced.clear()
         self._watch = JobWatch(
             spawner.shared.cluster, self.current.job_id, spawner.account, spawner.log
         )
@@ -251,7 +251,7 @@ class SessionResize:
             try:
                 address = await address_of(
                     watch,
-                    self._said,
+                    self._announced,
                     interval=spawner.watch_interval,
                     patience=spawner.server_timeout,
                     see=self._see,

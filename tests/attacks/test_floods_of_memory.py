@@ -59,16 +59,16 @@ def test_the_newest_answer_is_there() -> None:
         points.keep(key, 1e10, ())
         asked = points.ask(key, "x")
         points.keep(key, 1e10, (KernelAnswer(id=asked.id, text="y" * ANSWER),))
-        kept = points.kernel(key)
-        assert kept is not None and kept.asked[-1].text == "y" * ANSWER
+        stored = points.kernel(key)
+        assert stored is not None and stored.asked[-1].text == "y" * ANSWER
     key = ("ada", "5e2f3c1a", 0)
     points.keep(key, 1e10, ())
     asked = points.ask(key, "x")
     points.keep(key, 1e10, (KernelAnswer(id=asked.id, text="y" * ANSWER),))
     for number in range(100):
         points.keep(("mallory", "5e2f3c1a", number), 1e10, ())
-    kept = points.kernel(key)
-    assert kept is not None and len(kept.asked) == 1, "another user's stay"
+    stored = points.kernel(key)
+    assert stored is not None and len(stored.asked) == 1, "another user's stay"
 
 
 def test_outputs_of_many_small_cells() -> None:
@@ -81,7 +81,7 @@ def test_outputs_of_many_small_cells() -> None:
             cells = tuple(
                 OutputCell(kind="text", state="done", source=str(n)) for n in range(number)
             )
-            points.take(key, 1, PointOutput(cells=cells), 1.0, last=False, kept=False)
+            points.take(key, 1, PointOutput(cells=cells), 1.0, last=False, stored=False)
 
     assert kept_after(attack) < 10 * 1.2 * LARGEST / MIB + 1
 
@@ -91,5 +91,5 @@ def test_an_output_is_shown_as_it_came() -> None:
     output = PointOutput(log="\N{GRINNING FACE}", left_out=3)
     points.watch(key)
     assert points.is_missing(key)
-    points.take(key, 1, output, 1.0, last=False, kept=False)
+    points.take(key, 1, output, 1.0, last=False, stored=False)
     assert points.watch(key).output == output and not points.is_missing(key)

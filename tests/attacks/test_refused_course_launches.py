@@ -29,7 +29,7 @@ class Site:
         self.shared = SimpleNamespace(refused=RefusedLaunches(MOST))
         self.now = 1000.0
         monkeypatch.setattr("spawners.launch.refused.time.monotonic", lambda: self.now)
-        monkeypatch.setattr(launch, "_judged", self._judge)
+        monkeypatch.setattr(launch, "_validated", self._judge)
 
     async def _judge(self, *_: Any, **__: Any) -> str:
         self.judged += 1

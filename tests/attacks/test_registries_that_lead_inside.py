@@ -261,7 +261,8 @@ def test_the_guard_connects_to_nothing_inside(address: str, form: str) -> None:
      "CONNECT a:99999 HTTP/1.1", "CONNECT u@127.0.0.1:1 HTTP/1.1", "CONNECT [::1%lo]:1 HTTP/1.1",
      "CONNECT a:1:2 HTTP/1.1", "CONNECT /x:1 HTTP/1.1", "GET / HTTP/1.1", "GET x HTTP/1.1",
      "GET file:///etc/passwd HTTP/1.1", "GET https://a/ HTTP/1.1", "GET ftp://a/ HTTP/1.1",
-     "GET http:///x HTTP/1.1", "GET http://a%31/ HTTP/1.1", "GET http://１２７.0.0.1/ HTTP/1.1",  # noqa: RUF001
+     "GET http:///x "
+     "HTTP/1.1", "GET http://a%31/ HTTP/1.1", "GET http://１２７.0.0.1/ HTTP/1.1",  # noqa: RUF001
      "GET http://$(id)/ HTTP/1.1"],
 )  # fmt: skip
 def test_requests_that_are_none(head: str) -> None:

@@ -127,7 +127,7 @@ def site(config: Config, db: Session, monkeypatch: pytest.MonkeyPatch, *, away: 
         if away:
             raise course_groups.PortalError("It does not answer.")
         state = SimpleNamespace(state=SpaceState.APPROVED)
-        return {name: SimpleNamespace(kept=state, role=Role.STUDENT) for name in ("ops", "dl")}
+        return {name: SimpleNamespace(stored=state, role=Role.STUDENT) for name in ("ops", "dl")}
 
     shared = SimpleNamespace(memberships=SimpleNamespace(mine=mine))
     for module in (course_groups, roles):

@@ -49,7 +49,7 @@ def started(tmp_path: Path, version: str) -> tuple[str, bool]:
     program.start()
     assert program._process is not None
     program._process.wait(30)
-    return program.said(), (tmp_path / "started").exists()
+    return program.given(), (tmp_path / "started").exists()
 
 
 @pytest.mark.parametrize("version", ["0.20.4", "0.9.34", "0.23.0rc1", "0.22.5", "new"])
@@ -75,7 +75,7 @@ def test_an_unsafe_version_in_the_user_s_own_packages_does_not_start(tmp_path: P
     program = Program(definition, tmp_path, "/", str(tmp_path), environ)
     program.start()
     assert program._process is not None and program._process.wait(30)
-    assert "marimo 0.20.4 is not safe" in program.said()
+    assert "marimo 0.20.4 is not safe" in program.given()
     assert not (tmp_path / "started").exists()
 
 
@@ -138,7 +138,7 @@ async def test_the_doctor_names_it_in_a_container_by_its_test(tmp_path: Path) ->
         verdict = Verdict(
             fingerprint=fingerprint, gpu_type="", passed=True, message="", at=1, facts=facts
         )
-        await store.tests.judge(verdict)
+        await store.tests.save_verdict(verdict)
         assert (await asked(environments.programs, tmp_path, config)).level is level
     await store.close()
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from portal.estimates import HUB, StartEstimates
 from portal.launch.request import LaunchRequest
-from portal.models.catalog.environment import Environment, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind
 from portal.models.person import Person
 from portal.models.session.resources import Resources
 from portal.slurm import Cluster as Watcher
@@ -173,7 +173,7 @@ async def _choose(
 ) -> None:
     """Act as a person who changes a field every one to four seconds, as after the page's pause."""
     dice = random.Random(name)
-    environment = Environment(name="bench", title="Bench", kind=Kind.VENV, path="/v")
+    environment = Environment(name="bench", title="Bench", kind=EnvironmentKind.VENV, path="/v")
     choice: dict[str, Any] = {
         "gpus": 1,
         "cpus": 2,

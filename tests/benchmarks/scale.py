@@ -64,7 +64,7 @@ async def _inside(nodes: int) -> list[Row]:
     what = _words(nodes)
     with synthetic(nodes, 10 * nodes) as slurm:
         async with _dashboard(slurm) as dashboard:
-            with Pauses().kept_short():
+            with Pauses().shortened():
                 first = await _cpu(dashboard)
                 later = await _later(dashboard, slurm)
         single, many = [await _questions(slurm, viewers) for viewers in (1, 200)]

@@ -109,7 +109,7 @@ def _output(argv, seconds):
         timer.cancel()
 
 
-def _said(code, seconds):
+def _answer_of(code, seconds):
     for line in _output([sys.executable, "-c", _SAY + code], seconds).splitlines():
         if line.startswith("PORTAL "):
             return json.loads(line[len("PORTAL ") :])
@@ -139,7 +139,7 @@ def collect(seconds):
     for name, code in _FRAMEWORKS:
         if not _is_there(name):
             continue
-        reported = _said(code, seconds)
+        reported = _answer_of(code, seconds)
         if "gpus" in reported:
             gpus = max(gpus or 0, int(reported.pop("gpus")))
         for key, value in reported.items():
@@ -152,7 +152,7 @@ def collect(seconds):
         match = re.match(r"[0-9]+(\.[0-9]+)*", os.environ.get(variable, ""))
         if match and key not in versions:
             versions[key] = match.group(0)
-    packages = _said(_PACKAGES, 60).get("packages", [])
+    packages = _answer_of(_PACKAGES, 60).get("packages", [])
     all_packages = _with_added()
     added = [package for package in all_packages if package not in packages] if packages else []
     return {"versions": versions, "packages": packages, "added": added, "gpus": gpus}

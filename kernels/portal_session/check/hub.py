@@ -17,7 +17,7 @@ PREFIX = f"/user/{USER}/"
 _SCOPE = f"access:servers!server={USER}/"
 
 
-class Hub:
+class CheckHub:
     """HTTP server on loopback between ``start`` and ``stop``. ``port`` is that of the session's
     server, once it is reported."""
 
@@ -67,7 +67,7 @@ class Hub:
 class Answer(RequestHandler):
     """Base class: answers 403 without the token."""
 
-    def initialize(self, hub: Hub) -> None:
+    def initialize(self, hub: CheckHub) -> None:
         self.hub = hub
 
     def prepare(self) -> None:

@@ -18,7 +18,7 @@ from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from ..kernels.sockets import PORTS_ONLY
-from .hub import PREFIX, Hub
+from .hub import PREFIX, CheckHub
 
 _REQUEST = 60.0  # seconds
 _QUIET_END = 10.0
@@ -32,7 +32,7 @@ class Failed(Exception):
 class Server:
     """Session's server. Every method raises Failed on errors."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: CheckHub) -> None:
         self._hub = hub
         self._process: subprocess.Popen[bytes] | None = None
         self._base = ""

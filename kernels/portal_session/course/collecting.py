@@ -48,7 +48,7 @@ class Collecting:
                 self._log.warning("A folder could not be handed in: %s", error)
                 if error.status in (400, 403, 404, 409, 413):
                     self._given.add(collection["id"])  # it would be refused again
-                pause = max(pause, error.peace, 10.0)
+                pause = max(pause, error.retry_after, 10.0)
         return pause
 
     def give(self, number: int, folder: str) -> None:

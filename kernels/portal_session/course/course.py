@@ -124,8 +124,8 @@ class Presence:
         self._owner = owner
         self._clock = clock
         self._opened: float | None = None
-        self._told: Mapping[str, Any] | None = None  # content of the last report
-        self._told_at = 0.0
+        self._reported: Mapping[str, Any] | None = None  # content of the last report
+        self._reported_at = 0.0
         self._news = asyncio.Event()
         base = re.escape(app.web_app.settings["base_url"])
         self._page = re.compile(rf"{base}(lab|doc|tree|notebooks)(/(tree|workspaces)/.*)?/?")
@@ -142,7 +142,7 @@ class Presence:
                 wait = PERIOD
             except ServiceError as error:
                 self._app.log.debug("The presence report was not sent: %s", error)
-                wait = min(LONGEST, max(2 * wait, error.peace))
+                wait = min(LONGEST, max(2 * wait, error.retry_after))
             except Exception:  # any error: the session goes on
                 self._app.log.warning("The presence report failed", exc_info=True)
                 wait = LONGEST
@@ -152,8 +152,8 @@ class Presence:
     async def report_news(self) -> None:
         """Report to the portal if there is news. Raises ServiceError."""
         now, seen = self._clock(), await self._seen()
-        since = now - self._told_at
-        before = self._told
+        since = now - self._reported_at
+        before = self._reported
         same = before is not None and all(
             seen[name] == before[name] for name in ("opened", "notebooks", "people")
         )
@@ -162,7 +162,7 @@ class Presence:
             if since < (LONGEST if quiet else CALM):
                 return
         await in_thread(self._service.ask, "PUT", "session/presence", self._report(seen, now))
-        self._told, self._told_at = seen, now
+        self._reported, self._reported_at = seen, now
 
     async def _seen(self) -> dict[str, Any]:
         """Return the current state, times by the monotonic clock."""

@@ -83,7 +83,7 @@ class Handouts:
         self.folder = home / course
         self._state = home / ".portal" / f"{course}.handouts"
         self._brought = ""  # by this server: its start also restores deleted files
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._wait = RETRIES[0]
 
     def apply_situation(self, course: Mapping[str, Any]) -> float:
@@ -169,10 +169,10 @@ class Handouts:
     def _tell(self, revision: str, message: str) -> None:
         """Report to the course's board, unless it was told the same before."""
         report = {"revision": revision, "message": message[:1000]}
-        if report == self._told:
+        if report == self._reported:
             return
         try:
             self._service.ask("PUT", "session/handouts/report", report)
-            self._told = report
+            self._reported = report
         except ServiceError as error:
             self._log.warning("The handouts' state was not reported to the portal: %s", error)

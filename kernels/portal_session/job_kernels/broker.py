@@ -48,7 +48,7 @@ class Kernels:
         self, service: Service | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._service, self._clock = service, clock
-        self.told: dict[str, dict[str, Any]] = {}  # the newest answer of the portal, by kernel
+        self.answers: dict[str, dict[str, Any]] = {}  # the newest answer of the portal, by kernel
         self._asked: dict[str, float] = {}  # when that was asked for
         self.submitter = Submitter(self, clock)
         self._refreshing: asyncio.Task[None] | None = None
@@ -79,16 +79,16 @@ class Kernels:
 
     async def status(self, id: str) -> dict[str, Any]:
         """Return the status of a kernel's job. Raises ServiceError."""
-        if id in self.told and self.submitter.submits(id):
-            return self.told[id]
+        if id in self.answers and self.submitter.submits(id):
+            return self.answers[id]
         self._asked[id] = self._clock()
-        self.told[id] = answer = await self.ask("GET", f"{PATH}/{id}")
+        self.answers[id] = answer = await self.ask("GET", f"{PATH}/{id}")
         return answer
 
     async def stop(self, id: str) -> dict[str, Any]:
         """End the job of a kernel, if it has one. Raises ServiceError."""
         await self.submitter.end(id)
-        self.told.pop(id, None)
+        self.answers.pop(id, None)
         self._asked.pop(id, None)
         try:
             return await self.ask("DELETE", f"{PATH}/{id}")
@@ -109,7 +109,7 @@ class Kernels:
         """List the kernels to ask for, those first that were asked for the longest time ago."""
         asked = {
             id: self._asked.get(id, -math.inf)
-            for id, state in self.told.items()
+            for id, state in self.answers.items()
             if state.get("state") != "ended"
         }
         due = [id for id, at in asked.items() if self._clock() - at >= FRESH]
@@ -130,14 +130,14 @@ class Kernels:
             if error.status != _UNKNOWN:
                 return
             answer = _state(id, "ended", "The kernel's job has ended.")
-        if id in self.told:  # else it was stopped meanwhile
-            self.told[id] = answer
+        if id in self.answers:  # else it was stopped meanwhile
+            self.answers[id] = answer
 
     def note(self, id: Any, state: str, message: str) -> None:
         """Note a state that the portal was not asked for."""
         if is_id(id):
             self._asked[id] = self._clock()
-            self.told[id] = _state(id, state, message)
+            self.answers[id] = _state(id, state, message)
 
     async def ask(
         self, method: str, path: str, body: dict[str, Any] | None = None

@@ -201,10 +201,10 @@ class Offer:
     async def state(self) -> dict[str, Any]:
         """Return what is offered, and the state of each kernel, a few seconds old at most while
         the portal answers. Raises Refused if none is offered, and none is left from before."""
-        if self._refusal and not self.kernels.told:
+        if self._refusal and not self.kernels.answers:
             raise Refused(403, self._refusal)
         await self.kernels.refresh()
-        return {**self._answer, "kernels": self.kernels.told}
+        return {**self._answer, "kernels": self.kernels.answers}
 
 
 def _checked(resources: dict[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Relay:
         self._broker = Broker()
         self._link = Link(self._receive)
         self._keeping = threading.Lock()  # of the record's file
-        self._kept = True
+        self._continued = True
         self._ended = asyncio.Event()
         self._restart = False  # ended for a restart: the job stays
         self._carrying: asyncio.Task[None] | None = None
@@ -243,12 +243,12 @@ class Relay:
     def _keep(self, record: Record) -> None:
         """Write the record, unless it was removed: a thread goes on when its task is cancelled."""
         with self._keeping:
-            if self._kept:
+            if self._continued:
                 records.write(record)
 
     def _remove(self) -> None:
         with self._keeping:
-            self._kept = False
+            self._continued = False
             records.remove(self._id)
 
     # -- its connection ---------------------------------------------------------------------

@@ -117,7 +117,7 @@ class StandIn:
         await self._sockets.asked[channel].send_multipart(self._signed.reply(request, content))
 
     async def _fail(self, channel: bytes, request: Request, name: str, sentence: str) -> None:
-        await self._sockets.heard()
+        await self._sockets.any_subscribed()
         content = messages.failure(name, sentence)
         if request.type == "execute_request":
             await self.publish("status", {"execution_state": "busy"}, request.header)
@@ -184,21 +184,21 @@ class StandIn:
         self._info = info or self._info
         self.state = State.RUNS
         running = next(iter(self._open.values()), None)
-        kept, self._queue = self._queue, []
-        for channel, request in kept:
+        queued, self._queue = self._queue, []
+        for channel, request in queued:
             self._forward(channel, request)
         if running is not None:  # it was asked for by a page of a former server
             await self.publish("status", {"execution_state": "busy"}, running.header)
-        elif not kept:
+        elif not queued:
             await self.publish("status", {"execution_state": "idle"})
 
     async def forget(self, name: str, sentence: str) -> None:
         """Fail what waits or runs: its kernel is gone, or its owner wants it no longer."""
-        kept, self._queue = self._queue, []
+        queued, self._queue = self._queue, []
         running, self._open = list(self._open.values()), {}
         for request in running:
             await self._fail(SHELL, request, name, sentence)
-        for channel, request in kept:
+        for channel, request in queued:
             await self._fail(channel, request, name, sentence)
         await self.publish("status", {"execution_state": "idle"})
 

@@ -67,7 +67,7 @@ class Submitter:
         id, begun = str(body.get("id")), self.begin(body)
         await asyncio.wait({begun}, timeout=HELD)
         if not begun.done():
-            return {**self._states.told.get(id, {}), "away": True}
+            return {**self._states.answers.get(id, {}), "away": True}
         self._begun.pop(id, None)
         return await begun
 

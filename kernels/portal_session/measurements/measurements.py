@@ -83,7 +83,7 @@ class MeasurementSender:
                 self._service.ask("POST", "session/measurements", measurement)
             except ServiceError as error:
                 if left and error.status in (429, 503):
-                    time.sleep(max(self._pause, error.peace))
+                    time.sleep(max(self._pause, error.retry_after))
                     continue
                 self._log.warning("The portal did not accept a measurement: %s", error)
             except Exception as error:  # any error: the session goes on

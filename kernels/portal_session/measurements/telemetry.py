@@ -19,13 +19,13 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import OpenerDirector, Request
 
-from ..service import LONGEST_PEACE, TIMEOUT, Address, Service, opener, peace
+from ..service import LONGEST_RETRY_AFTER, TIMEOUT, Address, Service, opener, retry_after
 from ..startup import StartupReporter
 from .gpus import gpu_reader
 from .memory import job_memory
 
 SHORTEST = 2.0  # seconds between two reports; the service takes no more
-LONGEST_WAIT = LONGEST_PEACE  # while the service refuses, or does not answer
+LONGEST_WAIT = LONGEST_RETRY_AFTER  # while the service refuses, or does not answer
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
@@ -87,7 +87,7 @@ class Reporter(threading.Thread):
         self.startup: StartupReporter | None = None
         self._end = threading.Event()
         self._opener: OpenerDirector | None = None
-        self._said: str | None = None  # the last outcome in the log; "" is success
+        self._logged: str | None = None  # the last outcome in the log; "" is success
 
     def stop(self) -> None:
         self._end.set()
@@ -139,13 +139,13 @@ class Reporter(threading.Thread):
                 response.read(1024)
         except HTTPError as error:
             with error:
-                return f"was answered with {error.code} ({error.reason})", peace(error)
+                return f"was answered with {error.code} ({error.reason})", retry_after(error)
         except URLError as error:
             return f"could not be sent ({error.reason})", 0.0
         return "", 0.0
 
     def _tell(self, problem: str) -> None:
-        if problem == self._said:
+        if problem == self._logged:
             return
         if problem:
             self._log.warning(
@@ -160,4 +160,4 @@ class Reporter(threading.Thread):
                 "seconds.",
                 self._interval,
             )
-        self._said = problem
+        self._logged = problem

@@ -22,7 +22,7 @@ PAST, PAST_END = "portal_past", "portal_past_end"
 
 class KernelFollower:
     """Executions of one kernel, from its broadcast. ``changed`` is called when one ends,
-    ``data_shown`` with what a cell shows, by MIME type, ``past_told`` when the kernel has told its
+    ``data_shown`` with what a cell shows, by MIME type, ``past_shown`` when the kernel has told its
     past."""
 
     def __init__(
@@ -30,7 +30,7 @@ class KernelFollower:
         kernel: Any,
         changed: Callable[[], None],
         data_shown: Callable[[dict[str, Any]], None] = lambda data: None,
-        past_told: Callable[[], None] = lambda: None,
+        past_shown: Callable[[], None] = lambda: None,
     ) -> None:
         self.clients: set[str] = set()
         self.executions = Executions()
@@ -38,7 +38,7 @@ class KernelFollower:
         self._kernel = kernel
         self._changed = changed
         self._shown = data_shown
-        self._told = past_told
+        self._past_shown = past_shown
         self._stream: Any = None
         self._session: Any = None
         self._ports: list[int] = []
@@ -160,7 +160,7 @@ class KernelFollower:
             {id: execution for id, execution in past.items() if execution.cell not in newer}
         )
         self.executions.update(later_executions)
-        self._told()
+        self._past_shown()
 
     def _died(self) -> None:
         self.executions.fail("stream", {"name": "stderr", "text": DIED})

@@ -225,7 +225,7 @@ def _update(bundle: Path, folder: Path, base: str) -> list[str]:
         ]
         beside = repository.whole_notebooks(puller.before)
         if repository.done:
-            return _told(folder, moved, beside)
+            return _sentences(folder, moved, beside)
     except CannotMerge:
         raise
     except Exception as error:  # nbgitpuller raises any exception
@@ -256,7 +256,7 @@ def _pulled(puller: GitPuller) -> list[str]:
     return lines
 
 
-def _told(folder: Path, moved: list[str], beside: list[str]) -> list[str]:
+def _sentences(folder: Path, moved: list[str], beside: list[str]) -> list[str]:
     sentences = []
     names = [path.removeprefix(f"{folder}/") for path in moved]
     if names:

@@ -86,7 +86,7 @@ class Unattended:
     # -- events of the connections; errors here must not break them ----------------------------
 
     def came(self, kernel_id: str, client: str) -> None:
-        with self._told("a page connected"):
+        with self._logged("a page connected"):
             for gone in [
                 known for known in self._followers if known not in self._app.kernel_manager
             ]:
@@ -97,17 +97,17 @@ class Unattended:
 
     def follow(self, kernel_id: str) -> None:
         """Follow a kernel of a former server, which sends its past executions to each listener."""
-        with self._told("a kernel was taken up"):
+        with self._logged("a kernel was taken up"):
             self._follower(kernel_id).listen()
 
     def asked(self, kernel_id: str, raw: Any, protocol: str | None) -> None:
-        with self._told("a cell was run"):
+        with self._logged("a cell was run"):
             execution = asked_execution(raw, protocol)
             if execution is not None:
                 self._follower(kernel_id).asked(execution)
 
     def went(self, kernel_id: str, client: str, *, back: bool, for_good: bool) -> None:
-        with self._told("a page disconnected"):
+        with self._logged("a page disconnected"):
             follower = self._followers.get(kernel_id)
             if follower is None:
                 return
@@ -128,7 +128,7 @@ class Unattended:
             return follower.hand_over(client)
 
     @contextlib.contextmanager
-    def _told(self, what: str) -> Any:
+    def _logged(self, what: str) -> Any:
         try:
             yield
         except Exception:
@@ -138,16 +138,16 @@ class Unattended:
         if kernel_id not in self._followers:
             kernel = self._app.kernel_manager.get_kernel(kernel_id)
             self._followers[kernel_id] = KernelFollower(
-                kernel, self._wake.set, self._shown, lambda: self._past_told(kernel_id)
+                kernel, self._wake.set, self._shown, lambda: self._past_shown(kernel_id)
             )
         return self._followers[kernel_id]
 
     def _shown(self, data: dict[str, Any]) -> None:
         for kind in self.listeners.keys() & data.keys():
-            with self._told(f"a cell showed {kind}"):
+            with self._logged(f"a cell showed {kind}"):
                 self.listeners[kind](data[kind])
 
-    def _past_told(self, kernel_id: str) -> None:
+    def _past_shown(self, kernel_id: str) -> None:
         self._comparing[kernel_id] = asyncio.ensure_future(self._compare(kernel_id))
         self._begin_saving()
 

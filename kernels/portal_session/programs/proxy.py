@@ -23,7 +23,7 @@ from .target import Target
 CHUNK = 256 * 1024  # bytes
 QUIET = 7200.0  # seconds without a byte: some answer slowly, or with events
 # Credentials of the session's login, which the program must not get.
-_KEPT_BACK = ("Authorization", "Cookie", "X-Xsrftoken")
+_WITHHELD = ("Authorization", "Cookie", "X-Xsrftoken")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _CONNECTED = 10.0  # seconds that the program has to accept a websocket
 # RFC 9110, 7.6.1: headers of one connection, not of the message.
@@ -154,7 +154,7 @@ class SessionProxy(ProxyHandler):
 
     def proxy_request_headers(self) -> httputil.HTTPHeaders:
         headers = super().proxy_request_headers()
-        for name in _KEPT_BACK:
+        for name in _WITHHELD:
             if name in headers:
                 del headers[name]
         if self._target is not None and self._target.secret:

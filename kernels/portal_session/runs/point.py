@@ -95,7 +95,7 @@ class PointRun:
         self._service = None if address is None else Service(address, environ)
         self._live: LiveChannel | None = None
         about = {"point": task.number, "job": task.job, "attempt": task.attempt}
-        self._reports = Reports(self._service, about, self._progress, self._heard)
+        self._reports = Reports(self._service, about, self._progress, self._take_answer)
 
     async def run(self) -> int:
         """Execute the point; return the exit code of the job."""
@@ -140,8 +140,8 @@ class PointRun:
             late = bool(self._reason) or self._resumption.asked
             await self._tracking.end(_SCALARS_STOPPED if late else _SCALARS)
             note = self._tracking.note
-            judged = self._resumption.judged
-            outcome = await in_thread(lambda: judged(outcome, stopped=bool(self._reason)))
+            checked = self._resumption.checked
+            outcome = await in_thread(lambda: checked(outcome, stopped=bool(self._reason)))
             if point.search and outcome.pruned:
                 outcome = outcome.in_search()
             elif point.search and outcome.state == SUCCEEDED:
@@ -157,14 +157,14 @@ class PointRun:
         if facts:
             await asyncio.wait(facts, timeout=0 if hurries else _FACTS)
             facts[0].cancel()
-        kept = getattr(self._execution, "kept", None)
-        if kept is not None and outcome.exit == RESUMES:
-            kept.end()  # its cell has not failed: it was saved
-        elif kept is not None:
-            outcome = outcome._replace(message=f"{outcome.message}. {kept.words}")
+        held = getattr(self._execution, "held", None)
+        if held is not None and outcome.exit == RESUMES:
+            held.end()  # its cell has not failed: it was saved
+        elif held is not None:
+            outcome = outcome._replace(message=f"{outcome.message}. {held.words}")
         await self._end(outcome, manifest)
         seconds = _LAST_OUTPUT_STOPPED if hurries else _LAST_OUTPUT
-        await self._live.end(outcome.state, kept, seconds)
+        await self._live.end(outcome.state, held, seconds)
         if self._code is not None:
             await in_thread(shutil.rmtree, self._code.name, True)
         return outcome.exit
@@ -184,10 +184,10 @@ class PointRun:
         self._values = shown_values(values)
         return point._replace(values=values)
 
-    def _heard(self, answer: dict[str, Any]) -> None:
+    def _take_answer(self, answer: dict[str, Any]) -> None:
         """Take the answer to a report, in the reports' thread."""
         if self._live is not None:
-            self._live.heard(answer)
+            self._live.take_answer(answer)
 
     async def _prepared(self, point: PlannedPoint, folder: Path) -> Any:
         """Return the execution of the point. Raises RunError."""

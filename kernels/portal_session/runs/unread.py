@@ -134,7 +134,7 @@ def _point_of(id: str, folder: Path, number: int, objective: str) -> dict[str, A
         run = manifest.get("run")
         if not isinstance(run, dict) or run.get("id") != id:
             continue
-        report = _told(manifest)
+        report = _report(manifest)
         if is_own(place / METRICS):
             metrics = Metrics(place / METRICS, objective)
             report["metrics"] = metrics.newest()
@@ -143,7 +143,7 @@ def _point_of(id: str, folder: Path, number: int, objective: str) -> dict[str, A
     return {"point": number, "read": False}
 
 
-def _told(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _report(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a manifest says, as a report has it."""
     parameters, slurm = manifest.get("parameters"), manifest.get("slurm")
     drift = manifest.get("drift")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from portal.errors import InvalidRequest
 from portal.models.catalog.catalog import EnvironmentTest, EnvironmentVersion
-from portal.models.catalog.environment import Environment, EnvironmentState, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind, EnvironmentState
 from portal.models.catalog.image_job import LIVE, WorkState
 from portal.models.cluster.cluster import ClusterSnapshot, Partition
 from portal.store import Store
@@ -142,7 +142,7 @@ class AutoTest:
     @staticmethod
     def demand_image(environment: Environment) -> None:
         """Raise InvalidRequest if there is nothing to test."""
-        if environment.kind is Kind.CONTAINER and not environment.image:
+        if environment.kind is EnvironmentKind.CONTAINER and not environment.image:
             raise InvalidRequest(
                 f"'{environment.title}' has no image yet: build one from its source first.", "image"
             )

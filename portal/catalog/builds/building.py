@@ -14,7 +14,7 @@ from portal.errors import Conflict, InvalidRequest, PortalError, SlurmRefused, S
 from portal.images.jobs.definition import build_key, image_path, path_digest, recipe_key
 from portal.images.outcome import WorkFailed
 from portal.models.catalog.catalog import Build, EnvironmentVersion
-from portal.models.catalog.environment import Environment, EnvironmentState, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind, EnvironmentState
 from portal.models.catalog.image import Source, SourceKind, parse_source
 from portal.models.catalog.image_job import LIVE, BuildResult, Work, WorkState
 from portal.models.cluster.cluster import ClusterSnapshot
@@ -113,7 +113,7 @@ class BuildQueue(WorkQueue[Build]):
     # -- what is wanted ------------------------------------------------------------------------
 
     async def _wanted(self, environment: Environment) -> _Wanted:
-        if environment.kind is not Kind.CONTAINER or not environment.source:
+        if environment.kind is not EnvironmentKind.CONTAINER or not environment.source:
             raise InvalidRequest(
                 f"'{environment.title}' has no 'source' to build an image from.", "source"
             )

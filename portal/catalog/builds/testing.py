@@ -153,7 +153,7 @@ class TestQueue(WorkQueue[EnvironmentTest]):
                 end = End(WorkState.UNKNOWN, "The job's result cannot be read.")
         now = time.time()
         if end.state in (WorkState.PASSED, WorkState.FAILED):
-            await self._store.tests.judge(
+            await self._store.tests.save_verdict(
                 Verdict(
                     fingerprint=test.fingerprint,
                     gpu_type=test.gpu_type,

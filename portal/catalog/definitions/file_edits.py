@@ -110,7 +110,7 @@ class _Edits:
     ) -> None:
         """Replace the value ``node`` of ``key``, or of an item of a list; ``fresh``: the lines of
         the whole entry. Raises _Unsuitable."""
-        kept = len(self._edits)
+        number = len(self._edits)
         try:
             if _is_block(node) and isinstance(old, dict) and isinstance(new, dict):
                 self.change_mapping(node, old, new)
@@ -119,7 +119,7 @@ class _Edits:
                 self._change_items(node, old, new)
                 return
         except _Unsuitable:
-            del self._edits[kept:]
+            del self._edits[number:]
         start, end = node.start_mark.index, self._end(node)
         inline = document_text({"x": new}).removeprefix("x: ").removesuffix("\n")
         if not _is_block(node) and "\n" not in inline:

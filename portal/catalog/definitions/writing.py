@@ -43,7 +43,7 @@ def write_file(path: Path, text: str, known: str | None) -> str:
                 new.unlink()
         _keep(path.parent)
     except OSError as error:
-        raise _told(path, error) from None
+        raise _error_of(path, error) from None
     return hash_of(raw)
 
 
@@ -52,7 +52,7 @@ def remove_file(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise _told(path, error) from None
+        raise _error_of(path, error) from None
 
 
 def _demand(path: Path, known: str | None) -> None:
@@ -78,7 +78,7 @@ def _keep(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _told(path: Path, error: OSError) -> Conflict | Unavailable:
+def _error_of(path: Path, error: OSError) -> Conflict | Unavailable:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return CatalogNotWritable(
             f"The portal's service cannot write to {path.parent}, which is managed by hand. "

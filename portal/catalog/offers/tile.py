@@ -10,7 +10,7 @@ from typing import Any
 
 from portal.gpus import VENDORS
 from portal.models import Frozen
-from portal.models.catalog.environment import Environment, EnvironmentState, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind, EnvironmentState
 from portal.store import Store
 
 from ..files import EnvironmentCatalog
@@ -19,8 +19,16 @@ from .software import Software
 
 MANY = 6  # cards of the launch page, above which it has a search (launch_form.html, launch.js)
 _TAGS = 14  # the most that are offered as filters
-KINDS = {Kind.CONTAINER: "container", Kind.MODULES: "modules", Kind.VENV: "virtual environment"}
-_ICONS = {Kind.CONTAINER: "cube", Kind.MODULES: "layer-group", Kind.VENV: "flask"}
+KINDS = {
+    EnvironmentKind.CONTAINER: "container",
+    EnvironmentKind.MODULES: "modules",
+    EnvironmentKind.VENV: "virtual environment",
+}
+_ICONS = {
+    EnvironmentKind.CONTAINER: "cube",
+    EnvironmentKind.MODULES: "layer-group",
+    EnvironmentKind.VENV: "flask",
+}
 # JupyterHub ships Font Awesome's solid icons only; brands are shown as their nearest neighbour.
 _INSTEAD = {
     "python": "code",
@@ -153,7 +161,7 @@ def common_tags(tiles: Sequence[Tile], few: int = MANY) -> tuple[str, ...]:
     return tuple(sorted(common[:_TAGS], key=str.casefold))
 
 
-def icon_of(icon: str, kind: Kind) -> str:
+def icon_of(icon: str, kind: EnvironmentKind) -> str:
     """Return a Font Awesome class list."""
     name = icon or _ICONS[kind]
     return f"fa-solid fa-{_INSTEAD.get(name, name)}"

@@ -11,7 +11,7 @@ from traitlets.config import LoggingConfigurable
 
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.models.catalog.catalog import EnvironmentVersion, Origin
-from portal.models.catalog.environment import Environment, EnvironmentState, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind, EnvironmentState
 from portal.periodic import Periodic
 from portal.store import Store
 
@@ -126,7 +126,7 @@ class Curator(LoggingConfigurable):
 
     async def _first_state(self, environment: Environment) -> EnvironmentState:
         """Return READY if this very software has passed its test already, else DRAFT."""
-        if environment.kind is Kind.CONTAINER and environment.image:
+        if environment.kind is EnvironmentKind.CONTAINER and environment.image:
             verdicts = (await self._store.tests.verdicts()).get(environment.fingerprint, {})
             if "" in verdicts and verdicts[""].passed:
                 return EnvironmentState.READY

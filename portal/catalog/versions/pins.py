@@ -46,8 +46,8 @@ async def pin_of(
     was submitted then (Unix seconds). A ``space`` has one of its own. Raises StoreUnavailable,
     NotFound without the space."""
     if space:
-        kept = await store.spaces.get(space)
-        return Pin(0, (kept.pinned.digest if kept.pinned else "") or "")
+        stored = await store.spaces.get(space)
+        return Pin(0, (stored.pinned.digest if stored.pinned else "") or "")
     await catalog.load()
     current = catalog.environments.get(name)
     if current is None:  # the launch says so

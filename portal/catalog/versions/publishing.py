@@ -9,7 +9,7 @@ from pathlib import Path
 
 from portal.errors import Conflict, PortalError
 from portal.models.catalog.catalog import EnvironmentVersion
-from portal.models.catalog.environment import Environment, EnvironmentState, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind, EnvironmentState
 from portal.store import Store
 
 from ..definitions.file_edits import edited_text
@@ -128,7 +128,10 @@ def demand_ready(version: EnvironmentVersion) -> None:
     state, what = version.state, f"Version {version.number} of '{version.name}'"
     if state in FILE_STATES:
         return
-    if state is EnvironmentState.DRAFT and version.environment.kind is not Kind.CONTAINER:
+    if (
+        state is EnvironmentState.DRAFT
+        and version.environment.kind is not EnvironmentKind.CONTAINER
+    ):
         return
     if state is EnvironmentState.FAILED:
         raise Conflict(f"{what} failed: {version.message or 'the test failed'}")
@@ -140,7 +143,7 @@ def demand_ready(version: EnvironmentVersion) -> None:
 
 async def demand_image(environment: Environment) -> None:
     """Raise Conflict if the image file is known to be gone."""
-    if environment.kind is Kind.CONTAINER and environment.image:
+    if environment.kind is EnvironmentKind.CONTAINER and environment.image:
         image = Path(environment.image)
         if await asyncio.to_thread(lambda: image.parent.is_dir() and not image.exists()):
             raise Conflict(f"The image {image} no longer exists. Build it again.")

@@ -17,7 +17,7 @@ from traitlets import Integer
 from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound, PortalError
 from portal.models import Frozen
 from portal.models.catalog.catalog import EnvironmentTest
-from portal.models.catalog.environment import AbsolutePath, Environment, Kind, Server
+from portal.models.catalog.environment import AbsolutePath, Environment, EnvironmentKind, Server
 from portal.models.catalog.image_job import LIVE
 from portal.models.person import Person
 from portal.models.plain_text import PLAIN_LINE
@@ -44,7 +44,7 @@ class OwnDraft(Frozen):
     title: Annotated[
         str, StringConstraints(min_length=1, max_length=120, strip_whitespace=True), *PLAIN_LINE
     ]
-    kind: Kind
+    kind: EnvironmentKind
     path: AbsolutePath
     server: Server = Server.INSIDE
     description: Annotated[str, Field(max_length=2000)] = ""
@@ -177,7 +177,7 @@ class UserEnvironments(RenamedSection):
 
     def _made(self, draft: OwnDraft, person: Person) -> Environment:
         """Build the catalog entry. Raises InvalidRequest."""
-        if draft.kind is Kind.MODULES:
+        if draft.kind is EnvironmentKind.MODULES:
             raise InvalidRequest(
                 "Only a 'container' or a 'venv' can be registered. The site provides modules."
             )
@@ -185,14 +185,14 @@ class UserEnvironments(RenamedSection):
             "name": own_name(person.name, draft.title),
             "title": draft.title,
             "kind": draft.kind,
-            "image" if draft.kind is Kind.CONTAINER else "path": draft.path,
+            "image" if draft.kind is EnvironmentKind.CONTAINER else "path": draft.path,
             "private": True,
             "owner": person.name,
             "order": _LAST,
         }
         if draft.description:
             values["description"] = draft.description
-        if draft.kind is Kind.CONTAINER and draft.server is not Server.INSIDE:
+        if draft.kind is EnvironmentKind.CONTAINER and draft.server is not Server.INSIDE:
             values["server"] = draft.server
         try:
             environment = Environment.model_validate(values)

@@ -24,10 +24,10 @@ class Demand(Frozen):
     words: str
 
 
-def demand_of(kept: StoredCourse, students: int, snapshot: ClusterSnapshot) -> Demand:
+def demand_of(stored: StoredCourse, students: int, snapshot: ClusterSnapshot) -> Demand:
     """Compute the demand of the course's default in its partition, on the nodes it reserves."""
-    course, each = kept.course, kept.course.default
-    types = gpu_types(kept)
+    course, each = stored.course, stored.course.default
+    types = gpu_types(stored)
     named = course.reservation.partition or each.partition
     nodes = [
         node
@@ -70,27 +70,27 @@ def demand_of(kept: StoredCourse, students: int, snapshot: ClusterSnapshot) -> D
     )
 
 
-def gpu_types(kept: StoredCourse) -> tuple[str, ...]:
+def gpu_types(stored: StoredCourse) -> tuple[str, ...]:
     """Return the GPU types that sessions of the course may have; (): any."""
-    course = kept.course
+    course = stored.course
     named = course.default.gpu_type or course.largest.gpu_type
-    return (named,) if named else (kept.pinned.gpu_types if kept.pinned else ())
+    return (named,) if named else (stored.pinned.gpu_types if stored.pinned else ())
 
 
-def reserved_gpus(kept: StoredCourse, snapshot: ClusterSnapshot) -> tuple[int, str]:
+def reserved_gpus(stored: StoredCourse, snapshot: ClusterSnapshot) -> tuple[int, str]:
     """Return how many GPUs, of which type, a meeting's reservation names in Slurm; "" is any type.
 
     Whole nodes need none if all nodes of the partition have the type; otherwise they are reserved
     with all of their GPUs.
     """
-    course, reserved = kept.course, kept.course.reservation
+    course, reserved = stored.course, stored.course.reservation
     named = reserved.partition or course.default.partition
     nodes = [
         candidate
         for candidate in snapshot.nodes.values()
         if named is None or named in candidate.partitions
     ]
-    types, node_types = gpu_types(kept), {pool.type for node in nodes for pool in node.gpus}
+    types, node_types = gpu_types(stored), {pool.type for node in nodes for pool in node.gpus}
     among = node_types & set(types) if types else node_types
     kind = next(iter(among)) if len(among) == 1 and UNNAMED not in among else ""
     if reserved.gpus:

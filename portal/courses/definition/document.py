@@ -60,7 +60,7 @@ def read_course(raw: bytes, file: str) -> CourseFile:
 
 def course_text(course: Course, members: list[CourseMember]) -> str:
     """Return the course as YAML text, without members that come from the directory's group."""
-    values: dict[str, Any] = {"course": _said(course)}
+    values: dict[str, Any] = {"course": _given(course)}
     people = {
         name: [
             member.person for member in members if member.role is role and member.source == "list"
@@ -71,7 +71,7 @@ def course_text(course: Course, members: list[CourseMember]) -> str:
     return document_text(values)
 
 
-def _said(course: Course) -> dict[str, Any]:
+def _given(course: Course) -> dict[str, Any]:
     """Return the values that differ from the defaults, in the order of the model."""
     values = course.model_dump(mode="json", exclude_defaults=True)
     return {name: values[name] for name in Course.model_fields if name in values}

@@ -68,25 +68,25 @@ class CourseReadiness:
     reserving: ReservationControl
     homes: HomeFinder = field(default_factory=HomeFinder)
 
-    async def check_course(self, kept: StoredCourse) -> Readiness:
+    async def check_course(self, stored: StoredCourse) -> Readiness:
         """Check what is ready and what is not. Raises StoreUnavailable."""
-        members = await self.store.members.of_space(kept.name)
+        members = await self.store.members.of_space(stored.name)
         students = [member for member in members if member.role is Role.STUDENT]
         snapshot = self.snapshot()
-        demand = demand_of(kept, len(students), snapshot) if snapshot else None
+        demand = demand_of(stored, len(students), snapshot) if snapshot else None
         people = [member.person for member in members]
         slurm, homes, image, clashes, reserved = await asyncio.gather(
-            self._accounts(kept, people),
+            self._accounts(stored, people),
             self._homes(people),
-            asyncio.to_thread(_image, kept),
-            self._meetings(kept, snapshot),
-            self._reserved(kept, snapshot),
+            asyncio.to_thread(_image, stored),
+            self._meetings(stored, snapshot),
+            self._reserved(stored, snapshot),
         )
         points = [
-            _people(members, kept),
-            _joined(students, kept),
+            _people(members, stored),
+            _joined(students, stored),
             *_supply(demand),
-            _budget(kept, len(students)),
+            _budget(stored, len(students)),
             *slurm,
             *homes,
             image,
@@ -100,10 +100,10 @@ class CourseReadiness:
             ready=all(point.sign is not Sign.BAD for point in results),
         )
 
-    async def _accounts(self, kept: StoredCourse, people: Sequence[str]) -> list[Point]:
+    async def _accounts(self, stored: StoredCourse, people: Sequence[str]) -> list[Point]:
         """Check who may not run jobs, before Slurm refuses them at a meeting."""
         asked = await asyncio.gather(*map(self._of, people), return_exceptions=True)
-        missing, other, account = [], [], kept.course.account
+        missing, other, account = [], [], stored.course.account
         for person, rows in zip(people, asked, strict=True):
             if isinstance(rows, InvalidRequest):
                 missing.append(person)
@@ -129,11 +129,13 @@ class CourseReadiness:
             points.append(Point(key="slurm", sign=Sign.GOOD, message="Everyone can run jobs."))
         return points
 
-    async def _reserved(self, kept: StoredCourse, snapshot: ClusterSnapshot | None) -> Point | None:
+    async def _reserved(
+        self, stored: StoredCourse, snapshot: ClusterSnapshot | None
+    ) -> Point | None:
         """Check before the first meeting whether Slurm can reserve the GPUs."""
         if snapshot is None:
             return None
-        gpus, gpu_type = reserved_gpus(kept, snapshot)
+        gpus, gpu_type = reserved_gpus(stored, snapshot)
         if not gpus:
             return None
         try:
@@ -144,7 +146,7 @@ class CourseReadiness:
             what = f"{gpu_type} GPUs" if gpu_type else "GPUs"
             words = f"Slurm can reserve {what}, with all cores of their nodes."
             return Point(key="reservable", sign=Sign.GOOD, message=words)
-        reserved = kept.course.reservation
+        reserved = stored.course.reservation
         if reserved.nodes and not reserved.gpus:
             why = (
                 f"Not all nodes {f'of {reserved.partition!r} ' if reserved.partition else ''}have "
@@ -174,29 +176,31 @@ class CourseReadiness:
             points.append(Point(key="home", sign=Sign.GOOD, message=words))
         return points
 
-    async def _meetings(self, kept: StoredCourse, snapshot: ClusterSnapshot | None) -> list[Point]:
+    async def _meetings(
+        self, stored: StoredCourse, snapshot: ClusterSnapshot | None
+    ) -> list[Point]:
         """Check what else is reserved while the course meets."""
         courses = await self.store.courses.all(SpaceState.APPROVED)
         # Years of meetings of many courses would block the event loop.
-        return await asyncio.to_thread(_clashes, kept, courses, snapshot)
+        return await asyncio.to_thread(_clashes, stored, courses, snapshot)
 
 
-def _people(members: Sequence[CourseMember], kept: StoredCourse) -> Point:
+def _people(members: Sequence[CourseMember], stored: StoredCourse) -> Point:
     students = sum(member.role is Role.STUDENT for member in members)
     if students:
         words = f"The course has {students} students."
         return Point(key="roster", sign=Sign.GOOD, message=words)
     words = "The roster is empty."
-    if kept.course.roster_group:
-        words += f" Members of '{kept.course.roster_group}' are added after you request approval."
+    if stored.course.roster_group:
+        words += f" Members of '{stored.course.roster_group}' are added after you request approval."
     return Point(key="roster", sign=Sign.WARN, message=words)
 
 
-def _joined(students: Sequence[CourseMember], kept: StoredCourse) -> Point | None:
+def _joined(students: Sequence[CourseMember], stored: StoredCourse) -> Point | None:
     """Check for which students nobody else can start a session before the meeting."""
-    if not takes_joining(kept.course) or not students:
+    if not takes_joining(stored.course) or not students:
         return None
-    people = [student.person for student in students if not_joined(kept.course, student)]
+    people = [student.person for student in students if not_joined(stored.course, student)]
     if not people:
         return Point(key="joined", sign=Sign.GOOD, message="Everyone has joined the course.")
     words = (
@@ -218,8 +222,8 @@ def _supply(demand: Demand | None) -> list[Point]:
     return [Point(key="supply", sign=sign, message=demand.words)]
 
 
-def _budget(kept: StoredCourse, students: int) -> Point | None:
-    course = kept.course
+def _budget(stored: StoredCourse, students: int) -> Point | None:
+    course = stored.course
     if course.budget is None or not students:
         return None
     wanted = hours(course) * students * course.default.gpus * course.default.nodes
@@ -230,9 +234,9 @@ def _budget(kept: StoredCourse, students: int) -> Point | None:
     return Point(key="budget", sign=sign, message=words)
 
 
-def _image(kept: StoredCourse) -> Point:
+def _image(stored: StoredCourse) -> Point:
     """Check the image. Blocks."""
-    pinned = kept.pinned
+    pinned = stored.pinned
     if pinned is None:
         return Point(key="image", sign=Sign.BAD, message="The course has no environment.")
     if pinned.image is None:
@@ -250,18 +254,18 @@ def _image(kept: StoredCourse) -> Point:
 
 
 def _clashes(
-    kept: StoredCourse, courses: Sequence[StoredCourse], snapshot: ClusterSnapshot | None
+    stored: StoredCourse, courses: Sequence[StoredCourse], snapshot: ClusterSnapshot | None
 ) -> list[Point]:
-    own_meetings = _ahead(kept)
+    own_meetings = _ahead(stored)
     if not own_meetings:
         return []
     points = []
     for other in courses:
-        if other.name == kept.name or not _reserves(other):
+        if other.name == stored.name or not _reserves(other):
             continue
         pairs = overlaps(own_meetings, _ahead(other))
         if pairs:
-            points.append(_clash(kept, other, pairs, snapshot))
+            points.append(_clash(stored, other, pairs, snapshot))
     for name, reservation in sorted((snapshot.reservations if snapshot else {}).items()):
         if name.startswith(_OURS):
             continue
@@ -270,28 +274,28 @@ def _clashes(
         if pairs:
             words = (
                 f"The reservation '{name}' holds {len(reservation.nodes)} nodes during "
-                f"{_meetings_words(kept, pairs)}."
+                f"{_meetings_words(stored, pairs)}."
             )
             points.append(Point(key="reservations", sign=Sign.WARN, message=words))
     return points
 
 
 def _clash(
-    kept: StoredCourse,
+    stored: StoredCourse,
     other: StoredCourse,
     pairs: Sequence[tuple[Meeting, Meeting]],
     snapshot: ClusterSnapshot | None,
 ) -> Point:
     """Judge two courses that meet at once: bad only if together they need more nodes than there
     are."""
-    reservation, other_reservation = kept.course.reservation, other.course.reservation
+    reservation, other_reservation = stored.course.reservation, other.course.reservation
     held = (
         f"{other_reservation.nodes} nodes"
         if other_reservation.nodes
         else f"{other_reservation.gpus} GPUs"
     )
     words = f"The course '{other.course.title}' reserves {held} during "
-    words += f"{_meetings_words(kept, pairs)}."
+    words += f"{_meetings_words(stored, pairs)}."
     sign = Sign.WARN
     apart = (
         reservation.partition
@@ -312,20 +316,20 @@ def _clash(
     return Point(key="meetings", sign=sign, message=words)
 
 
-def _meetings_words(kept: StoredCourse, pairs: Sequence[tuple[Meeting, Meeting]]) -> str:
-    zone = ZoneInfo(kept.course.timezone)
+def _meetings_words(stored: StoredCourse, pairs: Sequence[tuple[Meeting, Meeting]]) -> str:
+    zone = ZoneInfo(stored.course.timezone)
     first = datetime.fromtimestamp(pairs[0][0].begins, zone).strftime("%d %B %Y, %H:%M")
     times = len({meeting for meeting, _ in pairs})
     return f"the meeting of {first}" if times == 1 else f"{times} meetings, the first on {first}"
 
 
-def _ahead(kept: StoredCourse) -> list[Meeting]:
+def _ahead(stored: StoredCourse) -> list[Meeting]:
     now = time.time()
-    return [meeting for meeting in all_meetings(kept.course) if meeting.ends > now]
+    return [meeting for meeting in all_meetings(stored.course) if meeting.ends > now]
 
 
-def _reserves(kept: StoredCourse) -> bool:
-    return bool(kept.course.reservation.nodes or kept.course.reservation.gpus)
+def _reserves(stored: StoredCourse) -> bool:
+    return bool(stored.course.reservation.nodes or stored.course.reservation.gpus)
 
 
 def _number(people: Sequence[str]) -> str:

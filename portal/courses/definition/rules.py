@@ -29,7 +29,7 @@ from .limits import more_than_approved, resource_problems
 from .sources import below, repository_problem
 
 _ADDRESSES = ("new", "validate")  # of pages and the API, in the place of a course's name
-_MOST_TOLD = 5  # pairs of meetings that overlap
+_MOST_SHOWN = 5  # pairs of meetings that overlap
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,11 @@ class CourseRules:
             *self._files(course),
         ]
         pinned, number = None, course.version
-        kept = before.course if before else None
-        same = kept and (kept.environment, kept.version) == (course.environment, course.version)
+        stored = before.course if before else None
+        same = stored and (stored.environment, stored.version) == (
+            course.environment,
+            course.version,
+        )
         if before and before.pinned and same and course.version is not None:
             pinned = before.pinned  # until it is changed, whatever happened to it in the catalog
         else:
@@ -219,23 +222,23 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
     problems = []
     zone = ZoneInfo(course.timezone)
 
-    def told(at: float, pattern: str = "%d %B %Y, %H:%M") -> str:
+    def day(at: float, pattern: str = "%d %B %Y, %H:%M") -> str:
         return datetime.fromtimestamp(at, zone).strftime(pattern)
 
     meetings = all_meetings(course)
     pairs = overlaps(meetings)
-    for first, second in pairs[:_MOST_TOLD]:
+    for first, second in pairs[:_MOST_SHOWN]:
         problems.append(
             CourseProblem(
                 field="weekly" if course.weekly else "single",
-                message=f"The meetings of {told(first.begins)} and {told(second.begins)} overlap.",
+                message=f"The meetings of {day(first.begins)} and {day(second.begins)} overlap.",
             )
         )
-    if len(pairs) > _MOST_TOLD:
+    if len(pairs) > _MOST_SHOWN:
         problems.append(
             CourseProblem(
                 field="weekly" if course.weekly else "single",
-                message=f"{len(pairs) - _MOST_TOLD} more pairs of meetings overlap.",
+                message=f"{len(pairs) - _MOST_SHOWN} more pairs of meetings overlap.",
             )
         )
     for place, single in enumerate(course.single):
@@ -248,12 +251,12 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
             )
     clocks = {slot.begins for slot in course.weekly} | {slot.begins for slot in course.single}
     for meeting in meetings:
-        if told(meeting.begins, "%H:%M") not in clocks:
+        if day(meeting.begins, "%H:%M") not in clocks:
             problems.append(
                 CourseProblem(
                     field="weekly" if course.weekly else "single",
                     message=f"The clocks go forward on that day, so the meeting begins at "
-                    f"{told(meeting.begins)}.",
+                    f"{day(meeting.begins)}.",
                     hint=True,
                 )
             )

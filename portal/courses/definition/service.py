@@ -62,63 +62,64 @@ class CourseService:
             raise NotAllowed(
                 "You can only create courses of your own. Add other instructors afterwards."
             )
-        kept = self._new(await self._valid(course, by), by)
-        await self.store.courses.add_course(kept, [self._member(kept, instructor, by)])
+        stored = self._new(await self._valid(course, by), by)
+        await self.store.courses.add_course(stored, [self._member(stored, instructor, by)])
         self.memberships.forget()
-        return kept
+        return stored
 
     async def edit(
-        self, kept: StoredCourse, course: Course, number: int, by: Person
+        self, stored: StoredCourse, course: Course, number: int, by: Person
     ) -> StoredCourse:
         """Replace the definition with ``course``. A refused course becomes a draft again. Raises
         InvalidRequest."""
-        self._demand(kept, number, *(state for state in SpaceState if state != "archived"))
-        if course.name != kept.name:
+        self._demand(stored, number, *(state for state in SpaceState if state != "archived"))
+        if course.name != stored.name:
             raise InvalidRequest(
-                f"The name '{kept.name}' cannot be changed: folders and sessions use it. Copy the "
+                f"The name '{stored.name}' cannot be changed: folders and sessions use it. Copy "
+                f"the "
                 "course to give it another name.",
                 "name",
             )
-        checked = await self._valid(course, by, kept)
-        state = SpaceState.DRAFT if kept.state is SpaceState.REFUSED else kept.state
-        return await self._save(kept, course=checked.course, pinned=checked.pinned, state=state)
+        checked = await self._valid(course, by, stored)
+        state = SpaceState.DRAFT if stored.state is SpaceState.REFUSED else stored.state
+        return await self._save(stored, course=checked.course, pinned=checked.pinned, state=state)
 
-    async def submit(self, kept: StoredCourse, number: int, by: Person) -> StoredCourse:
+    async def submit(self, stored: StoredCourse, number: int, by: Person) -> StoredCourse:
         """Request approval; if the site needs none, the course is approved. Raises InvalidRequest
         if it could not be saved as it is now."""
-        self._demand(kept, number, SpaceState.DRAFT, SpaceState.REFUSED)
-        checked = await self._valid(kept.course, by, kept)
+        self._demand(stored, number, SpaceState.DRAFT, SpaceState.REFUSED)
+        checked = await self._valid(stored.course, by, stored)
         values = {"course": checked.course, "pinned": checked.pinned}
         if by.may(COURSES_MANAGE) or self.settings.creation == "free":
-            return await self._answered(kept, SpaceState.APPROVED, by, "", **values)
-        return await self._save(kept, state=SpaceState.REQUESTED, **values)
+            return await self._answered(stored, SpaceState.APPROVED, by, "", **values)
+        return await self._save(stored, state=SpaceState.REQUESTED, **values)
 
     async def approve(
-        self, kept: StoredCourse, number: int, by: Person, answer: str = ""
+        self, stored: StoredCourse, number: int, by: Person, answer: str = ""
     ) -> StoredCourse:
         """Approve the course. Raises InvalidRequest if its environment no longer exists."""
-        self._demand(kept, number, SpaceState.REQUESTED, SpaceState.DRAFT)
-        checked = await self._valid(kept.course, by, kept)
+        self._demand(stored, number, SpaceState.REQUESTED, SpaceState.DRAFT)
+        checked = await self._valid(stored.course, by, stored)
         values = {"course": checked.course, "pinned": checked.pinned}
-        return await self._answered(kept, SpaceState.APPROVED, by, answer, **values)
+        return await self._answered(stored, SpaceState.APPROVED, by, answer, **values)
 
     async def refuse(
-        self, kept: StoredCourse, number: int, by: Person, answer: str
+        self, stored: StoredCourse, number: int, by: Person, answer: str
     ) -> StoredCourse:
         """Refuse a request, with the reason."""
-        self._demand(kept, number, SpaceState.REQUESTED)
+        self._demand(stored, number, SpaceState.REQUESTED)
         if not answer:
             raise InvalidRequest("'answer': give the reason for the refusal.", "answer")
-        return await self._answered(kept, SpaceState.REFUSED, by, answer)
+        return await self._answered(stored, SpaceState.REFUSED, by, answer)
 
-    async def archive(self, kept: StoredCourse, number: int) -> StoredCourse:
+    async def archive(self, stored: StoredCourse, number: int) -> StoredCourse:
         """Archive the course: nothing starts any more; everybody's work and the roster stay."""
-        self._demand(kept, number, *(state for state in SpaceState if state != "archived"))
-        return await self._save(kept, state=SpaceState.ARCHIVED, archived_at=time.time())
+        self._demand(stored, number, *(state for state in SpaceState if state != "archived"))
+        return await self._save(stored, state=SpaceState.ARCHIVED, archived_at=time.time())
 
     async def copy(
         self,
-        kept: StoredCourse,
+        stored: StoredCourse,
         by: Person,
         *,
         name: str,
@@ -133,18 +134,21 @@ class CourseService:
         Raises NotAllowed, InvalidRequest, Conflict if the name is taken.
         """
         self.demand_creation(by)
-        values = kept.course.model_dump(mode="json")
-        values |= moved(kept.course, begins) | {"name": name, "title": title or kept.course.title}
+        values = stored.course.model_dump(mode="json")
+        values |= moved(stored.course, begins) | {
+            "name": name,
+            "title": title or stored.course.title,
+        }
         if not students:
             values["roster_group"] = ""
         course = Course.model_validate(values)
-        checked = await self._valid(course, by, kept, copied=True)
+        checked = await self._valid(course, by, stored, copied=True)
         draft = self._new(checked, by)
         members = {
             member.person: member.model_copy(
                 update={"course": name, "added_at": draft.created_at, "joined_at": None}
             )
-            for member in await self.store.members.of_space(kept.name)
+            for member in await self.store.members.of_space(stored.name)
             if member.role in STAFF or (students and member.source == "list")
         }
         members[by.name] = self._member(draft, by.name, by)
@@ -179,35 +183,40 @@ class CourseService:
             changed_at=now,
         )
 
-    def _member(self, kept: StoredCourse, person: str, by: Person) -> CourseMember:
+    def _member(self, stored: StoredCourse, person: str, by: Person) -> CourseMember:
         return CourseMember(
-            course=kept.name,
+            course=stored.name,
             person=person,
             role=Role.INSTRUCTOR,
             added_by=by.name,
-            added_at=kept.created_at,
+            added_at=stored.created_at,
         )
 
     async def _answered(
-        self, kept: StoredCourse, state: SpaceState, by: Person, answer: str, **values: Any
+        self, stored: StoredCourse, state: SpaceState, by: Person, answer: str, **values: Any
     ) -> StoredCourse:
         return await self._save(
-            kept, state=state, answer=answer, answered_by=by.name, answered_at=time.time(), **values
+            stored,
+            state=state,
+            answer=answer,
+            answered_by=by.name,
+            answered_at=time.time(),
+            **values,
         )
 
-    async def _save(self, kept: StoredCourse, **values: Any) -> StoredCourse:
+    async def _save(self, stored: StoredCourse, **values: Any) -> StoredCourse:
         saved = await self.store.courses.save(
-            kept.model_copy(update={"changed_at": time.time(), **values})
+            stored.model_copy(update={"changed_at": time.time(), **values})
         )
         self.memberships.forget()
         return saved
 
-    def _demand(self, kept: StoredCourse, number: int, *states: SpaceState) -> None:
-        if kept.number != number:
+    def _demand(self, stored: StoredCourse, number: int, *states: SpaceState) -> None:
+        if stored.number != number:
             raise Conflict("Another user has changed this course. Reload it and try again.")
-        if kept.state not in states:
+        if stored.state not in states:
             raise Conflict(
-                f"The course '{kept.name}' is {kept.state}, so this action is not possible."
+                f"The course '{stored.name}' is {stored.state}, so this action is not possible."
             )
 
 

@@ -24,12 +24,12 @@ class PersonUsage(Frozen):
     last_at: float | None = None
 
 
-async def usage_of(store: Store, kept: StoredCourse) -> list[PersonUsage]:
+async def usage_of(store: Store, stored: StoredCourse) -> list[PersonUsage]:
     """Return the usage of members and of others with sessions, by name. Raises
     StoreUnavailable."""
-    roles = {member.person: member.role for member in await store.members.of_space(kept.name)}
-    counted = await store.sessions.counted(kept.name)
-    hours = {row.key: row for row in await store.usage.by_person(kept.name)}
+    roles = {member.person: member.role for member in await store.members.of_space(stored.name)}
+    counted = await store.sessions.counted(stored.name)
+    hours = {row.key: row for row in await store.usage.by_person(stored.name)}
     usage = []
     for person in sorted(roles.keys() | counted.keys() | hours.keys()):
         sessions, last_at = counted.get(person, (0, None))

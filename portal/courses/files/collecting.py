@@ -63,35 +63,35 @@ class Collecting:
 
     # -- the staff ----------------------------------------------------------------------------
 
-    async def begin(self, kept: StoredCourse, folder: str, by: str) -> Collect:
+    async def begin(self, stored: StoredCourse, folder: str, by: str) -> Collect:
         """Begin to collect ``folder`` of everyone's home. Raises InvalidRequest, Conflict."""
         folder = folder.strip().strip("/")
         problem = folder_problem(folder)
         if problem:
             raise InvalidRequest(
                 f"'{folder[:200]}' {problem}. Enter a folder in the students' home directory, such "
-                f"as '{kept.name}/homework'.",
+                f"as '{stored.name}/homework'.",
                 "folder",
             )
-        if kept.state is not SpaceState.APPROVED:
-            raise Conflict(f"The course '{kept.name}' is {kept.state}, so it has no sessions.")
+        if stored.state is not SpaceState.APPROVED:
+            raise Conflict(f"The course '{stored.name}' is {stored.state}, so it has no sessions.")
         collects = [
             collect
-            for collect in await self.store.collects.of_course(kept.name)
+            for collect in await self.store.collects.of_course(stored.name)
             if not collect.closed_at
         ]
         if any(collect.folder == folder for collect in collects):
             raise Conflict(f"'{folder}' is already being collected. Close that collection first.")
         if len(collects) >= _MOST_OPEN:
             raise Conflict(f"{_MOST_OPEN} collections are already open. Close one of them.")
-        new = Collect(course=kept.name, folder=folder, by=by, at=self.clock())
+        new = Collect(course=stored.name, folder=folder, by=by, at=self.clock())
         return await self.store.collects.add_row(new)
 
-    async def items(self, kept: StoredCourse) -> tuple[CollectItem, ...]:
+    async def items(self, stored: StoredCourse) -> tuple[CollectItem, ...]:
         """Return the collections, newest first, with who gave and which students did not."""
-        collects = await self.store.collects.of_course(kept.name)
+        collects = await self.store.collects.of_course(stored.name)
         given = await self.store.collects.given([row.id for row in collects])
-        members = await self.store.members.of_space(kept.name)
+        members = await self.store.members.of_space(stored.name)
         students = [row.person for row in members if row.role is Role.STUDENT]
         items = []
         for collect in collects:
@@ -131,13 +131,13 @@ class Collecting:
         await self.store.collects.give(given)
 
     async def take(
-        self, kept: StoredCourse, collect: Collect, person: str, packed: Path, left_out: int = 0
+        self, stored: StoredCourse, collect: Collect, person: str, packed: Path, left_out: int = 0
     ) -> Collected:
         """Store the tar file from a person's session, replacing an earlier one. ``left_out``:
         number of things that the session did not pack. Raises Conflict, InvalidRequest,
         Unavailable."""
         _open(collect)
-        place = self.place(kept, collect)
+        place = self.place(stored, collect)
         try:
             await asyncio.to_thread(private_folder, place.parent)
             await asyncio.to_thread(private_folder, place)
@@ -148,7 +148,7 @@ class Collecting:
             async with self._free:
                 unpacked = await self._unpack(packed, Path(new))
             # The collection may have been closed meanwhile, and must not change after that.
-            _open(await self.store.collects.get(kept.name, collect.id))
+            _open(await self.store.collects.get(stored.name, collect.id))
             await asyncio.to_thread(_put, Path(new), place / safe_name(person))
         except OSError as error:
             raise Unavailable(f"The portal cannot store the files: {error.strerror}.") from None
@@ -197,20 +197,20 @@ class Collecting:
 
     # -- what is there ------------------------------------------------------------------------
 
-    def name(self, kept: StoredCourse, collect: Collect) -> str:
+    def name(self, stored: StoredCourse, collect: Collect) -> str:
         """Return the name of a collection's folder and zip file, with its date."""
-        at = datetime.fromtimestamp(collect.at, ZoneInfo(kept.course.timezone))
+        at = datetime.fromtimestamp(collect.at, ZoneInfo(stored.course.timezone))
         return f"{at:%Y-%m-%d-%H%M}-{safe_name(collect.folder.replace('/', '_'))}-{collect.id}"
 
-    def place(self, kept: StoredCourse, collect: Collect) -> Path:
+    def place(self, stored: StoredCourse, collect: Collect) -> Path:
         """Return the folder of a collection, which contains a folder for each person."""
         root = Path(self.settings.directory or "courses").resolve()
-        return root / kept.name / "collected" / self.name(kept, collect)
+        return root / stored.name / "collected" / self.name(stored, collect)
 
-    def zipped(self, kept: StoredCourse, collect: Collect) -> Iterator[bytes]:
+    def zipped(self, stored: StoredCourse, collect: Collect) -> Iterator[bytes]:
         """Yield all of it as a zip file, piece by piece, while it is read. Blocks; raises
         OSError."""
-        place, name = self.place(kept, collect), self.name(kept, collect)
+        place, name = self.place(stored, collect), self.name(stored, collect)
         sink = _Sink()
         with zipfile.ZipFile(
             cast(IO[bytes], sink), "w", zipfile.ZIP_DEFLATED, compresslevel=1

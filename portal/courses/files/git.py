@@ -34,7 +34,7 @@ _SETTINGS = (
     "protocol.version=2",
 )
 # Variables with which a site lets its service reach other hosts.
-_KEPT = re.compile(
+_PASSED_ON = re.compile(
     r"(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|GIT_SSL_CAINFO|PATH|TMPDIR", re.IGNORECASE
 )
 _MEMORY = 4 * 1024**3  # bytes of memory for each git process
@@ -151,7 +151,9 @@ class Git:
         return [*argv, *arguments]
 
     def _environment(self) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
+        inherited = {
+            name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name)
+        }
         return {
             **inherited,
             "GIT_DIR": str(self.folder),

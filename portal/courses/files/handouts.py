@@ -90,71 +90,71 @@ class CourseHandouts:
 
     # -- what the staff does -------------------------------------------------------------------
 
-    async def state(self, kept: StoredCourse) -> HandoutState:
+    async def state(self, stored: StoredCourse) -> HandoutState:
         """Return what is handed out now. Raises GitFailed."""
-        revision = await self.newest(kept.name)
-        known, state = self._files.get(kept.name, ("", HandoutState()))
+        revision = await self.newest(stored.name)
+        known, state = self._files.get(stored.name, ("", HandoutState()))
         if revision and known != revision:
-            async with self._locks[kept.name]:
-                state = await self._state(kept.name, revision)
-            self._files[kept.name] = revision, state
-        tried = self._tried.get(kept.name)
-        revisions = tuple(await self.store.handouts.of_course(kept.name))
+            async with self._locks[stored.name]:
+                state = await self._state(stored.name, revision)
+            self._files[stored.name] = revision, state
+        tried = self._tried.get(stored.name)
+        revisions = tuple(await self.store.handouts.of_course(stored.name))
         update: dict[str, Any] = {"revision": revision, "revisions": revisions}
         if tried is not None:
             update |= {"problem": tried.problem, "left_out": tried.left_out}
             update["problem_at" if tried.problem else "fetched_at"] = tried.at
         return state.model_copy(update=update)
 
-    async def refresh(self, kept: StoredCourse, by: str) -> str:
+    async def refresh(self, stored: StoredCourse, by: str) -> str:
         """Fetch the course's source; return the newest revision. Raises InvalidRequest, NotFound,
         GitFailed, and keeps the previous state then."""
-        async with self._locks[kept.name], self._free:
-            source = kept.course.handouts
-            tried = self._tried[kept.name] = _Tried(source, self.clock())
+        async with self._locks[stored.name], self._free:
+            source = stored.course.handouts
+            tried = self._tried[stored.name] = _Tried(source, self.clock())
             try:
-                git = await self._git(kept.name)
+                git = await self._git(stored.name)
                 left_out = await self._fetch(git, source)
                 message = (
                     f"Fetched from {source.source}."
                     if source.kind != "none"
                     else "Checked for changes."
                 )
-                judged = await self._publish(git, kept.name, by, message)
-                tried.left_out = sentence([*left_out, *judged.left_out])
+                published = await self._publish(git, stored.name, by, message)
+                tried.left_out = sentence([*left_out, *published.left_out])
             except PortalError as error:
                 tried.problem = error.message
                 raise
             except OSError as error:
                 tried.problem = f"The portal cannot store the files: {error.strerror}."
                 raise InvalidRequest(tried.problem) from None
-            return await self.newest(kept.name)
+            return await self.newest(stored.name)
 
-    async def hand_out(self, kept: StoredCourse, path: str, file: Path, by: str) -> str:
+    async def hand_out(self, stored: StoredCourse, path: str, file: Path, by: str) -> str:
         """Hand out a file to everyone as ``path``; return the newest revision. Raises
         InvalidRequest, GitFailed."""
         problem = problem_of(path)
         if problem:
             raise InvalidRequest(f"'{path[:200]}' {problem}. Choose another name.", "path")
-        async with self._locks[kept.name]:
-            git = await self._git(kept.name)
+        async with self._locks[stored.name]:
+            git = await self._git(stored.name)
             before = await git.revision(_UPLOADS)
             with tempfile.TemporaryDirectory(prefix="portal-handouts-") as place:
                 stream = Path(place) / "stream"
                 await asyncio.to_thread(_pack_one, stream, path, file, before, by)
                 await git.run("fast-import", "--quiet", "--force", stdin=stream)
             try:
-                await self._publish(git, kept.name, by, f"Handed out {path}.")
+                await self._publish(git, stored.name, by, f"Handed out {path}.")
             except PortalError:
                 await self._put_back(git, before)
                 raise
-            return await self.newest(kept.name)
+            return await self.newest(stored.name)
 
-    async def take_back(self, kept: StoredCourse, path: str, by: str) -> str:
+    async def take_back(self, stored: StoredCourse, path: str, by: str) -> str:
         """Withdraw a file that was handed out from the page; return the newest revision. Students
         keep a copy that they changed. Raises NotFound, GitFailed."""
-        async with self._locks[kept.name]:
-            git = await self._git(kept.name)
+        async with self._locks[stored.name]:
+            git = await self._git(stored.name)
             before = await git.revision(_UPLOADS)
             uploads = await read(git, before)
             if path not in uploads.files:
@@ -162,8 +162,8 @@ class CourseHandouts:
             lines = file_lines(entry for name, entry in uploads.files.items() if name != path)
             stream = commit_text(_UPLOADS, f"Withdrew {path}", lines, before, by)
             await git.run("fast-import", "--quiet", "--force", stdin=stream)
-            await self._publish(git, kept.name, by, f"Withdrew {path}.")
-            return await self.newest(kept.name)
+            await self._publish(git, stored.name, by, f"Withdrew {path}.")
+            return await self.newest(stored.name)
 
     # -- the loop of courses -------------------------------------------------------------------
 
@@ -173,10 +173,10 @@ class CourseHandouts:
         if 0 <= now - self._looked_at < _LOOK:  # a clock may be set back
             return
         self._looked_at = now
-        for kept in await self.store.courses.all(SpaceState.APPROVED):
-            if kept.course.handouts.kind != "none" and runs(kept, now):
-                if await self._due(kept, now):
-                    task = asyncio.create_task(self._fetch_by_itself(kept))
+        for stored in await self.store.courses.all(SpaceState.APPROVED):
+            if stored.course.handouts.kind != "none" and runs(stored, now):
+                if await self._due(stored, now):
+                    task = asyncio.create_task(self._fetch_by_itself(stored))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
 
@@ -184,26 +184,26 @@ class CourseHandouts:
         """Wait until everything that ``look`` began is done."""
         await asyncio.gather(*self._tasks)
 
-    async def _due(self, kept: StoredCourse, now: float) -> bool:
-        tried = self._tried.get(kept.name)
-        if self._locks[kept.name].locked():
+    async def _due(self, stored: StoredCourse, now: float) -> bool:
+        tried = self._tried.get(stored.name)
+        if self._locks[stored.name].locked():
             return False
         # A clock that was set back since delays nothing.
         recent = tried is not None and 0 <= now - tried.at < _HOUR
-        if recent and tried is not None and tried.source == kept.course.handouts:
+        if recent and tried is not None and tried.source == stored.course.handouts:
             return False
-        other = tried is not None and tried.source != kept.course.handouts
+        other = tried is not None and tried.source != stored.course.handouts
         soon = now + _HOUR + 60 * self.settings.lead_minutes
-        nothing = not await self.newest(kept.name)
-        return nothing or other or bool(meetings(kept.course, now, soon))
+        nothing = not await self.newest(stored.name)
+        return nothing or other or bool(meetings(stored.course, now, soon))
 
-    async def _fetch_by_itself(self, kept: StoredCourse) -> None:
+    async def _fetch_by_itself(self, stored: StoredCourse) -> None:
         try:
-            await self.refresh(kept, "portal")
+            await self.refresh(stored, "portal")
         except PortalError as error:
-            self.log.warning("The handouts of course %s: %s", kept.name, error)
+            self.log.warning("The handouts of course %s: %s", stored.name, error)
         except Exception:
-            self.log.exception("The handouts of course %s could not be fetched", kept.name)
+            self.log.exception("The handouts of course %s could not be fetched", stored.name)
 
     # -- the repository ------------------------------------------------------------------------
 

@@ -60,10 +60,10 @@ class ClusterState:
     silent: frozenset[str] = frozenset()
 
 
-def tiles(kept: StoredCourse, rows: Rows, seen: ClusterState) -> list[Tile]:
+def tiles(stored: StoredCourse, rows: Rows, seen: ClusterState) -> list[Tile]:
     """Return a tile for each student, by name."""
     records = [*rows.sessions, *seen.sessions.values()]
-    newest, jobs = newest_sessions(kept, records), living_jobs(kept, records)
+    newest, jobs = newest_sessions(stored, records), living_jobs(stored, records)
     presences = {row.person: row for row in rows.presences}
     helps = {row.student: row for row in rows.helps if row.state in _HELPED}
     seats = {row.person: row for row in rows.seats}
@@ -76,7 +76,7 @@ def tiles(kept: StoredCourse, rows: Rows, seen: ClusterState) -> list[Tile]:
             helps.get(row.person),
             seats.get(row.person),
             jobs.get(row.person, ()),
-            absent=not_joined(kept.course, row),
+            absent=not_joined(stored.course, row),
         )
         for row in sorted(rows.members, key=lambda member: member.person)
         if row.role is Role.STUDENT
@@ -84,13 +84,13 @@ def tiles(kept: StoredCourse, rows: Rows, seen: ClusterState) -> list[Tile]:
 
 
 def newest_sessions(
-    kept: StoredCourse, records: Iterable[SessionRecord]
+    stored: StoredCourse, records: Iterable[SessionRecord]
 ) -> dict[str, SessionRecord]:
     """Return each person's last session in the course's own server, by name; other servers do not
     count. A living one is the last, whatever the clock showed when others were submitted."""
     newest: dict[str, SessionRecord] = {}
     for record in _rows(records):
-        if (record.space, record.server) != (kept.name, kept.course.server):
+        if (record.space, record.server) != (stored.name, stored.course.server):
             continue
         previous = newest.get(record.user)
         if previous is None or _rank(record) >= _rank(previous):
@@ -99,12 +99,12 @@ def newest_sessions(
 
 
 def living_jobs(
-    kept: StoredCourse, records: Iterable[SessionRecord]
+    stored: StoredCourse, records: Iterable[SessionRecord]
 ) -> dict[str, list[SessionRecord]]:
     """Return the course's kernels in jobs of their own and runs that wait or run, by person."""
     jobs: dict[str, list[SessionRecord]] = {}
     for record in _rows(records):
-        own = record.space == kept.name and not kind_of(record).serves
+        own = record.space == stored.name and not kind_of(record).serves
         if own and record.state is not SessionState.ENDED:
             jobs.setdefault(record.user, []).append(record)
     return jobs

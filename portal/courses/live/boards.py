@@ -42,27 +42,27 @@ class CourseBoards:
         self._store, self._dashboard, self.age = store, dashboard, age
         self._made = SharedAnswers[str, _Made](most=_MOST, ttl=lambda _: self.age, retry=0.0)
 
-    async def board_of(self, kept: StoredCourse, *, private: bool = True) -> CourseBoard:
+    async def board_of(self, stored: StoredCourse, *, private: bool = True) -> CourseBoard:
         """Return the board of a course; without ``private``, it lacks what sessions report of
         their students. Raises StoreUnavailable if the course's members were never read."""
-        boards = await self._made.for_key(kept.name).get(lambda: self._make(kept))
+        boards = await self._made.for_key(stored.name).get(lambda: self._make(stored))
         return boards.board if private else boards.bare
 
     def forget(self, course: str) -> None:
         """Discard the course's board after a change: the next request gets a new one."""
         self._made.for_key(course).invalidate()
 
-    async def _make(self, kept: StoredCourse) -> _Made:
-        error, last = "", self._made.last(kept.name)
+    async def _make(self, stored: StoredCourse) -> _Made:
+        error, last = "", self._made.last(stored.name)
         try:
-            rows = await self._rows(kept)
+            rows = await self._rows(stored)
         except PortalError as failed:
             if last is None:
                 raise
             rows, error = last.rows, failed.message
         view = self._dashboard.view
         seen = _seen(view) if view else ClusterState()
-        course_tiles = tiles(kept, rows, seen)
+        course_tiles = tiles(stored, rows, seen)
         error = error or (view.error if view else self._dashboard.error)
         without = self._board([bare(tile) for tile in course_tiles], view, error, rows)
         return _Made(self._board(course_tiles, view, error, rows), without, rows)
@@ -84,8 +84,8 @@ class CourseBoards:
         taken_at = view.taken_at if view else None
         return board.model_copy(update={"version": mark, "at": time.time(), "taken_at": taken_at})
 
-    async def _rows(self, kept: StoredCourse) -> Rows:
-        store, course = self._store, kept.name
+    async def _rows(self, stored: StoredCourse) -> Rows:
+        store, course = self._store, stored.name
         members, sessions, presences, helps, start = await asyncio.gather(
             store.members.of_space(course),
             store.sessions.of_space(course, time.time() - _DAY),

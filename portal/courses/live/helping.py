@@ -61,15 +61,15 @@ class Helping:
 
     # -- from memory ---------------------------------------------------------------------------
 
-    def policy(self, kept: StoredCourse) -> str:
+    def policy(self, stored: StoredCourse) -> str:
         """Return the course's policy: "ask", "always" or "off"; "off" without subdomains."""
-        return kept.course.help if self.subdomains else "off"
+        return stored.course.help if self.subdomains else "off"
 
-    def why_off(self, kept: StoredCourse) -> str:
+    def why_off(self, stored: StoredCourse) -> str:
         """Return the sentence why nobody can be helped in this course; "" if they can."""
         if not self.subdomains:
             return _NO_SUBDOMAINS
-        return _OFF if kept.course.help == "off" else ""
+        return _OFF if stored.course.help == "off" else ""
 
     def of_session(self, session_id: str) -> tuple[Help, ...]:
         """Return the open requests and grants for a session, oldest first."""
@@ -90,7 +90,7 @@ class Helping:
     # -- what people do ------------------------------------------------------------------------
 
     async def ask(
-        self, kept: StoredCourse, student: str, helper: str, minutes: int, now: float
+        self, stored: StoredCourse, student: str, helper: str, minutes: int, now: float
     ) -> tuple[Help, str]:
         """Request help, or begin at once if the course wants that; ``helper`` is of its staff.
 
@@ -98,19 +98,21 @@ class Helping:
         returns the existing one. Raises NotAllowed if help is off, InvalidRequest, NotFound if
         ``student`` is none here, Conflict if no session of theirs runs, and what the Hub refuses.
         """
-        if why := self.why_off(kept):
+        if why := self.why_off(stored):
             raise NotAllowed(why)
         if minutes > self.settings.help_minutes:
             raise InvalidRequest(
                 f"The limit is {self.settings.help_minutes} minutes. You can ask again afterwards.",
                 "minutes",
             )
-        roles = {entry.person: entry.role for entry in await self.store.members.of_space(kept.name)}
+        roles = {
+            entry.person: entry.role for entry in await self.store.members.of_space(stored.name)
+        }
         if roles.get(student) is not Role.STUDENT:
             raise NotFound(f"'{student}' is not a student of this course.")
-        if kept.state is not SpaceState.APPROVED:
+        if stored.state is not SpaceState.APPROVED:
             raise Conflict("This course is not approved.")
-        record = await self._session(kept, student)
+        record = await self._session(stored, student)
         async with self._one_at_a_time:
             await self._ready(now)
             for entry in self.of_session(record.id):
@@ -118,9 +120,9 @@ class Helping:
                     return await self._as_it_is(entry)
             asked = await self.store.help.add_row(
                 Help(
-                    course=kept.name,
+                    course=stored.name,
                     student=student,
-                    server=kept.course.server,
+                    server=stored.course.server,
                     session_id=record.id,
                     helper=helper,
                     state=HelpState.ASKED,
@@ -129,7 +131,7 @@ class Helping:
                 )
             )
             self._take(asked, ANSWER_WITHIN)
-            if kept.course.help == "always":
+            if stored.course.help == "always":
                 return await self._grant(asked, now)
         return asked, ""
 
@@ -266,10 +268,10 @@ class Helping:
         """Return the seconds for which it stays open; 0 or less if it is over."""
         return self._ends.get(help.id, float("-inf")) - self.uptime()
 
-    async def _session(self, kept: StoredCourse, student: str) -> SessionRecord:
+    async def _session(self, stored: StoredCourse, student: str) -> SessionRecord:
         records, _ = await self.store.sessions.find(user=student, ended=False, limit=100)
         for record in records:
-            is_of_course = (record.server, record.space) == (kept.course.server, kept.name)
+            is_of_course = (record.server, record.space) == (stored.course.server, stored.name)
             if is_of_course and record.state is SessionState.RUNNING:
                 return record
         raise Conflict(f"{student} has no running session of this course.")

@@ -58,30 +58,32 @@ class Rooms:
     _shares_at: float = float("-inf")
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def why_not(self, kept: StoredCourse, now: float) -> str:
+    def why_not(self, stored: StoredCourse, now: float) -> str:
         """Return the sentence why the course has no room now; "" if its staff can open one."""
         if not self.subdomains:
             return _NO_SUBDOMAINS
-        if not kept.course.together:
+        if not stored.course.together:
             return "Rooms are off in this course. Its instructor can enable them in the settings."
-        if kept.state is not SpaceState.APPROVED:
+        if stored.state is not SpaceState.APPROVED:
             return "This course has no room, since it is not approved."
         return (
-            "" if runs(kept, now) else "This course has no room, since today is outside its dates."
+            ""
+            if runs(stored, now)
+            else "This course has no room, since today is outside its dates."
         )
 
-    async def room_of(self, kept: StoredCourse, now: float) -> Room:
+    async def room_of(self, stored: StoredCourse, now: float) -> Room:
         """Return the course's room as it is now."""
-        record = await self._living(kept.name)
-        why_not = self.why_not(kept, now)
+        record = await self._living(stored.name)
+        why_not = self.why_not(stored, now)
         if record is None:
-            return Room(course=kept.name, why_not=why_not)
+            return Room(course=stored.name, why_not=why_not)
         running, url = record.state is SessionState.RUNNING, ""
         shared = (record.user, record.server) in self._shared
         if running and shared and record.id not in self._closed:
             url = await self.hub.room_url(record.user, record.server)
         return Room(
-            course=kept.name,
+            course=stored.name,
             state=record.state,
             by=record.user,
             server=record.server,
@@ -93,31 +95,31 @@ class Rooms:
             why_not=why_not,
         )
 
-    async def open(self, kept: StoredCourse, person: str, now: float) -> None:
+    async def open(self, stored: StoredCourse, person: str, now: float) -> None:
         """Start the room as ``person``'s session, and share it with the course.
 
         Raises Conflict if there is one, or none is possible, and what a launch raises.
         """
         async with self._one_at_a_time:
-            if why_not := self.why_not(kept, now):
+            if why_not := self.why_not(stored, now):
                 raise Conflict(why_not)
-            record = await self._living(kept.name)
+            record = await self._living(stored.name)
             if record is not None:
                 raise Conflict(f"{record.user} has already opened the room.")
-            server = kept.course.room
+            server = stored.course.room
             self._shared.discard((person, server))  # another session's
-            await self.hub.start_server(person, server, {"course": kept.name})
+            await self.hub.start_server(person, server, {"course": stored.name})
             try:
                 await self._share(person, server)
             except PortalError:
                 await self._stop(person, server)
                 raise
 
-    async def close(self, kept: StoredCourse, by: str) -> SessionRecord:
+    async def close(self, stored: StoredCourse, by: str) -> SessionRecord:
         """Put everyone out, then stop the session. Raises Conflict if there is no room,
         HubUnavailable."""
         async with self._one_at_a_time:
-            record = await self._living(kept.name)
+            record = await self._living(stored.name)
             if record is None:
                 raise Conflict("The room is not open.")
             await self._end(record, by)
@@ -127,8 +129,8 @@ class Rooms:
         """Return who may be in this room now, and for how many more seconds."""
         if record.id in self._closed:
             return {}
-        kept = await self.store.courses.get(record.space)
-        if self.why_not(kept, now):
+        stored = await self.store.courses.get(record.space)
+        if self.why_not(stored, now):
             return {}
         return {member.person: _STAY for member in await self.store.members.of_space(record.space)}
 
@@ -162,10 +164,10 @@ class Rooms:
     async def _over(self, record: SessionRecord, now: float) -> str:
         """Return why a room must end; "" if it may go on."""
         try:
-            kept = await self.store.courses.get(record.space)
+            stored = await self.store.courses.get(record.space)
         except NotFound:
             return "The course no longer exists."
-        if why := self.why_not(kept, now):
+        if why := self.why_not(stored, now):
             return why
         staff = {
             member.person

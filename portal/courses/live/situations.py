@@ -32,7 +32,7 @@ _PATIENCE = 1.0  # seconds that a session waits for a newer answer
 class _Class:
     """Course with its members."""
 
-    kept: StoredCourse
+    stored: StoredCourse
     members: Mapping[str, CourseMember]
 
 
@@ -71,7 +71,7 @@ class CourseSituations:
         member, now = course.members.get(record.user), time.time()
         return CourseSituation(
             name=record.space,
-            title=course.kept.course.title,
+            title=course.stored.course.title,
             kind=purpose_of(kind_of(record).name),
             role=str(member.role) if member else "",
             messages=tuple(
@@ -80,7 +80,7 @@ class CourseSituations:
                 if item.course == record.space and item.ends_at > now
             ),
             help=self._helping.of_session(record.id),
-            help_policy=self._helping.policy(course.kept),
+            help_policy=self._helping.policy(course.stored),
             hand=next(
                 (item.hand for item in await self.hands.get() if item.session_id == record.id), ""
             ),

@@ -67,7 +67,7 @@ class Enrolment:
 
     async def enrol(
         self,
-        kept: StoredCourse,
+        stored: StoredCourse,
         text: str,
         role: Role,
         by: str,
@@ -81,13 +81,15 @@ class Enrolment:
 
         Raises Conflict if the course is archived, InvalidRequest, DirectoryUnavailable.
         """
-        if kept.state is SpaceState.ARCHIVED:
+        if stored.state is SpaceState.ARCHIVED:
             raise Conflict("This course is archived, so its roster cannot change.")
         read = await asyncio.to_thread(roster.read, text, self.services)
         names, unknown = await self._known(read.names)
         refused = () if trusted or role is not Role.INSTRUCTOR else await self._refused(names, by)
         names = [name for name in names if name not in refused]
-        before = {member.person: member for member in await self.store.members.of_space(kept.name)}
+        before = {
+            member.person: member for member in await self.store.members.of_space(stored.name)
+        }
         if len(before.keys() | set(names)) > _MOST:
             raise InvalidRequest(f"A course can have at most {_MOST} members.", "text")
         existing = [name for name in names if name in before and before[name].role is role]
@@ -107,8 +109,8 @@ class Enrolment:
         self._demand_instructor(before, {*gone}, dict.fromkeys(new, role))
         # People from a group who are now in the list stay when they leave the group.
         listed = [name for name in existing if before[name].source == "group"]
-        await self._put(kept.name, [*new, *listed], role, by)
-        await self._remove(kept, gone)
+        await self._put(stored.name, [*new, *listed], role, by)
+        await self._remove(stored, gone)
         return Enrolled(
             added=tuple(new),
             removed=tuple(gone),
@@ -120,22 +122,24 @@ class Enrolment:
             checked=self.directory.on and self.directory.complete,
         )
 
-    async def dismiss(self, kept: StoredCourse, people: Collection[str]) -> tuple[str, ...]:
+    async def dismiss(self, stored: StoredCourse, people: Collection[str]) -> tuple[str, ...]:
         """Remove people from the course; return who was in it. Raises NotFound if nobody was,
         Conflict for the last instructor, and for people who would return from the directory's
         group."""
-        before = {member.person: member for member in await self.store.members.of_space(kept.name)}
+        before = {
+            member.person: member for member in await self.store.members.of_space(stored.name)
+        }
         gone = [name for name in people if name in before]
         if not gone:
-            raise NotFound(f"There is no such member in the course '{kept.name}'.")
-        group = kept.course.roster_group
+            raise NotFound(f"There is no such member in the course '{stored.name}'.")
+        group = stored.course.roster_group
         if group and any(before[name].source == "group" for name in gone):
             raise Conflict(
                 f"This member comes from the directory group '{group}', which is this course's "
                 "roster. Remove them from the group."
             )
         self._demand_instructor(before, set(gone), {})
-        await self._remove(kept, gone)
+        await self._remove(stored, gone)
         return tuple(gone)
 
     # -- groups of the directory -----------------------------------------------------------------
@@ -153,35 +157,37 @@ class Enrolment:
             if name not in named:
                 self._due.pop(name, None)
                 self.troubles.pop(name, None)
-        for name, kept in named.items():
+        for name, stored in named.items():
             due, group = self._due.get(name, (0.0, ""))
-            if group != kept.course.roster_group or now >= due:
-                self._due[name] = now + self.settings.roster_interval, kept.course.roster_group
-                await self._copied(kept)
+            if group != stored.course.roster_group or now >= due:
+                self._due[name] = now + self.settings.roster_interval, stored.course.roster_group
+                await self._copied(stored)
 
-    async def _copied(self, kept: StoredCourse) -> None:
+    async def _copied(self, stored: StoredCourse) -> None:
         try:
-            await self.copy_group(kept)
-            self.troubles.pop(kept.name, None)
+            await self.copy_group(stored)
+            self.troubles.pop(stored.name, None)
         except PortalError as error:
-            if self.troubles.get(kept.name) != error.message:
-                self.log.warning("The roster of course %s: %s", kept.name, error.message)
-            self.troubles[kept.name] = error.message
+            if self.troubles.get(stored.name) != error.message:
+                self.log.warning("The roster of course %s: %s", stored.name, error.message)
+            self.troubles[stored.name] = error.message
 
-    async def copy_group(self, kept: StoredCourse) -> tuple[int, int]:
+    async def copy_group(self, stored: StoredCourse) -> tuple[int, int]:
         """Make the students of the course's group its members, and remove those who left the
         group; return how many came and went. People in the list keep their role.
 
         Raises NotFound, DirectoryUnavailable, ConfigurationError: then nothing is changed.
         """
-        group = kept.course.roster_group
+        group = stored.course.roster_group
         members = await self.directory.members_of(group) if group else ()
         names = [name for name in members if not is_service(name, self.services)]
         if len(names) > _MOST:
             raise InvalidRequest(
                 f"The group '{group}' has {len(names)} members; the limit is {_MOST}."
             )
-        before = {member.person: member for member in await self.store.members.of_space(kept.name)}
+        before = {
+            member.person: member for member in await self.store.members.of_space(stored.name)
+        }
         new = [name for name in names if name not in before]
         gone = [
             member.person
@@ -190,8 +196,8 @@ class Enrolment:
             and member.role is Role.STUDENT
             and member.person not in names
         ]
-        await self._put(kept.name, new, Role.STUDENT, group, "group")
-        await self._remove(kept, gone)
+        await self._put(stored.name, new, Role.STUDENT, group, "group")
+        await self._remove(stored, gone)
         return len(new), len(gone)
 
     # -- the pieces ------------------------------------------------------------------------------
@@ -238,10 +244,10 @@ class Enrolment:
         await self.store.members.put(members)
         self.memberships.forget()
 
-    async def _remove(self, kept: StoredCourse, names: Sequence[str]) -> None:
+    async def _remove(self, stored: StoredCourse, names: Sequence[str]) -> None:
         if not names:
             return
-        await self.store.members.remove(kept.name, names)
+        await self.store.members.remove(stored.name, names)
         self.memberships.forget()
         if self.left is not None:
-            await self.left(kept, names)
+            await self.left(stored, names)

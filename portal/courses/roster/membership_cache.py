@@ -24,7 +24,7 @@ _MOST = 20_000  # people, and courses
 class Membership:
     """Role of a person in a course."""
 
-    kept: StoredCourse
+    stored: StoredCourse
     role: Role
     member: CourseMember | None = None
 
@@ -81,7 +81,7 @@ class MembershipCache:
     def known_to(self, person: str) -> list[Membership]:
         """Return the last answer of ``mine``, however old; [] if nobody has asked."""
         pairs = [(self.known_space(member.course), member.role) for member in self.known(person)]
-        return [Membership(kept, role) for kept, role in pairs if kept is not None]
+        return [Membership(stored, role) for stored, role in pairs if stored is not None]
 
     def forget(self) -> None:
         """Drop all answers, since something was changed here."""
@@ -93,8 +93,8 @@ class MembershipCache:
         return {name: Membership(await self.space(name), role) for name, role in roles.items()}
 
 
-def runs(kept: StoredCourse, now: float) -> bool:
+def runs(stored: StoredCourse, now: float) -> bool:
     """Return True if the course is approved and ``now`` (Unix seconds) is one of its days."""
-    course = kept.course
+    course = stored.course
     today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
-    return kept.state is SpaceState.APPROVED and course.begins <= today <= course.ends
+    return stored.state is SpaceState.APPROVED and course.begins <= today <= course.ends

@@ -39,10 +39,10 @@ def my_courses(memberships: Iterable[Membership], now: float) -> tuple[MyCourse,
     """Return the courses that have sessions now (Unix seconds) or later, the next meeting first."""
     rows = []
     for membership in memberships:
-        course = membership.kept.course
-        reason = closed(JupyterLab, membership.kept, membership.role, now)
+        course = membership.stored.course
+        reason = closed(JupyterLab, membership.stored, membership.role, now)
         today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
-        if membership.kept.state is not SpaceState.APPROVED or today > course.ends:
+        if membership.stored.state is not SpaceState.APPROVED or today > course.ends:
             continue
         following = meetings(course, now, now + AHEAD)
         begins = following[0].begins if following else float("inf")

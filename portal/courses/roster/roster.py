@@ -13,7 +13,7 @@ from portal.models.course.problem import RosterProblem
 from portal.service_accounts import is_service, refusal
 
 _MOST_LINES = 20_000
-_MOST_TOLD = 50  # problems; the last one says how many more there are
+_MOST_SHOWN = 50  # problems; the last one says how many more there are
 _CELL = 100  # characters of a cell that a problem repeats
 # Syntax of a user name; the directory says whether there is such a person.
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_.@+-]{0,254}")
@@ -67,10 +67,12 @@ def read(text: str, services: frozenset[str] = frozenset()) -> Roster:
             twice[name] = None
         else:
             names[name] = None
-    if len(problems) > _MOST_TOLD:
-        more = len(problems) - _MOST_TOLD
-        last = RosterProblem(line=problems[_MOST_TOLD].line, message=f"And {more} more such lines.")
-        problems = [*problems[:_MOST_TOLD], last]
+    if len(problems) > _MOST_SHOWN:
+        more = len(problems) - _MOST_SHOWN
+        last = RosterProblem(
+            line=problems[_MOST_SHOWN].line, message=f"And {more} more such lines."
+        )
+        problems = [*problems[:_MOST_SHOWN], last]
     return Roster(tuple(names), tuple(twice), tuple(problems))
 
 

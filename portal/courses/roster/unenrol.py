@@ -26,23 +26,23 @@ class Unenrolment:
     hub: HubApi
     log: logging.Logger
 
-    async def left(self, kept: StoredCourse, people: Sequence[str]) -> None:
+    async def left(self, stored: StoredCourse, people: Sequence[str]) -> None:
         """Stop their sessions; the Hub may still be stopping some of them afterwards. Raises
         StoreUnavailable."""
         gone, limit = set(people), asyncio.Semaphore(_AT_ONCE)
-        records = await self.store.sessions.of_space(kept.name, time.time())
+        records = await self.store.sessions.of_space(stored.name, time.time())
         await asyncio.gather(
             *(
-                self._stop(kept, record, limit)
+                self._stop(stored, record, limit)
                 for record in records
                 if record.user in gone and record.state is not SessionState.ENDED
             )
         )
 
     async def _stop(
-        self, kept: StoredCourse, record: SessionRecord, limit: asyncio.Semaphore
+        self, stored: StoredCourse, record: SessionRecord, limit: asyncio.Semaphore
     ) -> None:
-        title = kept.course.title.replace('"', "'")
+        title = stored.course.title.replace('"', "'")
         words = f"You are no longer in the course '{title}'. Your files are in your home directory."
         try:
             reason = StopReason(code=StopCode.COURSE_OVER, words=words)
@@ -51,5 +51,5 @@ class Unenrolment:
         except (PortalError, ValueError) as error:
             self.log.warning(
                 "The session of %s in the course %s could not be stopped: %s",
-                *(record.user, kept.name, error),
+                *(record.user, stored.name, error),
             )

@@ -24,10 +24,12 @@ class Attendees:
         self._context = context
         self._accounts: dict[str, tuple[float, bool]] = {}
 
-    async def of_course(self, kept: StoredCourse) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    async def of_course(self, stored: StoredCourse) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the users for the course's reservations, and sentences on who is left out: one
         unknown user would have the reservation refused for all."""
-        names = [member.person for member in await self._context.store.members.of_space(kept.name)]
+        names = [
+            member.person for member in await self._context.store.members.of_space(stored.name)
+        ]
         known = await self._with_account(names)
         left = [name for name in names if name not in known]
         users: list[str] = []
@@ -36,7 +38,7 @@ class Attendees:
             *(self._context.cluster.associations(name) for name in known), return_exceptions=True
         )
         for name, answer in zip(known, answers, strict=True):
-            account = kept.course.account
+            account = stored.course.account
             has_answer = not isinstance(answer, BaseException) and answer is not None
             rows = answer if has_answer else ()
             fits = not has_answer or any(not account or row.account == account for row in rows)  # type: ignore[union-attr]
@@ -45,7 +47,7 @@ class Attendees:
         if left:
             notes.append(f"Not included, no account on the cluster: {some(left)}.")
         if without:
-            named = kept.course.account
+            named = stored.course.account
             why = f"no access to the Slurm account '{named}'" if named else "no Slurm account"
             notes.append(f"Not included, {why}: {some(without)}.")
         return tuple(users), tuple(notes)

@@ -65,33 +65,33 @@ class Closeout:
 
     async def _close(self, now: float) -> None:
         """End starts and help of courses that are over; once each, unless they are reopened."""
-        for kept in await self._context.store.courses.all():
-            if kept.state in (SpaceState.DRAFT, SpaceState.REQUESTED):
+        for stored in await self._context.store.courses.all():
+            if stored.state in (SpaceState.DRAFT, SpaceState.REQUESTED):
                 continue
-            words = ended(kept, now)
+            words = ended(stored, now)
             if not words:
-                self._closed.discard(kept.name)
-            elif kept.name not in self._closed:
-                await self._starter.end_all(kept.name, words)
+                self._closed.discard(stored.name)
+            elif stored.name not in self._closed:
+                await self._starter.end_all(stored.name, words)
                 if self.end_help is not None:
-                    await self.end_help(kept.name, SERVICE, now)
-                self._closed.add(kept.name)
+                    await self.end_help(stored.name, SERVICE, now)
+                self._closed.add(stored.name)
 
     async def _due(
         self, course: str, records: list[SessionRecord], now: float
     ) -> list[tuple[SessionRecord, StopReason]]:
         store = self._context.store
         try:
-            kept = await store.courses.get(course)
+            stored = await store.courses.get(course)
         except NotFound:
             return []
-        if words := ended(kept, now):
+        if words := ended(stored, now):
             over = StopReason(code=StopCode.COURSE_OVER, words=words)
             return [(record, over) for record in records]
         members = {member.person for member in await store.members.of_space(course)}
         due = [(record, _NO_MEMBER) for record in records if record.user not in members]
         # A session ends by its time limit, and the points of a run may go on for months.
-        budget = kept.course.budget
+        budget = stored.course.budget
         runs = [record for record in records if record.work == Run.name and record.user in members]
         runs = [run for run in runs if run.options.get("gpus")]
         if runs and budget is not None and await store.usage.of_space(course) >= budget:
@@ -125,10 +125,10 @@ class Closeout:
         )
 
 
-def ended(kept: StoredCourse, now: float) -> str:
+def ended(stored: StoredCourse, now: float) -> str:
     """Return why the course is over, in words for its members; "" if it is not."""
-    course = kept.course
-    if kept.state in _ENDED:
+    course = stored.course
+    if stored.state in _ENDED:
         return "The course is archived. Your files are still there."
     today = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date()
     if today > course.ends:

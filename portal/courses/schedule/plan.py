@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from portal.models.cluster.cluster import Reservation
 from portal.models.course.course import StoredCourse
-from portal.models.course.start import KeptReservation
+from portal.models.course.start import StoredReservation
 from portal.slurm.control.reservations import DesiredReservation, GpusNotReservable
 
 from ..definition.calendar import Meeting
@@ -27,7 +27,7 @@ def reservation_name(course: str, begins: float) -> str:
 class Plan:
     """Reservation wanted for a meeting; ``notes`` say who cannot be in it."""
 
-    kept: StoredCourse
+    stored: StoredCourse
     meeting: Meeting
     wanted: DesiredReservation
     notes: tuple[str, ...] = ()
@@ -37,12 +37,12 @@ class Plan:
         return json.dumps(asdict(self.wanted), sort_keys=True)
 
 
-def reserves(kept: StoredCourse) -> bool:
+def reserves(stored: StoredCourse) -> bool:
     """Return True if the course reserves anything for its meetings."""
-    return bool(kept.course.reservation.nodes or kept.course.reservation.gpus)
+    return bool(stored.course.reservation.nodes or stored.course.reservation.gpus)
 
 
-def must_be_made_anew(row: KeptReservation, plan: Plan, held: Reservation) -> bool:
+def must_be_made_anew(row: StoredReservation, plan: Plan, held: Reservation) -> bool:
     """Check whether an update is not enough: it changes the partition's name but keeps its nodes
     (22.05), and of other GPUs it says "updated" and changes nothing (24.11, 26.05)."""
     wanted, asked = plan.wanted, json.loads(row.spec) if row.spec else {}
@@ -63,7 +63,7 @@ def other_gpus(held: Reservation, wanted: DesiredReservation) -> bool:
 
 def nodes_alone(plan: Plan, error: GpusNotReservable) -> str:
     """Return a note for a course that asked for GPUs and gets nodes; "" if it asked for nodes."""
-    asked = plan.kept.course.reservation.gpus
+    asked = plan.stored.course.reservation.gpus
     return f"Only nodes are reserved. {error.message}" if asked else ""
 
 

@@ -34,13 +34,13 @@ class Prestart:
     async def run_due(self, now: float) -> None:
         """Start what is due. Raises StoreUnavailable."""
         lead = 60.0 * self._context.settings.lead_minutes
-        for kept in await self._context.store.courses.all(SpaceState.APPROVED):
-            for meeting in meetings(kept.course, now, now + 2 * lead):
+        for stored in await self._context.store.courses.all(SpaceState.APPROVED):
+            for meeting in meetings(stored.course, now, now + 2 * lead):
                 # Twice as early: once the reservation begins, only the course gets its nodes.
-                if runs(kept, meeting.begins) and meeting.begins > now:
-                    self._prepare(kept, meeting)
-                    if kept.course.prestart and meeting.begins - lead <= now:
-                        await self._start(kept, meeting)
+                if runs(stored, meeting.begins) and meeting.begins > now:
+                    self._prepare(stored, meeting)
+                    if stored.course.prestart and meeting.begins - lead <= now:
+                        await self._start(stored, meeting)
         self._begun = {name: at for name, at in self._begun.items() if at > now - _FORGET}
         self._prepared = {name: at for name, at in self._prepared.items() if at > now - _FORGET}
 
@@ -52,16 +52,16 @@ class Prestart:
 
     # -- sessions -------------------------------------------------------------------------------
 
-    async def _start(self, kept: StoredCourse, meeting: Meeting) -> None:
-        name = reservation_name(kept.name, meeting.begins)
+    async def _start(self, stored: StoredCourse, meeting: Meeting) -> None:
+        name = reservation_name(stored.name, meeting.begins)
         if name in self._begun:
             return
         store, context = self._context.store, self._context
-        if await store.starts.of_meeting(kept.name, meeting.begins) is None:
+        if await store.starts.of_meeting(stored.name, meeting.begins) is None:
             release_at = meeting.begins + 60.0 * context.settings.claim_minutes
             try:
                 start = await self._starter.start(
-                    kept, StartKind.MEETING, SERVICE, meeting=meeting, release_at=release_at
+                    stored, StartKind.MEETING, SERVICE, meeting=meeting, release_at=release_at
                 )
             except PortalError as error:
                 if error.status >= 500:  # the database is away
@@ -70,54 +70,54 @@ class Prestart:
             else:
                 number = len(await store.starts.seats(start.id))
                 detail, outcome = f"For {number} members, before a meeting.", Outcome.DONE
-            await context.noted(AuditAction.START_COURSE, kept.name, detail, outcome=outcome)
+            await context.noted(AuditAction.START_COURSE, stored.name, detail, outcome=outcome)
         self._begun[name] = meeting.begins
 
     # -- the image ------------------------------------------------------------------------------
 
-    def _prepare(self, kept: StoredCourse, meeting: Meeting) -> None:
+    def _prepare(self, stored: StoredCourse, meeting: Meeting) -> None:
         """Copy the image to the nodes in the background, once for each meeting."""
-        name = reservation_name(kept.name, meeting.begins)
+        name = reservation_name(stored.name, meeting.begins)
         if name not in self._prepared:
             self._prepared[name] = meeting.begins
-            task = asyncio.ensure_future(self._bring(kept, name))
+            task = asyncio.ensure_future(self._bring(stored, name))
             self._work.add(task)
             task.add_done_callback(self._work.discard)
 
-    async def _bring(self, kept: StoredCourse, name: str) -> None:
+    async def _bring(self, stored: StoredCourse, name: str) -> None:
         context = self._context
         try:
-            problems = [words for words in [await image_problem(kept)] if words]
+            problems = [words for words in [await image_problem(stored)] if words]
             if not problems:
-                problems = await self._copied(kept, name)
+                problems = await self._copied(stored, name)
         except PortalError as error:
             problems = [error.message]
         except Exception:
-            context.log.exception("The image of the course %s could not be prepared", kept.name)
+            context.log.exception("The image of the course %s could not be prepared", stored.name)
             return
         for words in problems:
             await context.noted(
-                AuditAction.PREPARE_COURSE, kept.name, words, outcome=Outcome.FAILED
+                AuditAction.PREPARE_COURSE, stored.name, words, outcome=Outcome.FAILED
             )
 
-    async def _copied(self, kept: StoredCourse, name: str) -> list[str]:
+    async def _copied(self, stored: StoredCourse, name: str) -> list[str]:
         """Unpack the image on the nodes of the meeting's reservation; return the failures."""
         copy, view = self._context.copy, self._context.view()
         held = view.snapshot.reservations.get(name) if view is not None else None
-        if copy is None or kept.pinned is None or held is None:
+        if copy is None or stored.pinned is None or held is None:
             return []
         return [
             f"The image could not be unpacked on {node}: {words}"
-            async for node, words in copy(kept.pinned, held.nodes)
+            async for node, words in copy(stored.pinned, held.nodes)
             if words
         ]
 
 
-async def image_problem(kept: StoredCourse) -> str:
+async def image_problem(stored: StoredCourse) -> str:
     """Return why the image of the course's environment cannot be used, as far as this machine sees
     it; "" if nothing is known to be wrong."""
-    image = kept.pinned.image if kept.pinned else None
-    if kept.pinned is None:
+    image = stored.pinned.image if stored.pinned else None
+    if stored.pinned is None:
         return "The course has no environment. Choose one and save the course."
     if not image or "://" in image:
         return ""
@@ -133,10 +133,10 @@ async def image_problem(kept: StoredCourse) -> str:
     return await asyncio.to_thread(check_image)
 
 
-async def missing(context: CourseContext, kept: StoredCourse, now: float) -> list[str]:
+async def missing(context: CourseContext, stored: StoredCourse, now: float) -> list[str]:
     """Return the problems of the course's next meetings, in sentences."""
-    problems = [words for words in [await image_problem(kept)] if words]
-    for reservation in await context.store.reservations.all(kept.name):
+    problems = [words for words in [await image_problem(stored)] if words]
+    for reservation in await context.store.reservations.all(stored.name):
         if reservation.meeting_at > now and reservation.state is ReservationState.REFUSED:
             problems.append(
                 f"The reservation {reservation.name} was refused: {reservation.message}"

@@ -9,7 +9,7 @@ from portal.errors import PortalError
 from portal.models import Frozen
 from portal.models.cluster.cluster import Reservation
 from portal.models.course.course import StoredCourse
-from portal.models.course.start import KeptReservation, ReservationState
+from portal.models.course.start import ReservationState, StoredReservation
 from portal.models.space import SpaceState
 from portal.slurm.control.reservations import DesiredReservation
 
@@ -53,36 +53,36 @@ class Reservations:
 
     # -- what pages ask -------------------------------------------------------------------------
 
-    async def shown(self, kept: StoredCourse, now: float) -> list[MeetingReservation]:
+    async def shown(self, stored: StoredCourse, now: float) -> list[MeetingReservation]:
         """Return the next meetings of a course, and what is reserved for each. Raises
         StoreUnavailable."""
         ahead = max(_SHOWN, self._context.settings.days_ahead) * _DAY
-        coming = meetings(kept.course, now, now + ahead)[:_SHOWN]
+        coming = meetings(stored.course, now, now + ahead)[:_SHOWN]
         rows = {
-            entry.name: entry for entry in await self._context.store.reservations.all(kept.name)
+            entry.name: entry for entry in await self._context.store.reservations.all(stored.name)
         }
         view = self._context.view()
         in_slurm = view.snapshot.reservations if view is not None else {}
         twice = {entry for pair in overlaps(coming) for entry in pair}
         return [
-            self._shown(kept, entry, begins, rows, in_slurm, entry in twice)
-            for entry, begins in zip(coming, self._begins(kept, coming), strict=True)
+            self._shown(stored, entry, begins, rows, in_slurm, entry in twice)
+            for entry, begins in zip(coming, self._begins(stored, coming), strict=True)
         ]
 
     def _shown(
         self,
-        kept: StoredCourse,
+        stored: StoredCourse,
         meeting: Meeting,
         begins: float,
-        rows: Mapping[str, KeptReservation],
+        rows: Mapping[str, StoredReservation],
         in_slurm: Mapping[str, Reservation],
         twice: bool,
     ) -> MeetingReservation:
-        name = reservation_name(kept.name, meeting.begins)
+        name = reservation_name(stored.name, meeting.begins)
         row, held = rows.get(name), in_slurm.get(name)
         state = str(row.state) if row is not None else str(ReservationState.PLANNED)
         message = row.message if row is not None else ""
-        if not reserves(kept):
+        if not reserves(stored):
             state = "none"
         elif row is None:
             message = f"Created {self._context.settings.days_ahead} days before the meeting."
@@ -158,20 +158,20 @@ class Reservations:
         plans: dict[str, Plan] = {}
         over: set[str] = set()
         settings = self._context.settings
-        for kept in await self._context.store.courses.all(SpaceState.APPROVED):
-            if not reserves(kept) or ended(kept, now):
+        for stored in await self._context.store.courses.all(SpaceState.APPROVED):
+            if not reserves(stored) or ended(stored, now):
                 continue
-            earlier = meetings(kept.course, now - _DAY, now)
-            over |= {reservation_name(kept.name, past.begins) for past in earlier}
-            coming = meetings(kept.course, now, now + settings.days_ahead * _DAY)
+            earlier = meetings(stored.course, now - _DAY, now)
+            over |= {reservation_name(stored.name, past.begins) for past in earlier}
+            coming = meetings(stored.course, now, now + settings.days_ahead * _DAY)
             if not coming:
                 continue
-            users, notes = await self._attendees.of_course(kept)
-            gpus, gpu_type = reserved_gpus(kept, await self._context.cluster.snapshot())
-            for meeting, begins in zip(coming, self._begins(kept, coming), strict=True):
+            users, notes = await self._attendees.of_course(stored)
+            gpus, gpu_type = reserved_gpus(stored, await self._context.cluster.snapshot())
+            for meeting, begins in zip(coming, self._begins(stored, coming), strict=True):
                 name, reserved = (
-                    reservation_name(kept.name, meeting.begins),
-                    kept.course.reservation,
+                    reservation_name(stored.name, meeting.begins),
+                    stored.course.reservation,
                 )
                 wanted = DesiredReservation(
                     name=name,
@@ -182,17 +182,17 @@ class Reservations:
                     gpus=gpus,
                     gpu_type=gpu_type,
                     partition=reserved.partition or "",
-                    account=kept.course.account or "",
+                    account=stored.course.account or "",
                 )
-                plans[name] = Plan(kept, meeting, wanted, notes)
+                plans[name] = Plan(stored, meeting, wanted, notes)
         return plans, over
 
-    def _begins(self, kept: StoredCourse, coming: Sequence[Meeting]) -> list[float]:
+    def _begins(self, stored: StoredCourse, coming: Sequence[Meeting]) -> list[float]:
         """Return when the reservations begin: some minutes before each meeting, but not during the
         previous one, which has nodes of its own."""
         lead = 60.0 * self._context.settings.lead_minutes
         first = coming[0].begins if coming else 0.0
-        earlier = meetings(kept.course, first - _DAY, first) if coming else []
+        earlier = meetings(stored.course, first - _DAY, first) if coming else []
         ends = [meeting.ends for meeting in (*earlier, *coming)]
         return [
             max(meeting.begins - lead, *(end for end in (0.0, *ends) if end <= meeting.begins))

@@ -14,7 +14,7 @@ from functools import partial
 from portal.errors import Conflict, PortalError, SlurmRefused, SlurmUnavailable
 from portal.models.audit import AuditAction, Outcome
 from portal.models.cluster.cluster import Reservation
-from portal.models.course.start import KeptReservation, ReservationState
+from portal.models.course.start import ReservationState, StoredReservation
 from portal.slurm.control.reservations import DesiredReservation, GpusNotReservable
 
 from ..context import CourseContext
@@ -34,7 +34,7 @@ class Upkeep:
         self._context = context
 
     async def make(
-        self, plan: Plan, row: KeptReservation | None, held: Reservation | None, now: float
+        self, plan: Plan, row: StoredReservation | None, held: Reservation | None, now: float
     ) -> None:
         """Bring Slurm's reservation, ``held``, into agreement with the plan; ``row`` is the
         database's record of it."""
@@ -63,15 +63,15 @@ class Upkeep:
         ):
             await self._create(plan, row, now)
 
-    async def _remake(self, plan: Plan, row: KeptReservation, now: float) -> None:
+    async def _remake(self, plan: Plan, row: StoredReservation, now: float) -> None:
         """Delete our reservation and create it as wanted; if Slurm refuses, as it was before."""
         try:
             await self._context.reserving.delete(plan.wanted.name)
         except (Conflict, SlurmRefused) as error:
-            await self._kept_as_it_was(plan, error.message, now)
+            await self._leave_unchanged(plan, error.message, now)
             return
         await self._create(plan, None, now)
-        rows = await self._context.store.reservations.all(plan.kept.name)
+        rows = await self._context.store.reservations.all(plan.stored.name)
         new = next((candidate for candidate in rows if candidate.name == plan.wanted.name), None)
         if new is None or new.state is not ReservationState.REFUSED or not row.spec:
             return
@@ -82,14 +82,14 @@ class Upkeep:
             await self._context.reserving.create(replace(old, begins=max(old.begins, now)))
         except (SlurmRefused, Conflict):
             return  # the refusal stands
-        await self._kept_as_it_was(plan, new.message, now)
+        await self._leave_unchanged(plan, new.message, now)
 
-    async def _kept_as_it_was(self, plan: Plan, why: str, now: float) -> None:
+    async def _leave_unchanged(self, plan: Plan, why: str, now: float) -> None:
         words = f"{_AS_IT_WAS}: {why}"
         await self._put(plan, ReservationState.MADE, words, now)
         await self._noted(AuditAction.CHANGE_RESERVATION, plan, words, Outcome.FAILED)
 
-    async def _create(self, plan: Plan, row: KeptReservation | None, now: float) -> None:
+    async def _create(self, plan: Plan, row: StoredReservation | None, now: float) -> None:
         wanted = replace(plan.wanted, begins=max(plan.wanted.begins, now))
         problem = self._problem(plan)
         if problem:
@@ -108,7 +108,7 @@ class Upkeep:
             return
         await self._made(plan, row, now, wanted.nodes, words)
 
-    async def _update(self, plan: Plan, row: KeptReservation, now: float) -> None:
+    async def _update(self, plan: Plan, row: StoredReservation, now: float) -> None:
         """Change our reservation. If Slurm refuses, it stays as it was."""
         try:
             if problem := self._problem(plan):
@@ -118,12 +118,12 @@ class Upkeep:
         except SlurmUnavailable:
             raise
         except PortalError as error:
-            await self._kept_as_it_was(plan, error.message, now)
+            await self._leave_unchanged(plan, error.message, now)
             return
         await self._made(plan, row, now, plan.wanted.nodes, words)
 
     async def _made(
-        self, plan: Plan, row: KeptReservation | None, now: float, nodes: int, words: str = ""
+        self, plan: Plan, row: StoredReservation | None, now: float, nodes: int, words: str = ""
     ) -> None:
         """Record what Slurm has made, which may differ: it takes fewer nodes for enough, and says
         that it changed GPUs which it keeps as they were (24.11, 26.05)."""
@@ -164,7 +164,7 @@ class Upkeep:
         )
 
     async def _refused(
-        self, plan: Plan, row: KeptReservation | None, words: str, now: float
+        self, plan: Plan, row: StoredReservation | None, words: str, now: float
     ) -> None:
         message = " ".join([words, *plan.notes])
         await self._put(plan, ReservationState.REFUSED, message, now)
@@ -177,7 +177,7 @@ class Upkeep:
             return "No member of the course can be added to the reservation."
         return ""
 
-    async def remove(self, row: KeptReservation, held: Reservation | None, now: float) -> None:
+    async def remove(self, row: StoredReservation, held: Reservation | None, now: float) -> None:
         """Remove our reservation of a meeting that is over or cancelled."""
         if row.state is not ReservationState.REFUSED and held is not None:
             try:
@@ -196,9 +196,9 @@ class Upkeep:
 
     async def _put(self, plan: Plan, state: ReservationState, message: str, now: float) -> None:
         await self._context.store.reservations.put(
-            KeptReservation(
+            StoredReservation(
                 name=plan.wanted.name,
-                course=plan.kept.name,
+                course=plan.stored.name,
                 meeting_at=plan.meeting.begins,
                 state=state,
                 message=message,
@@ -208,7 +208,7 @@ class Upkeep:
         )
 
     async def _noted(self, action: AuditAction, plan: Plan, detail: str, outcome: Outcome) -> None:
-        await self._context.noted(action, plan.kept.name, detail, outcome=outcome)
+        await self._context.noted(action, plan.stored.name, detail, outcome=outcome)
 
 
 async def _with_gpus(
@@ -226,5 +226,5 @@ async def _with_gpus(
     return ""
 
 
-def _was_removed(row: KeptReservation) -> bool:
+def _was_removed(row: StoredReservation) -> bool:
     return row.message.startswith((_REMOVED, _REMOVED_BEFORE))

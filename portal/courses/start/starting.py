@@ -50,7 +50,7 @@ class Starter:
 
     async def start(
         self,
-        kept: StoredCourse,
+        stored: StoredCourse,
         kind: StartKind,
         by: str,
         people: Collection[str] | None = None,
@@ -66,20 +66,20 @@ class Starter:
         ``missing``: what is not ready, for the report. Raises Conflict if one of this kind is
         under way, InvalidRequest for people who are not in the course.
         """
-        members = await self._context.store.members.of_space(kept.name)
+        members = await self._context.store.members.of_space(stored.name)
         students = [entry.person for entry in members if entry.role is Role.STUDENT]
         chosen = _chosen(students, {entry.person for entry in members}, people, number)
         if not chosen:
             raise InvalidRequest("This course has no students.")
         async with self._beginning:
             live = await self._read()
-            same = [entry for entry in live.values() if entry.start.course == kept.name]
+            same = [entry for entry in live.values() if entry.start.course == stored.name]
             if any(entry.start.kind is kind for entry in same) and kind is not StartKind.MEETING:
                 raise Conflict(
                     "A start of this kind is already in progress. Wait until it ends, or cancel it."
                 )
             start = CourseStart(
-                course=kept.name,
+                course=stored.name,
                 kind=kind,
                 by=by,
                 asked_at=self._context.wall(),
@@ -87,14 +87,14 @@ class Starter:
                 release_at=release_at,
                 message="\n".join(missing),
             )
-            server = server_of(kept.name, kind)
+            server = server_of(stored.name, kind)
             under_way = {
                 seat.person
                 for entry in same
                 if entry.server == server
                 for seat in entry.some(SeatState.WAITING, SeatState.STARTING)
             }
-            absent = {entry.person for entry in members if not_joined(kept.course, entry)}
+            absent = {entry.person for entry in members if not_joined(stored.course, entry)}
             seats = [_first(person, person in under_way, person in absent) for person in chosen]
             start = await self._context.store.starts.add_start(start, seats)
             stored_seats = [entry.model_copy(update={"start_id": start.id}) for entry in seats]

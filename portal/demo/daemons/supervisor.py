@@ -36,7 +36,7 @@ class Supervisor:
         self.path = path
         self.say = say
         self.pieces: dict[str, Piece] = {}
-        self._told_dead: set[str] = set()
+        self._reported_dead: set[str] = set()
 
     def serve(self) -> None:
         """Answer commands and watch the pieces until KeyboardInterrupt or the command "quit"."""
@@ -89,9 +89,9 @@ class Supervisor:
             return {"error": f"Unknown process '{name}'. Known: {', '.join(self.pieces)}."}
         if do == "start":
             piece.start()
-            self._told_dead.discard(name)
+            self._reported_dead.discard(name)
         elif do in ("stop", "kill"):
-            self._told_dead.add(name)  # intended, so not reported
+            self._reported_dead.add(name)  # intended, so not reported
             if do == "kill" and isinstance(piece, Daemon):
                 piece.kill()
             else:
@@ -102,8 +102,8 @@ class Supervisor:
 
     def _watch(self) -> None:
         for name, piece in self.pieces.items():
-            if name not in self._told_dead and not _up(piece):
-                self._told_dead.add(name)
+            if name not in self._reported_dead and not _up(piece):
+                self._reported_dead.add(name)
                 self.say(f"{name} exited unexpectedly at {time.strftime('%H:%M:%S')}: see its log.")
 
 

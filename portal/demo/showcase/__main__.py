@@ -25,17 +25,17 @@ _OVER = 2 * 3600.0  # seconds since a meeting's end: nothing of it goes on
 
 async def write_past(store: Store, now: float) -> None:
     """Write the past of a demo that begins ``now`` (Unix seconds). Raises PortalError."""
-    kept = await store.courses.get(NAME)
+    stored = await store.courses.get(NAME)
     members = await store.members.of_space(NAME)
     students = sorted(member.person for member in members if member.role is Role.STUDENT)
     ended = [
         meeting
-        for meeting in meetings(kept.course, now - 2 * _WEEK, now)
+        for meeting in meetings(stored.course, now - 2 * _WEEK, now)
         if meeting.ends < now - _OVER
     ]
     if not ended:
         raise NotFound(f"The course {NAME} has had no meeting yet.")
-    demo_past = past(now, NAME, kept.course.account or NAME, students, ended[-1].begins)
+    demo_past = past(now, NAME, stored.course.account or NAME, students, ended[-1].begins)
     await store.sessions.save(*demo_past.sessions)
     closed = {(usage.job_id, usage.submitted_at) for usage in demo_past.usage}
     await store.usage.add_seconds(demo_past.usage, closed=closed)

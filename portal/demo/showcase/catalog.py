@@ -57,10 +57,10 @@ class FrameworkThread(threading.Thread):
         begun: list[dict[str, Any]] = []
         for framework in FRAMEWORKS:
             if framework.name not in done and not self._over.is_set():
-                with self._told(framework.name):
+                with self._logged(framework.name):
                     begun.append(self._begun(framework))
         for version in begun:
-            with self._told(version["name"]):
+            with self._logged(version["name"]):
                 self._published(version)
                 done.append(version["name"])
                 new = self._record.with_suffix(".new")
@@ -68,7 +68,7 @@ class FrameworkThread(threading.Thread):
                 new.replace(self._record)
 
     @contextlib.contextmanager
-    def _told(self, name: str) -> Iterator[None]:
+    def _logged(self, name: str) -> Iterator[None]:
         """Tell a PortalError of the block, unless the demo stops."""
         try:
             yield

@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from portal.models.catalog.environment import Kind
+from portal.models.catalog.environment import EnvironmentKind
 
 from ..command import ask
 from ..finding import Result, check, ok, skipped, warning, worst
@@ -20,7 +20,8 @@ _OLDEST = (1, 1)
 async def needed(site: Site) -> bool:
     await site.catalog.load()
     return any(
-        environment.kind is Kind.CONTAINER for environment in site.catalog.environments.values()
+        environment.kind is EnvironmentKind.CONTAINER
+        for environment in site.catalog.environments.values()
     )
 
 

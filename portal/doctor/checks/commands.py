@@ -10,7 +10,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from portal.models.catalog.environment import Kind
+from portal.models.catalog.environment import EnvironmentKind
 
 from ..command import ask
 from ..finding import Result, check, ok, skipped, warning, worst
@@ -55,7 +55,9 @@ async def commands(site: Site) -> Result:
     images = {
         entry.image: entry.name
         for entry in site.catalog.environments.values()
-        if entry.kind is Kind.CONTAINER and entry.image and os.access(entry.image, os.R_OK)
+        if entry.kind is EnvironmentKind.CONTAINER
+        and entry.image
+        and os.access(entry.image, os.R_OK)
     }
     if not apptainer or not images:
         return skipped("this machine has no Apptainer, or no image to test with", ON_NODES)
@@ -116,14 +118,14 @@ async def _try(argv: Sequence[str], environment: str, slurm_commands: Sequence[s
     if libraries:
         return warning(
             f"in '{environment}', Slurm's commands lack {', '.join(libraries)}",
-            await _libraries_mend(libraries, slurm_commands),
+            await _libraries_advice(libraries, slurm_commands),
         )
     command, _, message = failed[0].partition(" ")
     if "GLIBC" in message:
-        mend = f"This image is too old for the nodes' commands and cannot use them. {_GUIDE}."
+        advice = f"This image is too old for the nodes' commands and cannot use them. {_GUIDE}."
     else:
-        mend = f"{_GUIDE} lists the paths that {_SETTING} needs."
-    return warning(f"in '{environment}', {command} does not run: {message}", mend)
+        advice = f"{_GUIDE} lists the paths that {_SETTING} needs."
+    return warning(f"in '{environment}', {command} does not run: {message}", advice)
 
 
 def _plain(line: str) -> str:
@@ -131,7 +133,7 @@ def _plain(line: str) -> str:
     return "".join(letter for letter in line[:300] if letter.isprintable())
 
 
-async def _libraries_mend(libraries: Sequence[str], slurm_commands: Sequence[str]) -> str:
+async def _libraries_advice(libraries: Sequence[str], slurm_commands: Sequence[str]) -> str:
     """Return the line for the configuration, with the paths of the libraries on this machine."""
     places: dict[str, str] = {}
     for command in slurm_commands:

@@ -44,9 +44,9 @@ def _space(name: str, path: Path) -> Result:
     if left is None:
         return ok(f"{name}: the free space at {path} is unknown")
     message = f"{name}, {path}: {left / 1024**3:.1f} GiB free"
-    mend = "Free up space there, or move it to another disk: docs/how-to/full-disk.md."
+    advice = "Free up space there, or move it to another disk: docs/how-to/full-disk.md."
     if left < LEAST:
-        return failure(f"{message}; no new work is started", mend)
+        return failure(f"{message}; no new work is started", advice)
     if left < _LITTLE:
-        return warning(message, mend)
+        return warning(message, advice)
     return ok(message)

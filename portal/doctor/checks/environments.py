@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from portal.errors import StoreUnavailable
 from portal.launch.kinds import program_kinds
 from portal.models.catalog.catalog import Verdict
-from portal.models.catalog.environment import Environment, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
@@ -58,7 +58,7 @@ async def sources(site: Site) -> Result:
 
 
 def _source(environment: Environment) -> Result:
-    if environment.kind is Kind.CONTAINER:
+    if environment.kind is EnvironmentKind.CONTAINER:
         path = Path(environment.image or "")
         usable = path.is_file() or path.is_dir()
     else:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 
-from portal.fixed_settings import MEND
+from portal.fixed_settings import ADVICE
 
 from ..finding import Result, check, failure, ok, skipped, warning, worst
 from ..site import Site
@@ -24,20 +24,20 @@ async def configuration(site: Site) -> Result:
     if site.trouble:
         return failure(site.trouble, "Fix the file. Checks that depend on it were not reliable.")
     if site.fixed:
-        return warning(f"{', '.join(site.fixed)}: fixed now, the value is not used", MEND)
+        return warning(f"{', '.join(site.fixed)}: fixed now, the value is not used", ADVICE)
     return ok(f"read {site.config_file}")
 
 
 @check("hub-account", "The Hub does not run as root")
 async def account(site: Site) -> Result:
     owners = await asyncio.to_thread(_hub_owners, site)
-    mend = (
+    advice = (
         "Run the Hub as a separate account without special rights (User=portal in "
         "deploy/systemd/data-scientist-portal.service); deploy/sudoers gives it the rights that it "
         "needs."
     )
     if 0 in owners:
-        return failure("the Hub with this configuration runs as root", mend)
+        return failure("the Hub with this configuration runs as root", advice)
     if owners:
         return ok(f"it runs as uid {', '.join(map(str, sorted(owners)))}")
     if site.is_root:
@@ -100,16 +100,16 @@ async def packages(site: Site) -> Result:
         requirement = Requirement(text)
         if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
             continue
-        mend = f"Install it into {sys.prefix}: pip install '{requirement}'"
+        advice = f"Install it into {sys.prefix}: pip install '{requirement}'"
         try:
             version = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            results.append(failure(f"{requirement.name} is missing", mend))
+            results.append(failure(f"{requirement.name} is missing", advice))
             continue
         if requirement.specifier.contains(version, prereleases=True):
             results.append(ok(f"{requirement.name} {version}"))
         else:
-            results.append(failure(f"{requirement.name} is {version}", mend))
+            results.append(failure(f"{requirement.name} is {version}", advice))
     return worst(results)
 
 

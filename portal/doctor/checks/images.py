@@ -92,9 +92,9 @@ def _room(path: Path) -> list[Result]:
     free = shutil.disk_usage(path).free / 1e9
     if free >= _ROOM:
         return [ok(f"{free:.0f} GB free")]
-    mend = "Free up space: `portal images prune --dry-run` lists unused images."
+    advice = "Free up space: `portal images prune --dry-run` lists unused images."
     message = f"only {free:.0f} GB are free in {path}"
-    return [failure(message, mend) if free < _LITTLE_ROOM else warning(message, mend)]
+    return [failure(message, advice) if free < _LITTLE_ROOM else warning(message, advice)]
 
 
 @check("images-account", "Image builds can be submitted")
@@ -132,8 +132,8 @@ async def account(site: Site) -> Result:
                 )
     elif name != site.account:
         message = "root needs no sudo rule, so the Hub's was not checked"
-        mend = "Run this command as the Hub's account: sudo -u portal portal doctor"
-        results.append(skipped(message, mend))
+        advice = "Run this command as the Hub's account: sudo -u portal portal doctor"
+        results.append(skipped(message, advice))
     results += await _association(site, name, images.slurm_account)
     return worst(results)
 
@@ -183,7 +183,7 @@ async def keys(site: Site) -> Result:
 
 
 def _keys(file: str, keyring: str) -> Result:
-    mend = (
+    advice = (
         f"Copy {keyring or '~/.apptainer/keys'}/pgp-public of the builds' account to a file on the "
         f"nodes that everyone can read, and set c.Images.public_keys to it ({_HELP})."
     )
@@ -191,15 +191,15 @@ def _keys(file: str, keyring: str) -> Result:
         return failure(
             "c.Images.verify is on but c.Images.public_keys is empty, so sessions start only for "
             "users who have imported the keys",
-            mend,
+            advice,
         )
     path = Path(file)
     try:
         status = path.stat()
     except OSError as error:
-        return failure(f"{path} (c.Images.public_keys) cannot be read: {error.strerror}", mend)
+        return failure(f"{path} (c.Images.public_keys) cannot be read: {error.strerror}", advice)
     if not path.is_file() or not status.st_size:
-        return failure(f"{path} (c.Images.public_keys) is empty, or not a file", mend)
+        return failure(f"{path} (c.Images.public_keys) is empty, or not a file", advice)
     closed = [part for part in path.parents if not part.stat().st_mode & stat.S_IXOTH]
     if closed or not status.st_mode & stat.S_IROTH:
         where = closed[-1] if closed else path
@@ -223,7 +223,7 @@ async def wheel(site: Site) -> Result:
 
 
 def _wheel(path: Path) -> Result:
-    mend = (
+    advice = (
         f"Build it from kernels/ (pip wheel --no-deps -w {path} kernels/) into {path} "
         "(c.Images.wheels), which the nodes must be able to read."
     )
@@ -231,9 +231,9 @@ def _wheel(path: Path) -> Result:
         wheels = sorted(path.glob("portal_session-*.whl"))
         closed = [file for file in wheels if not file.stat().st_mode & stat.S_IROTH]
     except OSError as error:
-        return failure(f"{path} cannot be read: {error.strerror}", mend)
+        return failure(f"{path} cannot be read: {error.strerror}", advice)
     if not wheels:
-        return failure(f"{path} has no wheel of portal-session", mend)
+        return failure(f"{path} has no wheel of portal-session", advice)
     if closed:
         return failure(f"the builds' account cannot read {closed[0]}", f"chmod 0644 {closed[0]}")
     return ok(wheels[-1].name)

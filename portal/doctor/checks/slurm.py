@@ -133,7 +133,7 @@ async def rights(site: Site) -> Result:
             f"If admins do not drain nodes in the portal: sacctmgr modify user {site.account} set "
             "adminlevel=Operator",
         )
-    mend = (
+    advice = (
         f"sacctmgr modify user {site.account} set adminlevel=Operator (or add it first: "
         "docs/how-to/existing-cluster.md)"
     )
@@ -141,16 +141,16 @@ async def rights(site: Site) -> Result:
         return failure(
             f"PrivateData={private} hides other users' jobs from '{site.account}', which has no "
             "admin rights, so their sessions would appear to have ended",
-            mend,
+            advice,
         )
     hidden = await PrivateData(site.runner, lambda: 0).hidden()
     if hidden & {"jobs", "users"}:
         return failure(
             f"PrivateData={','.join(sorted(hidden))} of slurmdbd.conf hides associations and the "
             f"reasons why jobs ended from '{site.account}', which has no admin rights",
-            mend,
+            advice,
         )
-    return warning(f"'{site.account}' is not an Operator, so it cannot create reservations", mend)
+    return warning(f"'{site.account}' is not an Operator, so it cannot create reservations", advice)
 
 
 @check("slurm-gpus", "Slurm manages GPUs by type and tracks their use")
@@ -174,13 +174,13 @@ async def gpus(site: Site) -> Result:
     tracked = config.get("AccountingStorageTRES", "").lower().split(",")
     typed = [f"gres/gpu:{kind}" for kind in sorted(counts) if kind != "gpu"]
     untracked = [name for name in typed if name.lower() not in tracked]
-    mend = f"Set AccountingStorageTRES={','.join(['gres/gpu', *typed])} in slurm.conf."
+    advice = f"Set AccountingStorageTRES={','.join(['gres/gpu', *typed])} in slurm.conf."
     if "gres/gpu" not in tracked:
         results.append(
             warning(
                 "Slurm accounting does not track GPUs, so limits on them have no effect and use is "
                 "not recorded",
-                mend,
+                advice,
             )
         )
     elif untracked:
@@ -188,7 +188,7 @@ async def gpus(site: Site) -> Result:
             warning(
                 f"{', '.join(untracked)}: not tracked by type, so courses cannot reserve GPUs by "
                 "type, and limits by type have no effect",
-                mend,
+                advice,
             )
         )
     return worst(results)

@@ -16,7 +16,7 @@ from portal.images.registry.credentials import Secrets
 from portal.images.registry.pull_files import authorities_in
 from portal.models import Frozen
 from portal.models.audit import AuditAction
-from portal.models.catalog.catalog import KeptRegistry, Registry, RegistryDraft
+from portal.models.catalog.catalog import Registry, RegistryDraft, StoredRegistry
 from portal.models.catalog.image import SourceKind, parse_source
 
 from ..base.action import Action, Confirmation
@@ -93,7 +93,7 @@ class OneRegistry(Action):
                 raise InvalidRequest(
                     "A password needs a user name; for NGC it is $oauthtoken.", "username"
                 )
-            line.detail = _told(new_registry, changed=draft.password is not None)
+            line.detail = _detail(new_registry, changed=draft.password is not None)
             await self.parts.store.registries.set(new_registry, secret)
         return new_registry
 
@@ -105,7 +105,7 @@ class OneRegistry(Action):
             if not await self.parts.store.registries.remove(host):
                 raise NotFound(f"There is no registry '{host}'.")
 
-    async def _secret(self, draft: RegistryBody, host: str, old: KeptRegistry | None) -> str:
+    async def _secret(self, draft: RegistryBody, host: str, old: StoredRegistry | None) -> str:
         """Return the password for the database to keep.
 
         A password kept here or in a file goes to the place that it was entered for; to send it
@@ -135,7 +135,7 @@ class OneRegistry(Action):
         return old.secret
 
 
-def _elsewhere(draft: RegistryBody, old: KeptRegistry | None) -> bool:
+def _elsewhere(draft: RegistryBody, old: StoredRegistry | None) -> bool:
     """Return True if a password not entered again would go elsewhere, or with less to guard it.
 
     The address in the path is the registry's and does not change.
@@ -191,7 +191,7 @@ def _check_files(draft: RegistryBody, secrets: Secrets) -> None:
             ) from None
 
 
-def _told(registry: Registry, *, changed: bool) -> str:
+def _detail(registry: Registry, *, changed: bool) -> str:
     """Return the detail for the audit log."""
     parts = [f"user {registry.username}" if registry.username else ""]
     if registry.password_file:

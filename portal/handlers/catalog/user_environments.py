@@ -6,7 +6,7 @@ from portal.catalog.versions.user_environments import OwnDraft
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.catalog.catalog import EnvironmentTest
-from portal.models.catalog.environment import Environment, Kind, Server
+from portal.models.catalog.environment import Environment, EnvironmentKind, Server
 
 from ..base.action import Action
 from ..base.endpoint import Endpoint, Operation
@@ -22,7 +22,7 @@ class OwnItem(Frozen):
 
     name: str
     title: str
-    kind: Kind
+    kind: EnvironmentKind
     path: str
     server: Server
     description: str

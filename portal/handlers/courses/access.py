@@ -20,7 +20,7 @@ _NOTHING = "There is no course '{}' that you can access."
 
 
 class CourseAction(Action):
-    """Base class below ``courses/{course}``; ``kept`` and ``role`` are set when a method runs.
+    """Base class below ``courses/{course}``; ``stored`` and ``role`` are set when a method runs.
 
     ``roles``: those in the course that may ask; ``admins``: whether holders of COURSES_MANAGE may,
     too (never for what lies in students' sessions). ``changers``: like ``roles``, for methods
@@ -33,7 +33,7 @@ class CourseAction(Action):
     changers: ClassVar[frozenset[Role] | None] = None
     admins: ClassVar[bool] = True
 
-    kept: StoredCourse
+    stored: StoredCourse
     role: Role | None = None  # None: an admin who is not in the course
 
     async def admit(self) -> None:
@@ -47,10 +47,10 @@ class CourseAction(Action):
         except (NotAllowed, NotFound):
             membership = None
         if membership is not None and membership.role in roles:
-            self.kept, self.role = membership.kept, membership.role
+            self.stored, self.role = membership.stored, membership.role
             return
         if self.admins and self.may(COURSES_MANAGE):
-            self.kept, self.role = await memberships.space(name), None
+            self.stored, self.role = await memberships.space(name), None
             return
         known = f"Their role is {membership.role}." if membership else "They are not a member."
         await self.parts.audit(

@@ -46,7 +46,7 @@ class BoardOfCourse(CourseAction):
         leaves out is its default.
         """
         board = await self.parts_for(CourseParts).boards.board_of(
-            self.kept, private=self.role is not None
+            self.stored, private=self.role is not None
         )
         if self.query.version == board.version:
             return BoardAnswer(

@@ -54,7 +54,7 @@ class CourseCollects(CourseAction):
     @Operation("A course's collections: who handed in, when, how much, and who is missing.")
     async def on_get(self, course: str) -> CollectList:
         """Return the collections to the course's staff only."""
-        return CollectList(items=await self.parts_for(CourseParts).collecting.items(self.kept))
+        return CollectList(items=await self.parts_for(CourseParts).collecting.items(self.stored))
 
     @Operation(
         "Collect a folder from everyone: a dated copy from each session that runs now or "
@@ -67,7 +67,7 @@ class CourseCollects(CourseAction):
         """Collect as one of the course's staff. Links, and things outside of it, never come."""
         collecting = self.parts_for(CourseParts).collecting
         async with self.audited(AuditAction.COLLECT, f"course {course}", detail=self.body.folder):
-            collect = await collecting.begin(self.kept, self.body.folder, self.person.name)
+            collect = await collecting.begin(self.stored, self.body.folder, self.person.name)
         self.parts_for(CourseParts).open_collects.forget()
         return collect
 
@@ -80,7 +80,7 @@ class OneCollect(CourseAction):
 
     async def collect(self, id: str) -> Collect:
         """Return the collection. Raises NotFound."""
-        return await self.parts.store.collects.get(self.kept.name, int(id))
+        return await self.parts.store.collects.get(self.stored.name, int(id))
 
 
 class CloseCollect(OneCollect):
@@ -107,12 +107,12 @@ class DownloadCollect(OneCollect):
     async def on_get(self, course: str, id: str) -> None:
         """Return a folder per person, to the course's staff only; the file's name has the date."""
         collecting, collect = self.parts_for(CourseParts).collecting, await self.collect(id)
-        name = f"{course}-{collecting.name(self.kept, collect)}.zip"
+        name = f"{course}-{collecting.name(self.stored, collect)}.zip"
         async with self.audited(AuditAction.DOWNLOAD_COLLECTION, f"course {course}", detail=name):
             self.set_header("Content-Disposition", f'attachment; filename="{name}"')
             self.set_header("Cache-Control", "no-store")
             if self.request.method != "HEAD":
-                pieces = collecting.zipped(self.kept, collect)
+                pieces = collecting.zipped(self.stored, collect)
                 try:
                     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
                         if piece != _END:
@@ -162,7 +162,7 @@ class OwnCollect(Upload, OwnCourseSession):
             problem = self.query.problem or "The session sent nothing."
             await collecting.nothing(collect, record.user, problem)
             return
-        await collecting.take(member.kept, collect, record.user, self.file, self.query.left_out)
+        await collecting.take(member.stored, collect, record.user, self.file, self.query.left_out)
         self.parts_for(CourseParts).open_collects.forget()
 
 

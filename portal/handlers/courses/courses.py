@@ -139,9 +139,9 @@ class CourseList(Action):
         memberships = {
             name: entry
             for name, entry in own_memberships.items()
-            if entry.role in STAFF or entry.kept.state is SpaceState.APPROVED
+            if entry.role in STAFF or entry.stored.state is SpaceState.APPROVED
         }
-        courses = {name: entry.kept for name, entry in memberships.items()}
+        courses = {name: entry.stored for name, entry in memberships.items()}
         if self.person.may(COURSES_MANAGE) and not self.query.mine:
             courses = {entry.name: entry for entry in await self.parts.store.courses.all()}
         state = self.query.state
@@ -155,11 +155,11 @@ class CourseList(Action):
         """Create a draft: submit it when it is ready."""
         draft: NewCourse = self.body
         async with self.audited(AuditAction.CREATE_COURSE, f"course {draft.course.name}"):
-            kept = await self.parts_for(CourseParts).course_service.create(
+            stored = await self.parts_for(CourseParts).course_service.create(
                 draft.course, self.person, draft.instructor or ""
             )
         is_instructor = draft.instructor in (None, self.person.name)
-        return await detail(self, kept, Role.INSTRUCTOR if is_instructor else None)
+        return await detail(self, stored, Role.INSTRUCTOR if is_instructor else None)
 
 
 class CourseValidate(Action):
@@ -196,7 +196,7 @@ class CourseValidate(Action):
     async def _before(self, name: str) -> StoredCourse:
         membership = (await self.parts.memberships.mine(self.person.name)).get(name)
         if membership is not None and membership.role in STAFF:
-            return membership.kept
+            return membership.stored
         if self.person.may(COURSES_MANAGE):
             return await self.parts.store.courses.get(name)
         await self.deny(
@@ -213,8 +213,8 @@ class OneCourse(CourseAction):
     @Operation("A course.")
     async def on_get(self, course: str) -> CourseDetail:
         """Return it to its staff and to admins, as it is now, even if a command has changed it."""
-        kept = await self.parts.memberships.space(course, fresh=True)
-        return await detail(self, kept, self.role, checked=True)
+        stored = await self.parts.memberships.space(course, fresh=True)
+        return await detail(self, stored, self.role, checked=True)
 
     @Operation("Change a course.", body=CourseEdit, errors=(409,))
     async def on_put(self, course: str) -> CourseDetail:
@@ -224,10 +224,10 @@ class OneCourse(CourseAction):
         here.
         """
         async with self.audited(AuditAction.EDIT_COURSE, f"course {course}"):
-            kept = await self.parts_for(CourseParts).course_service.edit(
-                self.kept, self.body.course, self.body.number, self.person
+            stored = await self.parts_for(CourseParts).course_service.edit(
+                self.stored, self.body.course, self.body.number, self.person
             )
-        return await detail(self, kept, self.role, checked=True)
+        return await detail(self, stored, self.role, checked=True)
 
 
 async def demand_creation(handler: Action) -> None:
@@ -238,57 +238,57 @@ async def demand_creation(handler: Action) -> None:
         await handler.deny("courses", error)
 
 
-def course_item(kept: StoredCourse, membership: Membership | None) -> CourseItem:
+def course_item(stored: StoredCourse, membership: Membership | None) -> CourseItem:
     """Return the course as lists show it."""
-    course = kept.course
+    course = stored.course
     return CourseItem(
-        name=kept.name,
+        name=stored.name,
         title=course.title,
-        state=kept.state,
-        runs=runs(kept, time.time()),
+        state=stored.state,
+        runs=runs(stored, time.time()),
         role=membership.role if membership else None,
         begins=course.begins,
         ends=course.ends,
-        created_by=kept.created_by,
-        changed_at=kept.changed_at,
-        answer=kept.answer,
+        created_by=stored.created_by,
+        changed_at=stored.changed_at,
+        answer=stored.answer,
     )
 
 
 async def detail(
-    handler: Action, kept: StoredCourse, role: Role | None, *, checked: bool = False
+    handler: Action, stored: StoredCourse, role: Role | None, *, checked: bool = False
 ) -> CourseDetail:
     """Return the course as its staff see it. ``checked``: with what is wrong with it now."""
     result: Checked | None = None
-    if checked and kept.state is not SpaceState.ARCHIVED:
+    if checked and stored.state is not SpaceState.ARCHIVED:
         try:
             result = await handler.parts_for(CourseParts).course_service.check(
-                kept.course, handler.person, kept
+                stored.course, handler.person, stored
             )
         except PortalError as error:
-            handler.parts.log.warning("The course %s could not be checked: %s", kept.name, error)
+            handler.parts.log.warning("The course %s could not be checked: %s", stored.name, error)
     return CourseDetail(
-        course=kept.course,
-        state=kept.state,
-        runs=runs(kept, time.time()),
-        number=kept.number,
+        course=stored.course,
+        state=stored.state,
+        runs=runs(stored, time.time()),
+        number=stored.number,
         role=role,
-        pinned=_pinned(kept.pinned, kept.course.version),
-        created_by=kept.created_by,
-        created_at=kept.created_at,
-        changed_at=kept.changed_at,
-        answer=kept.answer,
-        answered_by=kept.answered_by,
-        answered_at=kept.answered_at,
-        archived_at=kept.archived_at,
-        may=may_do(kept, role, handler.person.may(COURSES_MANAGE)),
+        pinned=_pinned(stored.pinned, stored.course.version),
+        created_by=stored.created_by,
+        created_at=stored.created_at,
+        changed_at=stored.changed_at,
+        answer=stored.answer,
+        answered_by=stored.answered_by,
+        answered_at=stored.answered_at,
+        archived_at=stored.archived_at,
+        may=may_do(stored, role, handler.person.may(COURSES_MANAGE)),
         problems=result.problems if result else (),
     )
 
 
-def may_do(kept: StoredCourse, role: Role | None, manages: bool) -> tuple[str, ...]:
+def may_do(stored: StoredCourse, role: Role | None, manages: bool) -> tuple[str, ...]:
     """Return the actions that this person can take now."""
-    teaches, state = role is Role.INSTRUCTOR or manages, kept.state
+    teaches, state = role is Role.INSTRUCTOR or manages, stored.state
     actions = {
         "edit": teaches and state is not SpaceState.ARCHIVED,
         "submit": teaches and state in (SpaceState.DRAFT, SpaceState.REFUSED),

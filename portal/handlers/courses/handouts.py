@@ -62,7 +62,7 @@ class CourseHandoutFiles(Upload, CourseAction):
     )
     async def on_get(self, course: str) -> HandoutState:
         """Return it to its staff, and to those who manage courses."""
-        return await self.parts_for(CourseParts).handouts.state(self.kept)
+        return await self.parts_for(CourseParts).handouts.state(self.stored)
 
     @Operation(
         "Hand out a file to everyone: the body is the file.",
@@ -77,9 +77,9 @@ class CourseHandoutFiles(Upload, CourseAction):
         """
         handouts = self.parts_for(CourseParts).handouts
         async with self.audited(AuditAction.HAND_OUT, f"course {course}", detail=self.query.path):
-            _not_archived(self.kept.state)
-            await handouts.hand_out(self.kept, self.query.path, self.file, self.person.name)
-        return await handouts.state(self.kept)
+            _not_archived(self.stored.state)
+            await handouts.hand_out(self.stored, self.query.path, self.file, self.person.name)
+        return await handouts.state(self.stored)
 
     @Operation(
         "Withdraw an uploaded file. Files that students changed are kept.",
@@ -90,9 +90,9 @@ class CourseHandoutFiles(Upload, CourseAction):
         """Hand out the file of that name in the course's source again, if there is one."""
         handouts = self.parts_for(CourseParts).handouts
         async with self.audited(AuditAction.TAKE_BACK, f"course {course}", detail=self.query.path):
-            _not_archived(self.kept.state)
-            await handouts.take_back(self.kept, self.query.path, self.person.name)
-        return await handouts.state(self.kept)
+            _not_archived(self.stored.state)
+            await handouts.take_back(self.stored, self.query.path, self.person.name)
+        return await handouts.state(self.stored)
 
 
 class RefreshCourseHandouts(CourseAction):
@@ -104,9 +104,9 @@ class RefreshCourseHandouts(CourseAction):
     async def on_post(self, course: str) -> HandoutState:
         """Keep what was handed out before if that fails; the answer says why."""
         async with self.audited(AuditAction.FETCH_HANDOUTS, f"course {course}"):
-            _not_archived(self.kept.state)
-            await self.parts_for(CourseParts).handouts.refresh(self.kept, self.person.name)
-        return await self.parts_for(CourseParts).handouts.state(self.kept)
+            _not_archived(self.stored.state)
+            await self.parts_for(CourseParts).handouts.refresh(self.stored, self.person.name)
+        return await self.parts_for(CourseParts).handouts.state(self.stored)
 
 
 class OwnHandouts(OwnCourseSession):

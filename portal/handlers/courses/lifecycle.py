@@ -86,11 +86,11 @@ class CourseSubmit(CourseAction):
     async def on_post(self, course: str) -> CourseDetail:
         """Submit it. On a site that requires no approval, this approves it."""
         async with self.audited(AuditAction.SUBMIT_COURSE, f"course {course}") as line:
-            kept = await self.parts_for(CourseParts).course_service.submit(
-                self.kept, self.body.number, self.person
+            stored = await self.parts_for(CourseParts).course_service.submit(
+                self.stored, self.body.number, self.person
             )
-            line.detail = f"New state: {kept.state}."
-        return await detail(self, kept, self.role)
+            line.detail = f"New state: {stored.state}."
+        return await detail(self, stored, self.role)
 
 
 class CourseDecision(CourseAction):
@@ -101,9 +101,9 @@ class CourseDecision(CourseAction):
     async def decide(self, action: AuditAction, decision: Decision) -> CourseDetail:
         """Carry out the decision, with an entry for ``action`` in the audit log."""
         body: CourseAnswer = self.body
-        async with self.audited(action, f"course {self.kept.name}", detail=body.answer):
-            kept = await decision(self.kept, body.number, self.person, body.answer)
-        return await detail(self, kept, self.role)
+        async with self.audited(action, f"course {self.stored.name}", detail=body.answer):
+            stored = await decision(self.stored, body.number, self.person, body.answer)
+        return await detail(self, stored, self.role)
 
 
 class CourseApprove(CourseDecision):
@@ -142,10 +142,10 @@ class CourseArchive(CourseAction):
     async def on_post(self, course: str) -> CourseDetail:
         """End its sessions, reservations and shares; the files of its members stay."""
         async with self.audited(AuditAction.ARCHIVE_COURSE, f"course {course}"):
-            kept = await self.parts_for(CourseParts).course_service.archive(
-                self.kept, self.body.number
+            stored = await self.parts_for(CourseParts).course_service.archive(
+                self.stored, self.body.number
             )
-        return await detail(self, kept, self.role)
+        return await detail(self, stored, self.role)
 
 
 class CourseCopied(CourseAction):
@@ -165,15 +165,15 @@ class CourseCopied(CourseAction):
         async with self.audited(
             AuditAction.COPY_COURSE, f"course {course}", detail=f"To {body.name}."
         ):
-            kept = await self.parts_for(CourseParts).course_service.copy(
-                self.kept,
+            stored = await self.parts_for(CourseParts).course_service.copy(
+                self.stored,
                 self.person,
                 name=body.name,
                 begins=body.begins,
                 title=body.title,
                 students=body.students,
             )
-        return await detail(self, kept, Role.INSTRUCTOR)
+        return await detail(self, stored, Role.INSTRUCTOR)
 
 
 class CourseMeetings(CourseAction):
@@ -189,12 +189,12 @@ class CourseMeetings(CourseAction):
         until = since + _SPAN if self.query.until is None else self.query.until
         if until < since:
             raise InvalidRequest("'until' is before 'since'.", "until")
-        listed = meetings(self.kept.course, since, until)[:_MOST_MEETINGS]
+        listed = meetings(self.stored.course, since, until)[:_MOST_MEETINGS]
         return MeetingList(
             items=tuple(
                 MeetingItem(begins=meeting.begins, ends=meeting.ends) for meeting in listed
             ),
-            timezone=self.kept.course.timezone,
+            timezone=self.stored.course.timezone,
         )
 
 

@@ -186,7 +186,7 @@ class CoursePersonHelp(CourseAction):
             AuditAction.ASK_TO_HELP, f"course {course}", person, detail
         ) as line:
             help, url = await self.parts_for(CourseParts).helping.ask(
-                self.kept, person, helper, minutes, time.time()
+                self.stored, person, helper, minutes, time.time()
             )
             line.target = f"session {help.session_id}"
         return HelpAnswer(help=help, url=url)
@@ -207,8 +207,8 @@ class CourseHelp(CourseAction):
         return HelpList(
             open=open_,
             over=tuple(entry for entry in recorded if entry.id not in going),
-            policy=helping.policy(self.kept),
-            why_off=helping.why_off(self.kept),
+            policy=helping.policy(self.stored),
+            why_off=helping.why_off(self.stored),
             most_minutes=self.parts_for(CourseParts).settings.help_minutes,
         )
 

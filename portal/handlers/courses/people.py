@@ -48,18 +48,18 @@ class CoursePersonAction(CourseAction, SessionAction):
     async def member(self, person: str) -> CourseMember:
         """Return the member; for others raise NotAllowed, with an entry in the audit log."""
         for member in await self.parts.memberships.of_user(person, fresh=True):
-            if member.course == self.kept.name:
+            if member.course == self.stored.name:
                 return member
-        error = NotAllowed(f"{person} is not a member of the course '{self.kept.name}'.")
+        error = NotAllowed(f"{person} is not a member of the course '{self.stored.name}'.")
         await self.deny(self.target, error, person, f"{person} is not a member.")
 
     async def living(self) -> dict[str, SessionRecord]:
         """Return the course's sessions that have not ended, by person; note their kernels
         and runs."""
-        store, name = self.parts.store, self.kept.name
+        store, name = self.parts.store, self.stored.name
         records = await store.sessions.of_space(name, time.time() - _DAY)
-        self.jobs = living_jobs(self.kept, records)
-        newest = newest_sessions(self.kept, records)
+        self.jobs = living_jobs(self.stored, records)
+        newest = newest_sessions(self.stored, records)
         return {
             person: session
             for person, session in newest.items()
@@ -78,7 +78,7 @@ class CoursePersonAction(CourseAction, SessionAction):
         """Ask the Hub for the session, which it judges as it does the student's own launch."""
         await self.startable(person)
         async with self.audited(AuditAction.START_SESSION, self.target, person, f"For {person}."):
-            server, options = self.kept.course.server, {"course": self.kept.name}
+            server, options = self.stored.course.server, {"course": self.stored.name}
             hub = self.parts.hub
             try:
                 await hub.start_server(person, server, options)
@@ -91,7 +91,7 @@ class CoursePersonAction(CourseAction, SessionAction):
     async def startable(self, person: str) -> None:
         """Deny a session of somebody who has not joined and would be charged for its GPUs."""
         member = await self.member(person)
-        if person != self.person.name and not_joined(self.kept.course, member):
+        if person != self.person.name and not_joined(self.stored.course, member):
             await self.deny(
                 self.target, refusal(person), person, "They have not joined the course."
             )
@@ -99,7 +99,7 @@ class CoursePersonAction(CourseAction, SessionAction):
     async def stop_one(self, record: SessionRecord, *, runs: bool = False) -> None:
         """Stop a session and its kernels in jobs of their own, in the name of the requester; with
         ``runs``, also those of its owner in the course, which go on without the session."""
-        detail = f"In the course '{self.kept.name}'."
+        detail = f"In the course '{self.stored.name}'."
         async with self.audited(
             AuditAction.STOP_SESSION, f"session {record.id}", record.user, detail
         ):
@@ -111,11 +111,11 @@ class CoursePersonAction(CourseAction, SessionAction):
 
     @property
     def target(self) -> str:
-        return f"course {self.kept.name}"
+        return f"course {self.stored.name}"
 
-    def told(self, message: str) -> Confirmation:
+    def confirmation(self, message: str) -> Confirmation:
         """Return the answer, and have the board made anew for the next request."""
-        self.parts_for(CourseParts).boards.forget(self.kept.name)
+        self.parts_for(CourseParts).boards.forget(self.stored.name)
         return self.done(message)
 
 
@@ -140,7 +140,7 @@ class OpenOwn(CoursePersonAction):
         preview = self.body.preview
         if preview and self.role not in STAFF:
             await self.deny(self.target, NotAllowed("Only the course's staff can open previews."))
-        server = f"preview-{course}" if preview else self.kept.course.server
+        server = f"preview-{course}" if preview else self.stored.course.server
         name = self.person.name
         with contextlib.suppress(NotFound):
             if await self.parts.hub.runs(name, server):
@@ -149,7 +149,7 @@ class OpenOwn(CoursePersonAction):
             await joined(self, course)
         async with self.audited(AuditAction.START_SESSION, self.target, name):
             await self.parts.hub.start_server(name, server, {"course": course})
-        return self.told("Your session is starting.")
+        return self.confirmation("Your session is starting.")
 
 
 class Join(CourseAction):
@@ -188,7 +188,7 @@ class StartPerson(CoursePersonAction):
     async def on_post(self, course: str, person: str) -> Confirmation:
         """Start it within the course's resources, as if the student had pressed the button."""
         await self.start(person)
-        return self.told(f"{person}'s session is starting.")
+        return self.confirmation(f"{person}'s session is starting.")
 
 
 class StopPerson(CoursePersonAction):
@@ -202,7 +202,7 @@ class StopPerson(CoursePersonAction):
         """Leave their other sessions running. Saved files stay."""
         record = await self.living_of(person)
         await self.stop_one(record)
-        return self.told(f"{person}'s session is stopping.")
+        return self.confirmation(f"{person}'s session is stopping.")
 
 
 class RestartPerson(CoursePersonAction):
@@ -220,12 +220,12 @@ class RestartPerson(CoursePersonAction):
             await self.stop_one(record)
             await self._until_gone(person)
         await self.start(person)
-        return self.told(f"{person}'s session is restarting.")
+        return self.confirmation(f"{person}'s session is restarting.")
 
     async def _until_gone(self, person: str) -> None:
         deadline = time.monotonic() + _STOPPING
         with contextlib.suppress(NotFound):  # the Hub has forgotten the server altogether
-            while await self.parts.hub.runs(person, self.kept.course.server):
+            while await self.parts.hub.runs(person, self.stored.course.server):
                 if time.monotonic() > deadline:
                     raise Conflict(f"{person}'s session is still stopping. Try again in a moment.")
                 await asyncio.sleep(_LOOK)
@@ -242,7 +242,7 @@ class ExtendPerson(ExtendAction, CoursePersonAction):
         """Extend it as far as the course's longest time, partition, QOS and account allow."""
         record = await self.living_of(person)
         answer = await self.extend(record)
-        self.parts_for(CourseParts).boards.forget(self.kept.name)
+        self.parts_for(CourseParts).boards.forget(self.stored.name)
         return answer
 
     def _may_extend(self) -> None:
@@ -286,12 +286,12 @@ class AllAction(CoursePersonAction):
         """Do ``work`` on the requested sessions; nobody's failure holds up another's."""
         living = await self.living()
         members = {
-            member.person for member in await self.parts.store.members.of_space(self.kept.name)
+            member.person for member in await self.parts.store.members.of_space(self.stored.name)
         }
         wanted = set(members if self.body.people is None else self.body.people)
         if strangers := sorted(wanted - members):
             names = ", ".join(strangers[:5]) + (" and others" if len(strangers) > 5 else "")
-            error = NotAllowed(f"Not members of the course '{self.kept.name}': {names}.")
+            error = NotAllowed(f"Not members of the course '{self.stored.name}': {names}.")
             await self.deny(self.target, error, detail=f"Not members: {names}.")
         gate = asyncio.Semaphore(_AT_ONCE)
 
@@ -310,7 +310,7 @@ class AllAction(CoursePersonAction):
         message = f"{done} of {len(items)} sessions {self.verb}."
         if not items:
             message = "This course has no sessions now."
-        return Results(message=self.told(message).message, done=done, items=tuple(items))
+        return Results(message=self.confirmation(message).message, done=done, items=tuple(items))
 
 
 def _absent(person: str) -> PersonResult:
@@ -365,7 +365,7 @@ class ExtendAll(AllAction):
             raise SlurmUnavailable(snapshot.error)
 
         async def extend(record: SessionRecord) -> str:
-            detail = f"By {self.body.minutes} minutes, in the course '{self.kept.name}'."
+            detail = f"By {self.body.minutes} minutes, in the course '{self.stored.name}'."
             async with self.audited(
                 AuditAction.EXTEND_SESSION, f"session {record.id}", record.user, detail
             ):

@@ -25,7 +25,7 @@ class CourseRoom(CourseAction):
     @Operation("A course's room: its state, its address, and who is in it.")
     async def on_get(self, course: str) -> Room:
         """Return it to everyone in the course."""
-        return await self.parts_for(CourseParts).rooms.room_of(self.kept, time.time())
+        return await self.parts_for(CourseParts).rooms.room_of(self.stored, time.time())
 
     @Operation("Open a course's room.", status=202, errors=(409,))
     async def on_post(self, course: str) -> Confirmation:
@@ -40,7 +40,7 @@ class CourseRoom(CourseAction):
                 raise NotAllowed(
                     "Only the course's own instructors and assistants can open its room."
                 )
-            await self.parts_for(CourseParts).rooms.open(self.kept, name, time.time())
+            await self.parts_for(CourseParts).rooms.open(self.stored, name, time.time())
         return self.done("The room is opening.")
 
     @Operation("Close a course's room.", errors=(409,))
@@ -50,7 +50,7 @@ class CourseRoom(CourseAction):
         Its files stay in the folder of the user who opened it.
         """
         async with self.audited(AuditAction.CLOSE_ROOM, f"course {course}") as line:
-            record = await self.parts_for(CourseParts).rooms.close(self.kept, self.person.name)
+            record = await self.parts_for(CourseParts).rooms.close(self.stored, self.person.name)
             line.target, line.detail = f"session {record.id}", f"Opened by {record.user}."
         return self.done("The room is closing.")
 

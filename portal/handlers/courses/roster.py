@@ -61,7 +61,7 @@ class CourseRoster(CourseAction):
         """Return it to its staff and to admins."""
         return Roster(
             items=tuple(await self.parts.store.members.of_space(course)),
-            group=self.kept.course.roster_group,
+            group=self.stored.course.roster_group,
             group_error=self.parts_for(CourseParts).course_service.enrolment.troubles.get(
                 course, ""
             ),
@@ -73,7 +73,7 @@ class CourseRoster(CourseAction):
         body: RosterText = self.body
         async with self.audited(AuditAction.ENROL, f"course {course}") as line:
             done = await self.parts_for(CourseParts).course_service.enrolment.enrol(
-                self.kept,
+                self.stored,
                 body.text,
                 body.role,
                 self.person.name,
@@ -92,7 +92,9 @@ class CourseRoster(CourseAction):
         async with self.audited(
             AuditAction.DISMISS, f"course {course}", owner=person, detail=person
         ):
-            await self.parts_for(CourseParts).course_service.enrolment.dismiss(self.kept, [person])
+            await self.parts_for(CourseParts).course_service.enrolment.dismiss(
+                self.stored, [person]
+            )
 
 
 class CourseRosterCsv(CourseAction, CsvEndpoint):
@@ -104,7 +106,7 @@ class CourseRosterCsv(CourseAction, CsvEndpoint):
 
     @Operation("The members of a course, as CSV.", media=MEDIA)
     async def rows(self) -> Sequence[CourseMember]:
-        return await self.parts.store.members.of_space(self.kept.name)
+        return await self.parts.store.members.of_space(self.stored.name)
 
     async def on_get(self, course: str) -> None:  # type: ignore[override]
         """Return a header and a line for each person."""

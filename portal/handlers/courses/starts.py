@@ -83,12 +83,12 @@ class CourseStarts(CourseAction):
         ) as line:
             if number is not None and kind is not StartKind.REHEARSAL:
                 raise InvalidRequest("'number' is for rehearsals only; remove it.", "number")
-            kept = await self.parts.memberships.space(course, fresh=True)
-            _demand_running(kept, kind)
+            stored = await self.parts.memberships.space(course, fresh=True)
+            _demand_running(stored, kind)
             work = self.parts_for(CourseParts).course_work
-            absent = await missing(work.context, kept, time.time())
+            absent = await missing(work.context, stored, time.time())
             start = await work.starter.start(
-                kept, kind, self.person.name, number=number, missing=absent
+                stored, kind, self.person.name, number=number, missing=absent
             )
             line.detail = f"Start {start.id}. {detail}".strip()
             return start
@@ -146,7 +146,7 @@ class Reserved(CourseAction):
     async def on_get(self, course: str) -> CourseReservations:
         """Return those from now on."""
         reservations = await self.parts_for(CourseParts).course_work.reservations.shown(
-            self.kept, time.time()
+            self.stored, time.time()
         )
         return CourseReservations(items=tuple(reservations))
 
@@ -159,16 +159,16 @@ async def start_of(handler: CourseAction, course: str, start: str) -> CourseStar
     return course_start
 
 
-def _demand_running(kept: StoredCourse, kind: StartKind) -> None:
+def _demand_running(stored: StoredCourse, kind: StartKind) -> None:
     """Raise Conflict if the Hub would refuse every session."""
     now = time.time()
-    if kept.state is not SpaceState.APPROVED:
-        raise Conflict(f"The course is {kept.state}. Sessions can start after it is approved.")
-    if why := ended(kept, now):
+    if stored.state is not SpaceState.APPROVED:
+        raise Conflict(f"The course is {stored.state}. Sessions can start after it is approved.")
+    if why := ended(stored, now):
         raise Conflict(why)
-    if kind is not StartKind.REHEARSAL and not runs(kept, now):
+    if kind is not StartKind.REHEARSAL and not runs(stored, now):
         raise Conflict(
-            f"The course begins on {kept.course.begins}. Until then, you can rehearse a start."
+            f"The course begins on {stored.course.begins}. Until then, you can rehearse a start."
         )
 
 

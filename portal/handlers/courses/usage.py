@@ -35,11 +35,11 @@ class CourseUsage(CourseAction):
     @Operation("GPU-hours and sessions of a course, by user.")
     async def on_get(self, course: str) -> CourseUsageList:
         """Return everyone in it, and everyone who had a session of it."""
-        items = await usage_of(self.parts.store, self.kept)
+        items = await usage_of(self.parts.store, self.stored)
         return CourseUsageList(
             items=tuple(items),
             gpu_hours=sum(item.gpu_hours for item in items),
-            budget=self.kept.course.budget,
+            budget=self.stored.course.budget,
             simulated=self.parts.telemetry.simulated,
         )
 
@@ -53,7 +53,7 @@ class CourseUsageCsv(CourseAction, CsvEndpoint):
 
     @Operation("GPU-hours and sessions of a course, by user, as CSV.", media=MEDIA)
     async def rows(self) -> Sequence[PersonUsage]:
-        return await usage_of(self.parts.store, self.kept)
+        return await usage_of(self.parts.store, self.stored)
 
     async def on_get(self, course: str) -> None:  # type: ignore[override]
         """Return a header and a line for each person."""
@@ -72,7 +72,7 @@ class CourseReadiness(CourseAction):
         The answer also lists people without a Slurm account or a home, and what else is on at the
         same time. A check that is impossible now says so.
         """
-        return await self.parts_for(CourseParts).readiness.check_course(self.kept)
+        return await self.parts_for(CourseParts).readiness.check_course(self.stored)
 
 
 ENDPOINTS = (CourseUsage, CourseUsageCsv, CourseReadiness)

@@ -20,7 +20,7 @@ from portal.courses.roster.joining import not_joined
 from portal.courses.roster.membership_cache import Membership, runs
 from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.models import Frozen
-from portal.models.catalog.environment import Kind, Server
+from portal.models.catalog.environment import EnvironmentKind, Server
 from portal.models.clock import zones
 from portal.models.course.course import StoredCourse
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
@@ -82,29 +82,29 @@ class CoursePageBase(Page):
             and self.parts_for(CourseParts).settings.creation != "off"
         )
 
-    def line(self, kept: StoredCourse, role: Role | None = None) -> CourseLine:
+    def line(self, stored: StoredCourse, role: Role | None = None) -> CourseLine:
         """Return the course as it is listed for this person."""
-        course, now = kept.course, time.time()
-        look, state = _STATES[kept.state]
-        running = runs(kept, now)
-        if kept.state is SpaceState.APPROVED and not running:
+        course, now = stored.course, time.time()
+        look, state = _STATES[stored.state]
+        running = runs(stored, now)
+        if stored.state is SpaceState.APPROVED and not running:
             over = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date() > course.ends
             look, state = ("held", "ended") if over else ("waits", "upcoming")
         elif running:
             state = "running"
-        open_ = kept.state is not SpaceState.ARCHIVED
+        open_ = stored.state is not SpaceState.ARCHIVED
         ahead = meetings(course, now, now + _AHEAD) if open_ else []
         return CourseLine(
-            name=kept.name,
+            name=stored.name,
             title=course.title,
             role=str(role) if role else "",
             look=look,
             state=state,
             running=running,
             dates=f"{course.begins:%-d %b %Y} to {course.ends:%-d %b %Y}",
-            meeting=meeting_words(kept, ahead[0], now) if ahead else "",
-            by=kept.created_by,
-            answer=kept.answer,
+            meeting=meeting_words(stored, ahead[0], now) if ahead else "",
+            by=stored.created_by,
+            answer=stored.answer,
         )
 
     async def membership(self, name: str, roles: frozenset[Role]) -> Membership | None:
@@ -121,12 +121,12 @@ class CoursePageBase(Page):
         await self.refused(f"course {name}")
         raise NotAllowed(f"There is no course '{name}' that you can access.")
 
-    def own_session(self, kept: StoredCourse) -> SessionRecord | None:
+    def own_session(self, stored: StoredCourse) -> SessionRecord | None:
         """Return this person's live session of the course, as the dashboard has it."""
         view = self.parts.dashboard.view
         sessions = view.sessions.values() if view else ()
         newest = newest_sessions(
-            kept, (session for session in sessions if session.user == self.person.name)
+            stored, (session for session in sessions if session.user == self.person.name)
         )
         return newest.get(self.person.name)
 
@@ -135,7 +135,7 @@ class CoursePageBase(Page):
         return [
             {"name": environment.name, "title": environment.title}
             for environment in self.parts.catalog.visible_to(self.person)
-            if environment.kind is Kind.CONTAINER
+            if environment.kind is EnvironmentKind.CONTAINER
             and environment.server is Server.INSIDE
             and not environment.private
         ]
@@ -172,18 +172,18 @@ class CoursesPage(CoursePageBase):
         rows = sorted(
             memberships.values(),
             key=lambda entry: (
-                entry.kept.state is SpaceState.ARCHIVED,
+                entry.stored.state is SpaceState.ARCHIVED,
                 order[entry.role],
-                entry.kept.course.title,
+                entry.stored.course.title,
             ),
         )
         seen = [
             entry
             for entry in rows
-            if entry.role is not Role.STUDENT or entry.kept.state is SpaceState.APPROVED
+            if entry.role is not Role.STUDENT or entry.stored.state is SpaceState.APPROVED
         ]
         return {
-            "mine": [self.line(entry.kept, entry.role) for entry in seen],
+            "mine": [self.line(entry.stored, entry.role) for entry in seen],
             "requests": [
                 self.line(entry) for entry in courses if entry.state is SpaceState.REQUESTED
             ],
@@ -221,7 +221,9 @@ class CoursePage(CoursePageBase):
 
     async def get(self, *segments: str) -> None:
         membership = await self.membership(segments[0], frozenset(Role))
-        kept = membership.kept if membership else await self.parts.memberships.space(segments[0])
+        stored = (
+            membership.stored if membership else await self.parts.memberships.space(segments[0])
+        )
         role = membership.role if membership else None
         preview = self.get_query_argument("as", "") == "student"
         tab = segments[1]
@@ -229,19 +231,19 @@ class CoursePage(CoursePageBase):
             await self.refused(f"course {segments[0]}")
             raise NotAllowed("This page is for the staff of the course.")
         if role is Role.STUDENT or preview:
-            self.show("course_student.html", **self._as_student(kept, membership, preview))
+            self.show("course_student.html", **self._as_student(stored, membership, preview))
             return
-        line = self.line(kept, role)
+        line = self.line(stored, role)
         teaches = role is Role.INSTRUCTOR or self.manages
-        changes = teaches and kept.state is not SpaceState.ARCHIVED
+        changes = teaches and stored.state is not SpaceState.ARCHIVED
         self.show(
             f"course_{tab}.html" if tab else "course.html",
             line=line,
-            kept=kept,
+            kept=stored,
             role=role,
             changes=changes,
             facts={
-                "course": kept.model_dump(mode="json", exclude={"pinned"}),
+                "course": stored.model_dump(mode="json", exclude={"pinned"}),
                 "role": str(role) if role else "",
                 "manages": self.manages,
                 "changes": changes,
@@ -253,20 +255,20 @@ class CoursePage(CoursePageBase):
     head = get
 
     def _as_student(
-        self, kept: StoredCourse, membership: Membership | None, preview: bool
+        self, stored: StoredCourse, membership: Membership | None, preview: bool
     ) -> dict[str, Any]:
         role, member = (membership.role, membership.member) if membership else (None, None)
-        now, course = time.time(), kept.course
-        record = self.own_session(kept)
+        now, course = time.time(), stored.course
+        record = self.own_session(stored)
         ahead = meetings(course, now, now + _AHEAD)[:_NEXT]
         return {
-            "line": self.line(kept, role),
-            "kept": kept,
+            "line": self.line(stored, role),
+            "kept": stored,
             "description": markdown_html(course.description),
-            "meetings": [meeting_words(kept, meeting, now) for meeting in ahead],
+            "meetings": [meeting_words(stored, meeting, now) for meeting in ahead],
             "preview": preview and role is not Role.STUDENT,
-            "server": f"preview-{kept.name}" if preview else course.server,
-            "join": bool(member and not_joined(kept.course, member)),
+            "server": f"preview-{stored.name}" if preview else course.server,
+            "join": bool(member and not_joined(stored.course, member)),
             "own": record,
             "own_words": _OWN.get(record.state, "") if record else "",
             "may_open": role is not None,  # an admin who is in no course has no session of it
@@ -281,33 +283,35 @@ class CourseBoardPage(CoursePageBase):
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         membership = await self.membership(segments[0], STAFF)
-        kept = membership.kept if membership else await self.parts.memberships.space(segments[0])
+        stored = (
+            membership.stored if membership else await self.parts.memberships.space(segments[0])
+        )
         role = membership.role if membership else None
-        board = await self.parts_for(CourseParts).boards.board_of(kept, private=role is not None)
+        board = await self.parts_for(CourseParts).boards.board_of(stored, private=role is not None)
         parts = self.parts
         return {
-            "kept": kept,
-            "line": self.line(kept, role),
+            "kept": stored,
+            "line": self.line(stored, role),
             "role": str(role) if role else "",
             "board": board,
             "facts": {
-                "course": kept.name,
-                "title": kept.course.title,
+                "course": stored.name,
+                "title": stored.course.title,
                 "role": str(role) if role else "",
-                "server": kept.course.server,
-                "help": kept.course.help,
+                "server": stored.course.server,
+                "help": stored.course.help,
                 "minutes": list(parts.extending.minutes),
                 "help_minutes": parts.parts_for(CourseParts).settings.help_minutes,
-                "running": runs(kept, time.time()),
-                "handouts": kept.course.handouts.kind,
+                "running": runs(stored, time.time()),
+                "handouts": stored.course.handouts.kind,
                 "board": board.model_dump(mode="json", exclude_defaults=True),
             },
         }
 
 
-def meeting_words(kept: StoredCourse, meeting: Meeting, now: float) -> str:
+def meeting_words(stored: StoredCourse, meeting: Meeting, now: float) -> str:
     """Return the day, the time and the end of a meeting, in the course's time zone."""
-    zone = ZoneInfo(kept.course.timezone)
+    zone = ZoneInfo(stored.course.timezone)
     begins = datetime.fromtimestamp(meeting.begins, zone)
     ends = datetime.fromtimestamp(meeting.ends, zone)
     if meeting.begins <= now:

@@ -14,7 +14,7 @@ from pydantic import Field, WithJsonSchema
 
 from portal.errors import NotAllowed, SlurmUnavailable
 from portal.estimates.errors import error_of, errors
-from portal.launch.fields import KEPT, document
+from portal.launch.fields import INHERITED, document
 from portal.launch.policy import decide
 from portal.launch.request import Asked
 from portal.models import Frozen
@@ -119,17 +119,19 @@ class SessionEstimates(OwnSession, EstimatesBase):
     async def on_post(self) -> StartAnswer:
         """Keep the environment, as in a move, and account and QOS unless they are named."""
         record, _ = await self.own()
-        defaults = {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
+        defaults = {
+            key: record.options[key] for key in INHERITED if record.options.get(key) is not None
+        }
         options = {**defaults, **self.body.options, "environment": record.environment}
         return await self.answered(Person(name=record.user, groups=record.groups), options)
 
 
-def kept_options(record: SessionRecord) -> dict[str, Any]:
+def running_options(record: SessionRecord) -> dict[str, Any]:
     """Return what a job has of the session that asks for it unless something else is asked for:
     the account that pays, for one. A space sets that itself."""
     if record.space:
         return {}
-    return {key: record.options[key] for key in KEPT if record.options.get(key) is not None}
+    return {key: record.options[key] for key in INHERITED if record.options.get(key) is not None}
 
 
 class PastEstimates(Endpoint):

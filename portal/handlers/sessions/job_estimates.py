@@ -21,10 +21,10 @@ from .estimates import EstimatesBase
 
 class JobEstimates(EstimatesBase):
     """Base class of estimates for a job beside a session. ``kind``: of such a job in a space;
-    ``kept``: the space of the session that asks."""
+    ``stored``: the space of the session that asks."""
 
     kind: ClassVar[type[Kind]]
-    kept: StoredSpace | None = None
+    stored: StoredSpace | None = None
 
     async def environments(
         self,
@@ -34,19 +34,19 @@ class JobEstimates(EstimatesBase):
         associations: Sequence[Association] | None,
     ) -> dict[str, Environment]:
         """Return the environments that the job may have; of a space, its own as it is now."""
-        kept = self.kept
-        if kept is None:
+        stored = self.stored
+        if stored is None:
             return await super().environments(person, asked, snapshot, associations)
         chosen = await environment_now(
-            self.parts, kept, self.kind, asked, person, snapshot, associations
+            self.parts, stored, self.kind, asked, person, snapshot, associations
         )
         living = (
             session
             for session in self.view.sessions.values()
             if session.user == person.name and session.state is not SessionState.ENDED
         )
-        wanted = asked.said().get("gpus", chosen.default.gpus)
-        held = held_gpus(kept.space, living)
-        if reason := too_many(kept.space, wanted, held, beside=True):
+        wanted = asked.given().get("gpus", chosen.default.gpus)
+        held = held_gpus(stored.space, living)
+        if reason := too_many(stored.space, wanted, held, beside=True):
             raise NotAllowed(reason)
         return {chosen.name: chosen}

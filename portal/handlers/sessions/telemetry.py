@@ -40,7 +40,7 @@ class TelemetryEndpoint(OwnSession):
         record, job = await self.own_job(report.job_id, AuditAction.REPORT_TELEMETRY)
         node = self.view.snapshot.nodes.get(job.nodes[0]) if job.nodes else None
         parts.telemetry.take(job, report, now, node)
-        parts.idle.heard(record.id, report.activity)
+        parts.idle.record_activity(record.id, report.activity)
         seconds = parts.telemetry.pace.passed(who, uptime())
         try:
             await parts.store.reports.add_report(

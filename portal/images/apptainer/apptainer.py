@@ -37,7 +37,7 @@ from .enclosure import REFUSED, Enclosure
 
 _VERSION = re.compile(r"^(?:apptainer|singularity(?:-ce|-pro)?) version (\S+)", re.MULTILINE)
 _NO_MOUNT = re.compile(r"mount failure|squashfuse|failed to open /dev/fuse")
-_KEPT = 40  # last lines of a failed command
+_LAST_LINES = 40  # last lines of a failed command
 # Apptainer's messages, with colours where it thinks it has a terminal.
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _PASSED = ("APPTAINER_DROP_CAPS",)  # a limited root's containers need it
@@ -46,11 +46,11 @@ _FOREIGN = ("APPTAINER", "SINGULARITY", "SPYTHON_", "PORTAL_", "XDG_")
 
 
 class ApptainerFailed(WorkFailed):
-    """Error with which Apptainer ended. ``said``: its last lines, unchanged."""
+    """Error with which Apptainer ended. ``full_output``: its last lines, unchanged."""
 
-    def __init__(self, message: str, said: str = "") -> None:
+    def __init__(self, message: str, full_output: str = "") -> None:
         super().__init__(message)
-        self.said = said
+        self.full_output = full_output
 
 
 class NoEnclosure(CouldNotRun):
@@ -166,7 +166,7 @@ class Apptainer:
             result = self._execute(image, argv, [*args, "--unsquash"], limit)
         if result.returncode == 255 and "FATAL" in result.text:
             raise ApptainerFailed(
-                f"The container does not start: {reason(result.text)}", said=result.text
+                f"The container does not start: {reason(result.text)}", full_output=result.text
             )
         return result
 
@@ -222,7 +222,7 @@ class Apptainer:
             argv = enclosure.command([self.program, *argv[1:]])
         if not all(argv):
             raise ValueError("spython drops empty arguments")
-        last: deque[str] = deque(maxlen=_KEPT)
+        last: deque[str] = deque(maxlen=_LAST_LINES)
         lines: list[str] = []
         no_text = ApptainerFailed(f"Cannot {what}: the output of Apptainer is not text.")
         with self._environment(environ, enclosure), self._faults(no_text):
@@ -238,7 +238,9 @@ class Apptainer:
                 output = "\n".join(last)
                 if refused := re.search(rf"^{REFUSED}: (.*)", output, re.MULTILINE):
                     raise NoEnclosure(_no_enclosure(refused.group(1))) from None
-                raise ApptainerFailed(f"Cannot {what}: {reason(output)}", said=output) from None
+                raise ApptainerFailed(
+                    f"Cannot {what}: {reason(output)}", full_output=output
+                ) from None
         return lines
 
     @contextmanager
@@ -328,7 +330,9 @@ def unpack(apptainer: Apptainer, image: Path, directory: Path) -> None:
         check=False,
     )
     if done.returncode == 1 or not directory.is_dir():  # 2: only what takes root was left out
-        raise ApptainerFailed(f"Cannot unpack the image: {reason(done.stderr)}", said=done.stderr)
+        raise ApptainerFailed(
+            f"Cannot unpack the image: {reason(done.stderr)}", full_output=done.stderr
+        )
 
 
 def partition(apptainer: Apptainer, image: Path) -> tuple[int, str]:

@@ -23,9 +23,9 @@ def verify(apptainer: Apptainer, image: Path) -> None:
     try:
         apptainer.verify(image)
     except ApptainerFailed as error:
-        if "signature not found" in error.said:
+        if "signature not found" in error.full_output:
             why = "it is not signed"
-        elif re.search(r"key not found|unknown entity|no key", error.said):
+        elif re.search(r"key not found|unknown entity|no key", error.full_output):
             why = "it is signed with a key that is not in the keyring"
         else:
             why = "its signature is broken: the file was changed after it was signed"

@@ -108,7 +108,9 @@ class _Build:
                 f"The build could not write its files: {error.filename}: {error.strerror}."
             ) from None
         except WorkFailed as error:
-            output = error.message + (error.said if isinstance(error, ApptainerFailed) else "")
+            output = error.message + (
+                error.full_output if isinstance(error, ApptainerFailed) else ""
+            )
             if _NO_ROOM.search(output):
                 raise CouldNotRun(full(self.scratch, self.needed)) from None
             raise
@@ -214,7 +216,7 @@ class _Build:
             try:
                 self._enclosed(pull, self._enclosure(work))
             except ApptainerFailed as error:
-                fault, message = fault_of(error.said)
+                fault, message = fault_of(error.full_output)
                 if fault in (Fault.AWAY, Fault.BUSY):
                     raise CouldNotRun(f"The registry does not answer: {message}.") from None
                 raise

@@ -32,7 +32,7 @@ from portal.launch.container import (
     session_variables,
 )
 from portal.launch.programs import programs_of
-from portal.models.catalog.environment import Environment, Kernel, Kind, Server
+from portal.models.catalog.environment import Environment, EnvironmentKind, Kernel, Server
 from portal.models.catalog.image_job import Event, Facts, ImageJob, KernelResult, TestResult
 from portal.models.session.resources import Resources
 from portal.models.words import shortened
@@ -45,7 +45,7 @@ from ..processes import children, end_descendants
 from .build_dir import alone
 
 CHECK = "portal_session.check"
-_KEPT = 60  # lines of the log that a cause is looked for in
+_LAST_LINES = 60  # lines of the log that a cause is looked for in
 _LONGEST = 4_000_000  # characters of one line; packages are 20,000
 # Nothing of the job or of whoever submitted it reaches the session, as in a person's.
 _FOREIGN = ("APPTAINERENV_", "SINGULARITYENV_", "PORTAL_", "PYTHON", "JUPYTER")
@@ -87,7 +87,7 @@ def test(job: ImageJob, report: Report) -> TestResult:
     if (
         "server" not in seen.steps
         and job.options.get("decide")
-        and environment.kind is Kind.CONTAINER
+        and environment.kind is EnvironmentKind.CONTAINER
         and environment.server is Server.INSIDE
         and _NO_SERVER.search(seen.log)
     ):
@@ -103,7 +103,7 @@ def test(job: ImageJob, report: Report) -> TestResult:
 
 def _mark(job: ImageJob) -> tuple[int, int] | None:
     """Return size and mtime_ns of the image; None if no file. Raises WorkFailed, CouldNotRun."""
-    if job.environment.kind is not Kind.CONTAINER:
+    if job.environment.kind is not EnvironmentKind.CONTAINER:
         return None
     image = Path(job.environment.image or "")
     try:
@@ -192,7 +192,7 @@ def _checked(
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    last: deque[str] = deque(maxlen=_KEPT)
+    last: deque[str] = deque(maxlen=_LAST_LINES)
 
     def follow(stream: Any) -> None:
         for line in _lines(stream):

@@ -17,7 +17,7 @@ from traitlets import Unicode
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import ConfigurationError, InvalidRequest
-from portal.models.catalog.catalog import KeptRegistry
+from portal.models.catalog.catalog import StoredRegistry
 from portal.setting import setting
 
 _LONGEST = 4096  # bytes of a password
@@ -61,31 +61,31 @@ class Secrets(LoggingConfigurable):
             return ""
         return Fernet(self._key(make=True)).encrypt(password.encode()).decode()
 
-    def decrypt(self, kept: KeptRegistry) -> str:
+    def decrypt(self, stored: StoredRegistry) -> str:
         """Return the password. Raises InvalidRequest (``password``) if the key is not the one that
         it was encrypted with, ConfigurationError."""
-        if not kept.secret:
+        if not stored.secret:
             return ""
-        host = kept.registry.host
+        host = stored.registry.host
         again = f"enter the password of '{host}' again, or restore the key from its backup."
         if not Path(self.key_file).exists():
             message = f"The key {self.key_file} (c.Secrets.key_file) is missing: {again}"
             raise InvalidRequest(message, "password")
         try:
-            return Fernet(self._key(make=False)).decrypt(kept.secret.encode()).decode()
+            return Fernet(self._key(make=False)).decrypt(stored.secret.encode()).decode()
         except (InvalidToken, ValueError):
             message = f"The key {self.key_file} has changed since the password was stored: {again}"
             raise InvalidRequest(message, "password") from None
 
-    def login(self, kept: KeptRegistry) -> Login | None:
+    def login(self, stored: StoredRegistry) -> Login | None:
         """Return the user and the password of a registry; None if it has none.
 
         Raises InvalidRequest, ConfigurationError, with a sentence and without the password.
         """
-        registry = kept.registry
+        registry = stored.registry
         if registry.password_file:
             return Login(registry.username, self.read(registry.password_file))
-        password = self.decrypt(kept)
+        password = self.decrypt(stored)
         return Login(registry.username, password) if password else None
 
     def read(self, path: str) -> str:

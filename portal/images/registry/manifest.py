@@ -24,8 +24,8 @@ class Manifest:
     def __init__(self, data: bytes, name: str) -> None:
         self.name = name
         self.digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        self._said = _object(data, name)
-        if self._said.get("schemaVersion") != 2:
+        self._values = _object(data, name)
+        if self._values.get("schemaVersion") != 2:
             raise InvalidRequest(
                 f"{name} is in Docker's image format from before 2016, which has no digest. "
                 "Push it again with a newer Docker.",
@@ -35,7 +35,7 @@ class Manifest:
     @property
     def is_list(self) -> bool:
         """Return True if it names one manifest for each architecture."""
-        return self._said.get("mediaType") in _LISTS or "manifests" in self._said
+        return self._values.get("mediaType") in _LISTS or "manifests" in self._values
 
     def digest_for(self, architecture: str) -> str:
         """Return the digest, in a list, of the image for ``architecture`` on Linux.
@@ -43,7 +43,7 @@ class Manifest:
         Raises InvalidRequest, with the architectures that there are.
         """
         available = []
-        for entry in _list(self._said.get("manifests")):
+        for entry in _list(self._values.get("manifests")):
             platform = entry.get("platform")
             if not isinstance(platform, dict) or platform.get("os", "linux") != "linux":
                 continue
@@ -56,7 +56,7 @@ class Manifest:
     @property
     def size(self) -> int:
         """Size of an image: the bytes to be pulled."""
-        parts = [*_list(self._said.get("layers")), self._said.get("config")]
+        parts = [*_list(self._values.get("layers")), self._values.get("config")]
         sizes = [part.get("size") for part in parts if isinstance(part, dict)]
         return sum(size for size in sizes if isinstance(size, int) and size > 0)
 

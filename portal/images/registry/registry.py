@@ -18,7 +18,7 @@ from traitlets import Float, Instance, List, Unicode, default
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import InvalidRequest, PortalError, RegistryUnavailable
-from portal.models.catalog.catalog import KeptRegistry, Registry
+from portal.models.catalog.catalog import Registry, StoredRegistry
 from portal.models.catalog.image import ResolvedImage, Source, SourceKind
 from portal.setting import setting
 
@@ -36,7 +36,7 @@ _NOBODY = "portal/none:none"  # a repository that no registry has
 
 
 class Registries(LoggingConfigurable):
-    """Queries to registries about images. ``kept``: cached state of each registry."""
+    """Queries to registries about images. ``stored``: cached state of each registry."""
 
     skopeo = setting(
         Unicode("skopeo"),
@@ -83,7 +83,7 @@ class Registries(LoggingConfigurable):
     def _secrets_default(self) -> Secrets:
         return Secrets(parent=self)
 
-    async def resolve(self, source: Source, kept: Sequence[KeptRegistry]) -> ResolvedImage:
+    async def resolve(self, source: Source, stored: Sequence[StoredRegistry]) -> ResolvedImage:
         """Return the image that ``source`` (of kind OCI) is now: the digest for this site's
         architecture, which is what to pin, and the bytes to be pulled.
 
@@ -92,13 +92,13 @@ class Registries(LoggingConfigurable):
         """
         if source.kind is not SourceKind.OCI:
             raise InvalidRequest(f"{source} is a file; only docker:// has a registry.", "source")
-        async with self._asking(source.host, kept) as asked:
-            manifest = await self._manifest(asked, source, kept)
+        async with self._asking(source.host, stored) as asked:
+            manifest = await self._manifest(asked, source, stored)
             if manifest.is_list:
                 source = source.pinned(manifest.digest_for(self.architecture))
-                manifest = await self._manifest(asked, source, kept)
+                manifest = await self._manifest(asked, source, stored)
             source = source.pinned(manifest.digest)
-            answer = await self._ask(asked, source, kept, "inspect", "--raw", "--config")
+            answer = await self._ask(asked, source, stored, "inspect", "--raw", "--config")
         architecture, created = configuration(answer.stdout, str(source))
         if architecture != self.architecture:
             raise other_architecture(str(source), self.architecture, [architecture])
@@ -109,14 +109,14 @@ class Registries(LoggingConfigurable):
             created=created,
         )
 
-    async def check(self, host: str, kept: Sequence[KeptRegistry]) -> str:
+    async def check(self, host: str, stored: Sequence[StoredRegistry]) -> str:
         """Check that the registry (or its mirror) can be reached and takes the password; return a
         sentence on it. Raises what `resolve` raises."""
-        entry = _of(host, kept)
+        entry = _of(host, stored)
         asked_host = entry.registry.mirror or host if entry else host
-        logins = await asyncio.to_thread(self._logins, [host], kept)
+        logins = await asyncio.to_thread(self._logins, [host], stored)
         source = Source(kind=SourceKind.OCI, host=host, repository="portal/none", tag="none")
-        async with self._asking(host, kept) as asked:
+        async with self._asking(host, stored) as asked:
             login = logins.get(asked_host)
             if login is None:
                 answer = await asked.ask(
@@ -125,7 +125,7 @@ class Registries(LoggingConfigurable):
                 fault, _ = fault_of(answer.stderr)
                 # "There is no such image" is an answer, too.
                 if fault not in (Fault.TAG, Fault.REPOSITORY, Fault.DENIED, Fault.PASSWORD):
-                    raise await self._complaint(asked, answer, source, kept)
+                    raise await self._complaint(asked, answer, source, stored)
                 return f"'{asked_host}' answers. No user and password are stored for it."
             insecure = entry is not None and entry.registry.insecure
             args = ["--username", login.username, "--password-stdin"]
@@ -134,10 +134,10 @@ class Registries(LoggingConfigurable):
                 "login", *args, asked_host, seconds=self.timeout, text=login.password
             )
             if answer.status:
-                raise await self._complaint(asked, answer, source, kept)
+                raise await self._complaint(asked, answer, source, stored)
         return f"'{asked_host}' answers and accepts the password of '{login.username}'."
 
-    def auth_file(self, source: Source, kept: Sequence[KeptRegistry]) -> str:
+    def auth_file(self, source: Source, stored: Sequence[StoredRegistry]) -> str:
         """Return the text for Apptainer's option ``--authfile`` (``build`` and ``pull``), empty if
         no password is kept. Apptainer 1.4.5 sends none of it to a mirror unless it is named there
         by the mirror's own host, so it is.
@@ -145,16 +145,16 @@ class Registries(LoggingConfigurable):
         A job gets it as a file, with `hand_over`; there, `pull_files.environment_of` gives the
         variables for Apptainer. Raises InvalidRequest, ConfigurationError.
         """
-        logins = self._logins([source.host], kept)
+        logins = self._logins([source.host], stored)
         return pull_files.auth_text(logins) if logins else ""
 
-    def registries_conf(self, source: Source, kept: Sequence[KeptRegistry]) -> str:
+    def registries_conf(self, source: Source, stored: Sequence[StoredRegistry]) -> str:
         """Return the text of registries.conf for a job that pulls ``source``; empty if none is
         needed. Apptainer reads it from ``~/.config/containers/`` only."""
-        return pull_files.registries_text(_registries([source.host], kept))
+        return pull_files.registries_text(_registries([source.host], stored))
 
     async def hand_over(
-        self, source: Source, kept: Sequence[KeptRegistry], directory: str
+        self, source: Source, stored: Sequence[StoredRegistry], directory: str
     ) -> PullFiles:
         """Write both texts, and certificate authorities, below ``directory`` (of images) for a
         job; `take_back` removes them when the job has ended. Raises PortalError.
@@ -162,9 +162,9 @@ class Registries(LoggingConfigurable):
         The job of a definition file gets what is kept of the registries that the file names.
         """
         hosts = await asyncio.to_thread(_hosts, source)
-        logins = await asyncio.to_thread(self._logins, hosts, kept)
+        logins = await asyncio.to_thread(self._logins, hosts, stored)
         return await asyncio.to_thread(
-            pull_files.hand_over, Path(directory), logins, _registries(hosts, kept)
+            pull_files.hand_over, Path(directory), logins, _registries(hosts, stored)
         )
 
     async def take_back(self, files: PullFiles) -> None:
@@ -172,13 +172,13 @@ class Registries(LoggingConfigurable):
         await asyncio.to_thread(pull_files.take_back, files)
 
     @contextlib.asynccontextmanager
-    async def _asking(self, host: str, kept: Sequence[KeptRegistry]) -> AsyncIterator[Skopeo]:
-        registries, entry = _registries([host], kept), _of(host, kept)
+    async def _asking(self, host: str, stored: Sequence[StoredRegistry]) -> AsyncIterator[Skopeo]:
+        registries, entry = _registries([host], stored), _of(host, stored)
         async with (
             self._turns,
             skopeo(
                 self.skopeo,
-                lambda: self._logins([host], kept),
+                lambda: self._logins([host], stored),
                 registries,
                 {host, entry.registry.mirror} if entry and entry.registry.mirror else {host},
                 self.internal_hosts,
@@ -186,11 +186,11 @@ class Registries(LoggingConfigurable):
         ):
             yield asked
 
-    def _logins(self, hosts: Collection[str], kept: Sequence[KeptRegistry]) -> dict[str, Login]:
+    def _logins(self, hosts: Collection[str], stored: Sequence[StoredRegistry]) -> dict[str, Login]:
         """Return the logins for ``hosts`` and their mirrors. A mirror that is kept as a registry
         itself has its own, others get the registry's. Blocks."""
         logins = {}
-        for entry in kept:
+        for entry in stored:
             if entry.registry.host not in hosts:
                 continue
             if login := self.secrets.login(entry):
@@ -198,7 +198,7 @@ class Registries(LoggingConfigurable):
             mirror = entry.registry.mirror
             if not mirror:
                 continue
-            own = _of(mirror, kept)
+            own = _of(mirror, stored)
             if own is None:
                 mirror_login = login
             else:
@@ -211,9 +211,9 @@ class Registries(LoggingConfigurable):
         return logins
 
     async def _manifest(
-        self, asked: Skopeo, source: Source, kept: Sequence[KeptRegistry]
+        self, asked: Skopeo, source: Source, stored: Sequence[StoredRegistry]
     ) -> Manifest:
-        answer = await self._ask(asked, source, kept, "inspect", "--raw")
+        answer = await self._ask(asked, source, stored, "inspect", "--raw")
         manifest = Manifest(answer.stdout, str(source))
         if source.digest and manifest.digest != source.digest:
             raise InvalidRequest(
@@ -224,18 +224,18 @@ class Registries(LoggingConfigurable):
         return manifest
 
     async def _ask(
-        self, asked: Skopeo, source: Source, kept: Sequence[KeptRegistry], *args: str
+        self, asked: Skopeo, source: Source, stored: Sequence[StoredRegistry], *args: str
     ) -> Answer:
         answer = await asked.ask(*args, str(source), seconds=self.timeout)
         if answer.status or answer.long:
-            raise await self._complaint(asked, answer, source, kept)
+            raise await self._complaint(asked, answer, source, stored)
         return answer
 
     async def _complaint(
-        self, asked: Skopeo, answer: Answer, source: Source, kept: Sequence[KeptRegistry]
+        self, asked: Skopeo, answer: Answer, source: Source, stored: Sequence[StoredRegistry]
     ) -> PortalError:
         """Return the error in words; ask the registry for its tags if one is unknown."""
-        entry = _of(source.host, kept)
+        entry = _of(source.host, stored)
         mirror = entry.registry.mirror if entry else ""
         name = f"'{mirror}', the mirror of '{source.host}'," if mirror else f"'{source.host}'"
         if answer.refused:
@@ -262,7 +262,7 @@ class Registries(LoggingConfigurable):
         return _other(fault, message, source, name)
 
     async def _unknown_tag(
-        self, asked: Skopeo, source: Source, name: str, entry: KeptRegistry | None
+        self, asked: Skopeo, source: Source, name: str, entry: StoredRegistry | None
     ) -> PortalError:
         # skopeo lists the tags of the registry that it is told, never those of its mirror.
         row = entry.registry if entry else None
@@ -279,14 +279,14 @@ class Registries(LoggingConfigurable):
         return InvalidRequest(f"{message}. Similar tags: {', '.join(near)}.", "source")
 
 
-def _of(host: str, kept: Sequence[KeptRegistry]) -> KeptRegistry | None:
-    return next((entry for entry in kept if entry.registry.host == host), None)
+def _of(host: str, stored: Sequence[StoredRegistry]) -> StoredRegistry | None:
+    return next((entry for entry in stored if entry.registry.host == host), None)
 
 
-def _registries(hosts: Collection[str], kept: Sequence[KeptRegistry]) -> list[Registry]:
+def _registries(hosts: Collection[str], stored: Sequence[StoredRegistry]) -> list[Registry]:
     """Return the registries of ``hosts`` and, if they are kept too, their mirrors."""
-    names = {*hosts, *(entry.registry.mirror for entry in kept if entry.registry.host in hosts)}
-    return [entry.registry for entry in kept if entry.registry.host in names]
+    names = {*hosts, *(entry.registry.mirror for entry in stored if entry.registry.host in hosts)}
+    return [entry.registry for entry in stored if entry.registry.host in names]
 
 
 def _guarded(asked: Registry, own: Registry) -> bool:
@@ -322,7 +322,7 @@ def _near(tag: str, tags: list[str]) -> list[str]:
     return sorted(tags, key=lambda name: [int(n) for n in re.findall(r"\d{1,9}", name)])[-5:]
 
 
-def _refused(source: Source, name: str, entry: KeptRegistry | None) -> InvalidRequest:
+def _refused(source: Source, name: str, entry: StoredRegistry | None) -> InvalidRequest:
     if entry is None or not entry.registry.has_password:
         return InvalidRequest(
             f"The registry {name} requires a password for {source.repository}, or has no such "

@@ -28,7 +28,7 @@ from .guard import Guard
 from .pull_files import environment_of, write
 
 _LARGEST = 8 * 1024 * 1024  # bytes of an answer; manifests have at most 4 MiB
-_KEPT = ("PATH", "LANG", "TMPDIR")  # the site's proxies are the guard's to use
+_PASSED_ON = ("PATH", "LANG", "TMPDIR")  # the site's proxies are the guard's to use
 
 
 class Answer(NamedTuple):
@@ -92,7 +92,7 @@ def _prepared(
 ) -> Skopeo:
     try:
         files = write(home, logins(), registries, mode=0o600)
-        env = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         env |= environment_of(files, home)
         # Without one, skopeo would look for the service's own.
         auth = files.auth_file or str(home / "nobody.json")

@@ -43,13 +43,13 @@ def fields_of_move(nodes: Sequence[Node]) -> tuple[DialogField, ...]:
     )
 
 
-def fields_of_run(facts: Facts, kept: Mapping[str, Any]) -> tuple[DialogField, ...]:
-    """Return all fields, for a run. ``kept``: options that a run has of its session unless it is
-    asked for others."""
-    return tuple(_of_run(field, facts, kept.get(field.name)) for field in FIELDS)
+def fields_of_run(facts: Facts, inherited: Mapping[str, Any]) -> tuple[DialogField, ...]:
+    """Return all fields, for a run. ``inherited``: options that a run has of its session unless it
+    is asked for others."""
+    return tuple(_of_run(field, facts, inherited.get(field.name)) for field in FIELDS)
 
 
-def _of_run(field: Field, facts: Facts, kept: Any) -> DialogField:
+def _of_run(field: Field, facts: Facts, inherited: Any) -> DialogField:
     choices = choices_of(field, facts)
     if not choices:
         return _field(field, None if choices is None else (), folded=field.folded)
@@ -59,7 +59,7 @@ def _of_run(field: Field, facts: Facts, kept: Any) -> DialogField:
         field,
         tuple(labels),
         labels={value: label for value, label in labels.items() if label != value},
-        unset=nothing.label if kept is None else f"The session's ({kept})",
+        unset=nothing.label if inherited is None else f"The session's ({inherited})",
         folded=field.folded,
     )
 

@@ -27,13 +27,13 @@ class KindById(Kind):
         """Its id."""
 
     @classmethod
-    def server_for(cls, id_: str) -> str:
+    def server_name(cls, id_: str) -> str:
         """Return the name of the server of this id."""
         return f"{cls.prefix}-{id_.replace('-', '')[:_DIGITS]}"
 
     def own_server(self) -> str:
         """Return the name of its server."""
-        return self.server_for(self.id_)
+        return self.server_name(self.id_)
 
     @classmethod
     def space_at(cls, server: str) -> str | None:

@@ -122,10 +122,10 @@ class AskedFor(Frozen):
     environment: str | None = None
     resources: Resources = Resources()
 
-    def said(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         """Return the keys that are set, with typed values, without the kind's own."""
         named = {"environment": self.environment} if self.environment else {}
-        return {**named, **self.resources.said()}
+        return {**named, **self.resources.given()}
 
 
 class KindWords(NamedTuple):

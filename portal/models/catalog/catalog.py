@@ -23,7 +23,7 @@ class Origin(StrEnum):
     BUILD = "build"  # a build filled in what it made
 
 
-def _as_said(values: dict[str, Any], environment: Environment) -> dict[str, Any]:
+def _as_given(values: dict[str, Any], environment: Environment) -> dict[str, Any]:
     """Return the serialized ``values`` without the default resources that were never set.
 
     An explicit "no GPUs" differs from no value: saving what is shown here must not set anything.
@@ -59,7 +59,7 @@ class EnvironmentVersion(VersionFacts):
     name: str
     # No annotations: then the schema stays that of Environment.
     environment: Annotated[
-        Environment, WrapSerializer(lambda value, given: _as_said(given(value), value))
+        Environment, WrapSerializer(lambda value, given: _as_given(given(value), value))
     ]
     file_hash: str = ""
 
@@ -217,7 +217,7 @@ class Registry(Frozen):
     at: float
 
 
-class KeptRegistry(NamedTuple):
+class StoredRegistry(NamedTuple):
     """Registry with its encrypted password; empty: it has none."""
 
     registry: Registry

@@ -33,7 +33,7 @@ _RESERVED = re.compile(
 )
 
 
-class Kind(StrEnum):
+class EnvironmentKind(StrEnum):
     """Kind of software behind an environment."""
 
     CONTAINER = "container"
@@ -103,7 +103,7 @@ class Environment(Frozen):
 
     name: Name
     title: Annotated[str, StringConstraints(min_length=1, max_length=120)]
-    kind: Kind
+    kind: EnvironmentKind
     description: Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION)] = ""  # Markdown
     icon: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]*$", max_length=40)] = ""
     tags: tuple[Annotated[str, StringConstraints(max_length=40)], ...] = ()
@@ -157,9 +157,9 @@ class Environment(Frozen):
     @model_validator(mode="after")
     def _has_its_source(self) -> Environment:
         needs = {
-            Kind.CONTAINER: ("image",),
-            Kind.VENV: ("path",),
-            Kind.MODULES: ("modules", "path"),
+            EnvironmentKind.CONTAINER: ("image",),
+            EnvironmentKind.VENV: ("path",),
+            EnvironmentKind.MODULES: ("modules", "path"),
         }
         for field in needs[self.kind]:
             if not getattr(self, field) and not (field == "image" and self.source):

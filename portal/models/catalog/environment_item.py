@@ -7,7 +7,7 @@ from typing import Any
 from .. import Frozen
 from ..session.resources import Duration, Memory, Resources
 from .catalog import Measured, VersionFacts
-from .environment import EnvironmentState, Kernel, Kind, Server
+from .environment import EnvironmentKind, EnvironmentState, Kernel, Server
 from .image_job import KernelResult, WorkState
 
 
@@ -38,7 +38,7 @@ class EnvironmentItem(Frozen):
 
     name: str
     title: str
-    kind: Kind
+    kind: EnvironmentKind
     state: EnvironmentState
     message: str
     description: str

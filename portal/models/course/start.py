@@ -93,7 +93,7 @@ class ReservationState(StrEnum):
     REFUSED = "refused"
 
 
-class KeptReservation(Frozen):
+class StoredReservation(Frozen):
     """Reservation that the portal made, or tried to make, for one meeting. Times are Unix seconds.
 
     ``name`` is Slurm's; ``spec`` is the last request, so that a change is noticed; ``message``:

@@ -144,7 +144,7 @@ class Resources(Frozen):
             raise ValueError("a time shorter than a minute")
         return value
 
-    def said(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         """Return the values that were given, typed: neither defaults nor None."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {

@@ -70,7 +70,7 @@ class AskedKernel(KernelQuestion):
     text: str | None = None
 
 
-class KeptOutput(Frozen):
+class StoredOutput(Frozen):
     """Last output of an ``attempt`` of a failed point, which is stored; ``at``: Unix seconds."""
 
     attempt: int

@@ -79,8 +79,8 @@ def words_of(stderr: str) -> str:
         text = _CONTROL.sub(" ", _FAILED.sub("", text)).strip().rstrip(".")
         if text and not any(message.startswith(text) for message in messages):
             messages.append(text)
-    said = [message for message in messages if message != _UNSPECIFIED]
-    return "; ".join(said or messages)[:_LONGEST]
+    specific = [message for message in messages if message != _UNSPECIFIED]
+    return "; ".join(specific or messages)[:_LONGEST]
 
 
 def unavailable(stderr: str) -> bool:

@@ -19,7 +19,7 @@ from .run import SlurmRunner
 # The answer while all nodes that would fit are down, drained or reserved: sbatch itself accepts
 # such a job, and it waits.
 _NO_NODE = "Requested node configuration is not available"
-_SAID = 500  # characters of an answer that are kept
+_LONGEST = 500  # characters of an answer that are kept
 
 
 class NoNodeNow(SlurmRefused):
@@ -27,11 +27,11 @@ class NoNodeNow(SlurmRefused):
 
 
 class AnswerNotUnderstood(SlurmUnavailable):
-    """Answer of Slurm without a start time that is understood; ``said`` is its text."""
+    """Answer of Slurm without a start time that is understood; ``answer_text`` is its text."""
 
-    def __init__(self, said: str) -> None:
+    def __init__(self, answer_text: str) -> None:
         super().__init__("The portal cannot read Slurm's estimate of the start.")
-        self.said = said
+        self.answer_text = answer_text
 
 
 async def test_only(
@@ -58,5 +58,5 @@ async def test_only(
         raise
     start = expected_start(output.stderr)
     if start is None:
-        raise AnswerNotUnderstood(output.stderr.strip()[:_SAID])
+        raise AnswerNotUnderstood(output.stderr.strip()[:_LONGEST])
     return start

@@ -22,7 +22,7 @@ from portal.models.plain_text import plain_line
 
 from ..commands import queries
 from ..commands.run import SlurmRunner, own_account
-from ..parse import rights as told
+from ..parse import rights as parsed
 
 # squeue's ids: "12", "12_3" (a task of an array), "12_[4-9%2]" (its tasks that still wait),
 # "12+1" (a part of a heterogeneous job).
@@ -95,15 +95,15 @@ class ClusterControl(LoggingConfigurable):
             return _unknown(str(error))
 
     async def _found(self) -> Rights:
-        config = told.config((await self.runner.run(queries.CONFIG)).stdout)
+        config = parsed.config((await self.runner.run(queries.CONFIG)).stdout)
         uid, account = await asyncio.to_thread(own_account)
-        if uid in (0, told.uid_of(config.get("SlurmUser", ""))):
+        if uid in (0, parsed.uid_of(config.get("SlurmUser", ""))):
             return Rights(jobs=True, nodes=True)
         accounting = config.get("AccountingStorageType", "").endswith("/slurmdbd")
         level = ""
         if accounting and account:
             output = await self.runner.run(queries.admin_level(account))
-            level = told.admin_levels(output.stdout).get(account, "None")
+            level = parsed.admin_levels(output.stdout).get(account, "None")
         missing = {
             what: _missing(what, account, level)
             for what, enough in _ENOUGH.items()

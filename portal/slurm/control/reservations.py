@@ -115,7 +115,7 @@ class ReservationControl:
             arguments = ["scontrol", "create", "reservation", *wanted.words(), _FLAGS]
             await self._runner.run(arguments, env=_UTC)
         except SlurmRefused as error:
-            raise await self._told(error, wanted) from None
+            raise await self._refusal_of(error, wanted) from None
 
     async def update(self, wanted: DesiredReservation, now: float) -> None:
         """Update the reservation of its name at ``now`` (Unix seconds). Raises Conflict if there
@@ -124,7 +124,7 @@ class ReservationControl:
         try:
             await self._runner.run(["scontrol", "update", *arguments], env=_UTC)
         except SlurmRefused as error:
-            raise await self._told(error, wanted) from None
+            raise await self._refusal_of(error, wanted) from None
 
     async def delete(self, name: str) -> None:
         """Delete a reservation, if it still exists. Raises Conflict while jobs are in it."""
@@ -140,7 +140,7 @@ class ReservationControl:
                 raise Conflict(f"Jobs use the reservation {name}.") from None
             raise
 
-    async def _told(
+    async def _refusal_of(
         self, error: SlurmRefused, wanted: DesiredReservation
     ) -> Conflict | SlurmRefused:
         message = error.message.lower()

@@ -137,7 +137,7 @@ class JobEnds:
         self._separator = separator
         self._log: logging.Logger = log
         self._ends = SharedAnswers[str, tuple[Job | None, float]](
-            self._told, most=_REMEMBERED, ttl=lambda answer: answer[1], keep=False
+            self._query, most=_REMEMBERED, ttl=lambda answer: answer[1], keep=False
         )
 
     def forget(self, job_id: str) -> None:
@@ -149,7 +149,7 @@ class JobEnds:
         """Return the ended job, or None while it lives; see Cluster.ended_job."""
         return (await self._ends.for_key(job_id).get())[0]
 
-    async def _told(self, job_id: str) -> tuple[Job | None, float]:
+    async def _query(self, job_id: str) -> tuple[Job | None, float]:
         """Query a job; return it, and for how many seconds the answer holds."""
         job = await self._ask(job_id)
         if job is not None and job.state in _NODE_ENDS and _by_slurm(job):

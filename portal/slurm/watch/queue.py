@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from portal.models.cluster.array import ArrayJob
 from portal.models.cluster.cluster import Job, JobState
 
-_KEPT = 2  # snapshots whose order is remembered
+_MOST = 2  # snapshots whose order is remembered
 
 
 class Queue:
@@ -24,7 +24,7 @@ class Queue:
         key = id(jobs)
         if key not in self._ranks:
             self._ranks[key] = (jobs, positions(jobs))
-            while len(self._ranks) > _KEPT:
+            while len(self._ranks) > _MOST:
                 self._ranks.popitem(last=False)
         ranks = self._ranks[key][1]
         if not isinstance(job, ArrayJob):

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Row, delete, select
 
-from portal.models.catalog.catalog import KeptRegistry, Registry
+from portal.models.catalog.catalog import Registry, StoredRegistry
 
 from ..engine.columns import COUNT, NAME, TEXT, TIME, filled, keyed, keys
 from ..engine.rows import StoreTable
@@ -37,14 +37,14 @@ class RegistryTable(StoreTable):
         """Delete a registry; return True if there was one."""
         return bool(await self._write(delete(registries).where(registries.c.host == host)))
 
-    async def all(self) -> list[KeptRegistry]:
+    async def all(self) -> list[StoredRegistry]:
         """Return every registry, ordered by host."""
         rows = await self._rows_of(select(registries).order_by(registries.c.host))
-        return [_kept(row) for row in rows]
+        return [_stored(row) for row in rows]
 
 
-def _kept(row: Row[Any]) -> KeptRegistry:
+def _stored(row: Row[Any]) -> StoredRegistry:
     values = row._asdict()
     secret = values.pop("secret")
     registry = Registry(**values, has_password=bool(secret or values["password_file"]))
-    return KeptRegistry(registry, secret)
+    return StoredRegistry(registry, secret)

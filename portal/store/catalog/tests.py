@@ -72,7 +72,7 @@ class EnvironmentTestTable(WorkTable[EnvironmentTest]):
         statement = delete(tests).where(tests.c.name == name, tests.c.state.not_in(LIVE))
         await self._write(statement)
 
-    async def judge(self, verdict: Verdict) -> None:
+    async def save_verdict(self, verdict: Verdict) -> None:
         """Save the verdict of a finished test, in the place of an earlier one."""
         values = verdict.model_dump() | {"passed": int(verdict.passed)}
         statement = self._database.upsert(verdicts, "passed", "message", "at", "mark", "facts")

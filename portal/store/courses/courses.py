@@ -22,9 +22,9 @@ class CourseTable(ModelTable[StoredCourse]):
 
     table, model = courses, StoredCourse
 
-    async def add_course(self, kept: StoredCourse, members: Sequence[CourseMember] = ()) -> None:
+    async def add_course(self, stored: StoredCourse, members: Sequence[CourseMember] = ()) -> None:
         """Insert a new course with its first members. Raises Conflict if the name is taken."""
-        statement = self._database.insert(courses).values(_values(kept)).on_conflict_do_nothing()
+        statement = self._database.insert(courses).values(_values(stored)).on_conflict_do_nothing()
 
         def keep(to: Connection) -> bool:
             if not to.execute(statement.returning(courses.c.name)).first():
@@ -34,26 +34,26 @@ class CourseTable(ModelTable[StoredCourse]):
             return True
 
         if not await self._database.run(keep, write=True):
-            raise Conflict(f"A course '{kept.name}' already exists. Choose another name.")
+            raise Conflict(f"A course '{stored.name}' already exists. Choose another name.")
 
-    async def save(self, kept: StoredCourse) -> StoredCourse:
-        """Replace a course by ``kept`` and increment its number. Raises Conflict if
-        ``kept.number`` is not the newest, NotFound."""
-        new = kept.model_copy(update={"number": kept.number + 1})
-        this = (courses.c.name == kept.name) & (courses.c.number == kept.number)
+    async def save(self, stored: StoredCourse) -> StoredCourse:
+        """Replace a course by ``stored`` and increment its number. Raises Conflict if
+        ``stored.number`` is not the newest, NotFound."""
+        new = stored.model_copy(update={"number": stored.number + 1})
+        this = (courses.c.name == stored.name) & (courses.c.number == stored.number)
         statement = update(courses).where(this).values(_values(new)).returning(courses)
         saved = await self._first(statement, write=True)
         if saved is None:
-            await self.get(kept.name)
+            await self.get(stored.name)
             raise Conflict(_AGAIN)
         return saved
 
     async def get(self, name: str) -> StoredCourse:
         """Return a course. Raises NotFound."""
-        kept = await self._first(select(courses).where(courses.c.name == name))
-        if kept is None:
+        stored = await self._first(select(courses).where(courses.c.name == name))
+        if stored is None:
             raise NotFound(f"There is no course '{name}'.")
-        return kept
+        return stored
 
     async def all(self, *states: SpaceState) -> list[StoredCourse]:
         """Return the courses in one of ``states`` (in any if none is given), ordered by name."""
@@ -113,6 +113,6 @@ class MemberTable(ModelTable[CourseMember]):
         await self._database.run(take, write=True)
 
 
-def _values(kept: StoredCourse) -> dict[str, Any]:
-    values = kept.model_dump(mode="json")
-    return {"name": kept.name, **values}
+def _values(stored: StoredCourse) -> dict[str, Any]:
+    values = stored.model_dump(mode="json")
+    return {"name": stored.name, **values}

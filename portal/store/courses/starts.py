@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, select, update
 
 from portal.errors import NotFound
-from portal.models.course.start import CourseStart, KeptReservation, Seat, StartKind
+from portal.models.course.start import CourseStart, Seat, StartKind, StoredReservation
 
 from ..engine.rows import ModelTable
 from .tables import course_reservations, course_seats, course_starts
@@ -25,11 +25,11 @@ class CourseStartTable(ModelTable[CourseStart]):
         insert = course_starts.insert().values(start.model_dump(exclude={"id"}))
 
         def keep(to: Connection) -> CourseStart:
-            kept = self._made(to.execute(insert.returning(course_starts)).one())
-            rows = [{**seat.model_dump(), "start_id": kept.id} for seat in seats]
+            stored = self._made(to.execute(insert.returning(course_starts)).one())
+            rows = [{**seat.model_dump(), "start_id": stored.id} for seat in seats]
             if rows:
                 to.execute(course_seats.insert(), rows)
-            return kept
+            return stored
 
         return await self._database.run(keep, write=True)
 
@@ -86,19 +86,19 @@ class CourseStartTable(ModelTable[CourseStart]):
         await self._write(statement)
 
 
-class CourseReservationTable(ModelTable[KeptReservation]):
+class CourseReservationTable(ModelTable[StoredReservation]):
     """The table of reservations for meetings. Every method raises StoreUnavailable."""
 
-    table, model = course_reservations, KeptReservation
+    table, model = course_reservations, StoredReservation
 
-    async def all(self, course: str | None = None) -> list[KeptReservation]:
+    async def all(self, course: str | None = None) -> list[StoredReservation]:
         """Return the reservations of one course, or of all, ordered by name."""
         query = select(course_reservations).order_by(course_reservations.c.name)
         if course is not None:
             query = query.where(course_reservations.c.course == course)
         return await self._models(query)
 
-    async def put(self, reservation: KeptReservation) -> None:
+    async def put(self, reservation: StoredReservation) -> None:
         """Insert a reservation, or replace the one of the same name."""
         await self._write(self._database.upsert(course_reservations), reservation.model_dump())
 

@@ -14,7 +14,7 @@ from portal.errors import NotAllowed, NotFound
 from portal.handlers.base.action import Confirmation
 from portal.handlers.base.endpoint import Operation
 from portal.handlers.base.own_session import OwnSession
-from portal.handlers.sessions.estimates import EstimateBody, kept_options
+from portal.handlers.sessions.estimates import EstimateBody, running_options
 from portal.handlers.sessions.job_estimates import JobEstimates
 from portal.launch.choices.dialog_fields import DialogField, fields_of_move
 from portal.launch.fields import FIELDS, IN_SPACES
@@ -93,10 +93,10 @@ class JobKernelAction(OwnSession):
         NotAllowed if the space does not allow such kernels."""
         if not record.space:
             return None
-        kept = await self.parts.memberships.space(record.space)
-        if reason := JobKernel.not_offered(kept.space):
+        stored = await self.parts.memberships.space(record.space)
+        if reason := JobKernel.not_offered(stored.space):
             raise NotAllowed(reason)
-        return kept
+        return stored
 
     async def kernel(self, id_: str, space: str) -> SessionRecord | None:
         """Return the newest session of this kernel of the user; None without one. ``space``: of
@@ -105,7 +105,7 @@ class JobKernelAction(OwnSession):
 
         The view has it without a query, unless it is younger or has ended.
         """
-        user, server = self.person.name, JobKernel.server_for(id_)
+        user, server = self.person.name, JobKernel.server_name(id_)
         living = (
             record
             for record in self.view.sessions.values()
@@ -134,16 +134,18 @@ class OwnJobKernels(JobKernelAction):
         are known: its definition or its test names them.
         """
         record = await self.asker()
-        kept = await self.space(record)
+        stored = await self.space(record)
         parts, nodes = self.parts, list(self.view.snapshot.nodes.values())
         types = {pool.type for node in nodes for pool in node.gpus}
         items: tuple[KernelEnvironment, ...] = ()
         if parts.settings.get(JobKernels).per_user:
-            items = await kernel_choices(parts, _owner(record), kept, types)
+            items = await kernel_choices(parts, _owner(record), stored, types)
         return KernelChoices(
             items=items,
             fields=tuple(
-                field for field in fields_of_move(nodes) if kept is None or field.name in IN_SPACES
+                field
+                for field in fields_of_move(nodes)
+                if stored is None or field.name in IN_SPACES
             ),
             options={field.name: field.counts for field in FIELDS},
             per_user=parts.settings.get(JobKernels).per_user,
@@ -169,15 +171,15 @@ class OwnJobKernels(JobKernelAction):
         record = await self.own_record()
         asked: dict[str, Any] = self.body.model_dump(exclude_unset=True)
         id_, name = asked.pop("id"), asked.pop("kernel")
-        server = JobKernel.server_for(id_)
+        server = JobKernel.server_name(id_)
         what = f"Kernel {name} of {asked['environment']}, {server}."
         async with self.audited(
             AuditAction.START_KERNEL, f"session {record.id}", record.user, what
         ):
             self.check(record)
-            kept = await self.space(record)
-            kernel = {"id": id_, "name": name, **(job_space(kept.space).own() if kept else {})}
-            options = {**kept_options(record), **asked, OPTION: kernel}
+            stored = await self.space(record)
+            kernel = {"id": id_, "name": name, **(job_space(stored.space).own() if stored else {})}
+            options = {**running_options(record), **asked, OPTION: kernel}
             await self.parts.hub.begin_server(record.user, server, options)
         self.done("")
         return StartedKernel(id=id_, server=server)
@@ -197,8 +199,8 @@ class KernelEstimates(JobKernelAction, JobEstimates):
     async def on_post(self) -> StartAnswer:
         """Return the outlook "refused" and the reason for what may not be asked for."""
         record = await self.asker()
-        self.kept = await self.space(record)
-        return await self.answered(_owner(record), {**kept_options(record), **self.body.options})
+        self.stored = await self.space(record)
+        return await self.answered(_owner(record), {**running_options(record), **self.body.options})
 
 
 class OneJobKernel(JobKernelAction):
@@ -215,7 +217,7 @@ class OneJobKernel(JobKernelAction):
         if record is None or record.state is SessionState.ENDED:
             # The Hub knows a new one before the database does.
             state = await self.parts.hub.server_state(
-                self.person.name, JobKernel.server_for(kernel)
+                self.person.name, JobKernel.server_name(kernel)
             )
             if state == "starting":
                 return submitting(kernel)
@@ -232,7 +234,7 @@ class OneJobKernel(JobKernelAction):
     async def on_delete(self, kernel: str) -> Confirmation:
         """Use the session's own token only. A kernel that has ended already is no error."""
         record = await self.own_record()
-        user, server = record.user, JobKernel.server_for(kernel)
+        user, server = record.user, JobKernel.server_name(kernel)
         async with self.audited(AuditAction.STOP_KERNEL, f"session {record.id}", user, server):
             self.check(record)
             # In a space, first: it may be a kernel of another session of the owner.

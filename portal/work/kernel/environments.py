@@ -41,17 +41,17 @@ class KernelEnvironment(Frozen):
 
 
 async def kernel_choices(
-    parts: Services, person: Person, kept: StoredSpace | None, types: Collection[str]
+    parts: Services, person: Person, stored: StoredSpace | None, types: Collection[str]
 ) -> tuple[KernelEnvironment, ...]:
     """Return what sessions of ``person`` are offered, in the order of the launch page; of a
-    session in the space ``kept``, the space's environment. ``types``: GPU types of the cluster.
+    session in the space ``stored``, the space's environment. ``types``: GPU types of the cluster.
     """
     await parts.catalog.load()
     environments = parts.catalog.visible_to(person)
-    if kept is not None:
+    if stored is not None:
         try:
-            pinned = await usable_environment(parts.catalog.offering, kept)
-            environments = [kernel_environment(pinned, kept.space)]
+            pinned = await usable_environment(parts.catalog.offering, stored)
+            environments = [kernel_environment(pinned, stored.space)]
         except NotAllowed:  # it cannot be used now: a launch says why
             environments = []
     choices = await asyncio.gather(*(_choice(parts, known, types) for known in environments))
@@ -60,7 +60,7 @@ async def kernel_choices(
 
 async def environment_now(
     parts: Services,
-    kept: StoredSpace,
+    stored: StoredSpace,
     kind: type[Kind],
     asked: AskedFor,
     person: Person,
@@ -69,14 +69,14 @@ async def environment_now(
 ) -> Environment:
     """Return the space's environment for a job of this ``kind`` that starts now, such as
     in the reservation of a meeting. Raises InvalidRequest, NotAllowed."""
-    pinned = await usable_environment(parts.catalog.offering, kept)
-    space = kept.space
-    check_asked(asked.said(), pinned, space)
+    pinned = await usable_environment(parts.catalog.offering, stored)
+    space = stored.space
+    check_asked(asked.given(), pinned, space)
     kind.check_chosen(asked, space.noun)
     environment = kind.narrowed(pinned, space, asked, gpus=True)
     needs_gpus = kind.needs_gpus(asked, space)
     return type_of(space).now(
-        kept.name, environment, snapshot, person, associations, time.time(), needs_gpus=needs_gpus
+        stored.name, environment, snapshot, person, associations, time.time(), needs_gpus=needs_gpus
     )
 
 

@@ -107,7 +107,7 @@ class JobKernel(KindById):
     def check_chosen(cls, asked: AskedFor, noun: str) -> None:
         """Raise NotAllowed for a kernel without GPUs: those would add CPUs to a session's without
         any limit of the space."""
-        if asked.said().get("gpus") == 0:
+        if asked.given().get("gpus") == 0:
             raise NotAllowed(
                 f"In a {noun}, a kernel in a job of its own needs at least one GPU. For work on "
                 "CPUs, choose one of the session's kernels."

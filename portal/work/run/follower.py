@@ -144,8 +144,8 @@ class RunFollower:
                 for n in numbers
             ]
             if reason:
-                said = {"message": reason, "missing": False}
-                ends = [point.model_copy(update=said) for point in ends]
+                changes = {"message": reason, "missing": False}
+                ends = [point.model_copy(update=changes) for point in ends]
             await table.save([(key, point) for point in ends])
 
     async def _prune(self) -> None:

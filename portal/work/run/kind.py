@@ -172,7 +172,7 @@ class Run(KindById):
 
     @classmethod
     def needs_gpus(cls, asked: AskedFor, space: Space) -> bool:
-        return bool(asked.said().get("gpus", space.default.gpus))
+        return bool(asked.given().get("gpus", space.default.gpus))
 
     @classmethod
     def narrowed(

@@ -52,11 +52,11 @@ class Watched:
 
 
 @dataclass
-class KeptPoint:
-    """Kernel of a failed point. ``until``: Unix seconds; ``heard``: in time.monotonic()."""
+class HeldPoint:
+    """Kernel of a failed point. ``until``: Unix seconds; ``asked_at``: in time.monotonic()."""
 
     until: float
-    heard: float
+    asked_at: float
     asked: list[AskedKernel] = field(default_factory=list)
     next_id: int = 1
     sent: set[int] = field(default_factory=set)
@@ -76,7 +76,7 @@ class LivePoints:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._watched: OrderedDict[PointKey, Watched] = OrderedDict()
-        self._kept: OrderedDict[PointKey, KeptPoint] = OrderedDict()
+        self._held: OrderedDict[PointKey, HeldPoint] = OrderedDict()
 
     def watch(self, key: PointKey) -> Watched:
         """Note that the user looks at the point now; return its known state."""
@@ -100,67 +100,67 @@ class LivePoints:
         return self.is_watched(key) and not self._watched[key].content
 
     def take(
-        self, key: PointKey, attempt: int, output: PointOutput, at: float, *, last: bool, kept: bool
+        self, key: PointKey, attempt: int, output: PointOutput, at: float, *, last: bool, held: bool
     ) -> None:
         """Keep the newest output of a watched point, which came at ``at`` (Unix seconds).
-        ``last``: the point has ended; ``kept``: and its kernel lives."""
+        ``last``: the point has ended; ``held``: and its kernel lives."""
         watched = self._watched.get(key)
         if watched is None or attempt < watched.attempt:
             return
-        if watched.ended and attempt == watched.attempt and not (last or kept):
+        if watched.ended and attempt == watched.attempt and not (last or held):
             return  # it was overtaken
         watched.content = output.model_dump_json().encode()
         watched.at, watched.attempt = at, attempt
-        watched.ended = last or kept
+        watched.ended = last or held
 
     def keep(self, key: PointKey, until: float, answers: tuple[KernelAnswer, ...]) -> None:
         """Note that the point's kernel is kept until ``until`` (Unix seconds; 0: no longer), and
         what it has answered."""
-        kept = self._kept.pop(key, None) or KeptPoint(until, 0.0)
+        held = self._held.pop(key, None) or HeldPoint(until, 0.0)
         if not until:
             return
-        kept.until, kept.heard = until, self._clock()
+        held.until, held.asked_at = until, self._clock()
         texts = {answer.id: answer.text for answer in answers}
-        kept.asked = [
+        held.asked = [
             asked.model_copy(update={"text": texts[asked.id]}) if asked.id in texts else asked
-            for asked in kept.asked
+            for asked in held.asked
         ]
-        self._kept[key] = kept
-        own = [other for other in self._kept if other[0] == key[0]]
+        self._held[key] = held
+        own = [other for other in self._held if other[0] == key[0]]
         for other in own[:-_MOST_KERNELS_OF_USER]:
-            del self._kept[other]
+            del self._held[other]
         self._bound_texts(key[0])
-        _bound(self._kept, _MOST_KERNELS)
+        _bound(self._held, _MOST_KERNELS)
 
-    def kernel(self, key: PointKey) -> KeptPoint | None:
+    def kernel(self, key: PointKey) -> HeldPoint | None:
         """Return the point's kernel; None if none is kept."""
-        kept = self._kept.get(key)
-        if kept is None or kept.end or self._clock() - kept.heard > _SILENT:
+        held = self._held.get(key)
+        if held is None or held.end or self._clock() - held.asked_at > _SILENT:
             return None
-        return kept
+        return held
 
     def ask(self, key: PointKey, code: str) -> AskedKernel:
         """Ask the point's kernel to execute ``code``. Raises Conflict if none is kept, or too much
         waits."""
-        kept = self._kernel(key)
-        if sum(asked.text is None for asked in kept.asked) >= MOST_QUESTIONS:
+        held = self._kernel(key)
+        if sum(asked.text is None for asked in held.asked) >= MOST_QUESTIONS:
             raise Conflict(
                 f"{MOST_QUESTIONS} requests to this kernel are waiting for an answer. Try again "
                 "later."
             )
-        asked = AskedKernel(id=kept.next_id, code=code)
-        kept.next_id += 1
-        kept.asked = [*kept.asked, asked][-_MOST_ASKED:]
+        asked = AskedKernel(id=held.next_id, code=code)
+        held.next_id += 1
+        held.asked = [*held.asked, asked][-_MOST_ASKED:]
         self._bound_texts(key[0])
         return asked
 
     def questions(self, key: PointKey) -> tuple[KernelQuestion, ...]:
         """Return the questions that were not yet sent to the kernel, and mark them as sent."""
-        kept = self.kernel(key)
-        if kept is None:
+        held = self.kernel(key)
+        if held is None:
             return ()
-        fresh = [asked for asked in kept.asked if asked.text is None and asked.id not in kept.sent]
-        kept.sent = {asked.id for asked in kept.asked if asked.text is None}
+        fresh = [asked for asked in held.asked if asked.text is None and asked.id not in held.sent]
+        held.sent = {asked.id for asked in held.asked if asked.text is None}
         return tuple(KernelQuestion(id=asked.id, code=asked.code) for asked in fresh)
 
     def end_kernel(self, key: PointKey) -> None:
@@ -169,32 +169,32 @@ class LivePoints:
 
     def is_to_end(self, key: PointKey) -> bool:
         """Return True if the point's kernel was ended by its user."""
-        kept = self._kept.get(key)
-        return kept is not None and kept.end
+        held = self._held.get(key)
+        return held is not None and held.end
 
-    def _kernel(self, key: PointKey) -> KeptPoint:
-        kept = self.kernel(key)
-        if kept is None:
+    def _kernel(self, key: PointKey) -> HeldPoint:
+        held = self.kernel(key)
+        if held is None:
             raise Conflict("The kernel of this point was not kept, or has ended.")
-        return kept
+        return held
 
     def _bound_texts(self, user: str) -> None:
         """Drop the oldest questions of a user beyond _LARGEST, those of kernels first that were
         heard of longest ago."""
-        own = [kept for key, kept in self._kept.items() if key[0] == user]
-        excess = sum(kept.size for kept in own) - _LARGEST
-        for kept in own:
-            while excess > 0 and kept.asked:
-                before = kept.size
-                kept.asked = kept.asked[1:]
-                excess -= before - kept.size
+        own = [held for key, held in self._held.items() if key[0] == user]
+        excess = sum(held.size for held in own) - _LARGEST
+        for held in own:
+            while excess > 0 and held.asked:
+                before = held.size
+                held.asked = held.asked[1:]
+                excess -= before - held.size
 
     def _drop_old(self) -> None:
         now = self._clock()
         for key in [key for key, watched in self._watched.items() if watched.until <= now]:
             del self._watched[key]
-        for key in [key for key, kept in self._kept.items() if now - kept.heard > _SILENT]:
-            del self._kept[key]
+        for key in [key for key, held in self._held.items() if now - held.asked_at > _SILENT]:
+            del self._held[key]
 
 
 def _bound(entries: OrderedDict[PointKey, _Entry], most: int) -> None:

@@ -24,7 +24,7 @@ from .launches.chains import never_started
 from .tasks import Tasks, end_of_held, is_special, point_news, tasks_by_array, waiting_words
 
 _GHOST = 30.0  # seconds after its last report in which a task ends by itself
-_KEPT = 900.0  # the same where the kernels of failed points are kept
+_HELD = 900.0  # the same where the kernels of failed points are kept
 _FORGETS = 240.0  # seconds after which slurmctld may forget ended tasks (slurm.conf(5), MinJobAge)
 _STOPPED = "The point was stopped"  # as a point says that got SIGTERM (runs/point.py)
 _AGAIN = "Slurm has put the point back into its queue."
@@ -34,7 +34,7 @@ _SOON = 4.0  # the same while it is open what became of some
 FINISHED = StopReason(code=StopCode.FINISHED, words="All points of the run have ended.")
 
 
-class Hub(Protocol):
+class ServerStops(Protocol):
     """Part of the Hub's API that this needs."""
 
     async def stop_server(self, user: str, server: str, *, reason: StopReason) -> None:
@@ -55,7 +55,7 @@ class LivingRuns:
     """Runs that have not ended. ``words``: by run and number of a point, what it waits for."""
 
     def __init__(
-        self, store: Store, cluster: Cluster, hub: Hub, control: Control, log: Any
+        self, store: Store, cluster: Cluster, hub: ServerStops, control: Control, log: Any
     ) -> None:
         self._store, self._cluster, self._hub = store, cluster, hub
         self._control, self._log = control, log
@@ -97,7 +97,7 @@ class LivingRuns:
         if news.again:
             await self._store.run_points.wait_again(key, news.again, _AGAIN)
             return None
-        patience = _KEPT if run.keep_failed else _GHOST
+        patience = _HELD if run.keep_failed else _GHOST
         at = end_of_held(tasks, keys, run.points, time.time() - patience)
         if at is not None:
             return at if await self._end_tasks(run, record, keys) else None
@@ -168,11 +168,11 @@ class LivingRuns:
             if number in accounted and points[number].message == _STOPPED:
                 message = ended_point(points[number], accounted[number], now).message
                 await self._store.run_points.explain(key, number, message)
-        said = []
+        done = []
         for number, task in ends.items():
             point = points.get(number) or RunPoint(number=number, attempt=run.attempt)
-            said.append((key, ended_point(point, task, now)))
-        await self._store.run_points.save(said)
+            done.append((key, ended_point(point, task, now)))
+        await self._store.run_points.save(done)
 
     async def _end_tasks(self, run: Run, record: SessionRecord, keys: list[PointKeys]) -> bool:
         """End what Slurm holds of a run whose points have all ended; return False if the Hub does

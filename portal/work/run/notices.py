@@ -93,11 +93,11 @@ class RunNotices:
             return "No point failed."
         if with_end:
             return "The mail about the end of the run includes it."
-        if notice.run.reason and await self._is_told(notice.run.after, notice):
+        if notice.run.reason and await self._is_notified(notice.run.after, notice):
             return "The mail about the run before this one includes it."
         return None
 
-    async def _is_told(self, run: str, notice: OpenNotice) -> bool:
+    async def _is_notified(self, run: str, notice: OpenNotice) -> bool:
         """Return True if the user gets mail about the same event of another run."""
         return notice.event in await self._store.run_notices.of_run(notice.run.user, run)
 

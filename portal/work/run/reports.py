@@ -17,7 +17,7 @@ from portal.work.run.tables.runs import RunKey
 
 _REMEMBERED = 2_000  # runs whose points report
 _MOST_WAITING = 16 * 1024 * 1024  # bytes of a user's reports that wait for the database
-_SAID = (PointState.SUCCEEDED, PointState.FAILED)
+_REPORTED = (PointState.SUCCEEDED, PointState.FAILED)
 _Waiting = tuple[RunKey, RunPoint, asyncio.Future[None]]
 
 
@@ -47,12 +47,12 @@ class RunReports:
         """Read the run anew when its points report again: it has changed."""
         self._runs.pop((run.user, run.server), None)
 
-    async def of_server(self, user: str, server: str) -> Run | None:
+    async def on_server(self, user: str, server: str) -> Run | None:
         """Return the newest run on a server of a user; None if its session is no run's. A run that
         was launched without the service is added then. Raises StoreUnavailable."""
         run = self._runs.get((user, server))
         if run is None:
-            run = await self._store.runs.of_server(user, server)
+            run = await self._store.runs.on_server(user, server)
             if run is None or run.ended_at is not None:
                 run = await self._launched(user, server, run)
         # One that has ended may be started again at any moment.
@@ -131,7 +131,7 @@ def newest(batch: list[_Waiting]) -> list[tuple[RunKey, RunPoint]]:
             if before.attempt > point.attempt:
                 continue
             if before.attempt == point.attempt:
-                if before.state in _SAID:
+                if before.state in _REPORTED:
                     continue
                 point = point.model_copy(update={"started_at": before.started_at})
         points[key, point.number] = point

@@ -60,9 +60,9 @@ def point_news(
             if key is None or key.state is PointState.WAITING:
                 absent.append(number)
         elif task.state.ended:
-            said = key is not None and key.state in FINAL
+            reported = key is not None and key.state in FINAL
             late = (task.end_time or 0.0) < taken_at - _SETTLES or not task.nodes
-            if late and not said and task.exit_code != _RESUMES:
+            if late and not reported and task.exit_code != _RESUMES:
                 ended.append(number)
             failed = key is not None and key.state is PointState.FAILED
             if failed and task.state is JobState.CANCELLED:

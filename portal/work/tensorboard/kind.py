@@ -107,7 +107,7 @@ def for_tensorboard(environment: Environment, largest: Resources) -> Environment
     """Return ``environment`` as TensorBoard's jobs may use it: without GPUs, with ``largest`` as
     both its default and its limit. Account and QOS stay those of the environment."""
     own = environment.default
-    usual = {"account": own.account, "qos": own.qos, **largest.said()}
+    usual = {"account": own.account, "qos": own.qos, **largest.given()}
     cut = within(environment, {key: value for key, value in usual.items() if value is not None})
     cut |= {"gpus": 0, "nodes": 1}
     cut.pop("gpu_type", None)

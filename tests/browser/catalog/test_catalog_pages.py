@@ -136,7 +136,7 @@ async def _fill(store: Store) -> None:
             ended_at=1.7e9,
             result=result.model_dump(mode="json") if passed else None,
         )
-        await store.tests.judge(
+        await store.tests.save_verdict(
             Verdict(
                 fingerprint=torch.fingerprint,
                 gpu_type=gpu_type,
@@ -146,7 +146,7 @@ async def _fill(store: Store) -> None:
                 facts=facts.model_dump(mode="json") if passed else {},
             )
         )
-    await store.tests.judge(
+    await store.tests.save_verdict(
         Verdict(
             fingerprint=broken.fingerprint,
             gpu_type="",
@@ -191,7 +191,7 @@ async def _fill_own(store: Store, environment: Environment) -> None:
         at=1.7e9,
     )
     await store.tests.change(test.id, state=WorkState.FAILED, message=message, ended_at=1.7e9 + 60)
-    await store.tests.judge(
+    await store.tests.save_verdict(
         Verdict(
             fingerprint=environment.fingerprint,
             gpu_type="",

@@ -64,9 +64,9 @@ def a_course(name: str, title: str, state: SpaceState = SpaceState.APPROVED) -> 
 
 def add_draft(demo: Any, name: str, title: str) -> None:
     """A draft of Barbara's, in the database."""
-    kept = a_course(name, title, SpaceState.DRAFT)
+    saved = a_course(name, title, SpaceState.DRAFT)
     members = [CourseMember(course=name, person="barbara", role=Role.INSTRUCTOR)]
-    stored(demo, lambda store: store.courses.add_course(kept, members))
+    stored(demo, lambda store: store.courses.add_course(saved, members))
 
 
 @pytest.fixture(scope="module")
@@ -210,9 +210,9 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     expect(page.locator("#edit-words")).to_have_text("Unsaved changes.")
 
     async def another(store: Store) -> None:
-        kept = await store.courses.get(name)
-        course = kept.course.model_copy(update={"budget": 12.0})
-        await store.courses.save(kept.model_copy(update={"course": course}))
+        saved = await store.courses.get(name)
+        course = saved.course.model_copy(update={"budget": 12.0})
+        await store.courses.save(saved.model_copy(update={"course": course}))
 
     stored(demo, another)
     page.get_by_role("button", name="Save", exact=True).click()
@@ -227,8 +227,8 @@ def test_what_was_typed_is_neither_lost_nor_put_over_somebody_elses(
     expect(title).to_have_value("Two of mine")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("#board-toasts")).to_contain_text("Course saved.")
-    kept = stored(demo, lambda store: store.courses.get(name))
-    assert kept.course.title == "Two of mine"
+    saved = stored(demo, lambda store: store.courses.get(name))
+    assert saved.course.title == "Two of mine"
 
 
 def test_advanced_settings_are_folded_until_they_differ_or_are_wrong(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from portal.models.catalog.environment import Environment, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind
 from portal.models.cluster.cluster import ClusterSnapshot, GpuPool, Node, Partition
 from portal.models.person import Person
 from portal.paths import data_path
@@ -43,7 +43,7 @@ def launch_page() -> str:
         nodes=nodes,
         partitions={"gpu": Partition(name="gpu", default=True, nodes=tuple(nodes))},
     )
-    environment = Environment(name="pytorch", title="PyTorch", kind=Kind.VENV, path="/v")
+    environment = Environment(name="pytorch", title="PyTorch", kind=EnvironmentKind.VENV, path="/v")
     form = LaunchForm()
     inside = form.render(form.view(snapshot, [environment], None, Person(name="ada")))
     assets = data_path("templates") / "assets"

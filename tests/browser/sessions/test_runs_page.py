@@ -15,7 +15,7 @@ from remembered import stored
 from sign_in import sign_in
 
 from portal.models.session.run import PointState, Run, RunPoint
-from portal.models.session.run_output import KeptOutput, PointOutput
+from portal.models.session.run_output import PointOutput, StoredOutput
 from portal.models.session.search import Search
 from portal.store import Store
 
@@ -101,8 +101,8 @@ def runs(demo: Any) -> Iterator[None]:
             ]
         )
         output = PointOutput.model_validate({"cells": CELLS, "left_out": 4})
-        kept = KeptOutput(attempt=1, at=time.time(), output=output)
-        await store.run_outputs.save(("ada", ID), 10, kept)
+        saved = StoredOutput(attempt=1, at=time.time(), output=output)
+        await store.run_outputs.save(("ada", ID), 10, saved)
         drift = ("numpy is 2.1.0 instead of 2.0.2.", "The node is gpu02 instead of gpu01.")
         done = RunPoint(number=0, state=PointState.SUCCEEDED, attempt=1, drift=drift)
         await store.run_points.save([(("ada", OLD), done)])

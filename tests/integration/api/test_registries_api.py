@@ -31,14 +31,14 @@ class Site:
     def __init__(self, client: httpx.AsyncClient, parts: Services, place: Path) -> None:
         self.client = client
         self.parts, self.place = parts, place
-        self.said: list[str] = []
+        self.given: list[str] = []
 
     async def ask(
         self, method: str, path: str, body: Any = None, who: str = "grace"
     ) -> httpx.Response:
         headers = {"Authorization": f"token {who}"}
         answer = await self.client.request(method, path, json=body, headers=headers)
-        self.said.append(answer.text)
+        self.given.append(answer.text)
         return answer
 
     async def refused(self, method: str, path: str, body: Any = None) -> str:
@@ -99,7 +99,7 @@ async def test_a_password_goes_in_and_never_comes_out(
     assert (await site.ask("PUT", "registries/nvcr.io", body)).json()["has_password"]
     await site.refused("PUT", "registries/nvcr.io", {"password": PASSWORD + "\n"})
     await site.refused("PUT", "registries/nvcr.io", {"password": [PASSWORD]})
-    everything = " ".join([*site.said, *await site.audit(), caplog.text])
+    everything = " ".join([*site.given, *await site.audit(), caplog.text])
     assert PASSWORD not in everything
     database = site.place / "portal.sqlite"
     for file in (database, database.with_name("portal.sqlite-wal"), key):

@@ -67,7 +67,7 @@ class Ran(NamedTuple):
     folder: Path
 
     @property
-    def said(self) -> str:
+    def given(self) -> str:
         """All that it printed and showed as text."""
         outputs = [one for cell in self.notebook.cells for one in cell.get("outputs", ())]
         return "\n".join(
@@ -139,7 +139,7 @@ def test_a_notebook_runs(ran: Callable[[str], Ran], name: str) -> None:
         pytest.skip(NOT_HERE[RUNS_IN[name]])
     one = ran(name)
     for words in SAYS[name]:
-        assert words in one.said, one.said
+        assert words in one.given, one.given
     written = curves(one.folder)
     assert written and all(written.values()), written
     if name == "resnet50-benchmark":

@@ -102,14 +102,14 @@ async def unpacked(handouts: CourseHandouts, where: Path) -> dict[str, str]:
 async def test_a_repository_is_handed_out(
     handouts: CourseHandouts, server: GitServer, upstream: Repository, tmp_path: Path
 ) -> None:
-    kept = from_git(server, upstream)
+    saved = from_git(server, upstream)
     assert await handouts.newest("dl101") == ""
     with pytest.raises(NotFound):
         await handouts.bundle("dl101")
-    revision = await handouts.refresh(kept, "barbara")
+    revision = await handouts.refresh(saved, "barbara")
     assert len(revision) == 40
     assert await unpacked(handouts, tmp_path / "got") == {"week1/a.ipynb": "{}\n", "b.txt": "b\n"}
-    state = await handouts.state(kept)
+    state = await handouts.state(saved)
     assert [(one.path, one.size, one.uploaded) for one in state.files] == [
         ("b.txt", 2, False),
         ("week1/a.ipynb", 3, False),
@@ -125,13 +125,13 @@ async def test_a_repository_is_handed_out(
 async def test_revisions_are_one_line_and_only_what_changed_is_one(
     handouts: CourseHandouts, server: GitServer, upstream: Repository, tmp_path: Path
 ) -> None:
-    kept = from_git(server, upstream)
-    first = await handouts.refresh(kept, "barbara")
-    assert await handouts.refresh(kept, "barbara") == first
+    saved = from_git(server, upstream)
+    first = await handouts.refresh(saved, "barbara")
+    assert await handouts.refresh(saved, "barbara") == first
     upstream.write("b.txt", "new\n")
     (upstream.place / "week1/a.ipynb").unlink()
     upstream.commit()
-    second = await handouts.refresh(kept, "barbara")
+    second = await handouts.refresh(saved, "barbara")
     assert second != first
     assert await unpacked(handouts, tmp_path / "got") == {"b.txt": "new\n"}
     assert git(tmp_path / "got", "rev-list", "HEAD").split() == [second, first]
@@ -159,26 +159,26 @@ async def test_a_branch_can_be_named(
 async def test_files_from_the_page_lie_over_those_of_the_source(
     handouts: CourseHandouts, server: GitServer, upstream: Repository, tmp_path: Path
 ) -> None:
-    kept = from_git(server, upstream)
+    saved = from_git(server, upstream)
     (tmp_path / "file").write_bytes(b"from the page\n")
-    first = await handouts.hand_out(kept, "week2/c.txt", tmp_path / "file", "barbara")
+    first = await handouts.hand_out(saved, "week2/c.txt", tmp_path / "file", "barbara")
     assert await unpacked(handouts, tmp_path / "1") == {"week2/c.txt": "from the page\n"}
-    await handouts.refresh(kept, "barbara")
-    await handouts.hand_out(kept, "b.txt", tmp_path / "file", "barbara")
-    await handouts.hand_out(kept, "week1", tmp_path / "file", "barbara")  # a folder of the source
+    await handouts.refresh(saved, "barbara")
+    await handouts.hand_out(saved, "b.txt", tmp_path / "file", "barbara")
+    await handouts.hand_out(saved, "week1", tmp_path / "file", "barbara")  # a folder of the source
     got = await unpacked(handouts, tmp_path / "2")
     assert got == {
         "b.txt": "from the page\n", "week1": "from the page\n", "week2/c.txt": "from the page\n",
     }  # fmt: skip
     assert git(tmp_path / "2", "rev-list", "HEAD").split()[-1] == first
-    await handouts.take_back(kept, "b.txt", "barbara")
-    await handouts.take_back(kept, "week1", "barbara")
+    await handouts.take_back(saved, "b.txt", "barbara")
+    await handouts.take_back(saved, "week1", "barbara")
     got = await unpacked(handouts, tmp_path / "3")
     assert got == {"b.txt": "b\n", "week1/a.ipynb": "{}\n", "week2/c.txt": "from the page\n"}
-    state = await handouts.state(kept)
+    state = await handouts.state(saved)
     assert [one.path for one in state.files if one.uploaded] == ["week2/c.txt"]
     with pytest.raises(NotFound):
-        await handouts.take_back(kept, "b.txt", "barbara")
+        await handouts.take_back(saved, "b.txt", "barbara")
 
 
 async def test_a_course_without_a_source_forgets_what_it_had(
@@ -295,11 +295,11 @@ async def test_what_is_hostile_in_a_tree_is_left_out_with_a_word(
         ("120000", "link-long", b"a/" * 4000),
         ("160000", "sub", b""),
     )
-    kept = from_git(server, upstream)
-    await handouts.refresh(kept, "barbara")
+    saved = from_git(server, upstream)
+    await handouts.refresh(saved, "barbara")
     got = await unpacked(handouts, tmp_path / "got")
     assert got == {"good.txt": "good\n", "link-in": "-> good.txt"}
-    state = await handouts.state(kept)
+    state = await handouts.state(saved)
     assert "'sub' is a submodule" in state.left_out or "more" in state.left_out
     assert "Left out" in state.revisions[0].message
     assert not any("/etc" in path for path in server.asked)
@@ -310,9 +310,9 @@ async def test_a_sentence_for_each_that_is_left_out(
     handouts: CourseHandouts, server: GitServer, upstream: Repository
 ) -> None:
     upstream.tree(("100644", "good.txt", b"good\n"), ("160000", "sub", b""))
-    kept = from_git(server, upstream)
-    await handouts.refresh(kept, "barbara")
-    assert (await handouts.state(kept)).left_out == "Left out: 'sub' is a submodule."
+    saved = from_git(server, upstream)
+    await handouts.refresh(saved, "barbara")
+    assert (await handouts.state(saved)).left_out == "Left out: 'sub' is a submodule."
 
 
 async def test_hooks_and_filters_never_run(
@@ -331,8 +331,8 @@ async def test_hooks_and_filters_never_run(
     )
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {mark}")
-    kept = from_git(server, upstream)
-    await handouts.refresh(kept, "barbara")
+    saved = from_git(server, upstream)
+    await handouts.refresh(saved, "barbara")
     hooks = handouts.folder("dl101") / "handouts.git/hooks"
     hooks.mkdir(exist_ok=True)
     for place in (hooks, home):
@@ -341,7 +341,7 @@ async def test_hooks_and_filters_never_run(
             (place / name).chmod(0o755)
     upstream.write("c.txt", "c\n")
     upstream.commit()
-    await handouts.refresh(kept, "barbara")
+    await handouts.refresh(saved, "barbara")
     assert not mark.exists()
 
 
@@ -358,17 +358,17 @@ async def test_a_repository_that_asks_for_a_password_fails_at_once(
 async def test_one_that_is_away_leaves_the_last_good_state(
     handouts: CourseHandouts, server: GitServer, upstream: Repository, tmp_path: Path
 ) -> None:
-    kept = from_git(server, upstream)
-    revision = await handouts.refresh(kept, "barbara")
+    saved = from_git(server, upstream)
+    revision = await handouts.refresh(saved, "barbara")
     server.instead = lambda handler: handler.send_error(503)
     with pytest.raises(GitFailed, match="503"):
-        await handouts.refresh(kept, "barbara")
-    state = await handouts.state(kept)
+        await handouts.refresh(saved, "barbara")
+    state = await handouts.state(saved)
     assert state.revision == revision and "503" in state.problem and state.problem_at
     assert await unpacked(handouts, tmp_path / "got") == {"week1/a.ipynb": "{}\n", "b.txt": "b\n"}
     server.instead = None
-    await handouts.refresh(kept, "barbara")
-    assert (await handouts.state(kept)).problem == ""
+    await handouts.refresh(saved, "barbara")
+    assert (await handouts.state(saved)).problem == ""
 
 
 async def test_one_that_never_ends_is_ended(
@@ -391,19 +391,19 @@ async def test_one_that_is_huge_is_refused(
     handouts: CourseHandouts, server: GitServer, upstream: Repository, kind: str
 ) -> None:
     """As it comes (noise), and once it is unpacked (zeros)."""
-    kept = from_git(server, upstream)
-    revision = await handouts.refresh(kept, "barbara")
+    saved = from_git(server, upstream)
+    revision = await handouts.refresh(saved, "barbara")
     size = 9 * 1024 * 1024
     upstream.write("huge.bin", os.urandom(size) if kind == "noise" else bytes(size))
     upstream.commit()
     with pytest.raises(PortalError, match="8 MB") as caught:
-        await handouts.refresh(kept, "barbara")
+        await handouts.refresh(saved, "barbara")
     assert isinstance(caught.value, GitFailed) is (kind == "noise")
-    assert (await handouts.state(kept)).revision == revision
+    assert (await handouts.state(saved)).revision == revision
     (upstream.place / "huge.bin").unlink()
     upstream.write("c.txt", "c\n")
     upstream.commit()
-    assert await handouts.refresh(kept, "barbara") != revision
+    assert await handouts.refresh(saved, "barbara") != revision
     packs = handouts.folder("dl101") / "handouts.git/objects/pack"
     assert sum(path.stat().st_size for path in packs.iterdir()) < 1024 * 1024
 
@@ -455,11 +455,11 @@ async def test_git_is_not_asked_of_links_without_end(
     monkeypatch.setattr("portal.courses.files.tree._LINKS", 3)
     links = [("120000", f"link{number}", b"good.txt") for number in range(5)]
     upstream.tree(("100644", "good.txt", b"good\n"), *links)
-    kept = from_git(server, upstream)
-    await handouts.refresh(kept, "barbara")
+    saved = from_git(server, upstream)
+    await handouts.refresh(saved, "barbara")
     got = await unpacked(handouts, tmp_path / "got")
     assert sorted(got) == ["good.txt", "link0", "link1", "link2"]
-    assert "'link4' is one of more than 3 links" in (await handouts.state(kept)).left_out
+    assert "'link4' is one of more than 3 links" in (await handouts.state(saved)).left_out
 
 
 async def test_an_upload_that_is_too_much_leaves_nothing(
@@ -488,15 +488,15 @@ async def test_a_folder_is_handed_out_and_no_link_is_followed(
     (place / ".git").mkdir()
     (place / ".git/config").write_text("x")
     os.mkfifo(place / "pipe")
-    kept = course("folder", str(place))
-    await handouts.refresh(kept, "barbara")
+    saved = course("folder", str(place))
+    await handouts.refresh(saved, "barbara")
     assert await unpacked(handouts, tmp_path / "got") == {"week1/a.txt": "a\n"}
-    left_out = (await handouts.state(kept)).left_out
+    left_out = (await handouts.state(saved)).left_out
     for name in ("secret", "out", "pipe"):
         assert f"'{name}' is a link or a special file" in left_out
     (place / "week1/a.txt").unlink()
     (place / "b.txt").write_text("b\n")
-    await handouts.refresh(kept, "barbara")
+    await handouts.refresh(saved, "barbara")
     assert await unpacked(handouts, tmp_path / "again") == {"b.txt": "b\n"}
 
 
@@ -532,8 +532,8 @@ async def test_what_runs_is_fetched_by_itself_at_most_hourly(
     handouts: CourseHandouts, server: GitServer, upstream: Repository
 ) -> None:
     now = time.time()
-    kept = from_git(server, upstream)
-    await handouts.store.courses.add_course(kept)
+    saved = from_git(server, upstream)
+    await handouts.store.courses.add_course(saved)
     await look_at(handouts, now)
     first = await handouts.newest("dl101")
     assert first
@@ -549,8 +549,8 @@ async def test_what_runs_is_fetched_by_itself_at_most_hourly(
     at = time.gmtime(now + 5 * 3600)
     single = [{"date": time.strftime("%Y-%m-%d", at), "begins": "00:00", "minutes": 60}]
     single[0]["begins"] = time.strftime("%H:%M", at)
-    meeting = kept.course.model_validate({**kept.course.model_dump(), "single": single})
-    await handouts.store.courses.save(kept.model_copy(update={"course": meeting}))
+    meeting = saved.course.model_validate({**saved.course.model_dump(), "single": single})
+    await handouts.store.courses.save(saved.model_copy(update={"course": meeting}))
     assert await later(4200) == first, "the meeting is far"
     assert await later(4.5 * 3600) != first, "before the meeting it is fetched"
 
@@ -559,12 +559,12 @@ async def test_one_that_fails_is_left_alone_for_an_hour(
     handouts: CourseHandouts, server: GitServer, upstream: Repository
 ) -> None:
     now = time.time()
-    kept = from_git(server, upstream)
-    await handouts.store.courses.add_course(kept)
+    saved = from_git(server, upstream)
+    await handouts.store.courses.add_course(saved)
     server.instead = lambda handler: handler.send_error(503)
     await look_at(handouts, now)
     asked = len(server.asked)
-    assert asked and "503" in (await handouts.state(kept)).problem
+    assert asked and "503" in (await handouts.state(saved)).problem
     await look_at(handouts, now + 600)
     assert len(server.asked) == asked
     # The machine's clock was two hours ahead, and is set right.

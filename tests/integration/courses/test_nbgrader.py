@@ -22,7 +22,7 @@ from session_server import KERNELS, SessionServer, a_server, make_python
 from portal.launch.container import session_command
 from portal.launch.course_space import EXCHANGE, CourseSpace
 from portal.launch.kinds.jupyterlab import JupyterLab
-from portal.models.catalog.environment import Environment, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind
 from portal.models.session.resources import Resources
 from portal.models.space import Role
 from spawners.launch.course_exchange import exchange_of
@@ -131,7 +131,9 @@ async def test_without_a_place_there_are_no_grades(place: Path) -> None:
 
 def test_the_sessions_of_the_course_have_its_exchange_and_no_others() -> None:
     """By the environment: the command is the same for everyone in the course."""
-    environment = Environment(name="lab", title="Lab", kind=Kind.CONTAINER, image="/i/lab.sif")
+    environment = Environment(
+        name="lab", title="Lab", kind=EnvironmentKind.CONTAINER, image="/i/lab.sif"
+    )
 
     def told(exchange: str | None) -> tuple[list[str], dict[str, str]]:
         session = JupyterLab(space=CourseSpace(name="deep", role=Role.STUDENT, exchange=exchange))

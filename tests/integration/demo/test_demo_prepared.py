@@ -83,7 +83,7 @@ def test_of_a_portals_database_only_the_tests_are_kept(tmp_path: Path) -> None:
     async def fill() -> None:
         store = Store(url=f"sqlite:///{first}")
         await store.upgrade()
-        await store.tests.judge(verdict)
+        await store.tests.save_verdict(verdict)
         await store.audit.add_entry(ENTRY)
         await store.close()
 

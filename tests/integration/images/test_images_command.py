@@ -16,7 +16,7 @@ from session_records import recorded
 from portal.catalog.builds.image_files import ImageFiles
 from portal.errors import ConfigurationError
 from portal.models.catalog.catalog import Origin
-from portal.models.catalog.environment import Environment, EnvironmentState, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind, EnvironmentState
 from portal.models.session.session import SessionState
 from portal.store import Store
 
@@ -53,7 +53,10 @@ class Site:
         self, name: str, image: int, state: EnvironmentState, *, published: bool = False
     ) -> None:
         environment = Environment(
-            name=name, title=name, kind=Kind.CONTAINER, image=str(self.images / sif(image))
+            name=name,
+            title=name,
+            kind=EnvironmentKind.CONTAINER,
+            image=str(self.images / sif(image)),
         )
         made = await self.store.versions.add_version(
             environment, state=state, author="grace", at=time.time(), origin=Origin.PAGE

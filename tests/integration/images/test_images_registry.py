@@ -23,8 +23,8 @@ from portal.images.registry.credentials import Secrets
 from portal.images.registry.pull_files import authorities_in, environment_of
 from portal.images.registry.registry import Registries
 from portal.images.registry.words import Fault, fault_of
-from portal.models.catalog.catalog import KeptRegistry
 from portal.models.catalog.catalog import Registry as RegistryRow
+from portal.models.catalog.catalog import StoredRegistry
 from portal.models.catalog.image import Source, parse_source
 
 USER, PASSWORD = "$oauthtoken", "nvapi-Ünter:my-key"
@@ -59,7 +59,7 @@ def source(server: Registry | str, name: str) -> Source:
     return parse_source(f"docker://{host}/{name}")
 
 
-def kept(host: str, secret: str = "", **more: Any) -> KeptRegistry:
+def stored(host: str, secret: str = "", **more: Any) -> StoredRegistry:
     values: dict[str, Any] = {
         "username": USER if secret else "",
         "password_file": "",
@@ -70,11 +70,11 @@ def kept(host: str, secret: str = "", **more: Any) -> KeptRegistry:
         "at": 1.0,
     }
     row = RegistryRow(host=host, has_password=bool(secret), **(values | more))
-    return KeptRegistry(row, secret)
+    return StoredRegistry(row, secret)
 
 
-def insecure(server: Registry) -> list[KeptRegistry]:
-    return [kept(server.host, insecure=True)]
+def insecure(server: Registry) -> list[StoredRegistry]:
+    return [stored(server.host, insecure=True)]
 
 
 async def test_a_tag_is_a_digest_with_its_size(
@@ -160,17 +160,17 @@ async def test_with_password_and_authority(
     secret = registries.secrets.encrypt(PASSWORD)
     host, authority = closed_registry.host, str(closed_registry.ca_file)
     with pytest.raises(InvalidRequest, match=r"certificate .* is not trusted"):
-        await registries.resolve(asked, [kept(host, secret)])
+        await registries.resolve(asked, [stored(host, secret)])
     with pytest.raises(InvalidRequest, match="requires a password"):
-        await registries.resolve(asked, [kept(host, ca_file=authority)])
+        await registries.resolve(asked, [stored(host, ca_file=authority)])
     wrong = registries.secrets.encrypt("wrong")
     with pytest.raises(InvalidRequest, match=r"does not accept the password of '\$oauthtoken'"):
-        await registries.resolve(asked, [kept(host, wrong, ca_file=authority)])
-    found = await registries.resolve(asked, [kept(host, secret, ca_file=authority)])
+        await registries.resolve(asked, [stored(host, wrong, ca_file=authority)])
+    found = await registries.resolve(asked, [stored(host, secret, ca_file=authority)])
     file = tmp_path / "key-of-nvcr"
     file.write_text(PASSWORD + "\n")
     file.chmod(0o600)
-    row = kept(host, "", ca_file=authority, password_file=str(file), username=USER)
+    row = stored(host, "", ca_file=authority, password_file=str(file), username=USER)
     assert await registries.resolve(asked, [row]) == found
 
 
@@ -178,12 +178,14 @@ async def test_a_mirror_answers_for_the_registry(
     registries: Registries, closed_registry: Registry
 ) -> None:
     secret = registries.secrets.encrypt(PASSWORD)
-    row = kept("nvcr.io", secret, mirror=closed_registry.host, ca_file=str(closed_registry.ca_file))
+    row = stored(
+        "nvcr.io", secret, mirror=closed_registry.host, ca_file=str(closed_registry.ca_file)
+    )
     asked = parse_source("docker://nvcr.io/nvidia/pytorch:25.10-py3")
     assert (await registries.resolve(asked, [row])).digest.startswith("sha256:")
     # A mirror that is kept as a registry of its own has its own password.
     wrong = row._replace(secret=registries.secrets.encrypt("wrong"))
-    own = kept(closed_registry.host, secret, ca_file=row.registry.ca_file)
+    own = stored(closed_registry.host, secret, ca_file=row.registry.ca_file)
     assert await registries.resolve(asked, [wrong, own])
     with pytest.raises(InvalidRequest, match="does not accept the password"):
         await registries.resolve(asked, [wrong])
@@ -198,15 +200,15 @@ async def test_a_check_says_what_is_wrong(
 ) -> None:
     secret, host = registries.secrets.encrypt(PASSWORD), closed_registry.host
     authority = str(closed_registry.ca_file)
-    said = await registries.check(host, [kept(host, secret, ca_file=authority)])
+    said = await registries.check(host, [stored(host, secret, ca_file=authority)])
     assert "accepts the password" in said and PASSWORD not in said
-    mirrored = kept("nvcr.io", secret, ca_file=authority, mirror=host)
+    mirrored = stored("nvcr.io", secret, ca_file=authority, mirror=host)
     assert host in await registries.check("nvcr.io", [mirrored])
     wrong = registries.secrets.encrypt("wrong")
     with pytest.raises(InvalidRequest, match="does not accept the password"):
-        await registries.check(host, [kept(host, wrong, ca_file=authority)])
+        await registries.check(host, [stored(host, wrong, ca_file=authority)])
     with pytest.raises(InvalidRequest, match="certificate"):
-        await registries.check(host, [kept(host, secret)])
+        await registries.check(host, [stored(host, secret)])
     assert "answers" in await registries.check(open_registry.host, insecure(open_registry))
     with pytest.raises(InvalidRequest, match="plain HTTP"):
         await registries.check(open_registry.host, [])
@@ -270,7 +272,7 @@ async def test_odd_answers(
     with serving(Odd) as server:
         host = f"127.0.0.1:{server.server_port}"
         with pytest.raises(error, match=words):
-            await registries.resolve(source(host, "a/b:1"), [kept(host, insecure=True)])
+            await registries.resolve(source(host, "a/b:1"), [stored(host, insecure=True)])
         Odd.stop.set()
 
 
@@ -309,7 +311,7 @@ async def test_the_password_is_on_no_command_line(
     program.chmod(0o755)
     registries.skopeo = str(program)
     secret, host = registries.secrets.encrypt(PASSWORD), closed_registry.host
-    row = kept(host, secret, ca_file=str(closed_registry.ca_file))
+    row = stored(host, secret, ca_file=str(closed_registry.ca_file))
     await registries.resolve(source(closed_registry, "nvidia/pytorch:25.10-py3"), [row])
     await registries.check(host, [row])
     text = record.read_text()
@@ -325,10 +327,10 @@ async def test_a_job_gets_what_it_needs_and_gives_it_back(
     folder = tmp_path / "images"
     folder.mkdir()
     secret = registries.secrets.encrypt(PASSWORD)
-    row = kept(
+    row = stored(
         "nvcr.io", secret, mirror="127.0.0.1:5", insecure=True, ca_file=str(closed_registry.ca_file)
     )
-    other = kept("ghcr.io", secret)
+    other = stored("ghcr.io", secret)
     asked = parse_source("docker://nvcr.io/nvidia/pytorch:1")
     files = await registries.hand_over(asked, [row, other], str(folder))
     auth = Path(files.auth_file)
@@ -410,7 +412,7 @@ async def test_a_link_of_the_builds_account_is_not_followed(
     (theirs / ".auth").symlink_to(ours)
     pull_files.sweep(theirs, [])
     assert (ours / "kept").exists()
-    row = kept("nvcr.io", registries.secrets.encrypt(PASSWORD))
+    row = stored("nvcr.io", registries.secrets.encrypt(PASSWORD))
     asked = parse_source("docker://nvcr.io/nvidia/pytorch:1")
     with pytest.raises(ConfigurationError, match="is a link"):
         await registries.hand_over(asked, [row], str(theirs))

@@ -350,7 +350,7 @@ def test_requests_of_a_person_and_of_pages(
 ) -> None:
     server.activity._note_requests(server.settings)
     server.go(600)
-    server.activity._told = None
+    server.activity._reported = None
     server.request(method, path, status)
     age = (datetime.now(UTC) - server.activity.last_activity()).total_seconds()
     assert age == pytest.approx(0 if counts else 600, abs=1)

@@ -154,18 +154,18 @@ def post(around: Around, path: str, body: Any, method: str = "POST") -> int:  # 
 
 
 def test_a_real_server_tells_of_itself(around: Around) -> None:  # noqa: F811
-    wait_for(lambda: around.told("PUT", "session/presence"))
-    assert around.told("PUT", "session/presence")[0]["opened"] is None
+    wait_for(lambda: around.answers("PUT", "session/presence"))
+    assert around.answers("PUT", "session/presence")[0]["opened"] is None
 
 
 def test_the_page_raises_a_hand_and_answers(around: Around) -> None:  # noqa: F811
     assert post(around, "hand", {"text": "Cell 3"}) == 200
-    assert around.told("PUT", "session/hand")[-1] == {"text": "Cell 3"}
+    assert around.answers("PUT", "session/hand")[-1] == {"text": "Cell 3"}
     assert post(around, "hand", None, "DELETE") == 200
-    assert around.told("DELETE", "session/hand")
+    assert around.answers("DELETE", "session/hand")
     for answer in ("agree", "refuse", "end"):
         assert post(around, "help", {"id": 7, "answer": answer}) == 200
-        assert around.told("POST", "session/help/7")[-1] == {"answer": answer}
+        assert around.answers("POST", "session/help/7")[-1] == {"answer": answer}
     before = len(around.asked)
     for wrong in (
         {}, {"id": "7", "answer": "agree"}, {"id": True, "answer": "agree"},

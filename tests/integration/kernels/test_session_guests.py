@@ -83,7 +83,7 @@ class Around:
             return 200, {"now": time.time()}
         return 200, {}
 
-    def told(self, method: str, path: str) -> list[Any]:
+    def answers(self, method: str, path: str) -> list[Any]:
         return [body for one, where, body in self.asked if (one, where) == (method, path)]
 
 
@@ -240,7 +240,7 @@ async def test_a_helper_does_nothing_in_the_owners_name(around: Around) -> None:
     around.guests = {"barbara": 600.0}
     for path in ("portal/hand", "portal/help", "portal/extend", "portal/move"):
         assert ask(around, "barbara", path, "POST") == 403, path
-    assert not around.told("PUT", "session/hand")
+    assert not around.answers("PUT", "session/hand")
 
 
 async def test_whose_session_it_is_is_told_to_a_guest(around: Around) -> None:

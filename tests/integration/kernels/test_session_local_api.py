@@ -327,7 +327,9 @@ async def test_a_portal_that_does_not_answer_is_asked_less_and_less() -> None:
 
     async def fail() -> dict[str, Any]:
         tries.append(clock.now)
-        raise ServiceError("The portal cannot be reached.", peace=100.0 if len(tries) == 6 else 0)
+        raise ServiceError(
+            "The portal cannot be reached.", retry_after=100.0 if len(tries) == 6 else 0
+        )
 
     kept = CachedValue(fail, fresh=4.0, clock=lambda: clock.now)
     for _ in range(400):

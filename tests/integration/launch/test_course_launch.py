@@ -17,7 +17,14 @@ from stored_courses import a_course, stored
 
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.container import session_command
-from portal.launch.course import CourseKind, course_named, meeting, server_for, server_of, unfit
+from portal.launch.course import (
+    CourseKind,
+    course_kind,
+    course_named,
+    meeting,
+    parsed_server,
+    unfit,
+)
 from portal.launch.course_space import CourseSpace, purpose_of
 from portal.launch.in_space import check_asked
 from portal.launch.kinds import KINDS
@@ -25,7 +32,7 @@ from portal.launch.kinds.closed import closed
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.limits.limits import environment_limits, within
 from portal.launch.request import Asked, LaunchRequest
-from portal.models.catalog.environment import Bind, Environment, Kind, Server
+from portal.models.catalog.environment import Bind, Environment, EnvironmentKind, Server
 from portal.models.cluster.cluster import ClusterSnapshot, Reservation
 from portal.models.course.course import CourseReservation, SingleTime, StoredCourse
 from portal.models.session.resources import Duration, Resources
@@ -38,7 +45,7 @@ from spawners.launch.courses import CourseLaunch
 LAB = Environment(
     name="lab",
     title="Lab",
-    kind=Kind.CONTAINER,
+    kind=EnvironmentKind.CONTAINER,
     image="/i/lab.sif",
     gpu_types=("t4", "v100"),
     max_time="8:00:00",
@@ -56,7 +63,7 @@ COURSE = a_course(
 STUDENT = JupyterLab(space=CourseSpace(name="dl101", title=COURSE.title, role=Role.STUDENT))
 
 
-def kept(**changes: Any) -> StoredCourse:
+def dl101(**changes: Any) -> StoredCourse:
     return stored(**{"course": COURSE, "pinned": LAB, **changes})
 
 
@@ -68,25 +75,25 @@ def at(text: str) -> float:
 @pytest.mark.parametrize("kind", ["course", "rehearsal", "preview", "room"])
 def test_a_courses_server_is_known_by_its_name(course: str, kind: str) -> None:
     server = f"{kind}-{course}"
-    assert server_of(server) == (course, kind)
-    assert server_for(course, server) == kind
+    assert parsed_server(server) == (course, kind)
+    assert course_kind(course, server) == kind
     with pytest.raises(InvalidRequest, match=f"reserved for a session of the course '{course}'"):
-        server_for("", server)
+        course_kind("", server)
 
 
 @pytest.mark.parametrize("server", ["", "second", "course", "course-", "course-A", "lecture-x"])
 def test_other_names_are_the_persons_own(server: str) -> None:
-    assert server_of(server) is None
-    assert server_for("", server) is None
+    assert parsed_server(server) is None
+    assert course_kind("", server) is None
     with pytest.raises(InvalidRequest, match="must have the name 'course-dl101'"):
-        server_for("dl101", server)
+        course_kind("dl101", server)
 
 
 def test_the_name_and_the_option_must_be_of_one_course() -> None:
     with pytest.raises(InvalidRequest):
-        server_for("dl101", "course-ml")
+        course_kind("dl101", "course-ml")
     asked = Asked.parse({"course": "dl101", "gpus": 1})
-    assert (asked.kind.space_name, asked.said()) == ("dl101", {"gpus": 1})
+    assert (asked.kind.space_name, asked.given()) == ("dl101", {"gpus": 1})
     assert Asked.parse({"gpus": 1, "course": ""}).kind.space_name == ""
     for wrong in ("a/b", "../x", "A", "-a", "a-", "a--b", "x" * 21, "dl101\n", 1, ["dl101"]):
         with pytest.raises(InvalidRequest, match="'course' must be"):
@@ -127,14 +134,14 @@ def test_when_a_course_has_sessions(
 ) -> None:
     found = owner_of(f"{kind}-dl101")
     assert found is not None and issubclass(found, JupyterLab) and purpose_of(found.name) == kind
-    said = closed(found, kept(**changes), Role(role), at(now))
+    said = closed(found, dl101(**changes), Role(role), at(now))
     assert words in said
     assert bool(said) == bool(words)
 
 
 def test_only_a_container_with_its_server_inside_is_fit() -> None:
     assert unfit(LAB) == ""
-    venv = Environment(name="v", title="V", kind=Kind.VENV, path="/v")
+    venv = Environment(name="v", title="V", kind=EnvironmentKind.VENV, path="/v")
     assert "is not a container" in unfit(venv)
     assert "outside its container" in unfit(LAB.model_copy(update={"server": Server.BESIDE}))
 
@@ -154,7 +161,7 @@ def test_the_courses_limits_are_the_sessions() -> None:
     tight = LAB.model_copy(update={"max_gpus": 0, "max_time": Duration(3600)})
     offered = narrowed(tight, COURSE)
     assert (offered.max_gpus, offered.max_time) == (0, 3600)
-    assert within(offered, offered.default.said())["time"] == 3600
+    assert within(offered, offered.default.given())["time"] == 3600
 
 
 def test_a_course_has_no_other_gpus_than_its_own() -> None:
@@ -174,7 +181,7 @@ def test_what_a_member_chooses() -> None:
     chosen = {"gpus": 1, "cpus": 2, "memory": "4G", "time": "1:00:00", "environment": "lab"}
 
     def check(options: dict[str, Any]) -> None:
-        check_asked(Asked.parse(options).said(), LAB, COURSE)
+        check_asked(Asked.parse(options).given(), LAB, COURSE)
 
     check(chosen)
     check({"account": "", "qos": None})
@@ -198,7 +205,7 @@ def test_the_same_again_is_only_what_a_member_chooses() -> None:
         "memory": "4G",
         "time": "1:00:00",
     }
-    check_asked(Asked.parse(again).said(), LAB, COURSE)
+    check_asked(Asked.parse(again).given(), LAB, COURSE)
 
 
 def test_the_reservation_of_the_meeting_that_is_on() -> None:

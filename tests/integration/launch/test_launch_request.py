@@ -348,7 +348,7 @@ def test_resources_are_numbers_inside_and_text_at_the_edges() -> None:
     resources = Resources(**text)
     assert (resources.memory, resources.time) == (1024, 86400)
     assert resources == Resources(gpus=1, memory="1G", time="24:00:00")
-    assert resources.said() == {"gpus": 1, "memory": 1024, "time": 86400}
+    assert resources.given() == {"gpus": 1, "memory": 1024, "time": 86400}
     # What was written stays as it was written, in Python, JSON and sentences alike.
     assert resources.model_dump(exclude_unset=True) == text
     assert resources.model_dump(mode="json", exclude_unset=True) == text
@@ -395,7 +395,7 @@ def test_what_somebody_else_stored_is_still_read() -> None:
     asked = Asked.parse(stored)
     assert asked.environment == "lab"
     assert (asked.resources.memory, asked.resources.time) == (16384, 86400)
-    assert asked.said() == {
+    assert asked.given() == {
         "environment": "lab",
         **{"gpus": 2, "gpu_type": "v100", "cpus": 4, "memory": 16384},
         **{"time": 86400, "partition": "gpu", "nodes": 1},

@@ -68,6 +68,6 @@ async def test_help(store: Store) -> None:
     assert await table.open() == [granted]
     await table.save(granted.model_copy(update={"state": HelpState.ENDED, "ended_at": 120.5}))
     assert await table.open() == []
-    (kept,) = await table.of_course("deep")
-    assert (kept.id, kept.state, kept.ended_at) == (asked.id, "ended", 120.5)
+    (stored,) = await table.of_course("deep")
+    assert (stored.id, stored.state, stored.ended_at) == (asked.id, "ended", 120.5)
     assert await table.of_course("other") == []

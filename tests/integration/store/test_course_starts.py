@@ -7,11 +7,11 @@ import pytest
 from portal.errors import NotFound
 from portal.models.course.start import (
     CourseStart,
-    KeptReservation,
     ReservationState,
     Seat,
     SeatState,
     StartKind,
+    StoredReservation,
 )
 from portal.store import Store
 
@@ -51,7 +51,7 @@ async def test_a_start_is_kept_with_its_seats(store: Store) -> None:
 
 async def test_a_reservation_is_kept_by_its_name(store: Store) -> None:
     table = store.reservations
-    one = KeptReservation(
+    one = StoredReservation(
         name="course-deep-20270118T0900",
         course="deep",
         meeting_at=900.0,

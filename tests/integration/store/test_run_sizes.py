@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from portal.models.session.run import PointState, RunPoint
-from portal.models.session.run_output import KeptOutput, PointOutput
+from portal.models.session.run_output import PointOutput, StoredOutput
 from portal.store import Store
 from portal.work.run.tables import sizes
 from portal.work.run.tables.curves import run_curves
@@ -29,7 +29,7 @@ def point(number: int, size: int, **more: object) -> RunPoint:
     return RunPoint(number=number, parameters=values, **more)  # type: ignore[arg-type]
 
 
-async def kept(store: Store) -> dict[tuple[str, str], int]:
+async def saved(store: Store) -> dict[tuple[str, str], int]:
     rows = await store.runs._rows_of(select(run_sizes))
     return {(row.user, row.run): row.bytes for row in rows}
 
@@ -52,7 +52,7 @@ async def counted(store: Store) -> int:
 
 async def test_they_are_exact(store: Store) -> None:
     await store.run_points.save([(KEY, point(0, 200)), (OTHER, point(0, 300))])
-    assert await kept(store) == {}, "small rows are free"
+    assert await saved(store) == {}, "small rows are free"
     for _ in range(40):
         number, size = CHANCE.randrange(5), CHANCE.choice([0, 500, 4000, 9000])
         state = CHANCE.choice([PointState.RUNNING, PointState.SUCCEEDED])
@@ -61,8 +61,10 @@ async def test_they_are_exact(store: Store) -> None:
         curve = [(float(x), CHANCE.random()) for x in range(CHANCE.choice([1, 200]))]
         await store.run_curves.save([(KEY, number, attempt, {"loss": curve})])
         output = PointOutput(log=words(CHANCE.choice([10, 8000])))
-        await store.run_outputs.save(KEY, number, KeptOutput(attempt=attempt, at=1, output=output))
-    assert (await kept(store))[KEY] == await counted(store) > 0
+        await store.run_outputs.save(
+            KEY, number, StoredOutput(attempt=attempt, at=1, output=output)
+        )
+    assert (await saved(store))[KEY] == await counted(store) > 0
 
 
 @pytest.mark.parametrize("limit", ["MOST_OF_RUN", "MOST_OF_USER"])
@@ -76,9 +78,9 @@ async def test_beyond_the_limits_states_are_stored_without_values(
         await store.run_points.save([(key, point(number, 9000, state=PointState.RUNNING))])
         curve = [(float(x), CHANCE.random()) for x in range(200)]
         await store.run_curves.save([(key, number, 1, {"loss": curve, "acc": curve[::-1]})])
-        output = KeptOutput(attempt=1, at=1, output=PointOutput(log=words(8000)))
+        output = StoredOutput(attempt=1, at=1, output=PointOutput(log=words(8000)))
         await store.run_outputs.save(key, number, output)
-    assert sum((await kept(store)).values()) <= 50_000
+    assert sum((await saved(store)).values()) <= 50_000
     numbers = range(20)
     points = await store.run_points.of_run(*KEY, numbers)
     if other != KEY:

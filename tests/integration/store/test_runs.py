@@ -9,7 +9,7 @@ import pytest
 
 from portal.errors import Conflict, InvalidRequest
 from portal.models.session.run import PointState, Run, RunPoint
-from portal.models.session.run_output import KeptOutput, PointOutput
+from portal.models.session.run_output import PointOutput, StoredOutput
 from portal.store import Store
 
 ID = "5e2f3c1a"
@@ -59,9 +59,9 @@ async def test_runs_are_their_user_s(store: Store) -> None:
 async def test_the_newest_run_of_a_server_counts(store: Store) -> None:
     for id_, created in (("5e2f3c1a", 100.0), ("5-e2f3c1a", 300.0), ("5e-2f3c1a", 200.0)):
         await store.runs.add_run(run(id_, server="run-5e2f3c1a", created_at=created))
-    newest = await store.runs.of_server("ada", "run-5e2f3c1a")
+    newest = await store.runs.on_server("ada", "run-5e2f3c1a")
     assert newest is not None and newest.id == "5-e2f3c1a"
-    assert await store.runs.of_server("barbara", "run-5e2f3c1a") is None
+    assert await store.runs.on_server("barbara", "run-5e2f3c1a") is None
 
 
 async def test_its_job_and_its_end(store: Store) -> None:
@@ -190,8 +190,8 @@ async def test_ten_thousand_points_are_read_quickly(store: Store) -> None:
 async def test_the_newest_attempt_s_output_is_kept_as_long_as_the_run(store: Store) -> None:
     await store.runs.add_run(run(keep_failed=True))
     for attempt, log in ((1, "first"), (3, "third \0 \ud800"), (2, "second")):
-        kept = KeptOutput(attempt=attempt, at=5.0, output=PointOutput.trusted(log=log))
-        await store.run_outputs.save(KEY, 2, kept)
+        saved = StoredOutput(attempt=attempt, at=5.0, output=PointOutput.trusted(log=log))
+        await store.run_outputs.save(KEY, 2, saved)
     found = await store.run_outputs.get(KEY, 2)
     assert found is not None and (found.attempt, found.output.log) == (3, "third \ufffd \ufffd")
     assert await store.run_outputs.get(KEY, 1) is None

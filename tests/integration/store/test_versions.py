@@ -66,10 +66,12 @@ async def test_software_of_all_tests_of_an_environment(store: Store) -> None:
         ("v100", {"driver": "570.1", "cuda": "12.8"}),
     ):
         facts = {"versions": versions, "packages": ["a==1"] * 1000}
-        await store.tests.judge(
+        await store.tests.save_verdict(
             Verdict(fingerprint="f", gpu_type=gpu_type, passed=True, message="", at=1, facts=facts)
         )
-    await store.tests.judge(Verdict(fingerprint="g", gpu_type="", passed=False, message="x", at=1))
+    await store.tests.save_verdict(
+        Verdict(fingerprint="g", gpu_type="", passed=False, message="x", at=1)
+    )
     assert await store.tests.software() == {
         "f": {"python": "3.12", "torch": "2.9", "cuda": "12.4", "driver": "570.1"},
         "g": {},

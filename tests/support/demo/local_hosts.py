@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from portal.launch.course import server_of
+from portal.launch.course import parsed_server
 from spawners.web.domains import host_of_server
 
 HERE = "127.0.0.1"
@@ -24,7 +24,11 @@ def host_of(url: str, person: str, server: str = "") -> str:
     parts = urlsplit(url)
     host, domain = parts.netloc, parts.hostname
     if domain == "localhost":
-        own = host_of_server(person, server, domain) if server_of(server) else f"{person}.{domain}"
+        own = (
+            host_of_server(person, server, domain)
+            if parsed_server(server)
+            else f"{person}.{domain}"
+        )
         host = f"{own}:{parts.port}"
     return f"{parts.scheme}://{host}"
 

@@ -19,7 +19,7 @@ from portal.images.log_protocol import MARK
 from portal.images.settings import Images
 from portal.launch.image_job import VARIABLE
 from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion, Origin
-from portal.models.catalog.environment import Environment, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind
 from portal.models.catalog.image import ResolvedImage, Source
 from portal.models.catalog.image_job import ImageJob, Work
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState, Partition
@@ -31,7 +31,7 @@ DIGEST = f"sha256:{'a' * 64}"
 NODES = (node("gpu01", pool(4)), node("gpu02", pool(2, type="t4")), node("cpu01"))
 SOURCE = "docker://nvcr.io/nvidia/pytorch:25.10-py3"
 ADA = Person(name="ada")
-DRAFT = OwnDraft(title="My Torch", kind=Kind.VENV, path="/opt/torch")
+DRAFT = OwnDraft(title="My Torch", kind=EnvironmentKind.VENV, path="/opt/torch")
 OWN = "ada.my-torch"  # the name of that draft of hers
 _OF_IMAGES = {"test_resources"}  # settings of Images
 FACTS = {"versions": {"torch": "2.9"}, "packages": ["torch==2.9"]}

@@ -190,7 +190,7 @@ async def test_a_new_title_needs_no_new_test_and_a_new_source_does(
     verdict = Verdict(
         fingerprint=first.environment.fingerprint, gpu_type="", passed=True, message="", at=1
     )
-    await place.store.tests.judge(verdict)
+    await place.store.tests.save_verdict(verdict)
     titled = await place.curator.save("c", definition | {"title": "New"}, 1, "grace")
     assert titled.state is EnvironmentState.READY
     other = await place.curator.save("c", definition | {"source": "docker://a.org/x:2"}, 2, "grace")

@@ -114,7 +114,7 @@ async def test_tiles_are_made_again_only_when_something_is_new(store: Store) -> 
     tiles = Tiles(catalog, store, patience=5)
     await look()
     assert tiles.tile_for(TORCH).tested == ""
-    await store.tests.judge(verdict(True, 1.7e9, "2.9"))
+    await store.tests.save_verdict(verdict(True, 1.7e9, "2.9"))
     await look()
     tile = tiles.tile_for(TORCH)
     assert tile.versions == ("PyTorch 2.9",)
@@ -122,7 +122,7 @@ async def test_tiles_are_made_again_only_when_something_is_new(store: Store) -> 
     assert "pytorch 2.9" in tile.search
     await look()
     assert tiles.tile_for(TORCH) is tile
-    await store.tests.judge(verdict(False, 1.8e9, "2.9"))
+    await store.tests.save_verdict(verdict(False, 1.8e9, "2.9"))
     await look()
     assert tiles.tile_for(TORCH).tested == "last test failed"
     changed = TORCH.model_copy(update={"title": "Torch"})

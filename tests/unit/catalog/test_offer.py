@@ -181,7 +181,7 @@ def catalog_of(files: Path, store: Store | None, **more: Any) -> EnvironmentCata
 async def judged(store: Store, catalog: EnvironmentCatalog, name: str, **more: Any) -> None:
     one = catalog.environments[name]
     mark = mark_of(one.image or "")
-    await store.tests.judge(verdict(fingerprint=one.fingerprint, mark=mark, **more))
+    await store.tests.save_verdict(verdict(fingerprint=one.fingerprint, mark=mark, **more))
     catalog.offering.forget()
     await catalog.load()
 
@@ -344,7 +344,7 @@ async def test_two_hundred_environments_cost_milliseconds(files: Path, store: St
     for one in catalog.environments.values():
         for kind in ("", "v100", "t4"):
             mark = mark_of(one.image or "")
-            await store.tests.judge(
+            await store.tests.save_verdict(
                 verdict(
                     kind, fingerprint=one.fingerprint, mark=mark, facts={"packages": ["a"] * 99}
                 )

@@ -10,7 +10,7 @@ from build_schedulers import ADA, DRAFT, OWN, Site
 
 from portal.catalog.versions.user_environments import OwnDraft, UserEnvironments
 from portal.errors import Conflict, NotFound, SlurmUnavailable
-from portal.models.catalog.environment import Kind
+from portal.models.catalog.environment import EnvironmentKind
 from portal.models.catalog.image_job import WorkState
 from portal.models.cluster.cluster import JobState
 from portal.store import Store
@@ -78,4 +78,4 @@ async def test_few_and_each_once(own: UserEnvironments) -> None:
         await own.register(DRAFT, ADA)
     own.most = 1
     with pytest.raises(Conflict, match="the maximum is 1"):
-        await own.register(OwnDraft(title="Other", kind=Kind.VENV, path="/opt/x"), ADA)
+        await own.register(OwnDraft(title="Other", kind=EnvironmentKind.VENV, path="/opt/x"), ADA)

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from portal.catalog import CatalogRules, EnvironmentCatalog
-from portal.models.catalog.environment import Environment, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind
 from portal.models.catalog.image import SourceKind, parse_source
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,7 +43,7 @@ def test_every_file_is_a_valid_environment(environments: dict[str, Environment])
 def test_each_can_be_built_from_a_public_registry(environments: dict[str, Environment]) -> None:
     for environment in environments.values():
         source = parse_source(environment.source or "")
-        assert environment.kind is Kind.CONTAINER and not environment.image
+        assert environment.kind is EnvironmentKind.CONTAINER and not environment.image
         assert source.kind is SourceKind.OCI and source.tag not in ("", "latest"), environment.name
         assert environment.description and environment.tags and environment.icon
 

@@ -491,9 +491,9 @@ async def test_a_meeting_that_is_called_off_is_given_up_at_once_after_a_step(
 ) -> None:
     await reserved.make()
     clock.set(step)
-    kept = await site.store.courses.get("deep")
-    other = kept.course.model_copy(update={"weekly": ()})
-    await site.store.courses.save(kept.model_copy(update={"course": other}))
+    stored = await site.store.courses.get("deep")
+    other = stored.course.model_copy(update={"weekly": ()})
+    await site.store.courses.save(stored.model_copy(update={"course": other}))
     assert await reserved.run_minutes() == ["delete"]
 
 

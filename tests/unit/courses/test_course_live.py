@@ -285,8 +285,8 @@ async def test_help_with_consent(site: Class) -> None:
 
     await site.done("session-0", "POST", f"session/help/{number}", {"answer": "end"})
     assert await site.guests() == set() and not site.shares.now
-    kept = await site.help(number)
-    assert (kept["state"], kept["ended_by"]) == ("ended", "student01")
+    stored = await site.help(number)
+    assert (stored["state"], stored["ended_by"]) == ("ended", "student01")
     await site.refused(404, "session-0", "POST", f"session/help/{number}", {"answer": "agree"})
     lines = [
         (actor, action) for actor, action, _, outcome in await site.audit() if outcome == "done"
@@ -307,9 +307,9 @@ async def test_a_student_refuses(site: Class) -> None:
 
 
 async def test_the_course_may_need_no_consent(site: Class) -> None:
-    kept = await site.parts.store.courses.get("deep")
-    course = kept.course.model_copy(update={"help": "always"})
-    await site.parts.store.courses.save(kept.model_copy(update={"course": course}))
+    stored = await site.parts.store.courses.get("deep")
+    course = stored.course.model_copy(update={"help": "always"})
+    await site.parts.store.courses.save(stored.model_copy(update={"course": course}))
     site.parts.memberships.forget()
     asked = await site.done("barbara", "POST", HELP, {"minutes": 5})
     assert asked["help"]["state"] == "granted" and asked["url"]
@@ -344,9 +344,9 @@ async def test_off(site: Class) -> None:
     assert (await site.situation()).help_policy == "off"
     assert "subdomain_host" in (await site.done("ada", "GET", "courses/deep/help"))["why_off"]
     site.parts.parts_for(CourseParts).helping.subdomains = True
-    kept = await site.parts.store.courses.get("deep")
-    course = kept.course.model_copy(update={"help": "off"})
-    await site.parts.store.courses.save(kept.model_copy(update={"course": course}))
+    stored = await site.parts.store.courses.get("deep")
+    course = stored.course.model_copy(update={"help": "off"})
+    await site.parts.store.courses.save(stored.model_copy(update={"course": course}))
     site.parts.memberships.forget()
     assert "off in this course" in (await site.refused(403, "ada", "POST", HELP, {}))["message"]
 
@@ -380,8 +380,8 @@ async def test_it_ends_by_itself(site: Class, over: str) -> None:
     elif over == "role":
         await site.put("deep", ada=Role.STUDENT)
     elif over == "course":
-        kept = await store.courses.get("deep")
-        await store.courses.save(kept.model_copy(update={"state": SpaceState.ARCHIVED}))
+        stored = await store.courses.get("deep")
+        await store.courses.save(stored.model_copy(update={"state": SpaceState.ARCHIVED}))
     if over == "end_all":
         await site.parts.parts_for(CourseParts).helping.end_all("other", "portal", now)
         assert await site.guests() == {"ada"}
@@ -479,8 +479,8 @@ async def test_shares_are_looked_for_again_after_a_minute(
 async def test_a_question_that_nobody_answers(site: Class) -> None:
     number = (await site.done("ada", "POST", HELP, {}))["help"]["id"]
     await site.parts.parts_for(CourseParts).helping.run_due(site.passes(helping.ANSWER_WITHIN + 1))
-    kept = await site.help(number)
-    assert (kept["state"], kept["ended_by"]) == ("ended", "the student did not answer")
+    stored = await site.help(number)
+    assert (stored["state"], stored["ended_by"]) == ("ended", "the student did not answer")
 
 
 async def test_the_service_begins_anew(site: Class) -> None:

@@ -76,9 +76,9 @@ def test_approved_and_changed(site: Site) -> None:
     changed = DEEP.replace("Deep Learning", "Deeper").replace("student02", "student03")
     # It stays approved, and who is not in the file is not in the course any more.
     assert "deep: approved, 3 members" in site.run("import", site.file(changed))
-    kept = asyncio.run(site.store.courses.get("deep"))
-    assert (kept.state, kept.number, kept.course.title) == (SpaceState.APPROVED, 2, "Deeper")
-    assert kept.pinned is not None and kept.pinned.image == "/images/lab.sif"
+    stored = asyncio.run(site.store.courses.get("deep"))
+    assert (stored.state, stored.number, stored.course.title) == (SpaceState.APPROVED, 2, "Deeper")
+    assert stored.pinned is not None and stored.pinned.image == "/images/lab.sif"
     members = asyncio.run(site.store.members.of_space("deep"))
     assert {one.person: one.role for one in members} == {
         "barbara": Role.INSTRUCTOR,

@@ -203,9 +203,9 @@ async def test_where_there_can_be_none(site: Site) -> None:
     assert "subdomain_host" in error["message"]
     assert "subdomain_host" in (await site.done("student01", "GET", ROOM))["why_not"]
     site.parts.parts_for(CourseParts).rooms.subdomains = True
-    kept = await site.parts.store.courses.get("deep")
-    alone = kept.course.model_copy(update={"together": False})
-    await site.parts.store.courses.save(kept.model_copy(update={"course": alone}))
+    stored = await site.parts.store.courses.get("deep")
+    alone = stored.course.model_copy(update={"together": False})
+    await site.parts.store.courses.save(stored.model_copy(update={"course": alone}))
     site.parts.memberships.forget()
     error = await site.refused(409, "barbara", "POST", ROOM)
     assert "instructor can enable them" in error["message"]

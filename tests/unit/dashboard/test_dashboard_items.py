@@ -311,8 +311,8 @@ def test_what_an_event_leaves_out_is_in_the_pages_defaults() -> None:
     facts = json.loads(json.dumps(page_facts()))
     for name, found in (("node", items.nodes), ("gpu", items.gpus), ("job", items.jobs)):
         for item in found.values():
-            told_of = json.loads(item.model_dump_json(exclude_defaults=True))
-            whole = facts["defaults"][name] | told_of
+            definition_in = json.loads(item.model_dump_json(exclude_defaults=True))
+            whole = facts["defaults"][name] | definition_in
             assert whole == json.loads(item.model_dump_json())
 
 

@@ -22,7 +22,7 @@ class Knot:
 def test_the_settings_are_put_back() -> None:
     gc.unfreeze()  # pytest may have frozen what it imported
     before = (sys.getswitchinterval(), gc.get_threshold(), gc.get_freeze_count())
-    with Pauses().kept_short():
+    with Pauses().shortened():
         assert sys.getswitchinterval() < before[0]
         assert gc.get_threshold()[2] > before[1][2]
         assert gc.get_freeze_count() > 0
@@ -31,7 +31,7 @@ def test_the_settings_are_put_back() -> None:
 
 def test_what_holds_itself_goes_when_it_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Pauses()
-    with one.kept_short():
+    with one.shortened():
         gone = weakref.ref(Knot())
         one.tidy()
         assert gone() is not None

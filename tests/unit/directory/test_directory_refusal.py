@@ -23,15 +23,15 @@ _EXPIRED = "2.16.840.1.113730.3.4.4"
 )
 def test_active_directorys_codes_of_which_a_person_is_told(code: str, reason: str) -> None:
     refusal = refusal_of({"message": _AD.format(code)})
-    assert refusal and refusal.told and refusal.reason == reason
+    assert refusal and refusal.sentence and refusal.reason == reason
 
 
 def test_active_directorys_codes_of_which_nobody_is_told() -> None:
     locked = refusal_of({"message": _AD.format("775")})
-    assert locked and not locked.told and locked.reason == "the account is locked"
+    assert locked and not locked.sentence and locked.reason == "the account is locked"
     for code in ("525", "52e", "fffffffff"):
         refusal = refusal_of({"message": _AD.format(code)})
-        assert not (refusal and (refusal.reason or refusal.told)), code
+        assert not (refusal and (refusal.reason or refusal.sentence)), code
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ async def test_a_refusal_that_came_late_holds(answer: Any, monkeypatch: pytest.M
     # The login page asks with the same cookie, and so does every page and token after it.
     assert [await hub.refresh_user(user()) for _ in range(10)] == [False] * 10
     assert people.asked == 1
-    monkeypatch.setattr("portal.directory.authenticator._REFUSAL_KEPT", 0.0)
+    monkeypatch.setattr("portal.directory.authenticator._REFUSAL_AGE", 0.0)
     assert [await hub.refresh_user(user()) for _ in range(3)] == [False] * 3
     assert people.asked == 4  # asked anew, and waited for
 
@@ -91,7 +91,7 @@ async def test_a_refusal_that_came_late_holds(answer: Any, monkeypatch: pytest.M
 async def test_a_refusal_holds_while_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     hub, people = made(None)
     await refused(hub)
-    monkeypatch.setattr("portal.directory.authenticator._REFUSAL_KEPT", 0.0)
+    monkeypatch.setattr("portal.directory.authenticator._REFUSAL_AGE", 0.0)
     people.answer = DirectoryUnavailable("no answer")
     assert await hub.refresh_user(user()) is False
     hub.login_timeout = 0.1
@@ -102,7 +102,7 @@ async def test_a_refusal_holds_while_nobody_answers(monkeypatch: pytest.MonkeyPa
 async def test_a_positive_answer_ends_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     hub, people = made(None)
     await refused(hub)
-    monkeypatch.setattr("portal.directory.authenticator._REFUSAL_KEPT", 0.0)
+    monkeypatch.setattr("portal.directory.authenticator._REFUSAL_AGE", 0.0)
     people.answer = ADA
     model = await hub.refresh_user(user())
     assert isinstance(model, dict) and model["groups"] == ["gpu-users"]
@@ -172,7 +172,7 @@ async def test_no_answer_keeps_who_was_in() -> None:
 async def test_refused_once_is_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portal.directory.authenticator._REFUSAL_KEPT", 0.0)
+    monkeypatch.setattr("portal.directory.authenticator._REFUSAL_AGE", 0.0)
     hub, _ = made(None, seconds=0.0, refresh_patience=5.0)
     assert [await hub.refresh_user(user()) for _ in range(5)] == [False] * 5
     assert caplog.text.count("no longer in the directory") <= 1

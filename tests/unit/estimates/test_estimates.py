@@ -29,7 +29,7 @@ from portal.launch.estimate import (
 from portal.launch.limits.running_limits import held_back
 from portal.launch.nearby import candidates
 from portal.launch.request import LaunchRequest
-from portal.models.catalog.environment import Environment, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind
 from portal.models.cluster.cluster import (
     Association,
     ClusterSnapshot,
@@ -46,7 +46,7 @@ from portal.store import Store
 from portal.store.sessions.estimates import Outcome
 
 ROWS = (Association(user="ada", account="research", qos=("normal",), is_default_account=True),)
-ENVIRONMENT = Environment(name="pytorch", title="PyTorch", kind=Kind.VENV, path="/v")
+ENVIRONMENT = Environment(name="pytorch", title="PyTorch", kind=EnvironmentKind.VENV, path="/v")
 
 
 def snapshot(*jobs: Job, full: bool = False, **more: Any) -> ClusterSnapshot:

@@ -176,9 +176,9 @@ async def test_an_admin_sees_the_students_page_and_has_no_session(deep: Browser)
 
 
 async def test_a_course_that_is_over_has_no_button(deep: Browser) -> None:
-    kept = await deep.site.parts.memberships.space("deep", fresh=True)
-    ended = kept.course.model_copy(update={"ends": TODAY - timedelta(days=1)})
-    await deep.site.parts.store.courses.save(kept.model_copy(update={"course": ended}))
+    saved = await deep.site.parts.memberships.space("deep", fresh=True)
+    ended = saved.course.model_copy(update={"ends": TODAY - timedelta(days=1)})
+    await deep.site.parts.store.courses.save(saved.model_copy(update={"course": ended}))
     deep.site.parts.memberships.forget()
     text = await deep.text("student01", "deep")
     assert "This course has ended." in text
@@ -260,12 +260,12 @@ async def test_addresses_that_are_none(deep: Browser) -> None:
 
 def test_meetings_in_words() -> None:
     days = {"begins": "2030-10-07", "ends": "2031-02-07"}
-    kept = stored(a_course("x", timezone="Europe/Berlin", **days))
+    saved = stored(a_course("x", timezone="Europe/Berlin", **days))
     nine = 1917586800.0  # Mon 7 Oct 2030, 09:00 in Berlin (07:00 UTC)
     meeting = Meeting(nine, nine + 5400)
     day = 86400.0
-    assert meeting_words(kept, meeting, nine - 3600).startswith("today, ")
-    assert meeting_words(kept, meeting, nine - day).startswith("tomorrow, ")
-    assert meeting_words(kept, meeting, nine - 5 * day).startswith("Mon 7 Oct, 09:00")
-    assert meeting_words(kept, meeting, nine - 300 * day).startswith("Mon 7 Oct 2030, 09:00")
-    assert meeting_words(kept, meeting, nine + 60) == "now, until 10:30"
+    assert meeting_words(saved, meeting, nine - 3600).startswith("today, ")
+    assert meeting_words(saved, meeting, nine - day).startswith("tomorrow, ")
+    assert meeting_words(saved, meeting, nine - 5 * day).startswith("Mon 7 Oct, 09:00")
+    assert meeting_words(saved, meeting, nine - 300 * day).startswith("Mon 7 Oct 2030, 09:00")
+    assert meeting_words(saved, meeting, nine + 60) == "now, until 10:30"

@@ -89,7 +89,7 @@ async def test_packages_of_what_was_tested_only_and_of_what_nobody_knows(store: 
             at=1.0,
             facts=Facts(packages=(package,)).model_dump(mode="json"),
         )
-        await store.tests.judge(verdict)
+        await store.tests.save_verdict(verdict)
     found = await compared(store, 1, 2)
     assert [(one.old, one.new) for one in found.packages] == [("1", "2")]
     # A build that is forgotten is no reason to say nothing.

@@ -50,7 +50,9 @@ class Warned:
         end = self.now + minutes * MINUTE
         while self.now < end:
             self.now += 30
-            self.idle.heard("S10", SessionActivity(kernel=1e8, terminal=1e8, processes=1e8))
+            self.idle.record_activity(
+                "S10", SessionActivity(kernel=1e8, terminal=1e8, processes=1e8)
+            )
             await self.idle.check_sessions()
 
 

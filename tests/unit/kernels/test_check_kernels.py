@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from portal_session.check.hub import Hub
+from portal_session.check.hub import CheckHub
 from portal_session.check.server import Failed, Kernel, Server
 
 FAILED = Failed("It did not answer within 180 seconds.")
@@ -35,7 +35,7 @@ class Answering(Server):
 
 
 def reason(**spec: Any) -> str:
-    return Kernel(Server(Hub()), "kernel", spec).reason(FAILED)
+    return Kernel(Server(CheckHub()), "kernel", spec).reason(FAILED)
 
 
 @pytest.mark.parametrize("language", ["javascript", "Julia", "C++", ""])
@@ -53,6 +53,6 @@ async def test_one_that_has_ports_or_can_do_without_is_silent_for_another_reason
 
 
 async def test_one_that_has_answered_fails_for_another_reason() -> None:
-    kernel = Kernel(Answering(Hub()), "kernel", {"language": "julia"})
+    kernel = Kernel(Answering(CheckHub()), "kernel", {"language": "julia"})
     await kernel.start()
     assert kernel.version == "1.9" and kernel.reason(FAILED) == str(FAILED)

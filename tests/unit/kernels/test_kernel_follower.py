@@ -26,7 +26,7 @@ class Kernel:
 
     def __init__(self) -> None:
         self.told = 0
-        self.follower = KernelFollower(None, lambda: None, past_told=self._count)
+        self.follower = KernelFollower(None, lambda: None, past_shown=self._count)
         self.follower._session = Session()
 
     def _count(self) -> None:

@@ -88,7 +88,9 @@ def _server_with_a_past(
         log=logging.getLogger("test"),
     )
     unattended = Unattended(app)
-    follower = KernelFollower(None, lambda: None, past_told=lambda: unattended._past_told("kernel"))
+    follower = KernelFollower(
+        None, lambda: None, past_shown=lambda: unattended._past_shown("kernel")
+    )
     unattended._followers["kernel"] = follower
     execution = Execution("1", "page", "cell-0", "code", now - 100)
     execution.outputs.take("stream", {"name": "stdout", "text": "all of it"})

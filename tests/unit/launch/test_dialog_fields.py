@@ -8,8 +8,8 @@ from portal.launch.choices.dialog_fields import DialogField
 from portal.launch.fields import FIELDS
 
 
-def shown(**kept: str) -> dict[str, DialogField]:
-    return {field.name: field for field in run_fields(kept)}
+def shown(**inherited: str) -> dict[str, DialogField]:
+    return {field.name: field for field in run_fields(inherited)}
 
 
 def test_every_field_of_the_table_folds_as_on_the_launch_page() -> None:

@@ -19,7 +19,7 @@ from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.launch.kinds.kind import LaunchFacts, OtherLaunch, Place
 from portal.launch.policy import decide
 from portal.launch.request import Asked
-from portal.models.catalog.environment import Environment, Kind
+from portal.models.catalog.environment import Environment, EnvironmentKind
 from portal.models.cluster.cluster import Partition, Reservation
 from portal.models.course.course import Course
 from portal.models.session.resources import Resources
@@ -35,7 +35,7 @@ KERNEL = {"id": ID, "name": "python3", "course": "deep"}
 LAB = Environment(
     name="lab",
     title="Lab",
-    kind=Kind.CONTAINER,
+    kind=EnvironmentKind.CONTAINER,
     image="/i/lab.sif",
     kernels=({"name": "python3", "title": "Python 3", "language": "python"},),
     max_time="8:00:00",
@@ -105,13 +105,15 @@ def test_other_sessions_of_a_course_have_none() -> None:
 
 
 def test_only_a_course_that_allows_them_has_them() -> None:
-    kept = stored(COURSE, pinned=LAB)
+    inherited = stored(COURSE, pinned=LAB)
     now = 1_795_000_000.0  # November 2026
-    assert closed(JobKernel, kept, Role.STUDENT, now) == ""
-    without = kept.model_copy(update={"course": COURSE.model_copy(update={"job_kernels": False})})
+    assert closed(JobKernel, inherited, Role.STUDENT, now) == ""
+    without = inherited.model_copy(
+        update={"course": COURSE.model_copy(update={"job_kernels": False})}
+    )
     assert "does not allow kernels" in closed(JobKernel, without, Role.STUDENT, now)
     assert closed(JupyterLab, without, Role.STUDENT, now) == ""
-    over = kept.model_copy(update={"state": SpaceState.ARCHIVED})
+    over = inherited.model_copy(update={"state": SpaceState.ARCHIVED})
     assert "is archived" in closed(JobKernel, over, Role.STUDENT, now)
     bare = COURSE.model_copy(update={"largest": Resources()})
     assert "has no GPUs" in JobKernel.not_offered(bare)

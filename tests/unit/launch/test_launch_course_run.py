@@ -108,19 +108,19 @@ def test_its_points_see_what_its_session_sees() -> None:
 
 
 def test_only_a_course_that_allows_them_has_them() -> None:
-    kept = stored(CLASS, pinned=LAB)
+    inherited = stored(CLASS, pinned=LAB)
     now = 1_795_000_000.0  # November 2026
-    assert closed(Run, kept, Role.STUDENT, now) == ""
+    assert closed(Run, inherited, Role.STUDENT, now) == ""
     assert COURSE.runs is False
-    without = kept.model_copy(update={"course": COURSE})
+    without = inherited.model_copy(update={"course": COURSE})
     reason = closed(Run, without, Role.INSTRUCTOR, now)
     assert reason == (
         "The course 'Deep Learning' does not allow runs. Its instructor can allow them in the "
         "course's settings."
     )
-    over = kept.model_copy(update={"state": SpaceState.ARCHIVED})
+    over = inherited.model_copy(update={"state": SpaceState.ARCHIVED})
     assert "is archived" in closed(Run, over, Role.STUDENT, now)
-    assert "ended on 1 February 2027" in closed(Run, kept, Role.STUDENT, now + 1e8)
+    assert "ended on 1 February 2027" in closed(Run, inherited, Role.STUDENT, now + 1e8)
 
 
 async def test_it_has_the_course_s_account_and_limits() -> None:

@@ -109,13 +109,13 @@ def test_it_is_nothing_else_at_the_same_time() -> None:
 @pytest.mark.parametrize("id_", [ID, ID.replace("-", ""), "12345678", "1-2-3-4-5-6-7-8", "f" * 40])
 def test_jupyterhub_accepts_its_server_s_name(id_: str) -> None:
     assert Asked.parse({"kernel": {"id": id_, "name": "ir"}}).kind == JobKernel(id=id_, kernel="ir")
-    server = JobKernel.server_for(id_)
+    server = JobKernel.server_name(id_)
     assert is_valid_safe_slug(server) and owner_of(server) is JobKernel
 
 
 def test_its_server_s_name_is_its_own() -> None:
     kernel = JobKernel(id=ID, kernel="python3")
-    assert JobKernel.server_for(ID) == SERVER and owner_of(SERVER) is JobKernel
+    assert JobKernel.server_name(ID) == SERVER and owner_of(SERVER) is JobKernel
     assert not JobKernel.serves
     assert kernel.at(SERVER, owner_of(SERVER)) is kernel
     for other in ("", "second", "tensorboard", "course-deep", "kernel-12345678", f"{SERVER}0"):

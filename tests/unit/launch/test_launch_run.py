@@ -84,8 +84,8 @@ def test_its_options_are_parsed() -> None:
     assert list(kind.sbatch_options()) == ["--array=0-4%2", "--requeue"]
     assert kind.name not in offered_kinds() and not kind.job_kernels
     assert Asked.parse({**OPTIONS, "run": None}).kind == JupyterLab()
-    kept = Asked.parse({"run": {**RUN, "keep_failed": True}}).kind
-    assert json.loads(kept.variables()["PORTAL_RUN"])["keep_failed"] is True
+    inherited = Asked.parse({"run": {**RUN, "keep_failed": True}}).kind
+    assert json.loads(inherited.variables()["PORTAL_RUN"])["keep_failed"] is True
     few = {key: value for key, value in RUN.items() if key != "at_once"}
     assert Asked.parse({"run": few}).kind.sbatch_options()[0] == "--array=0-4%10"
 
@@ -218,7 +218,7 @@ def test_it_is_nothing_else_at_the_same_time() -> None:
 
 def test_its_server_s_name_is_its_own() -> None:
     run = Asked.parse(OPTIONS).kind
-    assert Run.server_for(ID) == SERVER and owner_of(SERVER) is Run and not Run.serves
+    assert Run.server_name(ID) == SERVER and owner_of(SERVER) is Run and not Run.serves
     assert is_valid_safe_slug(SERVER)
     assert run.at(SERVER, owner_of(SERVER)) is run
     for other in ("", "second", "run-12345678", "kernel-12345678", f"{SERVER}0"):

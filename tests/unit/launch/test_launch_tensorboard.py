@@ -113,7 +113,7 @@ def test_hostile_folders_are_refused_with_a_sentence(hostile: Any) -> None:
 
 def test_other_options_stay_as_they_are() -> None:
     asked = Asked.parse({"tensorboard": ["/runs"], "cpus": 1})
-    assert (asked.kind, asked.said()) == (TensorBoard(folders=("/runs",)), {"cpus": 1})
+    assert (asked.kind, asked.given()) == (TensorBoard(folders=("/runs",)), {"cpus": 1})
     assert Asked.parse({"gpus": 1}).kind == JupyterLab()
     with pytest.raises(InvalidRequest):
         Asked.parse(["not", "an", "object"])  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ def points(clock: Clock) -> LivePoints:
 
 
 def take(points: LivePoints, log: str, attempt: int = 1, **more: bool) -> None:
-    values = {"last": False, "kept": False, **more}
+    values = {"last": False, "held": False, **more}
     points.take(KEY, attempt, PointOutput(log=log), 5.0, **values)
 
 
@@ -62,8 +62,8 @@ def test_outputs_that_were_overtaken_are_not_shown(points: LivePoints) -> None:
     take(points, "last", last=True)
     take(points, "late")
     assert shown(points) == "last"
-    take(points, "kept", kept=True)
-    assert shown(points) == "kept"
+    take(points, "held", held=True)
+    assert shown(points) == "held"
     take(points, "second", attempt=2)
     take(points, "first again", last=True)
     assert shown(points) == "second"
@@ -90,8 +90,8 @@ def test_a_kept_kernel_is_asked_once(points: LivePoints) -> None:
     assert [(each.id, each.code) for each in points.questions(KEY)] == [(1, "loss")]
     assert points.questions(KEY) == ()
     points.keep(KEY, 700.0, (KernelAnswer(id=1, text="0.5"), KernelAnswer(id=9, text="?")))
-    kept = points.kernel(KEY)
-    assert kept is not None and [(each.code, each.text) for each in kept.asked] == [("loss", "0.5")]
+    held = points.kernel(KEY)
+    assert held is not None and [(each.code, each.text) for each in held.asked] == [("loss", "0.5")]
 
 
 def test_kernels_of_a_user_do_not_push_out_those_of_others(points: LivePoints) -> None:

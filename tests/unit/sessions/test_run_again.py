@@ -233,9 +233,9 @@ async def test_the_hub_knows_the_home(site: Site) -> None:
 
 
 async def test_a_late_report_does_not_keep_the_end(site: Site) -> None:
-    late = await site.reports.of_server("ada", "run-5e2f3c1a")
+    late = await site.reports.on_server("ada", "run-5e2f3c1a")
     assert late is not None and late.ended_at == 99.0
     # Whatever was read before, the tasks of the next launch find it open.
     await site.store.run_reopenings.reopen(late, {})
-    run = await site.reports.of_server("ada", "run-5e2f3c1a")
+    run = await site.reports.on_server("ada", "run-5e2f3c1a")
     assert run is not None and run.ended_at is None and run.attempt == 2

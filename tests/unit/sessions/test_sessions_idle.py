@@ -319,7 +319,7 @@ class World:
                 if self.slurm_answers:
                     self.taken_at = self.wall
                 if self.reports:
-                    self.idle.heard("s1", self.activity)
+                    self.idle.record_activity("s1", self.activity)
                 await self.idle.check_sessions()
 
         asyncio.run(walk())
@@ -421,7 +421,7 @@ def test_a_session_that_never_says_is_never_idle() -> None:
     world = World()
     world.reports = False
     world.go(10_000)
-    world.idle.heard("s1", None)
+    world.idle.record_activity("s1", None)
     world.go(100)
     assert not world.hub.asked
 
@@ -609,7 +609,7 @@ def test_sessions_that_are_over_are_forgotten() -> None:
     world.go(3000)
     world.sessions = {}
     assert world.go(60) == IdleState(mode=IdleMode.ON)
-    assert not world.idle._heard
+    assert not world.idle._activity
 
 
 def test_no_view_no_look() -> None:

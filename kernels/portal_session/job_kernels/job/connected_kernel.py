@@ -40,7 +40,7 @@ class ConnectedKernel:
         self._id, self._life, self._patience = record.id, record.life, patience
         self._secret = secrets.token_hex(32)
         self._link = Link(self._receive)
-        self._kernel = RunningKernel(process, record.key, self._link, self._told)
+        self._kernel = RunningKernel(process, record.key, self._link, self._show_end)
         self._over = asyncio.Event()
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Future[Any]] = set()
@@ -170,7 +170,7 @@ class ConnectedKernel:
         elif words.get("interrupt"):
             self._do(self._kernel.interrupt())
 
-    def _told(self, sentence: str, over: bool) -> None:
+    def _show_end(self, sentence: str, over: bool) -> None:
         """Tell the relay that the kernel's process ended, and start another, unless ``over``."""
         self._kernel.past.died(sentence)
         self._tell(died=sentence)

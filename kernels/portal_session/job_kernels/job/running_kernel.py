@@ -48,7 +48,7 @@ class RunningKernel:
         process_ended: Callable[[str, bool], None],
     ) -> None:
         self._process, self._signed, self._link = process, Signed(key), link
-        self._told = process_ended
+        self._process_ended = process_ended
         self._clients: Clients | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._early: list[Message] = []  # came before the kernel was ready
@@ -214,7 +214,7 @@ class RunningKernel:
         over = len(self._deaths) >= _TIMES
         self.ready = False
         await asyncio.sleep(0.1)  # the last it said is on its way
-        self._told(cause_of_end(code) + (" It is not restarted." if over else ""), over)
+        self._process_ended(cause_of_end(code) + (" It is not restarted." if over else ""), over)
 
 
 class Clients:

@@ -43,7 +43,7 @@ _LOST = (
     "the cell has run. The variables are kept: check them, and run the cell again if it has not."
 )
 
-Heard = Callable[[dict[str, Any]], None]
+OnMessage = Callable[[dict[str, Any]], None]
 
 
 class Ended(Exception):
@@ -179,7 +179,7 @@ class WarmKernel:
     def execute(
         self,
         code: str,
-        heard: Heard = lambda message: None,
+        on_message: OnMessage = lambda message: None,
         *,
         look: Callable[[], None] = lambda: None,
         answer: Callable[[dict[str, Any]], str] | None = None,
@@ -188,7 +188,7 @@ class WarmKernel:
     ) -> dict[str, Any]:
         """Run code; return the content of its reply, with the values of ``expressions``.
 
-        ``heard`` is called with each broadcast message of it, ``look`` several times a second,
+        ``on_message`` is called with each broadcast message of it, ``look`` several times a second,
         ``answer`` with a request for input. An interrupt is passed on; a second one raises
         KeyboardInterrupt. Raises Ended.
         """
@@ -201,14 +201,14 @@ class WarmKernel:
             "stop_on_error": True,
         }
         sent = self._session.send(self._shell, "execute_request", content)
-        return self._followed({sent["header"]["msg_id"]}, heard, look, answer)
+        return self._followed({sent["header"]["msg_id"]}, on_message, look, answer)
 
     def exchange(
         self, target: str, data: dict[str, Any], buffers: Sequence[Any] = ()
     ) -> dict[str, Any]:
         """Send a comm's message to ``target``; return the message that answers it. Raises Ended,
         and GpuError if there is none."""
-        comm, heard = uuid.uuid4().hex, []
+        comm, on_message = uuid.uuid4().hex, []
         self._session.send(
             self._shell, "comm_open", {"comm_id": comm, "target_name": target, "data": {}}
         )
@@ -217,9 +217,9 @@ class WarmKernel:
         )
         # Its reply comes after the comm's messages, and also if the kernel dies of them.
         sent = self._session.send(self._shell, "execute_request", _NOTHING)
-        reply = self._followed({sent["header"]["msg_id"]}, heard.append, comm=comm)
+        reply = self._followed({sent["header"]["msg_id"]}, on_message.append, comm=comm)
         self._session.send(self._shell, "comm_close", {"comm_id": comm, "data": {}})
-        answers = [message for message in heard if message["msg_type"] == "comm_msg"]
+        answers = [message for message in on_message if message["msg_type"] == "comm_msg"]
         if not answers:
             raise GpuError(reply.get("evalue") or "The kernel with the GPU sent no answer.")
         return answers[0]
@@ -227,7 +227,7 @@ class WarmKernel:
     def _followed(
         self,
         ids: set[str],
-        heard: Heard,
+        on_message: OnMessage,
         look: Callable[[], None] = lambda: None,
         answer: Callable[[dict[str, Any]], str] | None = None,
         comm: str = "",
@@ -258,11 +258,11 @@ class WarmKernel:
                     kind, content = message["msg_type"], message["content"]
                     if socket is self._iopub:
                         if comm and content.get("comm_id") == comm:
-                            heard(message)
+                            on_message(message)
                         elif ours and kind == "status":
                             idle = content["execution_state"] == "idle"
                         elif ours:
-                            heard(message)
+                            on_message(message)
                     elif ours and kind == "execute_reply":
                         reply = content
                     elif probe and message["parent_header"].get("msg_id") == probe:

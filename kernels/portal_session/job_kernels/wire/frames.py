@@ -22,13 +22,13 @@ class BadFrame(Exception):
 
 class Frames(asyncio.BufferedProtocol):
     """Protocol of a connection. ``take`` is called with the kind, the number and the message of
-    each frame, ``heard`` for each part that arrives. ``ended``: done when the connection is, with
-    the exception of ``take`` if it raised one."""
+    each frame, ``received`` for each part that arrives. ``ended``: done when the connection is,
+    with the exception of ``take`` if it raised one."""
 
     def __init__(
-        self, take: Callable[[int, int, Message], None], heard: Callable[[], None]
+        self, take: Callable[[int, int, Message], None], received: Callable[[], None]
     ) -> None:
-        self._take, self._heard = take, heard
+        self._take, self._received = take, received
         self._buffer = memoryview(bytearray(PART))
         self._head, self._message = bytearray(), bytearray()
         self._missing = -1  # bytes of the message; -1: the head is not complete
@@ -81,7 +81,7 @@ class Frames(asyncio.BufferedProtocol):
     # -- frames -----------------------------------------------------------------------------
 
     def _feed(self, data: memoryview) -> None:
-        self._heard()
+        self._received()
         try:
             while len(data) and not self.ended.done():
                 data = data[self._read(data) :]

@@ -39,7 +39,7 @@ class Link:
         self._room.set()
         self._empty = asyncio.Event()
         self._empty.set()
-        self._heard = 0.0
+        self._received_at = 0.0
         self._ping = False  # a sign of life is due
         self.connected = False
 
@@ -92,7 +92,7 @@ class Link:
         self._acknowledged = -1  # tell the other side at once
         self._news.set()
         self.connected = True
-        self._heard = asyncio.get_running_loop().time()
+        self._received_at = asyncio.get_running_loop().time()
         frames = Frames(self._take, self._hear)
         tasks: list[asyncio.Future[None]] = []
         try:
@@ -144,14 +144,14 @@ class Link:
     async def _beat(self, frames: Frames) -> None:
         """Send signs of life; end a connection without any of the other side's, which TCP alone
         would keep for minutes."""
-        while asyncio.get_running_loop().time() - self._heard < SILENCE:
+        while asyncio.get_running_loop().time() - self._received_at < SILENCE:
             self._ping = True
             self._news.set()
             await asyncio.sleep(PING)
         frames.end()
 
     def _hear(self) -> None:
-        self._heard = asyncio.get_running_loop().time()
+        self._received_at = asyncio.get_running_loop().time()
 
     def _take(self, kind: int, number: int, message: Message) -> None:
         """Take a frame of the other side. Raises BadFrame."""

@@ -46,7 +46,7 @@ class KernelSockets:
         # As PUB, but it also says what clients subscribe to (zmq_socket(3)).
         self.iopub = self._bound(context, zmq.XPUB, address(info, "iopub"))
         self._subscribed: dict[bytes, asyncio.Event] = {}  # by topic
-        self._heard = False
+        self._has_subscriber = False
         self.heartbeat = self._bound(context, zmq.ROUTER, address(info, "hb"))
 
     @staticmethod
@@ -78,17 +78,17 @@ class KernelSockets:
         """Wait until a client subscribes to exactly this topic."""
         await self._event(topic).wait()
 
-    async def heard(self) -> None:
+    async def any_subscribed(self) -> None:
         """Wait, once, until clients have had the time to subscribe.
 
         They do so again when a kernel is restarted. What is broadcast before is lost, and without
         the broadcast of a cell's end a page shows the cell as running for ever.
         """
-        if not self._heard:
+        if not self._has_subscriber:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.subscribed(b""), _SUBSCRIBES)
             await asyncio.sleep(_OTHERS)
-            self._heard = True
+            self._has_subscriber = True
 
     def _event(self, topic: bytes) -> asyncio.Event:
         return self._subscribed.setdefault(topic, asyncio.Event())

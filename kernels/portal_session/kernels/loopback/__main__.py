@@ -72,14 +72,16 @@ def _portal_loopback(path, program):  # type: ignore[no-untyped-def]
         from debugpy.common import sockets
 
         guard(sockets)
-        create_client, kept = sockets.create_client, []
+        create_client, clients = sockets.create_client, []
 
-        def create_kept(*args, **kwargs):  # type: ignore[no-untyped-def]
+        def create_client_held(*args, **kwargs):  # type: ignore[no-untyped-def]
             client = create_client(*args, **kwargs)
-            kept.append(client.dup())  # the kernel looks whose it is after this end has closed it
+            clients.append(
+                client.dup()
+            )  # the kernel looks whose it is after this end has closed it
             return client
 
-        sockets.create_client = create_kept
+        sockets.create_client = create_client_held
         folder = os.path.dirname(debugpy.adapter.__file__)  # noqa: PTH120
         runpy.run_path(folder, run_name="__main__")
 

@@ -60,8 +60,8 @@ class Histories:
             if name in STEPS:
                 continue
             if name not in self._histories:
-                kept_free = self._always != "" and self._always not in (*self._histories, name)
-                if len(self._histories) >= MOST - kept_free:
+                reserved = self._always != "" and self._always not in (*self._histories, name)
+                if len(self._histories) >= MOST - reserved:
                     continue
                 self._histories[name] = History()
             self._histories[name].add_value(step, value)

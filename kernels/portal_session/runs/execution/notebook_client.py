@@ -61,7 +61,7 @@ class PointClient(NotebookClient):  # type: ignore[misc]
         request = self.kc.execute(cell["source"], allow_stdin=False, stop_on_error=False)
         self._requests[request] = index
         reply: dict[str, Any] | None = None
-        heard = time.monotonic()
+        answered_at = time.monotonic()
         while True:
             try:
                 message = await self.kc.iopub_channel.get_msg(timeout=_LOOKS)
@@ -69,11 +69,11 @@ class PointClient(NotebookClient):  # type: ignore[misc]
                 reply = reply or await self._reply(request, 0.0)
                 if reply is None:
                     await self._async_check_alive()
-                elif time.monotonic() - heard > _QUIET:
+                elif time.monotonic() - answered_at > _QUIET:
                     self._of_cells[index].take("stream", {"name": "stderr", "text": _LOST})
                     break
                 continue
-            heard = time.monotonic()
+            answered_at = time.monotonic()
             try:
                 self._take(message)
             except CellExecutionComplete:

@@ -26,7 +26,7 @@ from ...kernels.kernels import SessionKernelSpecs
 from ...situation import in_thread
 from .. import RunError
 from ..frozen import VARIABLE as FROZEN
-from ..live.kept_kernel import KeptKernel
+from ..live.kept_kernel import HeldKernel
 from ..live.rendering import notebook_rendering
 from ..source import is_tagged
 from .notebook_client import NO_INPUT, PointClient, shortened
@@ -86,7 +86,7 @@ class NotebookExecution:
         self._failed = False  # by an error of a cell: the kernel lives
         # Returns how long (Unix seconds) the kernel of a cell that fails is kept; None: not at all.
         self.keep_until: Callable[[], float] | None = None
-        self.kept: KeptKernel | None = None  # after `run`
+        self.held: HeldKernel | None = None  # after `run`
         self.spec: Any = None  # the kernelspec, once it is found
         self.cell = 0
         self.cells = sum(_runs(cell) for cell in self._notebook["cells"])
@@ -107,8 +107,8 @@ class NotebookExecution:
         if not self._stopped and self._task is not None and not self._is_over:
             self._ending = asyncio.ensure_future(self._terminate(seconds))
         self._stopped = self._stopped or reason
-        if self.kept is not None:
-            self.kept.end()
+        if self.held is not None:
+            self.held.end()
 
     async def _terminate(self, seconds: float) -> None:
         assert self._task is not None and self._client is not None
@@ -162,7 +162,7 @@ class NotebookExecution:
             await asyncio.gather(keeping, return_exceptions=True)
             await writer.write()
             if self._failed and self.keep_until is not None and not self._stopped:
-                self.kept = self._keep(manager, client, self.keep_until(), stack.pop_all())
+                self.held = self._keep(manager, client, self.keep_until(), stack.pop_all())
             else:
                 await _end(manager, client, now=bool(self._stopped))
         if writer.problem and outcome.state == SUCCEEDED:
@@ -207,8 +207,8 @@ class NotebookExecution:
                 break
             status = reply.get("status")  # "aborted" too: the cell was not executed
             if status != "ok" and not (status == "error" and is_tagged(cell, _MAY_FAIL)):
-                said = f"the kernel has not executed this cell to its end, but says '{status}'"
-                error_fields = shortened({"ename": "Error", "evalue": said, **reply})
+                words = f"the kernel has not executed this cell to its end, but says '{status}'"
+                error_fields = shortened({"ename": "Error", "evalue": words, **reply})
                 if not any(output["output_type"] == "error" for output in outputs.as_json()):
                     outputs.take("error", error_fields)
                 pruned = error_fields["ename"] == PRUNED
@@ -241,14 +241,14 @@ class NotebookExecution:
 
     def _keep(
         self, manager: Any, client: PointClient, until: float, stack: contextlib.ExitStack
-    ) -> KeptKernel:
+    ) -> HeldKernel:
         """Return the kernel, which ends with the folder of its sockets, ``stack``."""
 
         async def end() -> None:
             with stack:
                 await _end(manager, client, now=bool(self._stopped))
 
-        return KeptKernel(manager, client.kc, until, end)
+        return HeldKernel(manager, client.kc, until, end)
 
     def _where(self, sentence: str) -> str:
         if not self.cell:

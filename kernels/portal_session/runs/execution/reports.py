@@ -23,19 +23,19 @@ _LONGEST_WAIT = 20.0  # seconds between two reports while the portal takes none
 
 class Reports(threading.Thread):
     """Reports of one point. ``about``: what each of them has (point, job, attempt); ``state``
-    returns the rest, and may be slow; its "curves" are sent only if they have changed. ``heard`` is
-    called with the portal's answers, in this thread."""
+    returns the rest, and may be slow; its "curves" are sent only if they have changed.
+    ``on_answer`` is called with the portal's answers, in this thread."""
 
     def __init__(
         self,
         service: Service | None,
         about: dict[str, Any],
         state: Callable[[], dict[str, Any]],
-        heard: Callable[[dict[str, Any]], None] = lambda answer: None,
+        on_answer: Callable[[dict[str, Any]], None] = lambda answer: None,
     ) -> None:
         super().__init__(name="portal-reports", daemon=True)
         self._service, self._about, self._state = service, about, state
-        self._heard = heard
+        self._on_answer = on_answer
         self._end = threading.Event()
         self._sending = threading.Lock()
 
@@ -59,7 +59,7 @@ class Reports(threading.Thread):
                 return
             else:
                 wait = min(max(wait, SHORTEST) * 1.5 * jitter, _LONGEST_WAIT)
-                wait = max(wait, error.peace)
+                wait = max(wait, error.retry_after)
 
     def finish(self, report: dict[str, Any], patience: float) -> str:
         """Send the last report, again and again for ``patience`` seconds; return "" or why the
@@ -73,7 +73,7 @@ class Reports(threading.Thread):
             error = self._send(report)
             if error is None:
                 return ""
-            pause = max(_PAUSES[min(tries, len(_PAUSES) - 1)], error.peace)
+            pause = max(_PAUSES[min(tries, len(_PAUSES) - 1)], error.retry_after)
             if error.status in _GIVES_UP or time.monotonic() + pause > deadline:
                 return str(error)
             time.sleep(pause)
@@ -85,7 +85,7 @@ class Reports(threading.Thread):
         whole = {**self._about, **report}
         whole["message"] = str(whole.get("message", ""))[:_LONGEST]
         try:
-            self._heard(self._service.ask("POST", _PATH, whole))
+            self._on_answer(self._service.ask("POST", _PATH, whole))
         except ServiceError as error:
             return error
         return None

@@ -80,16 +80,16 @@ class Resumption:
             return {}
         return note if isinstance(note, dict) and (self._place / FILE).exists() else {}
 
-    def judged(self, outcome: Outcome, *, stopped: bool) -> Outcome:
+    def checked(self, outcome: Outcome, *, stopped: bool) -> Outcome:
         """Return the outcome of a program that has ended, which may be that the point goes on in
         another job. ``stopped``: Slurm has ended it. Blocks."""
         if self._timer is not None:
             self._timer.cancel()
         if not self.asked or stopped:
-            return self._told(outcome, stopped=stopped)
+            return self._explained(outcome, stopped=stopped)
         note = self._note()
         if not note.get("ends") and not self._ends:
-            return self._told(outcome, stopped=False)
+            return self._explained(outcome, stopped=False)
         where = f"Its checkpoint, after {note.get('done')} steps, is {self._place / FILE}."
         if not self._may_resume:
             return Outcome.failed(
@@ -109,7 +109,7 @@ class Resumption:
             return "'--resume' was not set"
         return f"it has been resumed {self._times}, as often as '--resume' allows"
 
-    def _told(self, outcome: Outcome, *, stopped: bool) -> Outcome:
+    def _explained(self, outcome: Outcome, *, stopped: bool) -> Outcome:
         """Return the outcome with what there is to say about resumption."""
         if outcome.state == SUCCEEDED:
             return outcome._replace(message=outcome.message or self.words)

@@ -46,7 +46,7 @@ class ScriptExecution:
     and `cells` are None."""
 
     cell = cells = None
-    kept = None  # a script has no kernel
+    held = None  # a script has no kernel
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 from ...service import Service, ServiceError
 from ...situation import in_thread
-from .kept_kernel import KeptKernel
+from .kept_kernel import HeldKernel
 from .rendering import LARGEST, LARGEST_LAST
 
 PATH = "session/points/output"
@@ -35,7 +35,7 @@ class LiveChannel:
         self._sent: dict[str, Any] | None = None  # what the portal has
         self._task = asyncio.ensure_future(self._run())
 
-    def heard(self, answer: dict[str, Any]) -> None:
+    def take_answer(self, answer: dict[str, Any]) -> None:
         """Take the answer to a report, which says whether the user looks. May be called from any
         thread."""
         if answer.get("watched") is True:
@@ -57,7 +57,7 @@ class LiveChannel:
             await self._send("running", await self._changed("running"))
             await asyncio.sleep(max(_EVERY, _SHARE * (time.monotonic() - began)))
 
-    async def end(self, state: str, kernel: KeptKernel | None, seconds: float) -> None:
+    async def end(self, state: str, kernel: HeldKernel | None, seconds: float) -> None:
         """Send what is left at the point's end. ``state``: "failed": the portal keeps the output;
         ``kernel``: the kernel that is kept, which is served until it ends; ``seconds``: for the
         last sending."""
@@ -73,7 +73,7 @@ class LiveChannel:
             finally:
                 await kernel.close()
 
-    async def _send_last(self, state: str, kernel: KeptKernel | None) -> None:
+    async def _send_last(self, state: str, kernel: HeldKernel | None) -> None:
         output = await self._rendered(state, LARGEST_LAST)
         until = None if kernel is None else kernel.until
         for pause in _TRIES:
@@ -85,7 +85,7 @@ class LiveChannel:
                 if error.status in _GIVES_UP:
                     return
 
-    async def _serve(self, kernel: KeptKernel) -> None:
+    async def _serve(self, kernel: HeldKernel) -> None:
         """Execute what the portal's page asks, until the kernel is to end."""
         answers: list[dict[str, Any]] = []
         while not kernel.is_over:

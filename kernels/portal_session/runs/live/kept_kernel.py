@@ -16,14 +16,14 @@ from typing import Any, Callable
 from .plain_text import newest_part, plain_text
 from .rendering import output_text
 
-KEPT = 600.0  # seconds
+HELD = 600.0  # seconds
 _BEFORE_END = 60.0  # seconds before the end of the job's time
 _ANSWERS = 20.0  # seconds that the kernel may take for one answer
 _LONGEST = 16_000  # characters of an answer
 _MOST_PARTS = 500
 
 
-class KeptKernel:
+class HeldKernel:
     """Kernel of ``manager``, whose client is ``client``, until ``until`` (Unix seconds).
     ``ending``: ends the kernel."""
 
@@ -94,8 +94,8 @@ class KeptKernel:
 
 
 def kept_until(environ: Mapping[str, str]) -> float:
-    """Return the time until which a kernel that failed now is kept (Unix seconds): KEPT from now,
+    """Return the time until which a kernel that failed now is kept (Unix seconds): HELD from now,
     or before the job's time is over."""
-    until = time.time() + KEPT
+    until = time.time() + HELD
     end = environ.get("SLURM_JOB_END_TIME", "")
     return min(until, int(end) - _BEFORE_END) if end.isdecimal() else until

@@ -39,7 +39,7 @@ async def ask_parameters(
             answer = await in_thread(service.ask, "POST", PATH, {"point": number})
             return _checked(answer, search)
         except ServiceError as error:
-            wait = max(pause, error.peace) * random.uniform(1, 1.4)  # noqa: S311 - not a secret
+            wait = max(pause, error.retry_after) * random.uniform(1, 1.4)  # noqa: S311 - not a secret
             if error.status in _FINAL:
                 raise RunError(f"The portal chose no parameters: {error}") from None
             if time.monotonic() + wait > deadline:

@@ -88,12 +88,12 @@ def thinned(steps):
     for number in sorted(steps):
         for name in steps[number]:
             numbers.setdefault(name, []).append(number)
-    kept = {}
+    thin = {}
     for name, of_name in numbers.items():
         every = -(-len(of_name) // _MOST)
         for number in of_name[::-1][::every]:
-            kept.setdefault(number, {})[name] = steps[number][name]
-    return kept
+            thin.setdefault(number, {})[name] = steps[number][name]
+    return thin
 
 
 def opened(path):
@@ -113,9 +113,9 @@ def append(target, steps):
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     file = os.open(target, flags, 0o644)
     try:
-        kept = thinned(steps)
-        for number in sorted(kept):
-            line = json.dumps(dict(kept[number], step=number)) + "\n"
+        thin = thinned(steps)
+        for number in sorted(thin):
+            line = json.dumps(dict(thin[number], step=number)) + "\n"
             os.write(file, line.encode())
     finally:
         os.close(file)

@@ -8,7 +8,7 @@ from portal.catalog.availability import UNTYPED
 from portal.catalog.offers.in_space import usable_environment
 from portal.errors import NotAllowed, SlurmUnavailable
 from portal.handlers.base.endpoint import Operation
-from portal.handlers.sessions.estimates import EstimateBody, kept_options
+from portal.handlers.sessions.estimates import EstimateBody, running_options
 from portal.handlers.sessions.job_estimates import JobEstimates
 from portal.launch.availability import availability
 from portal.launch.choices.dialog_fields import DialogField, fields_of_run
@@ -67,20 +67,22 @@ class SessionRunChoices(RunsOfSession):
         """Use the session's own token only; refused in sessions that do not allow it,
         in rooms, and the like, and on sites without runs."""
         record, parts = await self.own_record(), self.parts
-        kept = await self.space(record)
+        stored = await self.space(record)
         if not parts.parts_for(RunParts).limits.per_user:
             raise NotAllowed("Runs are not offered on this site.")
         nodes = self.view.snapshot.nodes.values()
         types = {pool.type for node in nodes for pool in node.gpus}
         await parts.catalog.load()
-        environments = await self._environments(record, kept)
+        environments = await self._environments(record, stored)
         return RunChoices(
             items=tuple([await self._item(environment, types) for environment in environments]),
             environment=record.environment,
             fields=tuple(
                 field
-                for field in fields_of_run(await self._facts(_owner(record)), kept_options(record))
-                if kept is None or field.name in IN_SPACES
+                for field in fields_of_run(
+                    await self._facts(_owner(record)), running_options(record)
+                )
+                if stored is None or field.name in IN_SPACES
             ),
             points=parts.parts_for(RunParts).limits.points,
             pages=f"{parts.hub_host}{parts.prefix}runs/",
@@ -99,13 +101,13 @@ class SessionRunChoices(RunsOfSession):
         return Facts(snapshot, supply, associations, person, now, simulated)
 
     async def _environments(
-        self, record: SessionRecord, kept: StoredSpace | None
+        self, record: SessionRecord, stored: StoredSpace | None
     ) -> list[Environment]:
         """Return the environments that the owner may use; of a space, its own."""
-        if kept is None:
+        if stored is None:
             return list(self.parts.catalog.visible_to(_owner(record)))
-        pinned = await usable_environment(self.parts.catalog.offering, kept)
-        return [RunKind.narrowed(pinned, kept.space, AskedFor(), gpus=True)]
+        pinned = await usable_environment(self.parts.catalog.offering, stored)
+        return [RunKind.narrowed(pinned, stored.space, AskedFor(), gpus=True)]
 
     async def _item(self, environment: Environment, cluster_types: set[str]) -> RunEnvironment:
         types = self.parts.catalog.offering.gpu_types(environment, cluster_types)
@@ -136,8 +138,8 @@ class SessionRunEstimates(RunsOfSession, JobEstimates):
     async def on_post(self) -> StartAnswer:
         """Return the outlook "refused" and the reason for what may not be asked for."""
         record = await self.own_record()
-        self.kept = await self.space(record)
-        usual = {**kept_options(record), "environment": record.environment}
+        self.stored = await self.space(record)
+        usual = {**running_options(record), "environment": record.environment}
         return await self.answered(_owner(record), {**usual, **self.body.options})
 
 

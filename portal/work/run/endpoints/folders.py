@@ -172,7 +172,7 @@ class UnknownRuns(_FromFolders):
         await self.own_space()
         unknown = await self.parts.store.run_folders.unknown(self.person.name, self.body.ids)
         living = self.living_servers()
-        return RunIds(ids=tuple(id_ for id_ in unknown if RunKind.server_for(id_) not in living))
+        return RunIds(ids=tuple(id_ for id_ in unknown if RunKind.server_name(id_) not in living))
 
     def living_servers(self) -> set[str]:
         """Return the names in the comments of the user's jobs that live, known or not."""
@@ -198,7 +198,7 @@ class RestoredRuns(UnknownRuns):
         run = Run(
             **{**asked.model_dump(), SPACE: space},
             user=user,
-            server=RunKind.server_for(asked.id),
+            server=RunKind.server_name(asked.id),
         )
         days = self.parts.store.sessions_days
         if days and asked.ended_at < time.time() - days * _DAY:

@@ -19,10 +19,10 @@ from portal.models.session.run_output import (
     LONGEST_CODE,
     MOST_QUESTIONS,
     AskedKernel,
-    KeptOutput,
     KernelAnswer,
     KernelQuestion,
     PointOutput,
+    StoredOutput,
 )
 from portal.work.run.live import PointKey
 from portal.work.run.opener import opener_url
@@ -102,10 +102,10 @@ class PointOutputs(PointHandler):
         if report.kept_until is not None and run.keep_failed:
             live.keep(key, report.kept_until, report.answers)
         if report.output is not None:
-            kept = report.kept_until is not None
-            live.take(key, report.attempt, report.output, now, last=report.last, kept=kept)
+            held = report.kept_until is not None
+            live.take(key, report.attempt, report.output, now, last=report.last, held=held)
             if report.last and report.state == "failed":
-                stored = KeptOutput(attempt=report.attempt, at=now, output=report.output)
+                stored = StoredOutput(attempt=report.attempt, at=now, output=report.output)
                 await self.parts.store.run_outputs.save(key[:2], report.point, stored)
         return OutputAnswer(
             watched=live.is_watched(key),
@@ -145,8 +145,8 @@ class ShownPoint(_PointAction):
             stored = await self.parts.store.run_outputs.get(key[:2], key[2])
             if stored is not None and (output is None or stored.attempt > watched.attempt):
                 output, at = stored.output, stored.at
-        kept = self.parts_for(RunParts).live.kernel(key)
-        kernel = None if kept is None else ShownKernel(until=kept.until, asked=tuple(kept.asked))
+        held = self.parts_for(RunParts).live.kernel(key)
+        kernel = None if held is None else ShownKernel(until=held.until, asked=tuple(held.asked))
         base = self.parts.prefix.removesuffix("services/portal/")
         sessions = [record for (user, _), record in self.living().items() if user == key[0]]
         opener = opener_url(self.run, sessions, base)

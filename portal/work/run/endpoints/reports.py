@@ -74,7 +74,7 @@ class PointHandler(OwnSession):
         server = self.server or ""
         address, run = reserved_for(server), None
         if address is not None and address.kind.array:  # no other asks the database
-            run = await self.parts_for(RunParts).reports.of_server(self.person.name, server)
+            run = await self.parts_for(RunParts).reports.on_server(self.person.name, server)
         if run is None:
             raise NotAllowed("This token does not belong to a run's job.")
         if self.body.point >= run.points:

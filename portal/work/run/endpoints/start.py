@@ -12,7 +12,7 @@ from portal.catalog.versions.pins import pin_of
 from portal.errors import InvalidRequest, NotAllowed
 from portal.handlers.base.endpoint import Operation
 from portal.handlers.base.own_session import OwnSession
-from portal.handlers.sessions.estimates import kept_options
+from portal.handlers.sessions.estimates import running_options
 from portal.launch.kinds import kind_of
 from portal.launch.request import AskedResources
 from portal.models import Frozen
@@ -77,10 +77,10 @@ class RunsOfSession(OwnSession):
             )
         if not record.space:
             return None
-        kept = await self.parts.memberships.space(record.space)
-        if reason := RunKind.not_offered(kept.space):
+        stored = await self.parts.memberships.space(record.space)
+        if reason := RunKind.not_offered(stored.space):
             raise NotAllowed(reason)
-        return kept
+        return stored
 
 
 class SessionRuns(RunsOfSession):
@@ -103,7 +103,7 @@ class SessionRuns(RunsOfSession):
             raise InvalidRequest(f"'{name}' of a run is set by the portal.", name)
         environment = asked.environment or record.environment
         resources = asked.model_dump(exclude_unset=True, include=set(Resources.model_fields))
-        server = RunKind.server_for(asked.id)
+        server = RunKind.server_name(asked.id)
         what = f"Run {asked.name} of {environment}: {asked.points} points, {server}."
         async with self.audited(AuditAction.START_RUN, f"session {record.id}", record.user, what):
             await self.space(record)
@@ -118,12 +118,12 @@ class SessionRuns(RunsOfSession):
                 user=record.user,
                 server=server,
                 environment=environment,
-                resources={**kept_options(record), **resources},
+                resources={**running_options(record), **resources},
                 created_at=time.time(),
             )
             _check_search(asked.search, run)
             await self.parts_for(RunParts).notices.check(run.user, asked.notify)
-            async with self.parts_for(RunParts).searches.kept(run, asked.search):
+            async with self.parts_for(RunParts).searches.storing(run, asked.search):
                 await self.parts_for(RunParts).starts.begin(run, asked.notify)
         self.done("")
         return StartedRun(id=run.id, server=run.server)

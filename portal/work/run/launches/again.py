@@ -21,7 +21,7 @@ _UNKNOWN = (
 )
 
 
-class Hub(Protocol):
+class ServerRestarts(Protocol):
     """Part of the Hub's API that this needs."""
 
     async def begin_server(self, user: str, server: str, options: Any) -> None:
@@ -34,7 +34,7 @@ class Hub(Protocol):
 class RunsAgain:
     """Further launches of runs that have ended."""
 
-    def __init__(self, store: Store, reports: RunReports, hub: Hub) -> None:
+    def __init__(self, store: Store, reports: RunReports, hub: ServerRestarts) -> None:
         self._store, self._reports, self._hub = store, reports, hub
         self._chains = Chains(store)
 

@@ -44,7 +44,7 @@ def repeat(user: str, original: Run, name: str) -> Run:
         code_digest=original.code_digest,
         **in_space,
         user=user,
-        server=RunKind.server_for(id_),
+        server=RunKind.server_name(id_),
         environment=original.environment,
         resources=_resources(user, original),
         created_at=time.time(),

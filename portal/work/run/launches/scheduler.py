@@ -32,7 +32,7 @@ _PAUSED_AFTER = 5  # refusals in a row
 _ACTOR = "portal"  # of the audit log's entries
 
 
-class Hub(Protocol):
+class ServerStates(Protocol):
     """Part of the Hub's API that this needs."""
 
     async def server_state(self, user: str, server: str) -> str:
@@ -50,7 +50,7 @@ class RunScheduler:
         self,
         store: Store,
         starts: RunStarts,
-        hub: Hub,
+        hub: ServerStates,
         limits: Runs,
         digest: Callable[[Run], Awaitable[str]],
         note: Callable[[AuditEntry], Awaitable[object]],
@@ -140,7 +140,7 @@ class RunScheduler:
                 name = start_name(schedule, original, planned, taken)
                 changes: dict[str, Any] = {
                     "id": id_,
-                    "server": RunKind.server_for(id_),
+                    "server": RunKind.server_name(id_),
                     "after": started[-1] if started else "",
                     "created_at": now,
                 }

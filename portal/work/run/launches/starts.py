@@ -16,7 +16,7 @@ from .chains import Chains
 _ASKED = tuple(AskedRun.model_fields)
 
 
-class Hub(Protocol):
+class ServerStarts(Protocol):
     """Part of the Hub's API that this needs."""
 
     async def begin_server(self, user: str, server: str, options: Any) -> None:
@@ -30,7 +30,7 @@ class Hub(Protocol):
 class RunStarts:
     """Starts of runs, requested by a session, a page or a schedule."""
 
-    def __init__(self, reports: RunReports, hub: Hub, store: Store) -> None:
+    def __init__(self, reports: RunReports, hub: ServerStarts, store: Store) -> None:
         self._reports, self._hub, self._store = reports, hub, store
         self._chains = Chains(store)
 

@@ -37,7 +37,7 @@ class RunSearches:
         self._choosing: dict[tuple[RunKey, int], asyncio.Task[dict[str, float]]] = {}
 
     @contextlib.asynccontextmanager
-    async def kept(self, run: Run, search: Search | None) -> AsyncIterator[None]:
+    async def storing(self, run: Run, search: Search | None) -> AsyncIterator[None]:
         """Store the search of a run that starts in the block; nothing is left of one that is
         refused. Raises Conflict if the user has one of this id; StoreUnavailable."""
         if search is None:

@@ -50,7 +50,7 @@ class RunCurveTable(StoreTable):
                  "curves": _packed(histories)}
                 for key, number, attempt, histories in curves
             ]  # fmt: skip
-            _SIZES.write(to, self._database, rows, lambda kept: to.execute(statement, kept))
+            _SIZES.write(to, self._database, rows, lambda rest: to.execute(statement, rest))
 
         await self._database.run(write, write=True)
 

@@ -62,11 +62,11 @@ class RunFolderTable(ModelTable[RunPoint]):
 
     async def unknown(self, user: str, ids: Collection[str]) -> list[str]:
         """Return the ids of runs that are neither here nor were deleted by their user."""
-        kept = select(runs.c.id).where(runs.c.user == user, runs.c.id.in_(list(ids)))
+        living = select(runs.c.id).where(runs.c.user == user, runs.c.id.in_(list(ids)))
         gone = select(deleted_runs.c.run).where(
             deleted_runs.c.user == user, deleted_runs.c.run.in_(list(ids))
         )
-        known = {row[0] for query in (kept, gone) for row in await self._rows_of(query)}
+        known = {row[0] for query in (living, gone) for row in await self._rows_of(query)}
         return [id_ for id_ in ids if id_ not in known]
 
     async def restore(self, run: Run) -> None:

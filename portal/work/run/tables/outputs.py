@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, func, select
 
-from portal.models.session.run_output import KeptOutput
+from portal.models.session.run_output import StoredOutput
 from portal.store.engine.columns import COUNT, NAME, TIME, Json, filled, keyed, keys
 from portal.store.engine.rows import ModelTable
 
@@ -25,18 +25,18 @@ run_outputs = keyed(
 _SIZES = Sizes(run_outputs, "output", share=0.75)
 
 
-class RunOutputTable(ModelTable[KeptOutput]):
+class RunOutputTable(ModelTable[StoredOutput]):
     """The table of outputs. Every method raises StoreUnavailable."""
 
-    table, model = run_outputs, KeptOutput
+    table, model = run_outputs, StoredOutput
 
-    async def save(self, key: RunKey, number: int, kept: KeptOutput) -> None:
+    async def save(self, key: RunKey, number: int, stored: StoredOutput) -> None:
         """Insert the last output of a point, or replace that of the same attempt or an earlier
         one. Nothing happens if MOST points of the run have one, or if the run or its user has
         stored too much."""
         columns = run_outputs.c
         own = [columns.user == key[0], columns.run == key[1]]
-        row = {**kept.model_dump(), "user": key[0], "run": key[1], "number": number}
+        row = {**stored.model_dump(), "user": key[0], "run": key[1], "number": number}
         upsert = self._database.insert(run_outputs)
         statement = upsert.on_conflict_do_update(
             index_elements=["user", "run", "number"],
@@ -51,7 +51,7 @@ class RunOutputTable(ModelTable[KeptOutput]):
 
         await self._database.run(write, write=True)
 
-    async def get(self, key: RunKey, number: int) -> KeptOutput | None:
+    async def get(self, key: RunKey, number: int) -> StoredOutput | None:
         """Return the last output of a point; None without one."""
         columns = run_outputs.c
         query = select(columns.attempt, columns.at, columns.output).where(

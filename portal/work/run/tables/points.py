@@ -52,7 +52,7 @@ run_points = keyed(
     Index(None, "user", "run", "state"),  # counts read it alone
 )
 # What a point itself says of its end stays, until a later attempt reports.
-_SAID = (PointState.SUCCEEDED, PointState.FAILED)
+_REPORTED = (PointState.SUCCEEDED, PointState.FAILED)
 _NEWEST = (
     "state",
     "job",
@@ -122,7 +122,7 @@ class RunPointTable(ModelTable[RunPoint]):
         insert = self._database.insert(run_points)
         new, old = insert.excluded, run_points.c
         later = new.attempt > old.attempt
-        open_ = [old.state != state.value for state in _SAID]
+        open_ = [old.state != state.value for state in _REPORTED]
         began = func.coalesce(old.started_at, new.started_at)
         changed: dict[str, Any] = {name: new[name] for name in _NEWEST}
         changed["started_at"] = case((later, new.started_at), else_=began)
@@ -134,7 +134,7 @@ class RunPointTable(ModelTable[RunPoint]):
         rows = [{**point.model_dump(), "user": key[0], "run": key[1]} for key, point in points]
 
         def write(to: Connection) -> None:
-            _SIZES.write(to, self._database, rows, lambda kept: to.execute(statement, kept))
+            _SIZES.write(to, self._database, rows, lambda rest: to.execute(statement, rest))
 
         if rows:
             await self._database.run(write, write=True)

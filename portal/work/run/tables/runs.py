@@ -64,7 +64,7 @@ class RunTable(ModelTable[Run]):
         """Return a run of a user; None without one."""
         return await self._first(select(runs).where(runs.c.user == user, runs.c.id == id_))
 
-    async def of_server(self, user: str, server: str) -> Run | None:
+    async def on_server(self, user: str, server: str) -> Run | None:
         """Return the newest run on a server of a user; None without one."""
         query = select(runs).where(runs.c.user == user, runs.c.server == server)
         return await self._first(query.order_by(runs.c.created_at.desc()).limit(1))

@@ -80,7 +80,7 @@ class RunScheduleTable(ModelTable[RunSchedule]):
         statement = update(run_schedules).where(same).values(_row(schedule, values))
         return await self._write(statement) == 1
 
-    async def told(self, schedule: RunSchedule) -> None:
+    async def mark_notified(self, schedule: RunSchedule) -> None:
         """Save that the mail about ``schedule.untold`` was sent."""
         this = and_(_own(schedule.user, schedule.id), run_schedules.c.untold == schedule.untold)
         await self._write(update(run_schedules).where(this).values(untold=""))

@@ -59,18 +59,18 @@ class Sizes:
         of_users = Counter[str]()
         for (user, _), size in known.items():
             of_users[user] += size
-        kept: list[Row] = []
+        rest: list[Row] = []
         before: dict[RunKey, dict[int, int]] = {}
         for key, own in by_run.items():
             if key not in known and all(self._weight(row) <= _SMALL for row in own):
-                kept += own
+                rest += own
                 continue
             before[key] = self._stored(to, key, own)
             of_run = self._share * MOST_OF_RUN - known.get(key, 0)
             of_user = self._share * MOST_OF_USER - of_users[key[0]]
-            kept += self._bounded(own, before[key], max(0.0, min(of_run, of_user)))
-        if kept:
-            execute(kept)
+            rest += self._bounded(own, before[key], max(0.0, min(of_run, of_user)))
+        if rest:
+            execute(rest)
         for key, sizes in before.items():
             after = self._stored(to, key, by_run[key])
             growth = sum(after.values()) - sum(sizes.values())
@@ -83,17 +83,17 @@ class Sizes:
 
     def _bounded(self, rows: list[Row], before: Mapping[int, int], left: float) -> list[Row]:
         """Return the rows within what is ``left``, and what is written instead of others."""
-        kept = []
+        rest = []
         for row in rows:
             growth = _charged(self._weight(row)) - before.get(row["number"], 0)
             if growth > 0 and growth > left:
                 reduced = self._reduced(row)
                 if reduced is not None:
-                    kept.append(reduced)
+                    rest.append(reduced)
                 continue
             left -= growth
-            kept.append(row)
-        return kept
+            rest.append(row)
+        return rest
 
     def _weight(self, row: Row) -> int:
         return sum(

@@ -69,12 +69,12 @@ async def test_a_kernel_is_known_before_its_relay_asks(
     kernels: Kernels, portal: Portal, clock: Clock
 ) -> None:
     await start(kernels, IDS[0])
-    assert kernels.told[IDS[0]]["state"] == "waiting"
+    assert kernels.answers[IDS[0]]["state"] == "waiting"
     await kernels.refresh()
     assert portal.states() == []
     clock.now += FRESH
     await kernels.refresh()
-    assert kernels.told[IDS[0]]["state"] == "running"
+    assert kernels.answers[IDS[0]]["state"] == "running"
 
 
 async def test_each_is_asked_for_once_in_a_while(
@@ -109,10 +109,10 @@ async def test_what_is_over_is_not_asked_for(
         await kernels.refresh()
         clock.now += FRESH
     assert portal.states() == [IDS[0]]
-    assert kernels.told[IDS[0]]["message"] == "The kernel's job has ended."
+    assert kernels.answers[IDS[0]]["message"] == "The kernel's job has ended."
     portal.errors.clear()
     await kernels.stop(IDS[0])
-    assert kernels.told == {}
+    assert kernels.answers == {}
 
 
 async def test_the_last_state_stays_while_the_portal_is_away(
@@ -122,7 +122,7 @@ async def test_the_last_state_stays_while_the_portal_is_away(
     portal.errors[f"/{IDS[0]}"] = ServiceError("The portal cannot be reached.", 503)
     clock.now += FRESH
     await kernels.refresh()
-    assert kernels.told[IDS[0]]["state"] == "waiting"
+    assert kernels.answers[IDS[0]]["state"] == "waiting"
 
 
 async def test_a_page_does_not_wait_for_a_slow_portal(
@@ -153,14 +153,14 @@ async def test_a_refused_kernel_says_why(
     portal.errors[""] = ServiceError("The limit is 8.", status)
     with pytest.raises(ServiceError):
         await start(kernels, IDS[0])
-    assert kernels.told[IDS[0]]["state"] == state
-    assert (kernels.told[IDS[0]]["message"] == "The limit is 8.") == (state == "ended")
+    assert kernels.answers[IDS[0]]["state"] == state
+    assert (kernels.answers[IDS[0]]["message"] == "The limit is 8.") == (state == "ended")
 
 
 @pytest.mark.parametrize("id", [None, 7, "", "../../x", ["01234567"]])
 async def test_what_is_no_id_is_not_noted(kernels: Kernels, id: Any) -> None:
     await kernels.start({"id": id})
-    assert kernels.told == {}
+    assert kernels.answers == {}
 
 
 async def test_a_kernel_that_is_stopped_meanwhile_is_forgotten(
@@ -172,7 +172,7 @@ async def test_a_kernel_that_is_stopped_meanwhile_is_forgotten(
     await asyncio.sleep(0)
     await kernels.stop(IDS[0])
     await refreshing
-    assert kernels.told == {}
+    assert kernels.answers == {}
 
 
 async def test_the_nodes_address_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,16 +237,16 @@ def waits(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     async def pause(_: float) -> None:
         clock.now += 60
-        told.extend(state["message"] for made in kernels_told for state in made.told.values())
+        told.extend(state["message"] for made in kernels_told for state in made.answers.values())
         await plain(0)
 
     plain = asyncio.sleep
     monkeypatch.setattr(submitter, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": pause}))
-    told_of = Kernels.note
+    definition_in = Kernels.note
 
     def note(made: Kernels, *given: Any) -> None:
         kernels_told[:] = [made]
-        told_of(made, *given)
+        definition_in(made, *given)
 
     monkeypatch.setattr(Kernels, "note", note)
     return told
@@ -275,7 +275,7 @@ async def test_an_outage_that_lasts_is_the_reason(
     with pytest.raises(ServiceError, match="cannot be reached"):
         await kernels.start({"id": IDS[0]})
     assert len(waits) == 10, "ten minutes"
-    assert kernels.told[IDS[0]]["state"] == "ended"
+    assert kernels.answers[IDS[0]]["state"] == "ended"
 
 
 async def test_a_kernel_that_was_accepted_without_an_answer_is_found_by_its_id(
@@ -308,4 +308,4 @@ async def test_a_relay_is_answered_while_the_portal_is_away(
     assert portal.states() == [], "the portal does not know it yet"
     await kernels.stop(IDS[0])  # the user has shut it down
     assert portal.asked[-1] == ("DELETE", f"/{IDS[0]}")
-    assert kernels.told == {}
+    assert kernels.answers == {}

@@ -234,9 +234,9 @@ async def test_an_estimate_is_of_the_environment_and_the_resources(
 async def test_the_state_is_what_is_offered_and_how_the_kernels_are(
     offer: Offer, portal: Portal
 ) -> None:
-    portal.told["01234567"] = {"id": "01234567", "state": "ended"}
+    portal.answers["01234567"] = {"id": "01234567", "state": "ended"}
     state = await offer.state()
-    assert state["items"] == [ITEM] and state["kernels"] == portal.told
+    assert state["items"] == [ITEM] and state["kernels"] == portal.answers
 
 
 async def test_a_course_that_allows_none_is_told_with_its_sentence(
@@ -253,8 +253,8 @@ async def test_a_course_that_allows_none_is_told_with_its_sentence(
             await asked
         assert refused.value.status_code == 403
         assert refused.value.sentence == "The course 'X' does not allow kernels."
-    portal.told["01234567"] = {"id": "01234567", "state": "ended"}
-    assert (await offer.state())["kernels"] == portal.told, "one from before is shown"
+    portal.answers["01234567"] = {"id": "01234567", "state": "ended"}
+    assert (await offer.state())["kernels"] == portal.answers, "one from before is shown"
     portal.refusal = None
     await offer.refresh()
     assert not (offer.folder / REFUSAL).exists()

@@ -42,7 +42,7 @@ class Kernel:
     def end(self, header: dict[str, Any]) -> None:
         self.say("status", header, execution_state="idle")
 
-    def told(self) -> list[Execution]:
+    def answers(self) -> list[Execution]:
         """Return what a new server learns."""
         states = json.loads(json.dumps(list(self.past.states())))
         return [Execution.restored(state) for state in states]
@@ -64,7 +64,7 @@ def test_cells_are_told_with_their_outputs_in_order(kernel: Kernel) -> None:
     kernel.end(first)
     kernel.print(first, "after its end\n")
     kernel.print(second, "2\n")
-    ended, runs = kernel.told()
+    ended, runs = kernel.answers()
     assert (ended.id, ended.cell, ended.code) == (first["msg_id"], "cell-0", "a")
     assert ended.client == first["session"]
     assert (ended.outputs.execution_count, ended.ended is None) == (3, False)
@@ -77,7 +77,7 @@ def test_what_is_no_cell_is_not_remembered(kernel: Kernel) -> None:
     kernel.ask("b", silent=True)
     kernel.past.asked(KERNEL.question("kernel_info_request"))
     kernel.past.asked(KERNEL.question("execute_request"))
-    assert kernel.told() == []
+    assert kernel.answers() == []
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_left_out(kernel: Kernel, frames: list[bytes]) ->
     kernel.past.take(frames)
     kernel.say("stream", header, name="stdout", text=5)
     kernel.print(header, "good")
-    assert _texts(kernel.told()) == ["good"]
+    assert _texts(kernel.answers()) == ["good"]
 
 
 def test_a_kernel_that_dies_says_why_in_the_cell(kernel: Kernel) -> None:
@@ -106,7 +106,7 @@ def test_a_kernel_that_dies_says_why_in_the_cell(kernel: Kernel) -> None:
     kernel.end(ended)
     kernel.print(running, "1\n")
     kernel.past.died("The kernel was killed.")
-    first, second = kernel.told()
+    first, second = kernel.answers()
     assert first.outputs.as_json() == []
     assert second.ended is not None
     assert [item.get("evalue") for item in second.outputs.as_json()] == [
@@ -118,7 +118,7 @@ def test_a_kernel_that_dies_says_why_in_the_cell(kernel: Kernel) -> None:
 def test_a_restart_forgets_all(kernel: Kernel) -> None:
     kernel.ask("a")
     kernel.past.forget()
-    assert kernel.told() == []
+    assert kernel.answers() == []
 
 
 def test_what_ended_long_before_the_server_was_lost_was_seen(
@@ -126,13 +126,13 @@ def test_what_ended_long_before_the_server_was_lost_was_seen(
 ) -> None:
     kernel.end(kernel.ask("a"))
     kernel.past.lost()
-    (recent,) = kernel.told()
+    (recent,) = kernel.answers()
     assert recent.missed and recent.unseen_from is not None
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + UNNOTICED + 10)
     kernel.ask("b", "cell-1")
     kernel.past.lost()
-    earlier, running = kernel.told()
+    earlier, running = kernel.answers()
     assert (earlier.missed, earlier.unseen_from) == (False, None)
     assert running.missed
 
@@ -145,7 +145,7 @@ def test_a_cell_that_waited_is_as_old_as_its_request(
     frames, asked_at = KERNELS.serialize(message), time.time()
     monkeypatch.setattr(time, "time", lambda: asked_at + 3600)
     kernel.past.asked(frames)
-    (execution,) = kernel.told()
+    (execution,) = kernel.answers()
     assert abs(execution.started - asked_at) < 5
 
 
@@ -153,4 +153,4 @@ def test_much_is_forgotten(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(executions, "MOST", 5)
     for number in range(20):
         kernel.end(kernel.ask(str(number)))
-    assert [execution.code for execution in kernel.told()] == [str(n) for n in range(14, 20)]
+    assert [execution.code for execution in kernel.answers()] == [str(n) for n in range(14, 20)]

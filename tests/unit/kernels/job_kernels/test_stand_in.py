@@ -50,7 +50,7 @@ class Sockets:
     async def read_subscriptions(self) -> None:
         """Read nothing: nobody subscribes."""
 
-    async def heard(self) -> None:
+    async def any_subscribed(self) -> None:
         """Wait for nobody."""
 
 

@@ -22,7 +22,7 @@ class Kernels:
 
     def __init__(self) -> None:
         self.begun: list[dict[str, Any]] = []
-        self.told: dict[str, dict[str, Any]] = {}
+        self.answers: dict[str, dict[str, Any]] = {}
 
     async def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         assert (method, path) == ("POST", "session/kernels")
@@ -31,7 +31,7 @@ class Kernels:
         return {"id": body["id"]}
 
     def note(self, id: Any, state: str, message: str) -> None:
-        self.told[id] = {"state": state}
+        self.answers[id] = {"state": state}
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from machine_clock import awake
-from test_course_launch import COURSE, at, kept
+from test_course_launch import COURSE, at, dl101
 
 from portal.courses.roster import my_courses
 from portal.courses.roster.membership_cache import MembershipCache
@@ -39,7 +39,7 @@ class Members:
 
     async def get(self, name: str) -> Any:
         course = COURSE.model_copy(update={"name": name, "title": name.title()})
-        return kept(course=course, state=SpaceState(name))
+        return dl101(course=course, state=SpaceState(name))
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_the_courses_of_a_page_in_the_order_of_their_meetings() -> None:
     def membership(name: str, day: int | None, role: Role = Role.STUDENT, **more: Any) -> Any:
         weekly = () if day is None else (WeeklyTime(day=day, begins="10:00", minutes=90),)
         course = COURSE.model_copy(update={"name": name, "weekly": weekly, **more})
-        return SimpleNamespace(kept=kept(course=course), role=role)
+        return SimpleNamespace(stored=dl101(course=course), role=role)
 
     later = COURSE.begins.replace(year=2026, month=12)
     mine = [

@@ -156,10 +156,10 @@ class Spawner:
         self.ip, self.port, self.internal_ssl, self._ready = "", 0, False, False
         self._port_posted = asyncio.Event()
         self.watch_interval, self.server_timeout = 0.05, 5.0
-        self.progress_state, self.said = Progress(), []
+        self.progress_state, self.given = Progress(), []
         self.history = SimpleNamespace(
-            running=lambda job: self.said.append("runs"),
-            ready=lambda job: self.said.append("ready"),
+            running=lambda job: self.given.append("runs"),
+            ready=lambda job: self.given.append("ready"),
         )
         self.log, self._log_name = logging.getLogger("test"), "ada"
         self.watch = JobWatch(slurm, "7", "ada", self.log)  # type: ignore[arg-type]
@@ -183,7 +183,7 @@ async def test_it_is_ready_when_its_job_runs(hub: None) -> None:
     assert not waits.done() and slurm.asked < 10, "as rarely as other sessions that wait"
     slurm.run()
     assert await asyncio.wait_for(waits, 5) == "http://127.0.0.1:8010"
-    assert set(spawner.said) == {"runs"} and spawner._ready
+    assert set(spawner.given) == {"runs"} and spawner._ready
     assert (spawner.ip, spawner.port) == ("", 0), "nothing leads to its node"
 
 

@@ -117,11 +117,11 @@ class Spawner:
         self.posted_port, self._port_posted = 0, asyncio.Event()
         self.watch_interval, self.server_timeout = 0.01, 5.0
         self.ending: Any = None
-        self.progress_state, self.said = Progress(), []
+        self.progress_state, self.given = Progress(), []
         self.history = SimpleNamespace(
-            resubmitted=lambda: self.said.append("resubmitted"),
+            resubmitted=lambda: self.given.append("resubmitted"),
             running=lambda job: None,
-            stopping=lambda ending: self.said.append("stopping"),
+            stopping=lambda ending: self.given.append("stopping"),
         )
         self._watch: JobWatch | None = None
 
@@ -300,7 +300,7 @@ async def lost_once() -> tuple[Spawner, asyncio.Future[str]]:
 async def test_a_job_that_slurm_forgot_is_submitted_again_once() -> None:
     spawner, waits = await lost_once()
     assert "Slurm has lost job 1. Submitted again as job 2" in spawner.progress_state.message
-    assert spawner.said == ["resubmitted"]
+    assert spawner.given == ["resubmitted"]
     spawner.runs_on("cpu01")
     spawner.posts()
     assert await waits == "http://10.0.0.1:5000"

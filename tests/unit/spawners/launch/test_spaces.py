@@ -107,13 +107,13 @@ def stored(state: SpaceState = SpaceState.APPROVED, **changes: Any) -> StoredPro
     )
 
 
-async def placed(kind: Kind, kept: StoredProject, *, used: float = 0.0, **options: Any) -> Place:
+async def placed(kind: Kind, saved: StoredProject, *, used: float = 0.0, **options: Any) -> Place:
     async def none(*_: Any, **__: Any) -> None:
         pass
 
     async def membership(person: str, name: str) -> Any:
         assert (person, name) == ("ada", "proteins")
-        return SimpleNamespace(kept=kept, role=Role.STUDENT)
+        return SimpleNamespace(stored=saved, role=Role.STUDENT)
 
     async def offer_for(environment: Environment) -> Offer:
         return Offer(environment)
@@ -160,13 +160,13 @@ def test_the_user_s_own_is_a_space_that_changes_nothing() -> None:
 
 @pytest.mark.parametrize("kind", [JupyterLab, App])
 async def test_a_session_of_any_kind_has_its_account_limits_and_folder(kind: type[Kind]) -> None:
-    kept = stored(data="/data/proteins")
-    place = await placed(kind(space=ProjectSpace(name="proteins")), kept, gpus=1)
+    saved = stored(data="/data/proteins")
+    place = await placed(kind(space=ProjectSpace(name="proteins")), saved, gpus=1)
     environment = place.environments["lab"]
     assert (environment.default.account, environment.max_gpus) == ("bio", 2)
     assert [bind.source for bind in environment.binds] == ["/models", "/data/proteins"]
     space = place.kind.space
-    assert isinstance(space, ProjectSpace) and type_of(kept.space) is ProjectSpace
+    assert isinstance(space, ProjectSpace) and type_of(saved.space) is ProjectSpace
     assert (space.title, space.role) == ("Proteins", Role.STUDENT)
     assert place.kind.script_variables("ada", "/home/ada") == {
         "PORTAL_PROJECT_FOLDER": "/projects/proteins"

@@ -431,10 +431,10 @@ async def test_a_move_goes_on_when_the_clock_is_set_and_is_told_for_its_minutes(
     spawner: Spawner, step: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SteppingClock(monkeypatch)
-    assert not spawner.moving.told
+    assert not spawner.moving.notified
     await spawner.moving.begin({"gpus": 2}, "ada")
     clock.step(step)
-    assert spawner.moving.told
+    assert spawner.moving.notified
     spawner.slurm.run()
     await until(lambda: state(spawner) is MoveState.STARTING)
     clock.step(-2 * step)
@@ -442,14 +442,14 @@ async def test_a_move_goes_on_when_the_clock_is_set_and_is_told_for_its_minutes(
     await until(lambda: ("end", "7", True) in spawner.done)
     assert ("become", "8", "secret") in spawner.done
     clock.step(step)
-    assert spawner.moving.told
+    assert spawner.moving.notified
     spawner.moving._over_at -= 601
-    assert not spawner.moving.told
+    assert not spawner.moving.notified
     # The next Hub has the row alone.
     await until(lambda: not (spawner.stored or {}).get("leaves"))
     after = SessionResize(spawner, spawner.history, spawner.wait_for_server)  # type: ignore[arg-type]
     clock.step(-step)
     after.load(spawner.stored)
-    assert after.told
+    assert after.notified
     clock.step(step + 601)
-    assert after.told, "by the uptime from then on"
+    assert after.notified, "by the uptime from then on"
