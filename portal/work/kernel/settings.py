@@ -1,4 +1,4 @@
-"""Settings of kernels in jobs of their own (kinds/job_kernel.py)."""
+"""Settings of kernels in jobs of their own (kind.py)."""
 
 from __future__ import annotations
 

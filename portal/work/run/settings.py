@@ -1,4 +1,4 @@
-"""Settings of runs: notebooks and scripts that are executed for many points (kinds/run.py)."""
+"""Settings of runs: notebooks and scripts that are executed for many points (kind.py)."""
 
 from __future__ import annotations
 
