@@ -81,7 +81,7 @@ def test_outputs_of_many_small_cells() -> None:
             cells = tuple(
                 OutputCell(kind="text", state="done", source=str(n)) for n in range(number)
             )
-            points.take(key, 1, PointOutput(cells=cells), 1.0, last=False, stored=False)
+            points.take(key, 1, PointOutput(cells=cells), 1.0, last=False, held=False)
 
     assert kept_after(attack) < 10 * 1.2 * LARGEST / MIB + 1
 
@@ -91,5 +91,5 @@ def test_an_output_is_shown_as_it_came() -> None:
     output = PointOutput(log="\N{GRINNING FACE}", left_out=3)
     points.watch(key)
     assert points.is_missing(key)
-    points.take(key, 1, output, 1.0, last=False, stored=False)
+    points.take(key, 1, output, 1.0, last=False, held=False)
     assert points.watch(key).output == output and not points.is_missing(key)

@@ -78,7 +78,7 @@ def marimo(python: Path, tmp_path: Path) -> Iterator[Program]:
     program = Program(definition, tmp_path, BASE, str(tmp_path), environ)
     program.start()
     try:
-        wait_for(lambda: program.answers, program.given)
+        wait_for(lambda: program.answers, program.output)
         yield program
     finally:
         program.stop()
@@ -91,7 +91,7 @@ async def opened(program: Program, notebook: Path) -> dict[str, Any]:
     socket = await websocket_connect(HTTPRequest(url, headers={"Authorization": f"Basic {word}"}))
     while True:
         text = await asyncio.wait_for(socket.read_message(), patience(60))
-        assert text is not None, program.given()
+        assert text is not None, program.output()
         message = json.loads(text)
         if message["op"] in ("kernel-ready", "kernel-startup-error"):
             return dict(message)

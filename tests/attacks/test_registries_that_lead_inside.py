@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from quiet_http import QuietHandler, serving
-from test_images_registry import kept
+from test_images_registry import stored
 
 from portal.addresses import InsideRefused
 from portal.errors import PortalError
@@ -104,7 +104,7 @@ async def led(registries: Registries, evil: Server, hub: Server, *, password: bo
     hub.asked.clear()
     host = f"127.0.0.1:{evil.port}"
     secret = registries.secrets.encrypt(PASSWORD) if password else ""
-    row = kept(host, secret, insecure=True)
+    row = stored(host, secret, insecure=True)
     with pytest.raises(PortalError) as caught:
         await registries.resolve(parse_source(f"docker://{host}/a/b:1"), [row])
     assert evil.asked, f"the registry itself is asked: {caught.value.message}"
@@ -179,7 +179,7 @@ async def test_what_a_site_allows_is_asked(
     hub.asked.clear()
     evil.lead["manifest"] = f"http://evil.example.test:{hub.port}/v2/a/b/manifests/1"
     host = f"127.0.0.1:{evil.port}"
-    row = kept(host, registries.secrets.encrypt(PASSWORD), insecure=True)
+    row = stored(host, registries.secrets.encrypt(PASSWORD), insecure=True)
     with pytest.raises(PortalError):  # its digest is none
         await registries.resolve(parse_source(f"docker://{host}/a/b:1"), [row])
     assert hub.asked and not any("Authorization" in one for one in hub.asked)
@@ -261,8 +261,7 @@ def test_the_guard_connects_to_nothing_inside(address: str, form: str) -> None:
      "CONNECT a:99999 HTTP/1.1", "CONNECT u@127.0.0.1:1 HTTP/1.1", "CONNECT [::1%lo]:1 HTTP/1.1",
      "CONNECT a:1:2 HTTP/1.1", "CONNECT /x:1 HTTP/1.1", "GET / HTTP/1.1", "GET x HTTP/1.1",
      "GET file:///etc/passwd HTTP/1.1", "GET https://a/ HTTP/1.1", "GET ftp://a/ HTTP/1.1",
-     "GET http:///x "
-     "HTTP/1.1", "GET http://a%31/ HTTP/1.1", "GET http://１２７.0.0.1/ HTTP/1.1",  # noqa: RUF001
+     "GET http:///x HTTP/1.1", "GET http://a%31/ HTTP/1.1", "GET http://１２７.0.0.1/ HTTP/1.1",  # noqa: RUF001
      "GET http://$(id)/ HTTP/1.1"],
 )  # fmt: skip
 def test_requests_that_are_none(head: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_images_registry import kept
+from test_images_registry import stored
 from test_registries_api import Site, site
 
 from portal.demo.daemons.certificates import make_certificates
@@ -160,8 +160,8 @@ def test_the_mirror_of_another_keeps_its_guard(
 ) -> None:
     """A registry of the thief's says that its mirror is the site's, to be asked in clear text."""
     rows = [
-        kept(MINE, registries.secrets.encrypt("mine"), mirror="nvcr.io", **thief),
-        kept("nvcr.io", registries.secrets.encrypt(PASSWORD), **own),
+        stored(MINE, registries.secrets.encrypt("mine"), mirror="nvcr.io", **thief),
+        stored("nvcr.io", registries.secrets.encrypt(PASSWORD), **own),
     ]
     logins = registries._logins([MINE], rows)
     assert logins[MINE].password == "mine"
@@ -219,14 +219,14 @@ def test_a_build_has_the_logins_of_its_hosts_alone(
 ) -> None:
     assert base_hosts(text) == hosts
     secret = registries.secrets.encrypt(PASSWORD)
-    rows = [kept(host, secret) for host in HOSTS]
+    rows = [stored(host, secret) for host in HOSTS]
     assert set(registries._logins(base_hosts(text), rows)) == hosts & set(HOSTS)
 
 
 async def test_a_sif_file_has_no_login(registries: Registries, tmp_path: Path) -> None:
     secret = registries.secrets.encrypt(PASSWORD)
     source = parse_source("/srv/image.sif")
-    files = await registries.hand_over(source, [kept("nvcr.io", secret)], str(tmp_path))
+    files = await registries.hand_over(source, [stored("nvcr.io", secret)], str(tmp_path))
     assert files == ("", "")
     with pytest.raises(InvalidRequest):
         await registries.hand_over(parse_source("/none.def"), [], str(tmp_path))

@@ -49,7 +49,7 @@ def started(tmp_path: Path, version: str) -> tuple[str, bool]:
     program.start()
     assert program._process is not None
     program._process.wait(30)
-    return program.given(), (tmp_path / "started").exists()
+    return program.output(), (tmp_path / "started").exists()
 
 
 @pytest.mark.parametrize("version", ["0.20.4", "0.9.34", "0.23.0rc1", "0.22.5", "new"])
@@ -75,7 +75,7 @@ def test_an_unsafe_version_in_the_user_s_own_packages_does_not_start(tmp_path: P
     program = Program(definition, tmp_path, "/", str(tmp_path), environ)
     program.start()
     assert program._process is not None and program._process.wait(30)
-    assert "marimo 0.20.4 is not safe" in program.given()
+    assert "marimo 0.20.4 is not safe" in program.output()
     assert not (tmp_path / "started").exists()
 
 

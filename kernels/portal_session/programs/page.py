@@ -17,13 +17,13 @@ _POLICY = (
 
 
 def write_page(
-    handler: Any, title: str, words: str, *, said: str | None = None, again: bool = False
+    handler: Any, title: str, words: str, *, output: str | None = None, again: bool = False
 ) -> None:
-    """Write the page, which loads itself ``again``. ``said``: the end of a program's log, with a
+    """Write the page, which loads itself ``again``. ``output``: the end of a program's log, with a
     link that starts it again."""
     more = ""
-    if said is not None:
-        more = f'<pre style="white-space: pre-wrap">{html.escape(said)}</pre>'
+    if output is not None:
+        more = f'<pre style="white-space: pre-wrap">{html.escape(output)}</pre>'
         more += '<p><a href="?again">Start again</a></p>'
     handler.set_header("Content-Type", "text/html; charset=utf-8")
     handler.set_header("Content-Security-Policy", _POLICY)

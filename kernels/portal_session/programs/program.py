@@ -102,7 +102,7 @@ class Program:
         secret = self.secret if self._asks else ""
         return Target(self.socket, self.port, secret, self._stripped)
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the end of its log, without the secret."""
         try:
             text = self._log.read_bytes()[-_TAIL:].decode(errors="replace")

@@ -53,5 +53,5 @@ class ProgramProxy(SessionProxy):
             write_page(self, program.title, f"{program.title} is starting…", again=True)
         else:
             words = f"{program.title} has ended. Its last output:"
-            write_page(self, program.title, words, said=program.said())
+            write_page(self, program.title, words, output=program.output())
         return True

@@ -76,8 +76,7 @@ class CourseService:
         if course.name != stored.name:
             raise InvalidRequest(
                 f"The name '{stored.name}' cannot be changed: folders and sessions use it. Copy "
-                f"the "
-                "course to give it another name.",
+                "the course to give it another name.",
                 "name",
             )
         checked = await self._valid(course, by, stored)

@@ -89,7 +89,7 @@ def test_a_failed_pull_is_an_error(spython, ours, tmp_path):
     apptainer, lines = ours(FAILS)
     with pytest.raises(ApptainerFailed, match="Cannot pull the image: manifest unknown") as caught:
         apptainer.build(tmp_path / "root", "docker://a/b:c", what="pull the image", sandbox=True)
-    assert "Starting" in caught.value.given
+    assert "Starting" in caught.value.full_output
     assert "INFO:    Starting" in lines
 
 
