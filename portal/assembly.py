@@ -16,7 +16,6 @@ from portal.catalog.offers.software import Software
 from portal.catalog.offers.tile import Tiles
 from portal.catalog.versions.curating import Curator
 from portal.catalog.versions.user_environments import UserEnvironments
-from portal.courses.roster.membership_cache import MembershipCache
 from portal.directory import Directory
 from portal.directory.ldap import LdapDirectory
 from portal.estimates import StartEstimates
@@ -29,6 +28,7 @@ from portal.sessions.idle_gpus import IdleContext, IdleGpus
 from portal.sessions.moves import Moves
 from portal.sessions.situations import SituationContext, Situations
 from portal.setting import SiteSettings
+from portal.spaces.membership_cache import MembershipCache
 from portal.web.audit_rate_limit import AuditRateLimit
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Services:
         )
         self.tiles, self.software = Tiles(catalog, store), Software(store)
         self.curator = Curator(catalog, store, note, parent=parent)
-        self.memberships = MembershipCache(store)
+        self.memberships = MembershipCache(store.spaces.get, store.members.of_person)
         # -- sessions
         self.moves = Moves(hub, log)
         times = SharedAnswer[Mapping[str, float]](

@@ -17,7 +17,6 @@ from traitlets.log import get_logger
 import portal.work  # noqa: F401  adds the kinds of work
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.offers.tile import Tiles
-from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.settings import Courses
 from portal.estimates import HUB, StartEstimates
 from portal.gpus.settings import Gpus
@@ -26,6 +25,7 @@ from portal.models.announcement import Announcement
 from portal.service_accounts import service_accounts
 from portal.setting import SiteSettings
 from portal.slurm import Cluster
+from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
 
 from .form.announcements import AnnouncementCache
@@ -75,7 +75,7 @@ class HubContext:
         self.announcements = AnnouncementCache(self.store)
         self.favourites = Favourites(self.store)
         self.tiles = Tiles(self.catalog, self.store)
-        self.memberships = MembershipCache(self.store)
+        self.memberships = MembershipCache(self.store.spaces.get, self.store.members.of_person)
         self.budgets = Budgets(self.store)
 
     _only: ClassVar[HubContext | None] = None

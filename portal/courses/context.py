@@ -15,9 +15,9 @@ from portal.sessions.view import View
 from portal.slurm import Cluster
 from portal.slurm.control.control import ClusterControl
 from portal.slurm.control.reservations import ReservationControl
+from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
 
-from .roster.membership_cache import MembershipCache
 from .settings import Courses
 
 SERVICE = "portal"  # the actor of the service's own actions

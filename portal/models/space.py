@@ -97,6 +97,10 @@ class StoredSpace(Frozen):
     def name(self) -> str:
         return self.space.name
 
+    def runs(self, now: float) -> bool:
+        """Return True if it is approved and ``now`` (Unix seconds) is within its dates."""
+        return self.state is SpaceState.APPROVED and not self.space.closed(now)
+
 
 class Member(Frozen):
     """Member of a space."""

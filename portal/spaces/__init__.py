@@ -1,1 +1,1 @@
-"""Spaces as launches see them: their types, and what a session may have in one. Pure."""
+"""Spaces as launches see them: their types, what a session may have in one, and who is in it."""

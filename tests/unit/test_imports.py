@@ -51,7 +51,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "service_accounts": {"errors", "setting"},
     "session_packages": {"errors", "paths"},
     "gpus": {"plugins", "setting"},
-    "spaces": {"models", "errors"},
+    "spaces": {"models", "errors", "cache"},
     "launch": BASE,
     "features": BASE | {"launch", "plugins"},
     # Beside its own, the settings of courses.

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from portal.courses.roster.membership_cache import MembershipCache
 from portal.errors import Conflict, InvalidRequest, NotAllowed
 from portal.models.course.course import Course, CourseMember, StoredCourse
 from portal.models.person import Person
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.models.space import STAFF, Role, SpaceState
+from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
 
 from ..roster.enrolment import Enrolment

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from portal.addresses import LOOPBACK
-from portal.courses.roster.membership_cache import runs
 from portal.errors import InvalidRequest, NotFound, PortalError
 from portal.models.course.course import Handouts as Source
 from portal.models.course.course import StoredCourse
@@ -174,7 +173,7 @@ class CourseHandouts:
             return
         self._looked_at = now
         for stored in await self.store.courses.all(SpaceState.APPROVED):
-            if stored.course.handouts.kind != "none" and runs(stored, now):
+            if stored.course.handouts.kind != "none" and stored.runs(now):
                 if await self._due(stored, now):
                     task = asyncio.create_task(self._fetch_by_itself(stored))
                     self._tasks.add(task)

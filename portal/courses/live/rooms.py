@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from portal.courses.roster.membership_cache import runs
 from portal.errors import Conflict, NotFound, PortalError
 from portal.hubapi import HubApi
 from portal.models.audit import AuditAction, AuditEntry, Outcome
@@ -67,9 +66,7 @@ class Rooms:
         if stored.state is not SpaceState.APPROVED:
             return "This course has no room, since it is not approved."
         return (
-            ""
-            if runs(stored, now)
-            else "This course has no room, since today is outside its dates."
+            "" if stored.runs(now) else "This course has no room, since today is outside its dates."
         )
 
     async def room_of(self, stored: StoredCourse, now: float) -> Room:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from portal.courses.roster.membership_cache import MembershipCache
 from portal.directory import Directory
 from portal.errors import Conflict, InvalidRequest, NotFound, PortalError
 from portal.models import Frozen
@@ -18,6 +17,7 @@ from portal.models.course.course import CourseMember, StoredCourse
 from portal.models.course.problem import RosterProblem
 from portal.models.space import Role, SpaceState
 from portal.service_accounts import is_service, service_accounts
+from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
 
 from ..settings import Courses

@@ -7,7 +7,8 @@ doing; people consent by opening the course's session or pressing Join.
 from __future__ import annotations
 
 from portal.errors import Conflict
-from portal.models.course.course import Course, CourseMember
+from portal.models.course.course import Course
+from portal.models.space import Member
 
 _WAY = (
     "They can press Join on the course's page, or an admin can give the course its own Slurm "
@@ -27,6 +28,6 @@ def takes_joining(course: Course) -> bool:
     return course.default.gpus > 0 and not (course.account or course.default.account)
 
 
-def not_joined(course: Course, member: CourseMember) -> bool:
+def not_joined(course: Course, member: Member) -> bool:
     """Return True if nobody else may start this member's session."""
     return member.joined_at is None and takes_joining(course)

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from portal.courses.roster.membership_cache import Membership, MembershipCache
 from portal.errors import PortalError
 from portal.launch.kinds.closed import closed
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.models import Frozen
 from portal.models.space import STAFF, SpaceState
+from portal.spaces.membership_cache import Membership, MembershipCache
 
 from ..definition.calendar import meetings
 from ..schedule.next_meeting import AHEAD, next_meeting

@@ -7,7 +7,6 @@ import asyncio
 import os
 from pathlib import Path
 
-from portal.courses.roster.membership_cache import runs
 from portal.errors import PortalError
 from portal.models.audit import AuditAction, Outcome
 from portal.models.course.course import StoredCourse
@@ -37,7 +36,7 @@ class Prestart:
         for stored in await self._context.store.courses.all(SpaceState.APPROVED):
             for meeting in meetings(stored.course, now, now + 2 * lead):
                 # Twice as early: once the reservation begins, only the course gets its nodes.
-                if runs(stored, meeting.begins) and meeting.begins > now:
+                if stored.runs(meeting.begins) and meeting.begins > now:
                     self._prepare(stored, meeting)
                     if stored.course.prestart and meeting.begins - lead <= now:
                         await self._start(stored, meeting)

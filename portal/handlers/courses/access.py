@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from portal.courses.roster.membership_cache import Membership
 from portal.errors import NotAllowed, NotFound
 from portal.models.audit import AuditAction, Outcome
 from portal.models.course.course import StoredCourse
 from portal.models.scope import COURSES_MANAGE
 from portal.models.space import STAFF, Role
+from portal.spaces.membership_cache import Membership
 
 from ..base.action import Action
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from portal.courses.definition.rules import Checked
-from portal.courses.roster.membership_cache import Membership, runs
 from portal.errors import NotAllowed, PortalError
 from portal.models import Frozen
 from portal.models.audit import AuditAction
@@ -18,6 +17,7 @@ from portal.models.course.course import Course, CourseName, StoredCourse
 from portal.models.course.problem import CourseProblem
 from portal.models.scope import COURSES_MANAGE
 from portal.models.space import STAFF, Login, Role, SpaceState
+from portal.spaces.membership_cache import Membership
 from portal.work.course.parts import CourseParts
 
 from ..base.action import Action
@@ -245,7 +245,7 @@ def course_item(stored: StoredCourse, membership: Membership | None) -> CourseIt
         name=stored.name,
         title=course.title,
         state=stored.state,
-        runs=runs(stored, time.time()),
+        runs=stored.runs(time.time()),
         role=membership.role if membership else None,
         begins=course.begins,
         ends=course.ends,
@@ -270,7 +270,7 @@ async def detail(
     return CourseDetail(
         course=stored.course,
         state=stored.state,
-        runs=runs(stored, time.time()),
+        runs=stored.runs(time.time()),
         number=stored.number,
         role=role,
         pinned=_pinned(stored.pinned, stored.course.version),

@@ -20,9 +20,8 @@ from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnav
 from portal.launch.extending import clock, extended
 from portal.models import Frozen
 from portal.models.audit import AuditAction
-from portal.models.course.course import CourseMember
 from portal.models.session.session import SessionRecord, SessionState
-from portal.models.space import STAFF, Login
+from portal.models.space import STAFF, Login, Member
 from portal.work.course.parts import CourseParts
 from portal.work.kernel.kind import JobKernel
 
@@ -45,10 +44,10 @@ class CoursePersonAction(CourseAction, SessionAction):
     # Kernels and runs by person, as ``living`` saw them.
     jobs: Mapping[str, Sequence[SessionRecord]] = {}
 
-    async def member(self, person: str) -> CourseMember:
+    async def member(self, person: str) -> Member:
         """Return the member; for others raise NotAllowed, with an entry in the audit log."""
         for member in await self.parts.memberships.of_user(person, fresh=True):
-            if member.course == self.stored.name:
+            if member.space == self.stored.name:
                 return member
         error = NotAllowed(f"{person} is not a member of the course '{self.stored.name}'.")
         await self.deny(self.target, error, person, f"{person} is not a member.")

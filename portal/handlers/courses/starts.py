@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from portal.courses.roster.membership_cache import runs
 from portal.courses.schedule.closeout import ended
 from portal.courses.schedule.prestart import missing
 from portal.courses.schedule.reservations import MeetingReservation
@@ -166,7 +165,7 @@ def _demand_running(stored: StoredCourse, kind: StartKind) -> None:
         raise Conflict(f"The course is {stored.state}. Sessions can start after it is approved.")
     if why := ended(stored, now):
         raise Conflict(why)
-    if kind is not StartKind.REHEARSAL and not runs(stored, now):
+    if kind is not StartKind.REHEARSAL and not stored.runs(now):
         raise Conflict(
             f"The course begins on {stored.course.begins}. Until then, you can rehearse a start."
         )

@@ -17,7 +17,6 @@ from portal.courses.definition.calendar import Meeting, meetings
 from portal.courses.definition.limits import ELSEWHERE
 from portal.courses.live.board import newest_sessions
 from portal.courses.roster.joining import not_joined
-from portal.courses.roster.membership_cache import Membership, runs
 from portal.errors import NotAllowed, NotFound, StoreUnavailable
 from portal.models import Frozen
 from portal.models.catalog.environment import EnvironmentKind, Server
@@ -26,6 +25,7 @@ from portal.models.course.course import StoredCourse
 from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.space import STAFF, Role, SpaceState
+from portal.spaces.membership_cache import Membership
 from portal.work.course.parts import CourseParts
 
 from ..courses.access import COURSE
@@ -86,7 +86,7 @@ class CoursePageBase(Page):
         """Return the course as it is listed for this person."""
         course, now = stored.course, time.time()
         look, state = _STATES[stored.state]
-        running = runs(stored, now)
+        running = stored.runs(now)
         if stored.state is SpaceState.APPROVED and not running:
             over = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date() > course.ends
             look, state = ("held", "ended") if over else ("waits", "upcoming")
@@ -302,7 +302,7 @@ class CourseBoardPage(CoursePageBase):
                 "help": stored.course.help,
                 "minutes": list(parts.extending.minutes),
                 "help_minutes": parts.parts_for(CourseParts).settings.help_minutes,
-                "running": runs(stored, time.time()),
+                "running": stored.runs(time.time()),
                 "handouts": stored.course.handouts.kind,
                 "board": board.model_dump(mode="json", exclude_defaults=True),
             },

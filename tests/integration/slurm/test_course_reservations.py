@@ -27,7 +27,7 @@ DRIVER = """
 import asyncio, json, logging, sys, time
 from types import SimpleNamespace
 from portal.courses.context import CourseContext
-from portal.courses.roster.membership_cache import MembershipCache
+from portal.spaces.membership_cache import MembershipCache
 from portal.courses.schedule.reservations import Reservations
 from portal.courses.settings import Courses
 from portal.errors import NotFound
@@ -50,7 +50,8 @@ async def answer(words):
         notes.append([entry.action, str(entry.outcome), entry.detail])
     cluster = Cluster(runner=runner)
     context = CourseContext(
-        store=store, hub=None, memberships=MembershipCache(store),
+        store=store, hub=None,
+        memberships=MembershipCache(store.spaces.get, store.members.of_person),
         settings=Courses(**words["settings"]),
         cluster=cluster, control=ClusterControl(runner=runner),
         reserving=ReservationControl(runner),

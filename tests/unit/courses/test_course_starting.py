@@ -21,7 +21,6 @@ from stored_courses import a_course, stored
 
 from portal import errors
 from portal.courses.context import CourseContext
-from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.schedule import prestart as ahead_module
 from portal.courses.schedule.closeout import Closeout
 from portal.courses.schedule.loop import CourseLoop
@@ -40,6 +39,7 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode
 from portal.models.session.usage import JobUsage
 from portal.models.space import Role, SpaceState
+from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
 
 LOG = logging.getLogger("portal-test")
@@ -192,7 +192,7 @@ class Site:
         self.context = CourseContext(
             store=store,
             hub=anything.hub,
-            memberships=MembershipCache(store),
+            memberships=MembershipCache(store.spaces.get, store.members.of_person),
             settings=self.settings,
             cluster=anything.cluster,
             control=anything.control,

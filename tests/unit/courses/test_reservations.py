@@ -16,7 +16,6 @@ from stored_courses import a_course, stored
 
 from portal.courses.context import CourseContext
 from portal.courses.definition.demand import reserved_gpus
-from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.schedule.reservations import Reservations
 from portal.courses.settings import Courses
 from portal.errors import InvalidRequest, SlurmRefused, Unavailable
@@ -26,6 +25,7 @@ from portal.models.space import Role
 from portal.slurm import SlurmRunner, parse
 from portal.slurm.commands.run import Output
 from portal.slurm.control.reservations import DesiredReservation, ReservationControl
+from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
 
 # scontrol --oneliner show reservation, word for word but for the numbers.
@@ -122,7 +122,8 @@ class Desk:
         self.notes: list[str] = []
         self.now = time.time()
         self.context = CourseContext(
-            store=store, hub=None, memberships=MembershipCache(store),  # type: ignore[arg-type]
+            store=store, hub=None,  # type: ignore[arg-type]
+            memberships=MembershipCache(store.spaces.get, store.members.of_person),
             settings=Courses(), note=note,  # type: ignore[arg-type]
             cluster=SimpleNamespace(snapshot=snapshot, associations=associations),  # type: ignore[arg-type]
             control=None, reserving=ReservationControl(slurm), view=lambda: None,  # type: ignore[arg-type]

@@ -12,11 +12,11 @@ from machine_clock import awake
 from test_course_launch import COURSE, at, dl101
 
 from portal.courses.roster import my_courses
-from portal.courses.roster.membership_cache import MembershipCache
 from portal.courses.schedule.next_meeting import next_meeting
 from portal.errors import StoreUnavailable
 from portal.models.course.course import CourseMember, WeeklyTime
 from portal.models.space import Role, SpaceState
+from portal.spaces.membership_cache import MembershipCache
 from spawners.config import course_groups
 
 
@@ -45,7 +45,7 @@ class Members:
 @pytest.fixture
 def members(monkeypatch: pytest.MonkeyPatch) -> Members:
     made = Members()
-    memberships = MembershipCache(SimpleNamespace(courses=made, members=made), age=0)  # type: ignore[arg-type]
+    memberships = MembershipCache(made.get, made.of_person, age=0)  # type: ignore[arg-type]
     groups = [SimpleNamespace(name=one) for one in ("gpu-users", "course-known")]
     user = SimpleNamespace(groups=groups)
     hub = SimpleNamespace(config=None, db=None, log=logging.getLogger("hub"))

@@ -13,7 +13,6 @@ from clusters import ADA, gpu_node, snapshot
 from stored_courses import a_course, stored
 
 from portal.catalog.availability import Offer
-from portal.courses.roster.membership_cache import MembershipCache
 from portal.errors import InvalidRequest, NotAllowed
 from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.kind import LaunchFacts, Place
@@ -24,6 +23,7 @@ from portal.models.course.course import Course, CourseMember
 from portal.models.session.resources import Resources
 from portal.models.space import Role
 from portal.spaces.job_space import MINE
+from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
 from portal.store.migrations.work import work_and_space
 from portal.work.run.kind import Run
@@ -51,7 +51,7 @@ class Site:
         self.spawners: dict[str, Any] = {}
         self.reservations: dict[str, Reservation] = {}
         self.shared = SimpleNamespace(
-            memberships=MembershipCache(store, age=0.0),
+            memberships=MembershipCache(store.spaces.get, store.members.of_person, age=0.0),
             catalog=SimpleNamespace(
                 load=self._loaded, offering=SimpleNamespace(offer_for=self._offer)
             ),
