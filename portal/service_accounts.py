@@ -22,8 +22,8 @@ class ServiceAccounts(Configurable):
 
     names = setting(
         Set(Unicode(), {"root", "slurm", "munge"}),
-        """Service accounts of this machine. Users with these names cannot log in, be enrolled in a
-        course or start sessions, whatever the directory says. The account of image builds
+        """Service accounts of this machine. Users with these names cannot log in, be enrolled
+        anywhere or start sessions, whatever the directory says. The account of image builds
         (`c.Images.service_account`) and the Hub's account are always included.""",
         'c.ServiceAccounts.names = {"root", "slurm", "munge", "backup"}',
     )

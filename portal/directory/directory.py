@@ -30,7 +30,7 @@ class Directory(Protocol):
         ...
 
     async def may_teach(self, name: str) -> bool:
-        """Return True if the person may run courses."""
+        """Return True if the person is an instructor."""
         ...
 
     async def mail_of(self, name: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from ..errors import NotFound
-from ..models.course.course import group_of
+from ..spaces.registry import space_type_of_group
 
 
 class PeopleApi(Protocol):
@@ -31,17 +31,17 @@ class HubPeople:
         return {name: name for name in await self._hub.people(names)}
 
     async def members_of(self, group: str) -> tuple[str, ...]:
-        """Return all members of a group. Raises NotFound, also for a course's group, whose members
+        """Return all members of a group. Raises NotFound, also for a space's group, whose members
         are on its roster, which only its staff may read. Raises HubUnavailable."""
-        if group.casefold().startswith(group_of("")):
-            raise NotFound(f"'{group}' is the group of a course and cannot be used as a roster.")
+        if of := space_type_of_group(group):
+            raise NotFound(f"'{group}' is the group of a {of.noun} and cannot be used as a roster.")
         try:
             return await self._hub.people_of(group)
         except NotFound:
             raise NotFound(f"No user who has signed in is in a group '{group}'.") from None
 
     async def may_teach(self, name: str) -> bool:
-        """Return True if the Hub's roles let the person run courses. Raises HubUnavailable."""
+        """Return True if the person is an instructor by the Hub's roles. Raises HubUnavailable."""
         return bool((await self._hub.people([name])).get(name, {}).get("teaches"))
 
     async def mail_of(self, name: str) -> str | None:

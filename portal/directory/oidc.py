@@ -19,6 +19,6 @@ class OIDCAuthenticator(OAuthLogin, GenericOAuthenticator):
 
         c.JupyterHub.authenticator_class = "portal-oidc"
 
-    `oauthenticator`'s GenericOAuthenticator with all of its settings, made to work with courses,
-    instructors and notices. Install it with `pip install data-scientist-portal[oidc]`.
+    `oauthenticator`'s GenericOAuthenticator with all of its settings, made to work with the
+    portal's groups, roles and notices. Install it with `pip install data-scientist-portal[oidc]`.
     """

@@ -11,8 +11,8 @@ _QUOTED = 200  # characters of a log in a sentence
 _WHOLE = 600  # of an error of Apptainer, which names the cause last
 
 
-def _quote(match: re.Match[str]) -> str:
-    return shortened(match[1].strip().rstrip("."), _QUOTED)
+def _quote(match: re.Match[str], group: int = 1) -> str:
+    return shortened(match[group].strip().rstrip("."), _QUOTED)
 
 
 # The first match counts. A log is its owner's text: quotes from it are shown as text.
@@ -55,9 +55,9 @@ _CAUSES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         ),
     ),
     (
-        re.compile(r"^The course's folder leads elsewhere: (.*)$", re.MULTILINE),
+        re.compile(r"^The (\w+)'s folder leads elsewhere: (.*)$", re.MULTILINE),
         lambda match: (
-            f"The course's folder is a link, or is in one ({_quote(match)}). It must be a "
+            f"The {match[1]}'s folder is a link, or is in one ({_quote(match, 2)}). It must be a "
             "real folder, because others may join the session. Rename the link"
         ),
     ),

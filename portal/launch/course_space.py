@@ -9,6 +9,7 @@ from typing import Self
 from ..errors import InvalidRequest
 from ..models.catalog.environment import AbsolutePath, Environment
 from ..models.cluster.cluster import Association, ClusterSnapshot
+from ..models.course.course import group_of
 from ..models.person import Person
 from ..spaces.job_space import JobSpace, Reserved
 from . import course
@@ -32,6 +33,7 @@ class CourseSpace(JobSpace):
 
     noun = "course"
     option = course.OPTION
+    group_prefix = group_of("")
     isolated = True
     estimated = False  # its page is a button
     launch = "spawners.launch.courses:CourseLaunch"

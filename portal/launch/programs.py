@@ -51,7 +51,7 @@ def programs_of(environment: Environment) -> dict[str, type[ProgramKind]]:
 
 def opened_beside(kind: type[Kind], space: str, environment: Environment | None) -> dict[str, str]:
     """Return the titles of the programs that can be opened beside a running session, by name: none
-    in a course, whose members and helpers are let into its sessions."""
+    in a space, whose members and helpers are let into its sessions."""
     if environment is None or space or not kind.programs:
         return {}
     return {name: program.title for name, program in programs_of(environment).items()}

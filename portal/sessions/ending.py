@@ -17,18 +17,13 @@ from ..models.cluster.array import ArrayJob
 from ..models.cluster.cluster import Job, JobState
 from ..models.session.resources import time_text
 from ..models.session.session import SessionRecord
+from ..models.session.stop_reason import StopCode
 
 # Titles of all codes, for pages.
 TITLES = {
     "completed": "Shut down from inside",
-    "finished": "Finished",
     "stopped": "Stopped",
-    "idle": "Idle",
-    "unclaimed": "Not claimed",
-    "rehearsed": "Rehearsal ended",
-    "course_over": "Course ended",
-    "budget_used": "Budget used up",
-    "surplus": "One replica fewer",
+    **{code.value: code.words for code in StopCode},
     "cancelled": "Cancelled in Slurm",
     "walltime": "Time limit",
     "out_of_memory": "Out of memory",

@@ -20,6 +20,7 @@ from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
 from portal.models.words import duration
 from portal.periodic import Periodic
+from portal.spaces.registry import space_nouns
 from portal.store import Store
 from portal.store.sessions.snoozes import Snooze
 from portal.telemetry import Telemetry
@@ -200,8 +201,9 @@ class IdleGpus(IdleSettings):
             return f"Sessions of {record.user} are never stopped for idle GPUs here."
         if groups := sorted(self.exempt_groups & set(record.groups)):
             return f"Sessions of the group {groups[0]} are never stopped for idle GPUs here."
-        if record.space and record.space in self.exempt_courses:
-            return f"Sessions of the course {record.space} are never stopped for idle GPUs here."
+        if record.space and record.space in self.exempt_spaces:
+            noun = space_nouns()
+            return f"Sessions of the {noun} {record.space} are never stopped for idle GPUs here."
         return ""
 
     async def _restore(self) -> None:

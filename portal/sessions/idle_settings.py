@@ -63,3 +63,8 @@ class IdleSettings(LoggingConfigurable):
         "Courses whose sessions are never warned or stopped.",
         'c.IdleGpus.exempt_courses = {"ml-2026"}',
     )
+
+    @property
+    def exempt_spaces(self) -> set[str]:
+        """Names of the spaces whose sessions are never warned or stopped."""
+        return set(self.exempt_courses)

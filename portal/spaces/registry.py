@@ -47,6 +47,12 @@ def space_type_at(server: str) -> type[JobSpace] | None:
     return next((added for added in SPACES if added.reserves(server) is not None), None)
 
 
+def space_type_of_group(group: str) -> type[JobSpace] | None:
+    """Return the type of spaces whose members are in Hub groups of such names, in any case."""
+    name = group.casefold()
+    return next((a for a in SPACES if a.group_prefix and name.startswith(a.group_prefix)), None)
+
+
 def job_space(space: Space) -> JobSpace:
     """Return a space as a request names it."""
     return type_of(space)(name=space.name)

@@ -8,11 +8,8 @@ import { moveButton } from "./move.js";
 import { facts as factList, level } from "./panel.js";
 import { capital, clock, count, duration, exactly, gpuTime, memory, ranges, share } from "./words.js";
 
-// Endings that are no errors.
-const CALM = new Set([
-  ...["completed", "finished", "stopped", "walltime", "cancelled", "moved", "idle"],
-  ...["unclaimed", "rehearsed", "course_over", "budget_used", "surplus"],
-]);
+// Endings that are errors.
+const BAD = new Set(["out_of_memory", "node_failure", "preempted", "start_failed", "failed"]);
 
 export const isLiving = (session) => session.state !== "ended";
 export const titleOf = (session) => session.environment_title || session.environment || "Session";
@@ -44,7 +41,7 @@ export function place(session) {
 export function state(session) {
   if (session.state === "ended") {
     const code = session.ending?.code ?? "unknown";
-    const kind = CALM.has(code) ? "other" : code === "unknown" ? "waits" : "bad";
+    const kind = BAD.has(code) ? "bad" : code === "unknown" ? "waits" : "other";
     return el(`span.state.state-${kind}`, {}, session.ending?.title ?? "Ended");
   }
   const words = [capital(session.words.replace(/^it is /i, ""))];

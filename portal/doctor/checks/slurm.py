@@ -186,7 +186,7 @@ async def gpus(site: Site) -> Result:
     elif untracked:
         results.append(
             warning(
-                f"{', '.join(untracked)}: not tracked by type, so courses cannot reserve GPUs by "
+                f"{', '.join(untracked)}: not tracked by type, so GPUs cannot be reserved by "
                 "type, and limits by type have no effect",
                 advice,
             )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
 from portal.errors import InvalidRequest
 from portal.models.scope import USAGE_READ
-from portal.models.session.usage import UsageRow
+from portal.models.session.usage import UsageKey, UsageRow
 
 from ..base.csv import MEDIA, CsvEndpoint
 from ..base.endpoint import Endpoint, Operation, Query
@@ -20,6 +20,7 @@ from ..base.paging import Page, PageQuery, page_of
 _PERIODS = 12  # shown if no start is given
 _LENGTH = {"week": 7 * 86_400, "month": 31 * 86_400}  # seconds
 _LONGEST = 10 * 366 * 86_400
+_KEYS = get_args(UsageKey)
 
 _Time = Annotated[float | None, Field(ge=0, le=32503680000, allow_inf_nan=False)]
 
@@ -65,7 +66,7 @@ class MyUsageFilter(Query):
 class UsageFilter(MyUsageFilter):
     """Filters, order and grouping of usage."""
 
-    by: Literal["user", "group", "environment", "course", "account"] = "user"
+    by: UsageKey = "user"
 
 
 class UsageQuery(PageQuery, UsageFilter):
@@ -110,7 +111,7 @@ class Usage(_Base):
     path = "usage"
 
     @Operation(
-        "GPU-hours by user, group, environment, course or account.",
+        f"GPU-hours by {', '.join(_KEYS[:-1])} or {_KEYS[-1]}.",
         query=UsageQuery,
         scope=USAGE_READ,
     )

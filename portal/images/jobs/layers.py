@@ -129,9 +129,7 @@ def _environment(
         try:
             _install(python, image, [*prefix, *loose], cache, log)
         except WorkFailed:
-            log(
-                "There is no jupyter-collaboration for this Python: course rooms are not available."
-            )
+            log("There is no jupyter-collaboration for this Python: no notebooks can be shared.")
             loose.remove(TOGETHER)
             _install(python, image, [*prefix, *loose], cache, log)
     # uv's layout is that of the Python which ran it.

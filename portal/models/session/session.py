@@ -32,7 +32,7 @@ class SessionRecord(Frozen):
     # Their partition is one that nobody named, for that launch alone.
     partition_automatic: bool = False
     work: str = "jupyterlab"  # what runs in it (portal/launch/kinds)
-    space: str = ""  # the course that it belongs to, "" for its user alone
+    space: str = ""  # the space that it belongs to, "" for its user alone
     job_id: str = ""
     state: SessionState = SessionState.PENDING
     submitted_at: float

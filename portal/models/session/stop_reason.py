@@ -16,15 +16,23 @@ _LONGEST = 2000  # characters of the header, percent-encoded
 
 
 class StopCode(StrEnum):
-    """Endings that a stop can name; their titles are in portal.sessions.ending."""
+    """Endings that a stop can name, with their words on pages."""
 
-    IDLE = "idle"
-    UNCLAIMED = "unclaimed"  # started ahead of a meeting and never opened
-    REHEARSED = "rehearsed"  # started only for a rehearsal
-    COURSE_OVER = "course_over"
-    FINISHED = "finished"  # a run whose points have all ended, although Slurm holds tasks of it
-    BUDGET_USED = "budget_used"  # of a course, while a run of it had points left
-    SURPLUS = "surplus"  # a replica that its set no longer has
+    words: str
+
+    def __new__(cls, code: str, words: str) -> StopCode:
+        member = str.__new__(cls, code)
+        member._value_, member.words = code, words
+        return member
+
+    IDLE = "idle", "Idle"
+    UNCLAIMED = "unclaimed", "Not claimed"  # started ahead of a meeting and never opened
+    REHEARSED = "rehearsed", "Rehearsal ended"  # started only for a rehearsal
+    COURSE_OVER = "course_over", "Course ended"
+    # A run whose points have all ended, although Slurm holds tasks of it.
+    FINISHED = "finished", "Finished"
+    BUDGET_USED = "budget_used", "Budget used up"  # of a space, while a run of it had points left
+    SURPLUS = "surplus", "One replica fewer"  # a replica that its set no longer has
 
 
 class StopReason(Frozen):

@@ -56,7 +56,7 @@ class DesiredReservation:
         """Return its arguments for scontrol; ``began``: the start can no longer be set. Raises
         InvalidRequest for names that scontrol would misread."""
         if not re.fullmatch(NAME, self.name):
-            raise InvalidRequest(f"{self.name!r} is not the name of a course's reservation.")
+            raise InvalidRequest(f"{self.name!r} is not the name of a reservation of the portal.")
         for user in self.users:
             if not _USER.fullmatch(user):
                 raise InvalidRequest(f"{user!r} is not a valid user name for a reservation.")
@@ -129,7 +129,7 @@ class ReservationControl:
     async def delete(self, name: str) -> None:
         """Delete a reservation, if it still exists. Raises Conflict while jobs are in it."""
         if not re.fullmatch(NAME, name):
-            raise InvalidRequest(f"{name!r} is not the name of a course's reservation.")
+            raise InvalidRequest(f"{name!r} is not the name of a reservation of the portal.")
         try:
             await self._runner.run(["scontrol", "delete", f"ReservationName={name}"])
         except SlurmRefused as error:
@@ -172,7 +172,7 @@ class ReservationControl:
 def _whole_nodes(version: str) -> str:
     return (
         f"This Slurm ({version}) reserves whole nodes, not GPUs. Enter the number of nodes "
-        "that the course needs."
+        "that are needed."
     )
 
 

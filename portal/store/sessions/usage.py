@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sqlalchemy import ColumnElement, Select, func, literal, select
 
 from portal.errors import InvalidRequest
-from portal.models.session.usage import JobUsage, UsageRow
+from portal.models.session.usage import JobUsage, UsageKey, UsageRow
 
 from ..engine.listing import instant
 from ..engine.rows import StoreTable
-from .usage_tables import JobKey, days, groups, jobs, write
+from .usage_tables import JobKey, days, groups, jobs, space_column, write
 
-By = Literal["user", "group", "environment", "course", "account"]
 Period = Literal["week", "month"]
 
 _SUMS = tuple(func.sum(days.c[name]).label(name) for name in ("held", "used", "measured"))
@@ -52,7 +51,9 @@ class UsageTable(StoreTable):
         """Record until when jobs are accounted, and which are ``closed``: nothing follows."""
         await self.add_seconds((), until=until, closed=closed)
 
-    async def totals(self, *, by: By, period: Period, start: float, end: float) -> list[UsageRow]:
+    async def totals(
+        self, *, by: UsageKey, period: Period, start: float, end: float
+    ) -> list[UsageRow]:
         """Return GPU-hours of each ``by`` and ``period``, for the UTC days from that of ``start``
         to that of ``end``. A job counts for each of its groups; jobs without one are under ""."""
         key = groups.c.name if by == "group" else jobs.c[_one_of(by, _BY)]
@@ -92,12 +93,12 @@ class UsageTable(StoreTable):
             select(func.sum(days.c.held))
             .select_from(days)
             .join(jobs, jobs.c.id == days.c.job)
-            .where(jobs.c.course == space)
+            .where(space_column == space)
         )
         return await self._database.run(lambda at: float(at.execute(query).scalar() or 0)) / 3600
 
-    async def by_person(self, course: str) -> list[UsageRow]:
-        """Return a course's GPU-hours by person, over all of its time; ``period`` is ""."""
+    async def by_person(self, space: str) -> list[UsageRow]:
+        """Return a space's GPU-hours by person, over all of its time; ``period`` is ""."""
         query = (
             select(
                 jobs.c.user.label("key"),
@@ -107,7 +108,7 @@ class UsageTable(StoreTable):
             )
             .select_from(days)
             .join(jobs, jobs.c.id == days.c.job)
-            .where(jobs.c.course == course)
+            .where(space_column == space)
             .group_by(jobs.c.user)
             .order_by(jobs.c.user)
         )
@@ -135,7 +136,7 @@ class UsageTable(StoreTable):
         return await self._database.run(lambda at: [_row(row) for row in at.execute(query)])
 
 
-_BY = ("user", "environment", "course", "account")
+_BY = [key for key in get_args(UsageKey) if key != "group"]
 _MONTH = func.substr(days.c.day, 1, 7)
 
 

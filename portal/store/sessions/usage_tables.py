@@ -47,6 +47,7 @@ jobs = keyed(
     Index(None, "user"),
     Index(None, "course"),
 )
+space_column = jobs.c.course
 groups = keyed(
     "usage_groups",
     Column("job", ROW, ForeignKey("usage_jobs.id"), primary_key=True),
