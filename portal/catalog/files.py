@@ -27,7 +27,6 @@ from .definitions.rules import CatalogRules
 
 PREVIEWS, OWN = "previews", "own"  # folders of ``kept_directory``
 PREVIEW = ".preview"  # what the name of a preview ends with
-_COURSE = "course-"  # begins the name of the group of a course's members
 
 
 class SourceFile(NamedTuple):
@@ -245,12 +244,12 @@ class EnvironmentCatalog(LoggingConfigurable):
 
 
 def visible(environment: Environment, person: Person) -> bool:
-    """Return True if the person may know of the environment: it names no group or course, or one
-    of theirs. Admins see all of these, since they maintain them; a private one is its owner's.
+    """Return True if the person may know of the environment: it names no group, or one of theirs.
+    Admins see all of these, since they maintain them; a private one is its owner's.
     """
     if environment.private:
         return person.name == environment.owner
-    groups = {*environment.groups, *(f"{_COURSE}{name}" for name in environment.courses)}
+    groups = environment.visible_groups
     return not groups or person.admin or not groups.isdisjoint(person.groups)
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from traitlets.config import LoggingConfigurable
 
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.models.catalog.catalog import EnvironmentVersion, Origin
-from portal.models.catalog.environment import Environment, EnvironmentKind, EnvironmentState
+from portal.models.catalog.environment import (
+    Audience,
+    Environment,
+    EnvironmentKind,
+    EnvironmentState,
+)
 from portal.periodic import Periodic
 from portal.store import Store
 
@@ -21,7 +25,7 @@ from ..files import PREVIEW, EnvironmentCatalog
 from .history import FILE_STATES, FileHistory, Note
 from .publishing import EditConflict, Publisher, demand_image, demand_ready
 
-Names = Sequence[str] | None
+_AS_BEFORE = Audience()
 _BUILT = {"image", "digest", "server", "python"}  # what a build of ``source`` fills in
 
 
@@ -162,22 +166,17 @@ class Curator(LoggingConfigurable):
     # -- what people see -------------------------------------------------------------------------
 
     async def publish(
-        self, name: str, number: int, by: str, groups: Names = None, courses: Names = None
+        self, name: str, number: int, by: str, audience: Audience = _AS_BEFORE
     ) -> EnvironmentVersion:
-        """Publish a version to everyone, or to ``groups`` and ``courses`` (None: as the version
-        says). Raises NotFound; Conflict if it is not tested; EditConflict if it was not edited
-        from the published version."""
+        """Publish a version to its ``audience``. Raises NotFound; Conflict if it is not tested;
+        EditConflict if it was not edited from the published version."""
         async with self._one:
             published = (await self._history.sync()).get(name)
             version = await self._store.versions.get(name, number)
             demand_ready(version)
             if published is not None:
                 await self._publisher.demand_descent(version, published)
-            update: dict[str, Any] = {}
-            if groups is not None:
-                update["groups"] = list(groups)
-            if courses is not None:
-                update["courses"] = list(courses)
+            update: dict[str, Any] = {**audience.values()}
             if version.environment.state is EnvironmentState.WITHDRAWN:
                 update |= {"state": "ready", "message": ""}
             environment = self._altered(version.environment, **update)

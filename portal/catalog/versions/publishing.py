@@ -9,7 +9,12 @@ from pathlib import Path
 
 from portal.errors import Conflict, PortalError
 from portal.models.catalog.catalog import EnvironmentVersion
-from portal.models.catalog.environment import Environment, EnvironmentKind, EnvironmentState
+from portal.models.catalog.environment import (
+    EVERYONE,
+    Environment,
+    EnvironmentKind,
+    EnvironmentState,
+)
 from portal.store import Store
 
 from ..definitions.file_edits import edited_text
@@ -156,8 +161,7 @@ def _as_preview(version: EnvironmentVersion) -> Environment:
         "title": f"{before.title[:90]} (preview of version {version.number})",
         "state": EnvironmentState.READY.value,
         "message": "",
-        "groups": [],
-        "courses": [],
+        **EVERYONE.values(),
     }
     return Environment.model_validate(values)
 

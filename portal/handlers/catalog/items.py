@@ -9,7 +9,7 @@ from portal.catalog.definitions.yaml_text import definition_of, yaml_text
 from portal.catalog.offers.benchmarks import measured
 from portal.errors import NotFound, StoreUnavailable
 from portal.models.catalog.catalog import EnvironmentTest, EnvironmentVersion, Verdict
-from portal.models.catalog.environment import Environment
+from portal.models.catalog.environment import Audience, Environment
 from portal.models.catalog.environment_item import (
     EnvironmentDetail,
     EnvironmentItem,
@@ -33,7 +33,7 @@ _PUBLIC = {
     "name", "title", "kind", "message", "description", "icon", "tags", "digest", "server",
     "kernels", "starters", "gpu_types", "min_driver", "min_cuda", "private", "owner",
 }  # fmt: skip
-_MANAGED = {"groups", "courses", "image", "path", "modules"}
+_MANAGED = {*Audience.model_fields, "image", "path", "modules"}
 _HISTORY = 20  # versions
 
 

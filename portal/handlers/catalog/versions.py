@@ -11,14 +11,13 @@ from portal.errors import NotFound
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.catalog.catalog import Build, EnvironmentTest, EnvironmentVersion
-from portal.models.catalog.environment import Name
+from portal.models.catalog.environment import Audience
 
 from ..base.action import Action
 from ..base.paging import Page, PageQuery, page
 from .editing import NAME, CuratorOperation
 
 VERSION = {**NAME, "number": "[1-9][0-9]{0,8}"}
-_Group = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
 
 class VersionText(Frozen):
@@ -40,13 +39,6 @@ class StartedTests(Frozen):
     """Tests that were started or joined."""
 
     items: tuple[EnvironmentTest, ...]
-
-
-class Audience(Frozen):
-    """Groups and courses whose members see it; both empty: everyone. null: as the version says."""
-
-    groups: Annotated[tuple[_Group, ...] | None, Field(max_length=200)] = None
-    courses: Annotated[tuple[Name, ...] | None, Field(max_length=200)] = None
 
 
 class Previewed(Frozen):
@@ -156,9 +148,9 @@ class PublishVersion(VersionAction):
         target = f"environment {environment} version {number}"
         async with self.audited(AuditAction.PUBLISH_ENVIRONMENT, target) as line:
             done = await self.parts.curator.publish(
-                environment, int(number), self.person.name, self.body.groups, self.body.courses
+                environment, int(number), self.person.name, self.body
             )
-            seen = (*done.environment.groups, *done.environment.courses)
+            seen = done.environment.visible_to
             line.target = f"environment {environment} version {done.number}"
             line.detail = f"For {', '.join(seen)}." if seen else "For everyone."
         return done

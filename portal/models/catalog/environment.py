@@ -21,6 +21,7 @@ ModuleName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+/-]*$", max_length=128)
 ]
 StarterName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\.ipynb$")]
+_Group = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
 MAX_DESCRIPTION = 20_000  # characters of Markdown
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -120,7 +121,7 @@ class Environment(Frozen):
     opens: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,40}$")], ...] = ()
     binds: tuple[Bind, ...] = ()
     variables: dict[VariableName, VariableValue] = {}
-    # Who may see it: members of one of the groups or courses; both empty: everyone.
+    # Who may see it (Audience).
     groups: tuple[Annotated[str, StringConstraints(max_length=255)], ...] = ()
     courses: tuple[Name, ...] = ()
     private: bool = False
@@ -169,6 +170,16 @@ class Environment(Frozen):
         return self
 
     @property
+    def visible_to(self) -> tuple[str, ...]:
+        """Names of the groups and spaces whose members may see it; empty: everyone."""
+        return (*self.groups, *self.courses)
+
+    @property
+    def visible_groups(self) -> frozenset[str]:
+        """Hub groups of those who may see it; empty: everyone."""
+        return frozenset((*self.groups, *(f"course-{name}" for name in self.courses)))
+
+    @property
     def fingerprint(self) -> str:
         """Identifier of the software, for which a test's result holds: independent of title,
         groups and resources. 32 hexadecimal digits."""
@@ -178,6 +189,20 @@ class Environment(Frozen):
         owner = [self.owner] if self.private else []
         text = json.dumps([*parts, self.python, *owner], default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class Audience(Frozen):
+    """Groups and courses whose members see it; both empty: everyone. null: as the version says."""
+
+    groups: Annotated[tuple[_Group, ...] | None, Field(max_length=200)] = None
+    courses: Annotated[tuple[Name, ...] | None, Field(max_length=200)] = None
+
+    def values(self) -> dict[str, list[str]]:
+        """Return the fields of an environment that it sets."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+EVERYONE = Audience(groups=(), courses=())
 
 
 class OfferedEnvironment(Environment):

@@ -71,6 +71,11 @@ class EnvironmentItem(Frozen):
     reason: str = ""
     draft: VersionItem | None = None
 
+    @property
+    def visible_to(self) -> tuple[str, ...]:
+        """Names of the groups and courses whose members may see it; empty: everyone."""
+        return self.groups + self.courses
+
 
 class TestItem(Frozen):
     """Newest test on one GPU type ("": without GPUs). ``simulated``: the site's GPUs are

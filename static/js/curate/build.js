@@ -137,7 +137,7 @@ function tested(tests) {
 function publish(button, environment) {
   const { name, number } = version;
   button.setAttribute("aria-expanded", "true");
-  const form = publishing({ name, number, groups: environment.groups, courses: environment.courses }, () => window.location.assign(environmentPage(name)));
+  const form = publishing({ name, number, environment }, () => window.location.assign(environmentPage(name)));
   fill(byId("publish"), form);
   form.querySelector("input").focus();
 }

@@ -6,6 +6,7 @@ import { byId, el, fill, setText, showTrouble } from "../dom.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
 import { count } from "../words.js";
+import { visibleTo } from "./audience.js";
 import { verb } from "./publish.js";
 import { TestCards, testsOf } from "./tests.js";
 import { Versions } from "./versions.js";
@@ -84,7 +85,7 @@ function factsOf(item) {
       item.digest ? ["Digest", el("code.portal-path", {}, item.digest)] : null,
       item.kernels?.length ? ["Kernels", item.kernels.map((kernel) => kernel.title).join(", ")] : null,
       item.gpu_types?.length ? ["GPU types", item.gpu_types.map(gpuWords).join(", ")] : null,
-      ["Visible to", item.groups?.length || item.courses?.length ? [...(item.groups ?? []), ...(item.courses ?? [])].join(", ") : "everyone"],
+      ["Visible to", visibleTo(item)],
       item.tested_at ? ["Tested", when(item.tested_at)] : null,
     ]);
 }

@@ -6,6 +6,7 @@
 // definition has a value of its own.
 
 import { helpOf, resourceFields } from "../resource-fields.js";
+import { AUDIENCES } from "./audience.js";
 
 // `resources`: the portal's fields of resources (portal/launch/choices/form_fields.py).
 export const environmentGroups = (resources) => [
@@ -73,10 +74,7 @@ export const environmentGroups = (resources) => [
   {
     legend: "Visible to",
     folded: true,
-    fields: [
-      { name: "groups", label: "Groups", kind: "words", help: "Separated by commas. No groups and no courses: everyone." },
-      { name: "courses", label: "Courses", kind: "words", help: "Separated by commas." },
-    ],
+    fields: AUDIENCES.map(({ name, title, help }) => ({ name, label: title, kind: "words", help })),
   },
   {
     legend: "Bind mounts and environment variables",

@@ -4,23 +4,24 @@ import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
 import { el } from "../dom.js";
 import { sends, Wrong } from "../forms.js";
+import { AUDIENCES } from "./audience.js";
 import { at, launchPage } from "./words.js";
 
 const words = (text) => text.split(/[,\n]/).map((word) => word.trim()).filter(Boolean);
 
-// A form that publishes version `number` of `name`; `done()` is called after it worked.
-export function publishing({ name, number, groups = [], courses = [] }, done) {
+// A form that publishes version `number`, of this environment; `done()` is called after it worked.
+export function publishing({ name, number, environment }, done) {
   const id = `publish-${number}`;
-  const chosen = groups.length ? "groups" : courses.length ? "courses" : "everyone";
+  const chosen = AUDIENCES.find((audience) => environment[audience.name]?.length)?.name ?? "everyone";
   const radio = (value, label) => {
     const input = el("input", { type: "radio", name: id, value, id: `${id}-${value}` });
     input.checked = value === chosen;
     return el("label.check", { for: `${id}-${value}` }, input, ` ${label}`);
   };
-  const field = (which, label, values) => {
-    const input = el("input.form-control", { id: `${id}-${which}-names`, type: "text", autocomplete: "off", spellcheck: "false", "aria-describedby": `${id}-problem` });
-    input.value = values.join(", ");
-    return el("div", { dataset: { of: which } }, el("label.form-label", { for: input.id }, label), input);
+  const field = ({ name: key, title }) => {
+    const input = el("input.form-control", { id: `${id}-${key}-names`, type: "text", autocomplete: "off", spellcheck: "false", "aria-describedby": `${id}-problem` });
+    input.value = (environment[key] ?? []).join(", ");
+    return el("div", { dataset: { of: key } }, el("label.form-label", { for: input.id }, `${title}, separated by commas`), input);
   };
   const problem = el("p.form-problem", { id: `${id}-problem`, role: "alert" });
   const form = el(
@@ -30,25 +31,24 @@ export function publishing({ name, number, groups = [], courses = [] }, done) {
       "fieldset.portal-part",
       {},
       el("legend", {}, "Visible to"),
-      el("div.choices", {}, radio("everyone", "Everyone"), radio("groups", "Members of groups"), radio("courses", "Members of courses")),
+      el("div.choices", {}, radio("everyone", "Everyone"), AUDIENCES.map(({ name: key, title }) => radio(key, `Members of ${title.toLowerCase()}`))),
     ),
-    field("groups", "Groups, separated by commas", groups),
-    field("courses", "Courses, separated by commas", courses),
+    AUDIENCES.map(field),
     problem,
     el("button.btn.btn-jupyter", {}, "Publish"),
   );
-  const which = () => form.elements[id].value;
+  const which = () => AUDIENCES.find((audience) => audience.name === form.elements[id].value);
   const fit = () => {
-    for (const block of form.querySelectorAll("[data-of]")) block.hidden = block.dataset.of !== which();
+    for (const block of form.querySelectorAll("[data-of]")) block.hidden = block.dataset.of !== which()?.name;
   };
   form.addEventListener("change", fit);
   sends(form, problem, async () => {
     const to = which();
-    const names = to === "everyone" ? [] : words(form.querySelector(`#${id}-${to}-names`).value);
-    if (to !== "everyone" && !names.length) {
-      throw new Wrong(`Enter at least one ${to === "groups" ? "group" : "course"}.`, form.querySelector(`#${id}-${to}-names`));
-    }
-    await call(at(name, "versions", number, "publish"), { method: "POST", body: { groups: to === "groups" ? names : [], courses: to === "courses" ? names : [] } });
+    const input = to && form.querySelector(`#${id}-${to.name}-names`);
+    const names = input ? words(input.value) : [];
+    if (input && !names.length) throw new Wrong(`Enter at least one ${to.noun}.`, input);
+    const body = Object.fromEntries(AUDIENCES.map((audience) => [audience.name, audience === to ? names : []]));
+    await call(at(name, "versions", number, "publish"), { method: "POST", body });
     await tell(() => `Version ${number} of ${name} is published.`);
     done();
   });

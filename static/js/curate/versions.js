@@ -99,7 +99,7 @@ export class Versions {
   }
 
   publish({ number, environment }) {
-    const form = publishing({ name: this.name, number, groups: environment.groups, courses: environment.courses }, () => {
+    const form = publishing({ name: this.name, number, environment }, () => {
       fill(byId("publish"));
       this.onChange();
     });

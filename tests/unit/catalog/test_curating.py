@@ -20,7 +20,7 @@ from portal.catalog.versions.publishing import EditConflict
 from portal.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from portal.models.audit import AuditEntry
 from portal.models.catalog.catalog import Origin, Verdict
-from portal.models.catalog.environment import Environment, EnvironmentState
+from portal.models.catalog.environment import Audience, Environment, EnvironmentState
 from portal.models.person import Person
 from portal.store import Store
 
@@ -83,7 +83,7 @@ async def test_from_a_draft_to_people(place: Place) -> None:
     assert (made.number, made.state, made.author) == (1, EnvironmentState.DRAFT, "grace")
     await place.catalog.load()
     assert not place.names(ADA)
-    done = await place.curator.publish("one", 1, "grace", groups=["lab"])
+    done = await place.curator.publish("one", 1, "grace", Audience(groups=("lab",)))
     assert place.names(ADA) == ["one"]
     assert place.names(Person(name="eve")) == []
     assert "groups: [lab]" in place.text()
@@ -269,9 +269,11 @@ async def test_deprecate_withdraw_and_offer_again(place: Place) -> None:
 
 async def test_for_other_people_the_same_version_is_a_new_one(place: Place) -> None:
     await place.curator.create(VENV, "grace")
-    await place.curator.publish("one", 1, "grace", groups=["lab"])
+    await place.curator.publish("one", 1, "grace", Audience(groups=("lab",)))
     assert (await place.curator.publish("one", 1, "grace")).number == 1
-    wider = await place.curator.publish("one", 1, "barbara", groups=[], courses=["dl101"])
+    wider = await place.curator.publish(
+        "one", 1, "barbara", Audience(groups=(), courses=("dl101",))
+    )
     assert (wider.number, wider.base, wider.environment.courses) == (2, 1, ("dl101",))
     assert (await place.store.versions.get("one", 1)).environment.groups == ("lab",)
 
@@ -464,7 +466,7 @@ async def test_nothing_half_made_is_left_where_the_folder_cannot_be_written(
     monkeypatch.setattr(writing.os, "fsync", full)
     before = await place.store.versions.of_environment("one")
     with pytest.raises(error, match=words):
-        await place.curator.publish("one", draft.number, "grace", groups=["lab"])
+        await place.curator.publish("one", draft.number, "grace", Audience(groups=("lab",)))
     with pytest.raises(error, match=words):
         await place.curator.turn("one", EnvironmentState.WITHDRAWN, "x", "grace")
     assert await place.store.versions.of_environment("one") == before
