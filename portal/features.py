@@ -37,6 +37,7 @@ class Feature(NamedTuple):
     pages: str = (
         ""  # tuple of pairs: the address below the service's, a regular expression; its page
     )
+    checks: str = ""  # tuple of checks of `portal doctor`
 
 
 FEATURES: list[Feature] = []

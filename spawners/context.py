@@ -17,7 +17,6 @@ from traitlets.log import get_logger
 import portal.work  # noqa: F401  adds the kinds of work
 from portal.catalog import EnvironmentCatalog
 from portal.catalog.offers.tile import Tiles
-from portal.courses.settings import Courses
 from portal.estimates import HUB, StartEstimates
 from portal.gpus.settings import Gpus
 from portal.images.settings import Images
@@ -53,7 +52,6 @@ class HubContext:
     estimates: StartEstimates
     images: Images = field(default_factory=Images)
     gpus: Gpus = field(default_factory=Gpus)
-    courses: Courses = field(default_factory=Courses)
     settings: SiteSettings = field(default_factory=SiteSettings)
     commits: Commits = field(default_factory=Commits)
     blocking: Blocking = field(default_factory=Blocking)
@@ -96,7 +94,6 @@ class HubContext:
                 ),
                 images=Images(config=config),
                 gpus=Gpus(config=config),
-                courses=Courses(config=config),
                 settings=SiteSettings(config),
                 services=service_accounts(config),
             )

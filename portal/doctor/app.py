@@ -13,7 +13,7 @@ from traitlets.config import Application
 from portal import __version__
 
 from ..setting import setting
-from .checks import ALL
+from .checks import all_checks
 from .finding import Finding
 from .report import as_json, failed, lines, summary
 from .site import Site
@@ -66,22 +66,23 @@ class DoctorApp(Application):
 
     def start(self) -> None:
         """Run the checks and print their findings."""
-        unknown = sorted(set(self.only) - {check.id for check in ALL})
-        if unknown:
-            known = ", ".join(check.id for check in ALL)
-            print(f"Unknown check: {', '.join(unknown)}. Known: {known}.", file=sys.stderr)
-            self.exit(2)
         # The findings include the Hub's log messages.
         logging.getLogger("portal.doctor").setLevel(logging.CRITICAL)
-        findings = asyncio.run(self.examine())
+        site = Site(self.config_file, self.person)  # adds the works that it names, and their checks
+        known = [check.id for check in all_checks()]
+        if unknown := sorted({*self.only} - {*known}):
+            print(
+                f"Unknown check: {', '.join(unknown)}. Known: {', '.join(known)}.", file=sys.stderr
+            )
+            self.exit(2)
+        findings = asyncio.run(self.examine(site))
         if self.json:
             print(as_json(findings))
         self.exit(1 if failed(findings) else 0)
 
-    async def examine(self) -> list[Finding]:
+    async def examine(self, site: Site) -> list[Finding]:
         """Return all findings, in the order of the checks; printed one by one unless as JSON."""
-        site = Site(self.config_file, self.person)
-        chosen = [check for check in ALL if not self.only or check.id in self.only]
+        chosen = [check for check in all_checks() if not self.only or check.id in self.only]
         tasks = [asyncio.create_task(check.run(site, self.timeout)) for check in chosen]
         findings = []
         width = min(shutil.get_terminal_size((100, 24)).columns, 120)

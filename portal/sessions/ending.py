@@ -17,13 +17,13 @@ from ..models.cluster.array import ArrayJob
 from ..models.cluster.cluster import Job, JobState
 from ..models.session.resources import time_text
 from ..models.session.session import SessionRecord
-from ..models.session.stop_reason import StopCode
+from ..models.session.stop_reason import STOP_TITLES
 
 # Titles of all codes, for pages.
 TITLES = {
     "completed": "Shut down from inside",
     "stopped": "Stopped",
-    **{code.value: code.words for code in StopCode},
+    **{code.value: title for code, title in STOP_TITLES.items()},
     "cancelled": "Cancelled in Slurm",
     "walltime": "Time limit",
     "out_of_memory": "Out of memory",

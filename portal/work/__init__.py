@@ -25,6 +25,7 @@ add_features(
         parts="portal.work.course.parts:CourseParts",
         endpoints="portal.handlers.courses:ENDPOINTS",
         pages="portal.handlers.pages.courses:COURSE_PAGES",
+        checks="portal.doctor.checks.courses:CHECKS",
     ),
     Feature(
         "tensorboard",

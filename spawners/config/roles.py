@@ -11,7 +11,7 @@ from sqlalchemy import select
 from traitlets import Bool, Set, Unicode
 from traitlets.config import Configurable
 
-from portal.courses.roster.site_roles import groups_with_roles
+from portal.directory.site_roles import groups_with_roles
 from portal.setting import setting
 
 

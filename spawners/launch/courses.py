@@ -7,6 +7,7 @@ import time
 from portal.courses.definition.calendar import meetings
 from portal.courses.definition.sources import root_of
 from portal.courses.schedule.next_meeting import next_meeting
+from portal.courses.settings import Courses
 from portal.launch.course import meeting
 from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.kind import Kind
@@ -42,7 +43,8 @@ class CourseLaunch(SpaceLaunch):
         return snapshot.model_copy(update={"reservations": fresh})
 
     async def job_space(self, kind: Kind) -> CourseSpace:
-        course, settings, exchange = self.course, self.spawner.shared.courses, ""
+        course, exchange = self.course, ""
+        settings = self.spawner.shared.settings.get(Courses)
         if course.grades and kind.graded:
             place, account = settings.exchange_directory, self.spawner.account
             exchange = await exchange_of(place, course.name, account)

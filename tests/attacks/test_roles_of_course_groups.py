@@ -17,8 +17,9 @@ from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
 from portal.courses.definition.rules import CourseRules
-from portal.courses.roster.site_roles import course_groups_with_roles, groups_with_roles
 from portal.courses.settings import Courses
+from portal.directory.site_roles import groups_with_roles
+from portal.doctor.checks.courses import course_groups_with_roles
 from portal.doctor.checks.courses import roles as course_roles
 from portal.models.course.course import Course
 from portal.models.space import Role, SpaceState

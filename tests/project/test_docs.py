@@ -25,7 +25,7 @@ from portal.catalog import EnvironmentCatalog
 from portal.catalog.definitions.document import read_document
 from portal.courses.definition.document import read_course
 from portal.directory import LDAPAuthenticator
-from portal.doctor.checks import ALL
+from portal.doctor.checks import all_checks
 from portal.launch.request import option_keys
 from portal.models.catalog.environment import Environment
 from portal.slurm import SlurmRunner
@@ -205,7 +205,7 @@ def test_every_option_of_a_session_is_described() -> None:
 
 
 def test_documents_that_checks_name_exist() -> None:
-    for one in ALL:
+    for one in all_checks():
         source = inspect.getsource(inspect.getmodule(one.function))
         for name in re.findall(r"\b(?:docs|deploy)/[\w./-]+\w", source):
             assert (ROOT / name).exists(), f"check {one.id} names {name}"

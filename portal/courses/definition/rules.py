@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from zoneinfo import ZoneInfo
 
 from portal.catalog.files import EnvironmentCatalog
+from portal.directory.site_roles import groups_with_roles
 from portal.errors import NotFound, PortalError
 from portal.launch.course import unfit
 from portal.models.catalog.environment import USABLE, Environment
@@ -22,7 +23,6 @@ from portal.models.scope import COURSES_MANAGE
 from portal.models.space import SpaceState
 from portal.store import Store
 
-from ..roster.site_roles import groups_with_roles
 from ..settings import Courses
 from .calendar import all_meetings, overlaps
 from .limits import more_than_approved, resource_problems

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import portal.work  # noqa: F401  adds the features
+from portal.features import loaded
+
 from ..finding import Check
 from . import (
     access,
     apptainer,
     commands,
-    courses,
     database,
     directory,
     disk,
@@ -23,14 +25,13 @@ from . import (
     sudo,
 )
 
-ALL: tuple[Check, ...] = (
+_OWN: tuple[Check, ...] = (
     hub.configuration,
     hub.account,
     hub.packages,
     foreign_code.foreign_code,
     hub.spawner,
     hub.service,
-    courses.roles,
     access.public_address,
     access.hub_address,
     access.secrets,
@@ -52,7 +53,6 @@ ALL: tuple[Check, ...] = (
     commands.commands,
     storage.homes,
     storage.logs,
-    courses.exchange,
     environments.files,
     environments.sources,
     environments.programs,
@@ -63,3 +63,8 @@ ALL: tuple[Check, ...] = (
     images.wheel,
     notices.mail_server,
 )
+
+
+def all_checks() -> tuple[Check, ...]:
+    """Return the checks, with those of the features that are added by now."""
+    return (*_OWN, *(check for checks in loaded("checks") for check in checks))

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from traitlets.config import Config
+
 from portal.acl import problem_of
-from portal.courses.roster.site_roles import course_groups_with_roles
 from portal.courses.settings import Courses
+from portal.directory.site_roles import groups_with_roles
 from portal.models.course.course import group_of
 
 from ..finding import Result, check, failure, ok, skipped, warning
 from ..site import Site
+
+
+def course_groups_with_roles(config: Config) -> list[str]:
+    """Return the groups that have a role and are named like a course's group."""
+    return sorted(name for name in groups_with_roles(config) if name.startswith(group_of("")))
 
 
 @check("course-roles", "No role of the site is given to a course's group")
@@ -49,3 +56,6 @@ def _exchange_in(path: Path) -> Result:
             "system with POSIX ACLs (XFS, ext4, NFSv3) that the nodes see at the same path.",
         )
     return ok(f"{path} has POSIX ACLs")
+
+
+CHECKS = (roles, exchange)

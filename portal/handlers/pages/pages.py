@@ -33,7 +33,7 @@ class Page(PageHandler):
             raise NotAllowed(
                 f"You are not allowed to see this page: it requires the scope '{self.needs}'."
             )
-        with contextlib.suppress(StoreUnavailable):  # for the link to courses in the menu
+        with contextlib.suppress(StoreUnavailable):  # for the links to spaces in the menu
             await self.parts.memberships.of_user(self.person.name)
         self.show(self.template_of(*segments), **await self.variables(*segments))
 
@@ -66,7 +66,9 @@ class Page(PageHandler):
         person = getattr(self, "person", None)
         nonce = new_nonce()
         if person is not None:
-            variables["portal_in_courses"] = bool(self.parts.memberships.known(person.name))
+            for made in self.parts.of_features.values():
+                if on_pages := getattr(made, "on_pages", None):
+                    variables |= on_pages(person)
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", pages.policy(nonce))
         # Reading the token sets its cookie.

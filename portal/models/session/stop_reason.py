@@ -16,23 +16,27 @@ _LONGEST = 2000  # characters of the header, percent-encoded
 
 
 class StopCode(StrEnum):
-    """Endings that a stop can name, with their words on pages."""
+    """Endings that a stop can name."""
 
-    words: str
+    IDLE = "idle"
+    UNCLAIMED = "unclaimed"  # started ahead of a meeting and never opened
+    REHEARSED = "rehearsed"  # started only for a rehearsal
+    COURSE_OVER = "course_over"
+    FINISHED = "finished"  # a run whose points have all ended, although Slurm holds tasks of it
+    BUDGET_USED = "budget_used"  # of a space, while a run of it had points left
+    SURPLUS = "surplus"  # a replica that its set no longer has
 
-    def __new__(cls, code: str, words: str) -> StopCode:
-        member = str.__new__(cls, code)
-        member._value_, member.words = code, words
-        return member
 
-    IDLE = "idle", "Idle"
-    UNCLAIMED = "unclaimed", "Not claimed"  # started ahead of a meeting and never opened
-    REHEARSED = "rehearsed", "Rehearsal ended"  # started only for a rehearsal
-    COURSE_OVER = "course_over", "Course ended"
-    # A run whose points have all ended, although Slurm holds tasks of it.
-    FINISHED = "finished", "Finished"
-    BUDGET_USED = "budget_used", "Budget used up"  # of a space, while a run of it had points left
-    SURPLUS = "surplus", "One replica fewer"  # a replica that its set no longer has
+STOP_TITLES = {
+    StopCode.IDLE: "Idle",
+    StopCode.UNCLAIMED: "Not claimed",
+    StopCode.REHEARSED: "Rehearsal ended",
+    StopCode.COURSE_OVER: "Course ended",
+    StopCode.FINISHED: "Finished",
+    StopCode.BUDGET_USED: "Budget used up",
+    StopCode.SURPLUS: "One replica fewer",
+}
+"""Titles of these endings, for pages; those of all: portal.sessions.ending."""
 
 
 class StopReason(Frozen):

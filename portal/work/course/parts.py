@@ -26,6 +26,7 @@ from portal.courses.settings import Courses
 from portal.errors import StoreUnavailable
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.course.live import CourseSituation
+from portal.models.person import Person
 from portal.models.session.session import SessionRecord
 from portal.slurm.control.reservations import ReservationControl
 
@@ -83,6 +84,10 @@ class CourseParts:
             store, dashboard, self.helping, self._handout_of, self.open_collects.of_session
         )
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {"course task": self.course_work.run}
+
+    def on_pages(self, person: Person) -> dict[str, bool]:
+        """Return variables of all pages: of their menu."""
+        return {"portal_in_courses": bool(self._memberships.known(person.name))}
 
     async def on_sessions_page(self, person: str) -> tuple[str, dict[str, Any]]:
         """Return the template of a part of the page of sessions, and its variables."""

@@ -22,6 +22,7 @@ from portal.models.cluster.cluster import Reservation
 from portal.models.course.course import Course, CourseMember
 from portal.models.session.resources import Resources
 from portal.models.space import Role
+from portal.setting import SiteSettings
 from portal.spaces.job_space import MINE
 from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
@@ -56,7 +57,7 @@ class Site:
                 load=self._loaded, offering=SimpleNamespace(offer_for=self._offer)
             ),
             budgets=SimpleNamespace(spent=self._spent),
-            courses=SimpleNamespace(data_roots=(), exchange_directory=""),
+            settings=SiteSettings(),
         )
 
     async def _loaded(self) -> None:

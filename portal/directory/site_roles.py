@@ -1,7 +1,7 @@
 """Groups to which the site's configuration gives a role.
 
-The Hub gives roles by the names of groups. A course's members are in a group named after it, and
-the instructor chooses both: such a group must not be one that has a role.
+The Hub gives roles by the names of groups. The members of a space are in a group named after it,
+and who leads it chooses both: such a group must not be one that has a role.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from typing import Any
 
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
-
-from portal.models.course.course import group_of
 
 _ADMINS = ("admin_groups", "instructor_groups")  # of whichever authenticator
 
@@ -27,11 +25,6 @@ def groups_with_roles(config: Config) -> frozenset[str]:
             for key in _ADMINS:
                 groups |= set(_names(_plain(section.get(key), set())))
     return frozenset(groups)
-
-
-def course_groups_with_roles(config: Config) -> list[str]:
-    """Return those of them that are named like a course's group."""
-    return sorted(name for name in groups_with_roles(config) if name.startswith(group_of("")))
 
 
 def _plain(value: Any, initial: Any) -> Any:
