@@ -1,4 +1,4 @@
-"""Settings of all authenticators: user names, instructors by group, groups of courses."""
+"""Settings of all authenticators: user names, instructors by group, further groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PortalLogin(Authenticator):
 
     instructor_groups = setting(
         SetTrait(Unicode()),
-        "Members of these groups may teach courses.",
+        "Groups whose members are instructors.",
         'c.PortalLogin.instructor_groups = {"portal-instructors"}',
     )
 
@@ -29,7 +29,7 @@ class PortalLogin(Authenticator):
         Callable(None, allow_none=True),
         """Async function that receives a user's Hub name and returns names of groups in addition to
         those of the directory. It is called at each login and refresh. It must be fast and must not
-        raise. The portal sets it to the groups of the user's courses.""",
+        raise. The portal sets it to the groups of the rosters that the user is on.""",
         """async def project_groups(name):
             return await projects.groups_of(name)
 

@@ -14,7 +14,7 @@ from portal.launch.request import LaunchRequest
 from portal.models.cluster.cluster import Job
 from portal.models.session.session import SessionRecord, SessionState
 from portal.sessions.ending import Ending
-from portal.store.migrations.work import work_and_space
+from portal.store.migrations.work import with_work
 
 from ..resize.successor import Successor
 from ..session import SessionSpawner
@@ -205,10 +205,5 @@ class SessionHistory:
 
 
 def stored_record(state: Mapping[str, Any]) -> SessionRecord:
-    """Return the record that the Hub's database has. Versions before 0019 of the portal's tables
-    stored a course, and no work. Raises ValidationError."""
-    values = dict(state)
-    if "work" not in values:
-        work, space = work_and_space(values.get("server", ""), values.get("options", {}))
-        values |= {"work": work, "space": values.pop("course", "") or space}
-    return SessionRecord(**values)
+    """Return the record that the Hub's database has. Raises ValidationError."""
+    return SessionRecord(**with_work(state))

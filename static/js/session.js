@@ -7,6 +7,7 @@ import { idleWords } from "./idle.js";
 import { follow } from "./move.js";
 import { Poller } from "./poller.js";
 import { actions, efficiency, isLiving, place, resources, state, suggestion, timeline, times, titleOf } from "./sessionview.js";
+import { spaceOf } from "./space.js";
 import { startup } from "./startup.js";
 import { facts as factList } from "./panel.js";
 
@@ -67,7 +68,7 @@ function show(session) {
           session.job_id ? ["Slurm job", session.job_id] : null,
           session.nodes.length ? ["Node", place(session)] : null,
           session.account ? ["Runs as", session.account] : null,
-          session.course ? ["Course", session.course] : null,
+          spaceOf(session),
           session.exit_code !== null ? ["Exit code", String(session.exit_code)] : null,
         ]),
       ),

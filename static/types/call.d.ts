@@ -27,5 +27,4 @@ export function call<const S extends string, const M extends string = "GET">(pat
 export type Joined<W extends readonly string[]> = W extends readonly [infer A extends string, ...infer R extends string[]]
   ? R extends [] ? A : `${A}/${Joined<R>}`
   : string;
-export type PersonPath = <const W extends readonly string[]>(course: string, name: string, ...more: W) => Joined<["courses", string, "people", string, ...W]>;
 export type PathBelow<Root extends string> = <const W extends readonly string[]>(name: string, ...more: W) => Joined<[Root, string, ...W]>;

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from neighbour import as_neighbour, needs_root, shared_folder
-from portal_session.notebooks.merging import Repository, use_settings
+from portal_session.course.merging import Repository, use_settings
 from portal_session.runs.git_state import git_state
 
 from portal.courses.files.git import Git

@@ -17,7 +17,7 @@ _REQUESTS = {
 }
 _EARLIER = {
     "portal/store/migrations/versions/v0019_work.py",
-    "spawners/lifecycle/session_history.py",
+    "portal/store/migrations/work.py",
 }
 
 

@@ -123,7 +123,7 @@ READS: dict[str, dict[str, int]] = {
         "spawners/lifecycle/culler.py": 1,
     },
     "part of a file's name": {
-        "kernels/portal_session/notebooks/merging.py": 1,
+        "kernels/portal_session/course/merging.py": 1,
         "kernels/portal_session/runs/tracking/tracking.py": 1,
     },
     "a file that outlives this process says": {"kernels/portal_session/tensorboard/running.py": 3},

@@ -44,6 +44,7 @@ class CourseItem extends Widget {
   constructor(toggle: () => void) {
     super();
     this.addClass('portal-CourseItem');
+    this.addClass('portal-BarItem');
     this._button.type = 'button';
     this._button.addEventListener('click', toggle);
     this.node.append(this._kind, this._button);

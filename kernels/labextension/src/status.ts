@@ -34,6 +34,7 @@ class StatusItem extends Widget {
   constructor(open: () => void) {
     super();
     this.addClass('portal-StatusItem');
+    this.addClass('portal-BarItem');
     this._button.type = 'button';
     this._button.addEventListener('click', open);
     this.node.append(this._button);

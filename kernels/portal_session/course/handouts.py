@@ -112,13 +112,13 @@ class Handouts:
         return 0.0
 
     def _bring(self) -> dict[str, str]:
-        """Return the merge's result: see portal_session.notebooks.merging. Raises ServiceError."""
+        """Return the merge's result: see portal_session.course.merging. Raises ServiceError."""
         if shutil.which("git", path=self._environ.get("PATH")) is None:
             return {"error": NO_GIT}
         with tempfile.TemporaryDirectory(prefix="portal-handouts-") as place:
             bundle = Path(place) / "handouts.bundle"
             self._service.download("session/handouts", bundle)
-            argv = [sys.executable, ISOLATED, "-m", "portal_session.notebooks.merging"]
+            argv = [sys.executable, ISOLATED, "-m", "portal_session.course.merging"]
             argv += [str(bundle), str(self.folder), self._base()]
             # Yields to the servers of a class that start at the same moment on the same node.
             if nice := shutil.which("nice", path=self._environ.get("PATH")):

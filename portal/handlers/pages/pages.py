@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from portal.errors import NotAllowed, StoreUnavailable
 from portal.launch.choices.form_fields import form_fields
 from portal.models import scope
 from portal.models.audit import ACTION_WORDS, AuditAction, Outcome
 from portal.models.cluster.dashboard import page_facts
+from portal.models.session.usage import UsageKey
 
 from ..base.base import NotFoundMixin, PageHandler, explain
 from .assets import AssetHandler
@@ -113,6 +114,9 @@ class UsagePage(Page):
     """GPU-hours: one's own, and for those who may see them, everybody's."""
 
     template = "usage.html"
+
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        return {"keys": get_args(UsageKey)}
 
 
 class AnnouncementsPage(Page):

@@ -11,6 +11,16 @@ _BY_ID = re.compile(r"(kernel|run)-[0-9a-f]{8,20}")
 _OF_COURSE = re.compile(r"(course|rehearsal|preview|room)-(?=.{1,20}$)([a-z0-9]+(?:-[a-z0-9]+)*)")
 
 
+def with_work(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a record of the Hub, with work and space also if such a version stored
+    it: with a course, and no work."""
+    if "work" in values:
+        return dict(values)
+    former = dict(values)
+    work, space = work_and_space(former.get("server", ""), former.get("options", {}))
+    return former | {"work": work, "space": former.pop("course", "") or space}
+
+
 def work_and_space(server: str, options: Mapping[str, Any]) -> tuple[str, str]:
     """Return the work of a server of this name, whose session has these ``user_options``, and its
     course; "" for none."""

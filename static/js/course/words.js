@@ -7,7 +7,7 @@ import { clock, duration, exactly } from "../words.js";
 export const coursePage = (name, more = "") => `${facts.prefix}courses/${encodeURIComponent(name)}${more}`;
 /** @type {import("../../types/call").PathBelow<"courses">} */
 export const at = (name, ...more) => /** @type {any} */ (["courses", name, ...more].map((step) => encodeURIComponent(step)).join("/"));
-/** @type {import("../../types/call").PersonPath} */
+/** @type {import("../../types/course").PersonPath} */
 export const person = (course, name, ...more) => /** @type {any} */ (at(course, "people", name, ...more));
 
 // portal.models.course.board.TileState

@@ -5,6 +5,7 @@ import { byId, el, setText, showTrouble } from "../dom.js";
 import { sortInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { Poller } from "../poller.js";
+import { spaceOf } from "../space.js";
 import { Selection } from "./selection.js";
 import "./schedules.js";
 import { showShared } from "./shared.js";
@@ -36,9 +37,10 @@ const table = new Table(byId("list"), {
 });
 const poller = new Poller({ every: EVERY, ask: load, onTrouble: showTrouble });
 
-// The environment of a run, and the course whose rules it follows.
+// The environment of a run, and the space whose rules it follows.
 function environment(run) {
-  return run.course ? el("span", {}, run.environment, el("br"), el("span.portal-quiet", {}, `Course ${run.course}`)) : run.environment;
+  const space = spaceOf(run);
+  return space ? el("span", {}, run.environment, el("br"), el("span.portal-quiet", {}, space.join(" "))) : run.environment;
 }
 
 async function load() {

@@ -6,6 +6,7 @@ import { followForm, keepInAddress } from "../filters.js";
 import { Pager } from "../pager.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
+import { spaceOf } from "../space.js";
 import { actions } from "./actions.js";
 import { Shares, driftPart } from "./again.js";
 import { afterLink, mailWords } from "./chain.js";
@@ -132,7 +133,7 @@ function show(run) {
       ["Source", run.source],
       ["Folder", run.folder],
       ["Environment", run.version ? `${run.environment}, version ${run.version}` : run.environment],
-      run.course ? ["Course", run.course] : null,
+      spaceOf(run),
       run.job_id ? ["Slurm job", run.job_id] : null,
       run.resumes ? ["Time limit", `points resume after it, at most ${count(run.resumes, "time")}`] : null,
       ["Started", exactly(run.created_at)],

@@ -3,9 +3,10 @@
 import { call } from "../api.js";
 import { tell } from "../dialog.js";
 import { announce } from "../dom.js";
+import { spaceOf } from "../space.js";
 import { actionButton, actions } from "./actions.js";
 
-actions.push((run) => (run.mine && !run.course ? actionButton("Open TensorBoard", () => open(run)) : null));
+actions.push((run) => (run.mine && !spaceOf(run) ? actionButton("Open TensorBoard", () => open(run)) : null));
 
 async function open(run) {
   await tell(async () => {

@@ -1,7 +1,7 @@
 """Merge of a course's handouts into its folder, by nbgitpuller's rules: the student's changes
 stay, new files come, deleted files come back, and what cannot be merged is saved beside.
 
-Run as ``python -I -m portal_session.notebooks.merging BUNDLE FOLDER BASE``: BUNDLE is a git bundle
+Run as ``python -I -m portal_session.course.merging BUNDLE FOLDER BASE``: BUNDLE is a git bundle
 with the branch below, FOLDER the student's, BASE the revision that it had last ("" for none). It
 prints one JSON object, {"message": …, "revision": …} or {"error": …}, each a sentence. A program
 of its own, since git takes its time and its settings here are not the student's.
