@@ -37,6 +37,7 @@ class Feature(NamedTuple):
     pages: str = (
         ""  # tuple of pairs: the address below the service's, a regular expression; its page
     )
+    demo: str = ""  # its part of `portal demo`, a ``DemoPart`` (portal/demo/part.py)
     checks: str = ""  # tuple of checks of `portal doctor`
 
 

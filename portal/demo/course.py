@@ -6,13 +6,16 @@ import shutil
 import sys
 from collections.abc import Callable
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from string import Template
 
 from ..errors import PortalError
 from .daemons.process import Daemon
 from .home import Home
+from .part import DemoPart
 from .people import People
+from .showcase.course_past import newest_meeting, removal
 
 NAME = "dl101"
 _PAST, _WEEKS = 1, 20  # of the course before and after today
@@ -49,3 +52,6 @@ def make_course(
         raise PortalError(f"The demo's course was not created: {done.stdout}{done.stderr}")
     new.rename(file)
     say("course: Deep Learning 101, taught by " + " and ".join(people.instructors))
+
+
+PART = DemoPart(make_course, partial(newest_meeting, NAME), removal)

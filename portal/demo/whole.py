@@ -15,9 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import portal.work  # noqa: F401  adds the features
+from portal.features import loaded
+
 from ..paths import data_path
 from . import namespace
-from .course import make_course
 from .daemons.hub import DemoHub
 from .daemons.ports import Ports
 from .daemons.process import MARK, end_all, leftovers, start_time
@@ -161,25 +163,27 @@ class WholeDemo:
         tested = self.prepared and self.prepared.lay_tests(database, account, *self._tested(paths))
         token = hub.tests_token  # made before the Hub looks for it
         with ThreadPoolExecutor(1) as beside:
-            # The course is made only after its environment has passed its tests.
-            course = beside.submit(self._make_course, hub) if tested else None
+            # Parts are made only after their environments have passed their tests.
+            parts = beside.submit(self._make_parts, hub) if tested else None
             with self._step("the Hub and its proxy"):
                 self.supervisor.pieces |= {"proxy": hub.proxy, "hub": hub.hub}
                 hub.proxy.start()
                 hub.hub.start()
             self.slurm.wait_for_nodes()
-            if course:
-                course.result()
+            if parts:
+                parts.result()
         service = ServiceApi(hub.url, token)
         if await_tests(service, self.say) and self.prepared and not tested:
             self.prepared.keep_tests(database, *self._tested(paths))
-        if not course:
-            self._make_course(hub)
+        if not parts:
+            self._make_parts(hub)
         if self.showcase:
             self.showcase.begin(Path(paths["apptainer"]), service)
 
-    def _make_course(self, hub: DemoHub) -> None:
-        make_course(hub.hub, self.deploy, self.home, self.people, self.say)
+    def _make_parts(self, hub: DemoHub) -> None:
+        """Make the parts of features, and their past."""
+        for part in loaded("demo"):
+            part.make(hub.hub, self.deploy, self.home, self.people, self.say)
         if self.showcase:
             self.showcase.write_past(hub)
 

@@ -26,6 +26,7 @@ add_features(
         endpoints="portal.handlers.courses:ENDPOINTS",
         pages="portal.handlers.pages.courses:COURSE_PAGES",
         checks="portal.doctor.checks.courses:CHECKS",
+        demo="portal.demo.course:PART",
     ),
     Feature(
         "tensorboard",

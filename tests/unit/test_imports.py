@@ -73,7 +73,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "app": BASE | ADAPTERS | NOUNS | {"launch", "features", "handlers", "assembly"},
     # The cache keeps tables of a database; the showcase writes a past into it, in the words of
     # sessions and courses.
-    "demo": BASE | {"store", "sessions", "courses"},
+    "demo": BASE | {"store", "sessions", "courses", "features", "work"},
     "doctor": BASE | ADAPTERS | NOUNS | {"launch", "features", "work"},
     "__main__": {"app", "command", "demo", "doctor"},
     "__init__": set(),

@@ -1,5 +1,6 @@
-"""Past that a new demo begins with: ended sessions, GPU time, the cluster's history, and a meeting
-of the course. All of it is made up, and recorded under job numbers and accounts that say so."""
+"""Past that a new demo begins with: ended sessions, GPU time and the cluster's history. All of it
+is made up, and recorded under job numbers and accounts that say so. Features add to it
+(portal/demo/part.py)."""
 
 from __future__ import annotations
 
@@ -7,24 +8,23 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.history import ClusterSample
-from portal.models.course.start import CourseStart, Seat, SeatState, StartKind
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import JobUsage
 from portal.sessions.ending import explain
 from portal.sessions.gpu_time import by_day
+from portal.store import Store
 
 PREFIX = "example-"
 """Beginning of the ids of all made up sessions and jobs."""
-BY = "demo"
-"""Who asked for the made up start of a class."""
 HOURS = 10  # that the past reaches back
-_HOUR, _MINUTE = 3600.0, 60.0
+_HOUR, MINUTE = 3600.0, 60.0
 _GPUS, _BUSY = 20, 0.7  # of the demo's nodes (deploy/demo/slurm/nodes.conf); share of those held
-_TITLES = {"jupyterlab": "JupyterLab", "python-venv": "Python (virtual environment)"}
-_LIMIT = 2 * 3600  # seconds of each session
+TITLES = {"jupyterlab": "JupyterLab", "python-venv": "Python (virtual environment)"}
+LIMIT = 2 * 3600  # seconds of each session
 _MEMORY = 4096  # MiB of each session
 
 
@@ -71,46 +71,38 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Past:
-    """Records that belong together. Times are Unix seconds."""
+    """Sessions and their GPU time."""
 
     sessions: list[SessionRecord]
     usage: list[JobUsage]
+
+    async def write(self, store: Store) -> None:
+        """Write them. Raises StoreUnavailable."""
+        await store.sessions.save(*self.sessions)
+        closed = {(usage.job_id, usage.submitted_at) for usage in self.usage}
+        await store.usage.add_seconds(self.usage, closed=closed)
+
+
+@dataclass(frozen=True)
+class ClusterPast(Past):
+    """Past of the cluster."""
+
     history: list[ClusterSample]
-    start: CourseStart
-    seats: list[Seat]
+
+    async def write(self, store: Store) -> None:
+        await super().write(store)
+        await store.history.add_samples(*self.history)
 
 
-def past(now: float, course: str, account: str, students: list[str], meeting: float) -> Past:
-    """Return the past of a demo that begins ``now``.
-
-    ``meeting`` is the beginning of a meeting of ``course`` that is over; the last two of its
-    ``students`` did not get or open a session.
-    """
+def past(now: float) -> ClusterPast:
+    """Return the past of a demo that begins ``now`` (Unix seconds)."""
     sessions: list[SessionRecord] = []
     usage: list[JobUsage] = []
     for number, example in enumerate(EXAMPLES, 1):
         session = _session(example, number, now)
         sessions.append(session)
-        usage.extend(_usage(session, example.gpus, example.busy))
-    asked = meeting - 10 * _MINUTE
-    start = CourseStart(
-        course=course,
-        kind=StartKind.MEETING,
-        by=BY,
-        asked_at=asked,
-        meeting_at=meeting,
-        release_at=meeting + 30 * _MINUTE,
-        ended_at=meeting + 30 * _MINUTE,
-    )
-    seats = []
-    for number, student in enumerate(students):
-        seat = _seat(student, number, len(students) - number, start)
-        seats.append(seat)
-        if seat.ready_at is not None:
-            session = _course_session(seat, number, start, account, meeting)
-            sessions.append(session)
-            usage.extend(_usage(session, 1, 0.3 + 0.02 * (number % 20)))
-    return Past(sessions, usage, list(_history(now)), start, seats)
+        usage.extend(usage_of(session, example.gpus, example.busy))
+    return ClusterPast(sessions, usage, list(_history(now)))
 
 
 def _session(example: Example, number: int, now: float) -> SessionRecord:
@@ -122,7 +114,7 @@ def _session(example: Example, number: int, now: float) -> SessionRecord:
         state=example.state,
         nodes=(example.node,),
         memory=_MEMORY,
-        time_limit=_LIMIT,
+        time_limit=LIMIT,
         exit_code=example.exit_code,
         peak_memory=example.peak,
     )
@@ -142,7 +134,7 @@ def _session(example: Example, number: int, now: float) -> SessionRecord:
         user=example.user,
         account="research (example)",
         environment=example.environment,
-        environment_title=_TITLES[example.environment],
+        environment_title=TITLES[example.environment],
         options=options,
         job_id=job.id,
         state=SessionState.ENDED,
@@ -156,72 +148,12 @@ def _session(example: Example, number: int, now: float) -> SessionRecord:
         stopped_by=end.by,
         peak_memory=example.peak,
         exit_code=example.exit_code,
-        time_limit=_LIMIT,
+        time_limit=LIMIT,
     )
 
 
-def _seat(student: str, number: int, left: int, start: CourseStart) -> Seat:
-    """Return a student's seat. ``left``: how many students are left with this one."""
-    ready = start.asked_at + 5 + 0.3 * number
-    if left == 1:
-        message = "The node failed on gpu03. Your files are safe: launch again."
-        return Seat(
-            start_id=0,
-            person=student,
-            state=SeatState.FAILED,
-            message=message,
-            asked_at=start.asked_at,
-            ended_at=ready,
-        )
-    released = left == 2
-    return Seat(
-        start_id=0,
-        person=student,
-        state=SeatState.RELEASED if released else SeatState.CLAIMED,
-        message="It was not opened." if released else "",
-        asked_at=start.asked_at,
-        ready_at=ready,
-        ended_at=start.ended_at if released else ready + 12 * _MINUTE,
-    )
-
-
-def _course_session(
-    seat: Seat, number: int, start: CourseStart, account: str, meeting: float
-) -> SessionRecord:
-    claimed = seat.state is SeatState.CLAIMED
-    ended = meeting + (90 + number % 7) * _MINUTE if claimed else start.ended_at
-    job = f"{PREFIX}{start.course}-{number + 1}"
-    words = (
-        "The meeting has ended."
-        if claimed
-        else "The session was stopped because it was not opened."
-    )
-    return SessionRecord(
-        id=job,
-        user=seat.person,
-        server=f"course-{start.course}",
-        account=f"{account} (example)",
-        environment="jupyterlab",
-        environment_title=_TITLES["jupyterlab"],
-        options={"course": start.course, "gpus": 1, "cpus": 1, "memory": "2G", "time": "2:00:00"},
-        space=start.course,
-        job_id=job,
-        state=SessionState.ENDED,
-        submitted_at=start.asked_at,
-        started_at=start.asked_at + 2,
-        ready_at=seat.ready_at,
-        ended_at=ended,
-        nodes=(f"gpu{1 + number % 4:02}",),
-        ending_code="course_over" if claimed else "unclaimed",
-        ending_message=words,
-        peak_memory=900 + 17 * number,
-        exit_code=0,
-        time_limit=_LIMIT,
-    )
-
-
-def _usage(session: SessionRecord, gpus: int, busy: float) -> Iterator[JobUsage]:
-    """Yield the GPU time of a session, day by day."""
+def usage_of(session: SessionRecord, gpus: int, busy: float, **more: Any) -> Iterator[JobUsage]:
+    """Yield the GPU time of a session, day by day, with ``more`` fields."""
     assert session.started_at is not None
     assert session.ended_at is not None
     for day, seconds in by_day(session.started_at, session.ended_at) if gpus else ():
@@ -232,12 +164,12 @@ def _usage(session: SessionRecord, gpus: int, busy: float) -> Iterator[JobUsage]
             user=session.user,
             account=session.account,
             environment=session.environment,
-            course=session.space,
             session_id=session.id,
             gpus=gpus,
             held=seconds * gpus,
             used=seconds * gpus * busy,
             measured=seconds * gpus,
+            **more,
         )
 
 
@@ -246,7 +178,7 @@ def _history(now: float) -> Iterator[ClusterSample]:
     chance = random.Random(HOURS)  # noqa: S311  the same past in every demo
     others = 4.0
     for minute in range(int(HOURS * 60)):
-        at = now - HOURS * _HOUR + minute * _MINUTE
+        at = now - HOURS * _HOUR + minute * MINUTE
         living = [
             example
             for example in EXAMPLES

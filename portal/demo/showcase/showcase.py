@@ -51,7 +51,7 @@ class Showcase:
         }
 
     def write_past(self, hub: DemoHub) -> None:
-        """Write the past, after the course has been made. A failure is told in a sentence; the mark
+        """Write the past, after the parts have been made. A failure is told in a sentence; the mark
         stays, so that what was written can be removed."""
         if not self._wanted:
             return

@@ -11,7 +11,8 @@ from stored_courses import a_course, stored
 
 from portal.demo.course import NAME
 from portal.demo.showcase.__main__ import remove, write_past
-from portal.demo.showcase.past import BY, EXAMPLES, HOURS, PREFIX, past
+from portal.demo.showcase.course_past import BY, course_past
+from portal.demo.showcase.past import EXAMPLES, HOURS, PREFIX, past
 from portal.errors import NotFound
 from portal.models.cluster.history import ClusterSample
 from portal.models.course.course import CourseMember
@@ -23,7 +24,9 @@ from portal.store import Store
 
 NOW = time.time()
 STUDENTS = [f"student{number:02}" for number in range(1, 31)]
-MADE = past(NOW, NAME, "dl101", STUDENTS, NOW - 86400)
+MADE = past(NOW)
+CLASS = course_past(NAME, "dl101", STUDENTS, NOW - 86400)
+SESSIONS = [*MADE.sessions, *CLASS.sessions]
 
 
 async def site(store: Store, *, begins_ago: int = 8) -> None:
@@ -54,17 +57,17 @@ async def site(store: Store, *, begins_ago: int = 8) -> None:
 
 
 def test_every_session_has_ended_and_says_that_it_is_an_example() -> None:
-    for session in MADE.sessions:
+    for session in SESSIONS:
         assert session.id == session.job_id and session.job_id.startswith(PREFIX)
         assert session.account.endswith("(example)")
         assert session.state is SessionState.ENDED
         assert session.ending_code and (session.ending_message or session.stopped_by)
         assert session.submitted_at < (session.ended_at or 0) < NOW
-    assert len({session.id for session in MADE.sessions}) == len(MADE.sessions)
+    assert len({session.id for session in SESSIONS}) == len(SESSIONS)
 
 
 def test_the_endings_differ() -> None:
-    own = [session for session in MADE.sessions if not session.space]
+    own = [session for session in SESSIONS if not session.space]
     assert {session.ending_code for session in own} >= {
         *("walltime", "out_of_memory", "stopped", "node_failure", "completed", "idle"),
         "start_failed",
@@ -74,7 +77,7 @@ def test_the_endings_differ() -> None:
 
 def test_gpu_time_is_that_of_the_sessions() -> None:
     held: dict[str, float] = {}
-    for usage in MADE.usage:
+    for usage in [*MADE.usage, *CLASS.usage]:
         assert 0 <= usage.used <= usage.measured <= usage.held
         held[usage.job_id] = held.get(usage.job_id, 0) + usage.held
     for number, example in enumerate(EXAMPLES, 1):
@@ -90,11 +93,11 @@ def test_the_history_has_a_sample_a_minute_within_the_clusters_size() -> None:
 
 
 def test_all_seats_of_the_meeting_are_over() -> None:
-    states = [seat.state for seat in MADE.seats]
+    states = [seat.state for seat in CLASS.seats]
     assert len(states) == 30 and set(states) <= OVER
     assert states.count(SeatState.FAILED) == 1 and states.count(SeatState.RELEASED) == 1
-    ready = {seat.person for seat in MADE.seats if seat.ready_at}
-    assert {session.user for session in MADE.sessions if session.space} == ready
+    ready = {seat.person for seat in CLASS.seats if seat.ready_at}
+    assert {session.user for session in SESSIONS if session.space} == ready
 
 
 async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: Store) -> None:
@@ -107,7 +110,7 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     await write_past(store, NOW)
     await store.history.add_samples(ClusterSample(at=NOW + 60, gpus_total=20))
     _, total = await store.sessions.find(limit=100)
-    assert total == len(MADE.sessions) + 1
+    assert total == len(SESSIONS) + 1
     (start,) = await store.starts.of_course(NAME)
     assert (
         start.by == BY
