@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .shape import ROOT, derivations, measures
+from .shape import ROOT, derivations, measures, naming_courses
 
 # Where a kind is derived from a name: requests for a server, and what earlier versions stored.
 _REQUESTS = {
@@ -27,3 +27,7 @@ def test_a_kind_is_derived_from_the_name_of_a_requested_server_alone() -> None:
 
 def test_a_kind_has_no_twin_for_courses() -> None:
     assert measures(ROOT)["twins of kinds for courses"] == 0
+
+
+def test_few_files_outside_of_courses_name_them() -> None:
+    assert len(naming_courses(ROOT)) <= 40, naming_courses(ROOT)

@@ -13,6 +13,7 @@ import pytest
 from traitlets.config import Config
 
 from portal import plugins
+from portal.doctor.checks import all_checks
 from portal.errors import ConfigurationError
 from portal.features import FEATURES, add_works
 from portal.launch.kinds import KINDS, stored_kind
@@ -20,17 +21,24 @@ from spawners import hub_setup
 
 WORKS = """\
 from portal.features import Feature
+from portal.doctor.finding import check, ok
 from portal.launch.kinds import Kind
 
 class Editor(Kind):
     name = "editor"
     title = "an editor"
 
+@check("editor", "An editor is installed")
+async def installed(site):
+    return ok("it is")
+
+CHECKS = (installed,)
+
 class Twin(Kind):
     name = "run"
     title = "another run"
 
-FEATURE = Feature("editor", kinds=(Editor,))
+FEATURE = Feature("editor", kinds=(Editor,), checks="site_works:CHECKS")
 TWIN = Feature("twin", kinds=(Twin,))
 """
 ENTRY_POINTS = """\
@@ -66,6 +74,7 @@ def test_a_named_work_is_added_once() -> None:
         add_works(Config(Works={"names": ["editor"]}))
     assert stored_kind("editor").title == "an editor"
     assert [feature.name for feature in FEATURES].count("editor") == 1
+    assert [check.id for check in all_checks()].count("editor") == 1
 
 
 @pytest.mark.parametrize(

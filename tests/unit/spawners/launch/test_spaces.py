@@ -12,7 +12,8 @@ from clusters import ADA, gpu_node, snapshot
 from traitlets.config import Config
 
 from portal.catalog.availability import Offer
-from portal.errors import ConfigurationError, InvalidRequest, NotAllowed
+from portal.directory.hub_people import HubPeople
+from portal.errors import ConfigurationError, InvalidRequest, NotAllowed, NotFound
 from portal.features import FEATURES, Feature, add_features
 from portal.launch.kinds import (
     KINDS,
@@ -28,8 +29,9 @@ from portal.launch.kinds.kind import LaunchFacts, Place
 from portal.launch.request import Asked, option_keys
 from portal.models.catalog.environment import Bind, Environment
 from portal.models.session.resources import Resources
-from portal.models.space import Role, Space, SpaceState, StoredSpace
+from portal.models.space import Member, Role, Space, SpaceState, StoredSpace
 from portal.spaces.job_space import MINE, JobSpace, Reserved
+from portal.spaces.membership_cache import MembershipCache
 from portal.spaces.registry import SPACES, add_spaces, requested_space, type_of
 from portal.work.run.kind import Run
 from spawners.form.form import LaunchForm
@@ -51,6 +53,7 @@ class Project(Space):
 
 class ProjectSpace(JobSpace):
     noun = option = "project"
+    group_prefix = "project-"
 
     @classmethod
     def named(cls, value: object) -> ProjectSpace | None:
@@ -197,3 +200,65 @@ async def test_its_launch_page_is_one_button() -> None:
     html = await space_form(spawner, Address(JupyterLab, "proteins"), ())
     assert '<input type="hidden" name="project" value="proteins">' in html
     assert "There is no project" in html and "disabled" in html
+
+
+class ProjectMember(Member):
+    project: str
+
+    @property
+    def space(self) -> str:
+        return self.project
+
+
+async def test_memberships_are_of_any_space() -> None:
+    asked: list[str] = []
+
+    async def space(name: str) -> StoredProject:
+        asked.append(name)
+        return stored()
+
+    async def members(person: str) -> list[ProjectMember]:
+        asked.append(person)
+        mine = ProjectMember(person=person, role=Role.STUDENT, project="proteins")
+        return [mine] if person == "ada" else []
+
+    cache = MembershipCache(space, members)
+    assert cache.known_to("ada") == []
+    for _ in range(2):
+        membership = await cache.membership("ada", "proteins")
+        assert (membership.stored.name, membership.role) == ("proteins", Role.STUDENT)
+    assert asked == ["ada", "proteins"]
+    assert list(await cache.mine("ada")) == ["proteins"]
+    assert [known.stored.name for known in cache.known_to("ada")] == ["proteins"]
+    for person, name in (("bob", "proteins"), ("ada", "other")):
+        with pytest.raises(NotAllowed, match=f"no course or project '{name}' that you can access"):
+            await cache.membership(person, name)
+    cache.forget()
+    assert cache.known("ada") == ()
+
+
+async def test_the_group_of_a_space_is_no_roster() -> None:
+    async def people_of(group: str) -> tuple[str, ...]:
+        return ("ada",)
+
+    people = HubPeople(SimpleNamespace(people_of=people_of))  # type: ignore[arg-type]
+    for group, noun in (("PROJECT-proteins", "project"), ("course-dl101", "course")):
+        with pytest.raises(NotFound, match=f"'{group}' is the group of a {noun} and cannot"):
+            await people.members_of(group)
+    assert await people.members_of("projects") == ("ada",)
+
+
+@pytest.mark.parametrize(
+    ("state", "closed", "runs"),
+    [
+        (SpaceState.APPROVED, "", True),
+        (SpaceState.APPROVED, "It ended.", False),
+        (SpaceState.REQUESTED, "", False),
+        (SpaceState.ARCHIVED, "", False),
+    ],
+)
+def test_a_space_runs_if_it_is_approved_and_not_closed(
+    state: SpaceState, closed: str, runs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Project, "closed", lambda self, now: closed)
+    assert stored(state).runs(1.0) is runs
