@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from .errors import PortalError
-from .models.audit import AuditAction, AuditEntry, Outcome
+from .models.audit import AuditedAction, AuditEntry, Outcome
 from .store import Store
 from .web.audit_rate_limit import AuditRateLimit
 
@@ -23,7 +23,7 @@ class AuditLog:
     async def audit(
         self,
         handler: Any,
-        action: AuditAction,
+        action: AuditedAction,
         target: str,
         *,
         owner: str = "",

@@ -15,6 +15,7 @@ from traitlets.config import Config, Configurable
 
 from .launch.kinds import Kind, add_kinds
 from .launch.programs import Programs
+from .models.audit import AuditedAction, add_actions
 from .plugins import load
 from .setting import setting
 from .spaces.job_space import JobSpace
@@ -30,6 +31,7 @@ class Feature(NamedTuple):
     settings: tuple[type[Configurable], ...] = ()  # of a site
     kinds: tuple[type[Kind], ...] = ()  # of its sessions, in the order of the launch page
     spaces: tuple[type[JobSpace], ...] = ()  # types of spaces
+    actions: tuple[type[AuditedAction], ...] = ()  # in the audit log
     # Class of its objects in the web service, made with `portal.assembly.Services`, which keeps it
     # (`Services.parts_for`). Its ``tasks`` are loops that the service keeps running, by name.
     parts: str = ""
@@ -50,6 +52,7 @@ def add_features(*features: Feature) -> None:
         if feature not in FEATURES:
             add_kinds(*feature.kinds)
             add_spaces(*feature.spaces)
+            add_actions(*feature.actions)
             FEATURES.append(feature)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from portal.hubapi import HubApi
-from portal.models.audit import AuditAction, AuditEntry
+from portal.models.audit import AuditedAction, AuditEntry
 from portal.models.catalog.environment import Environment
 from portal.sessions.view import View
 from portal.slurm import Cluster
@@ -45,7 +45,7 @@ class CourseContext:
     copy: Callable[[Environment, Sequence[str]], AsyncIterator[tuple[str, str]]] | None = None
     uptime: Callable[[], float] = time.monotonic
 
-    async def noted(self, action: AuditAction, course: str, detail: str, **more: Any) -> None:
+    async def noted(self, action: AuditedAction, course: str, detail: str, **more: Any) -> None:
         """Write an action of the service itself to the audit log."""
         entry = AuditEntry(
             at=self.wall(),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Self
 
 from . import Frozen
 
@@ -15,8 +17,18 @@ class Outcome(StrEnum):
     FAILED = "failed"  # permitted, but failed
 
 
-class AuditAction(StrEnum):
-    """Action that leaves an entry in the audit log, by its name there."""
+class AuditedAction(StrEnum):
+    """Action that leaves an entry in the audit log, by its name there. A feature has a subclass
+    with its own (`Feature.actions`)."""
+
+    @classmethod
+    def special(cls) -> Mapping[Self, str]:
+        """Return the words of the names that say too little."""
+        return {}
+
+
+class AuditAction(AuditedAction):
+    """Action of the portal itself."""
 
     DENIED = "denied"  # access to what belongs to others
 
@@ -85,65 +97,36 @@ class AuditAction(StrEnum):
     CHECK_REGISTRY = "check-registry"
     REMOVE_REGISTRY = "remove-registry"
 
-    # courses
-    CREATE_COURSE = "create-course"
-    EDIT_COURSE = "edit-course"
-    COPY_COURSE = "copy-course"
-    SUBMIT_COURSE = "submit-course"
-    APPROVE_COURSE = "approve-course"
-    REFUSE_COURSE = "refuse-course"
-    ARCHIVE_COURSE = "archive-course"
-    JOIN_COURSE = "join-course"
-    ENROL = "enrol"
-    DISMISS = "dismiss"
-    PREPARE_COURSE = "prepare-course"
-    START_COURSE = "start-course"
-    CANCEL_COURSE_START = "cancel-course-start"
-    COURSE_START_ENDED = "course-start-ended"
-    STOP_COURSE_SESSION = "stop-course-session"
-    MAKE_RESERVATION = "make-reservation"
-    CHANGE_RESERVATION = "change-reservation"
-    REMOVE_RESERVATION = "remove-reservation"
-    HAND_OUT = "hand-out"
-    TAKE_BACK = "take-back"
-    FETCH_HANDOUTS = "fetch-handouts"
-    COLLECT = "collect"
-    CLOSE_COLLECTION = "close-collection"
-    DOWNLOAD_COLLECTION = "download-collection"
-    MESSAGE_COURSE = "message-course"
-    WITHDRAW_MESSAGE = "withdraw-message"
-    LOWER_HAND = "lower-hand"
-    ASK_TO_HELP = "ask-to-help"
-    AGREE_TO_HELP = "agree-to-help"
-    REFUSE_HELP = "refuse-help"
-    GRANT_HELP = "grant-help"
-    END_HELP = "end-help"
-    OPEN_ROOM = "open-room"
-    CLOSE_ROOM = "close-room"
+    @classmethod
+    def special(cls) -> Mapping[Self, str]:
+        return {
+            cls.DENIED: "Access denied",
+            cls.OPEN_SERVER: "Open session of another user",
+            cls.READ_LOG: "Read log of another user",
+            cls.OPEN_LOGS: "Open logs in TensorBoard",
+            cls.MOVE_SESSION: "Change resources",
+            cls.CANCEL_MOVE: "Cancel change of resources",
+            cls.REPEAT_RUN: "Repeat run exactly",
+            cls.TEST_ENVIRONMENTS: "Test all environments",
+            cls.OFFER_ENVIRONMENT_AGAIN: "Offer environment again",
+            cls.ANSWER_REQUEST: "Answer request for environment",
+        }
 
 
-_SPECIAL = {  # words of the names that say too little
-    AuditAction.DENIED: "Access denied",
-    AuditAction.OPEN_SERVER: "Open session of another user",
-    AuditAction.READ_LOG: "Read log of another user",
-    AuditAction.OPEN_LOGS: "Open logs in TensorBoard",
-    AuditAction.MOVE_SESSION: "Change resources",
-    AuditAction.CANCEL_MOVE: "Cancel change of resources",
-    AuditAction.REPEAT_RUN: "Repeat run exactly",
-    AuditAction.TEST_ENVIRONMENTS: "Test all environments",
-    AuditAction.OFFER_ENVIRONMENT_AGAIN: "Offer environment again",
-    AuditAction.ANSWER_REQUEST: "Answer request for environment",
-    AuditAction.ENROL: "Enrol members",
-    AuditAction.DISMISS: "Remove member",
-    AuditAction.HAND_OUT: "Hand out files",
-    AuditAction.TAKE_BACK: "Take back files",
-    AuditAction.COLLECT: "Collect files",
-}
-ACTION_WORDS = {
-    action.value: _SPECIAL.get(action) or action.value.replace("-", " ").capitalize()
-    for action in AuditAction
-}
+ACTION_WORDS: dict[str, str] = {}
 """Words on pages, by the action's name. Other names in the log are those of former versions."""
+
+
+def add_actions(*types: type[AuditedAction]) -> None:
+    """Add actions to ``ACTION_WORDS``."""
+    for added in types:
+        special = added.special()
+        for action in added:
+            usual = action.value.replace("-", " ").capitalize()
+            ACTION_WORDS[action.value] = special.get(action, usual)
+
+
+add_actions(AuditAction)
 
 
 class AuditEntry(Frozen):

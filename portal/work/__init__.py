@@ -7,6 +7,7 @@ from portal.features import Feature, add_features
 from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.program import BUILT_IN, program_kind
 from portal.launch.programs import Programs
+from portal.models.course.audit import CourseAudit
 from portal.work.course.kind import Preview, Rehearsal, Room
 from portal.work.kernel.kind import JobKernel
 from portal.work.kernel.settings import JobKernels
@@ -22,6 +23,7 @@ add_features(
         settings=(Courses,),
         kinds=(Rehearsal, Preview, Room),
         spaces=(CourseSpace,),
+        actions=(CourseAudit,),
         parts="portal.work.course.parts:CourseParts",
         endpoints="portal.handlers.courses:ENDPOINTS",
         pages="portal.handlers.pages.courses:COURSE_PAGES",

@@ -17,12 +17,20 @@ from portal.doctor.checks import all_checks
 from portal.errors import ConfigurationError
 from portal.features import FEATURES, add_works
 from portal.launch.kinds import KINDS, stored_kind
+from portal.models.audit import ACTION_WORDS
 from spawners import hub_setup
 
 WORKS = """\
 from portal.features import Feature
 from portal.doctor.finding import check, ok
 from portal.launch.kinds import Kind
+from portal.models.audit import AuditedAction
+
+class EditorAudit(AuditedAction):
+    OPEN_EDITOR = "open-editor"
+    @classmethod
+    def special(cls):
+        return {cls.OPEN_EDITOR: "Open the editor"}
 
 class Editor(Kind):
     name = "editor"
@@ -38,7 +46,9 @@ class Twin(Kind):
     name = "run"
     title = "another run"
 
-FEATURE = Feature("editor", kinds=(Editor,), checks="site_works:CHECKS")
+FEATURE = Feature(
+    "editor", kinds=(Editor,), actions=(EditorAudit,), checks="site_works:CHECKS"
+)
 TWIN = Feature("twin", kinds=(Twin,))
 """
 ENTRY_POINTS = """\
@@ -75,6 +85,7 @@ def test_a_named_work_is_added_once() -> None:
     assert stored_kind("editor").title == "an editor"
     assert [feature.name for feature in FEATURES].count("editor") == 1
     assert [check.id for check in all_checks()].count("editor") == 1
+    assert ACTION_WORDS.pop("open-editor") == "Open the editor"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from portal.errors import Conflict, InvalidRequest, NotAllowed, NotFound, PortalError
 from portal.hubapi import HubApi
-from portal.models.audit import AuditAction, AuditEntry, Outcome
+from portal.models.audit import AuditedAction, AuditEntry, Outcome
+from portal.models.course.audit import CourseAudit
 from portal.models.course.course import StoredCourse
 from portal.models.course.live import Help, HelpState
 from portal.models.session.session import SessionRecord, SessionState
@@ -185,7 +186,7 @@ class Helping:
             for request, why in await self._over():
                 await self._end(request, HelpState.ENDED, why, now)
                 await self._note(
-                    AuditAction.END_HELP, request, now, f"{request.helper} lost access: {why}."
+                    CourseAudit.END_HELP, request, now, f"{request.helper} lost access: {why}."
                 )
             if self.uptime() - self._shares_at >= _SHARES_EVERY:
                 await self._take_back_others()
@@ -293,7 +294,7 @@ class Helping:
             raise
         self._take(granted, 60.0 * help.minutes)
         words = f"{help.helper} can see and use this session for {help.minutes} minutes."
-        await self._note(AuditAction.GRANT_HELP, granted, now, words)
+        await self._note(CourseAudit.GRANT_HELP, granted, now, words)
         return granted, url
 
     async def _end(self, help: Help, state: HelpState, by: str, now: float) -> Help:
@@ -321,7 +322,7 @@ class Helping:
             self._shares_left, self._shares_at = True, float("-inf")
             self.log.warning("The share of %s/%s could not be removed: %s", user, server, error)
 
-    async def _note(self, action: AuditAction, help: Help, now: float, detail: str) -> None:
+    async def _note(self, action: AuditedAction, help: Help, now: float, detail: str) -> None:
         await self.note(
             AuditEntry(
                 at=now,

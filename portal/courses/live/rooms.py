@@ -16,7 +16,8 @@ from typing import ClassVar
 
 from portal.errors import Conflict, NotFound, PortalError
 from portal.hubapi import HubApi
-from portal.models.audit import AuditAction, AuditEntry, Outcome
+from portal.models.audit import AuditEntry, Outcome
+from portal.models.course.audit import CourseAudit
 from portal.models.course.course import StoredCourse
 from portal.models.course.room import Room
 from portal.models.session.session import SessionRecord, SessionState
@@ -220,7 +221,7 @@ class Rooms:
             AuditEntry(
                 at=now,
                 actor=PORTAL,
-                action=AuditAction.CLOSE_ROOM,
+                action=CourseAudit.CLOSE_ROOM,
                 target=f"session {record.id}",
                 owner=record.user,
                 outcome=Outcome.DONE,

@@ -9,7 +9,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from portal.errors import NotFound, PortalError
-from portal.models.audit import AuditAction, Outcome
+from portal.models.audit import Outcome
+from portal.models.course.audit import CourseAudit
 from portal.models.course.course import StoredCourse
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.stop_reason import StopCode, StopReason
@@ -117,7 +118,7 @@ class Closeout:
             self._context.log.exception("Session %s could not be stopped", record.id)
             return
         await self._context.noted(
-            AuditAction.STOP_COURSE_SESSION,
+            CourseAudit.STOP_COURSE_SESSION,
             record.space,
             detail,
             owner=record.user,

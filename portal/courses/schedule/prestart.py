@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 
 from portal.errors import PortalError
-from portal.models.audit import AuditAction, Outcome
+from portal.models.audit import Outcome
+from portal.models.course.audit import CourseAudit
 from portal.models.course.course import StoredCourse
 from portal.models.course.start import ReservationState, StartKind
 from portal.models.space import SpaceState
@@ -69,7 +70,7 @@ class Prestart:
             else:
                 number = len(await store.starts.seats(start.id))
                 detail, outcome = f"For {number} members, before a meeting.", Outcome.DONE
-            await context.noted(AuditAction.START_COURSE, stored.name, detail, outcome=outcome)
+            await context.noted(CourseAudit.START_COURSE, stored.name, detail, outcome=outcome)
         self._begun[name] = meeting.begins
 
     # -- the image ------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ class Prestart:
             return
         for words in problems:
             await context.noted(
-                AuditAction.PREPARE_COURSE, stored.name, words, outcome=Outcome.FAILED
+                CourseAudit.PREPARE_COURSE, stored.name, words, outcome=Outcome.FAILED
             )
 
     async def _copied(self, stored: StoredCourse, name: str) -> list[str]:

@@ -12,8 +12,9 @@ from dataclasses import replace
 from functools import partial
 
 from portal.errors import Conflict, PortalError, SlurmRefused, SlurmUnavailable
-from portal.models.audit import AuditAction, Outcome
+from portal.models.audit import AuditedAction, Outcome
 from portal.models.cluster.cluster import Reservation
+from portal.models.course.audit import CourseAudit
 from portal.models.course.start import ReservationState, StoredReservation
 from portal.slurm.control.reservations import DesiredReservation, GpusNotReservable
 
@@ -87,7 +88,7 @@ class Upkeep:
     async def _leave_unchanged(self, plan: Plan, why: str, now: float) -> None:
         words = f"{_AS_IT_WAS}: {why}"
         await self._put(plan, ReservationState.MADE, words, now)
-        await self._noted(AuditAction.CHANGE_RESERVATION, plan, words, Outcome.FAILED)
+        await self._noted(CourseAudit.CHANGE_RESERVATION, plan, words, Outcome.FAILED)
 
     async def _create(self, plan: Plan, row: StoredReservation | None, now: float) -> None:
         wanted = replace(plan.wanted, begins=max(plan.wanted.begins, now))
@@ -144,7 +145,7 @@ class Upkeep:
         await self._put(plan, ReservationState.MADE, message, now)
         if row is None or (row.state, row.spec) != (ReservationState.MADE, plan.spec):
             detail = f"{plan.wanted.name}. {message}".strip()
-            await self._noted(AuditAction.MAKE_RESERVATION, plan, detail, Outcome.DONE)
+            await self._noted(CourseAudit.MAKE_RESERVATION, plan, detail, Outcome.DONE)
 
     async def _without_type(self, held: Reservation, wanted: DesiredReservation) -> str:
         """Name the whole nodes of the reservation without GPUs of the type that sessions want."""
@@ -169,7 +170,7 @@ class Upkeep:
         message = " ".join([words, *plan.notes])
         await self._put(plan, ReservationState.REFUSED, message, now)
         if row is None or row.message != message:  # said once
-            await self._noted(AuditAction.MAKE_RESERVATION, plan, message, Outcome.FAILED)
+            await self._noted(CourseAudit.MAKE_RESERVATION, plan, message, Outcome.FAILED)
 
     def _problem(self, plan: Plan) -> str:
         """Return what Slurm would not say, or not clearly; "" if there is no problem."""
@@ -190,7 +191,7 @@ class Upkeep:
                     await self._context.store.reservations.put(updated)
                 return
             await self._context.noted(
-                AuditAction.REMOVE_RESERVATION, row.course, f"{row.name}.", outcome=Outcome.DONE
+                CourseAudit.REMOVE_RESERVATION, row.course, f"{row.name}.", outcome=Outcome.DONE
             )
         await self._context.store.reservations.remove([row.name])
 
@@ -207,7 +208,9 @@ class Upkeep:
             )
         )
 
-    async def _noted(self, action: AuditAction, plan: Plan, detail: str, outcome: Outcome) -> None:
+    async def _noted(
+        self, action: AuditedAction, plan: Plan, detail: str, outcome: Outcome
+    ) -> None:
         await self._context.noted(action, plan.stored.name, detail, outcome=outcome)
 
 

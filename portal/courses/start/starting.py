@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Collection, Sequence
 
 from portal.errors import Conflict, InvalidRequest, PortalError
-from portal.models.audit import AuditAction, Outcome
+from portal.models.audit import Outcome
+from portal.models.course.audit import CourseAudit
 from portal.models.course.course import StoredCourse
 from portal.models.course.start import OVER, CourseStart, Seat, SeatState, StartKind
 from portal.models.space import Role
@@ -206,7 +207,7 @@ class Starter:
             return
         summary = report(live.start, list(live.seats.values()))
         await self._context.noted(
-            AuditAction.COURSE_START_ENDED,
+            CourseAudit.COURSE_START_ENDED,
             live.start.course,
             f"{summary.ready} of {summary.total} sessions were ready, {summary.failed} failed. "
             f"{message}",

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, StoreUnavailable
 from portal.models import Frozen, scope
-from portal.models.audit import AuditAction, Outcome
+from portal.models.audit import AuditAction, AuditedAction, Outcome
 from portal.models.cluster.array import whole_job
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord
@@ -45,7 +45,7 @@ class Action(Endpoint):
 
     @contextlib.asynccontextmanager
     async def audited(
-        self, action: AuditAction, target: str, owner: str = "", detail: str = ""
+        self, action: AuditedAction, target: str, owner: str = "", detail: str = ""
     ) -> AsyncIterator[Line]:
         """Write the outcome of the enclosed block to the audit log; errors propagate.
 
@@ -81,7 +81,7 @@ class Action(Endpoint):
         )
         raise error
 
-    async def failed(self, action: AuditAction, target: str, error: PortalError) -> NoReturn:
+    async def failed(self, action: AuditedAction, target: str, error: PortalError) -> NoReturn:
         """Record in the audit log that the action failed, and raise ``error``."""
         async with self.audited(action, target):
             raise error
@@ -112,7 +112,7 @@ class Action(Endpoint):
     # -- the things that are acted on ----------------------------------------------------------
 
     async def session(
-        self, id_: str, needs: str, action: AuditAction | None = None
+        self, id_: str, needs: str, action: AuditedAction | None = None
     ) -> SessionRecord:
         """Return the session if it is this person's own or they hold ``needs``.
 
@@ -139,7 +139,7 @@ class Action(Endpoint):
 
     @contextlib.asynccontextmanager
     async def on_session(
-        self, id_: str, needs: str, action: AuditAction
+        self, id_: str, needs: str, action: AuditedAction
     ) -> AsyncIterator[SessionRecord]:
         """Yield the session as ``session`` returns it; audit the enclosed block as ``action``, with
         the ``reason`` that the body may give."""
@@ -157,7 +157,7 @@ class Action(Endpoint):
                     return record
             raise
 
-    async def job(self, id_: str, action: AuditAction, *, own: bool) -> JobItem:
+    async def job(self, id_: str, action: AuditedAction, *, own: bool) -> JobItem:
         """Return the job, unmasked, if JOBS_MANAGE is held or, with ``own``, it is this person's.
 
         Raises NotFound for a job that Slurm did not have at the last poll, NotAllowed otherwise;

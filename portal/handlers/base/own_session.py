@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn
 from jupyterhub.services.auth import HubAuth, HubOAuth
 
 from portal.errors import InvalidRequest, NotAllowed, Starting, Unavailable
-from portal.models.audit import AuditAction, Outcome
+from portal.models.audit import AuditedAction, Outcome
 from portal.models.cluster.cluster import Job
 from portal.models.scope import SESSION_OWN
 from portal.models.session.session import SessionRecord
@@ -129,7 +129,7 @@ class OwnSession(Action):
         )
         return [record for record in records if record.server == self.server and record.job_id]
 
-    async def own_job(self, job_id: str, action: AuditAction) -> tuple[SessionRecord, Job]:
+    async def own_job(self, job_id: str, action: AuditedAction) -> tuple[SessionRecord, Job]:
         """Return the job and its session, if that is the asker's and the job has not ended.
 
         Raises NotAllowed, with an entry for ``action`` in the audit log; Unavailable.

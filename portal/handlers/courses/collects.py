@@ -13,7 +13,7 @@ from tornado.iostream import StreamClosedError
 from portal.courses.live.presence import is_own
 from portal.errors import Conflict, NotFound
 from portal.models import Frozen
-from portal.models.audit import AuditAction
+from portal.models.course.audit import CourseAudit
 from portal.models.course.files import CollectList
 from portal.models.course.live import Collect
 from portal.work.course.parts import CourseParts
@@ -66,7 +66,7 @@ class CourseCollects(CourseAction):
     async def on_post(self, course: str) -> Collect:
         """Collect as one of the course's staff. Links, and things outside of it, never come."""
         collecting = self.parts_for(CourseParts).collecting
-        async with self.audited(AuditAction.COLLECT, f"course {course}", detail=self.body.folder):
+        async with self.audited(CourseAudit.COLLECT, f"course {course}", detail=self.body.folder):
             collect = await collecting.begin(self.stored, self.body.folder, self.person.name)
         self.parts_for(CourseParts).open_collects.forget()
         return collect
@@ -92,7 +92,7 @@ class CloseCollect(OneCollect):
     async def on_post(self, course: str, id: str) -> Collect:
         """Close it as one of the course's staff. Files that were handed in stay."""
         collects = self.parts.store.collects
-        async with self.audited(AuditAction.CLOSE_COLLECTION, f"course {course}", detail=id):
+        async with self.audited(CourseAudit.CLOSE_COLLECTION, f"course {course}", detail=id):
             closed = await collects.close(course, int(id), time.time())
         self.parts_for(CourseParts).open_collects.forget()
         return closed
@@ -108,7 +108,7 @@ class DownloadCollect(OneCollect):
         """Return a folder per person, to the course's staff only; the file's name has the date."""
         collecting, collect = self.parts_for(CourseParts).collecting, await self.collect(id)
         name = f"{course}-{collecting.name(self.stored, collect)}.zip"
-        async with self.audited(AuditAction.DOWNLOAD_COLLECTION, f"course {course}", detail=name):
+        async with self.audited(CourseAudit.DOWNLOAD_COLLECTION, f"course {course}", detail=name):
             self.set_header("Content-Disposition", f'attachment; filename="{name}"')
             self.set_header("Cache-Control", "no-store")
             if self.request.method != "HEAD":

@@ -11,8 +11,8 @@ from pydantic import Field, ValidationError
 from portal.courses.definition.rules import Checked
 from portal.errors import NotAllowed, PortalError
 from portal.models import Frozen
-from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Environment
+from portal.models.course.audit import CourseAudit
 from portal.models.course.course import Course, CourseName, StoredCourse
 from portal.models.course.problem import CourseProblem
 from portal.models.scope import COURSES_MANAGE
@@ -154,7 +154,7 @@ class CourseList(Action):
     async def on_post(self) -> CourseDetail:
         """Create a draft: submit it when it is ready."""
         draft: NewCourse = self.body
-        async with self.audited(AuditAction.CREATE_COURSE, f"course {draft.course.name}"):
+        async with self.audited(CourseAudit.CREATE_COURSE, f"course {draft.course.name}"):
             stored = await self.parts_for(CourseParts).course_service.create(
                 draft.course, self.person, draft.instructor or ""
             )
@@ -223,7 +223,7 @@ class OneCourse(CourseAction):
         After its approval, more than was approved takes an admin, unless courses need no approval
         here.
         """
-        async with self.audited(AuditAction.EDIT_COURSE, f"course {course}"):
+        async with self.audited(CourseAudit.EDIT_COURSE, f"course {course}"):
             stored = await self.parts_for(CourseParts).course_service.edit(
                 self.stored, self.body.course, self.body.number, self.person
             )

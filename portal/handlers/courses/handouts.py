@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 from portal.courses.live.presence import is_own
 from portal.errors import Conflict, Unavailable
 from portal.models import Frozen
-from portal.models.audit import AuditAction
+from portal.models.course.audit import CourseAudit
 from portal.models.course.files import HandoutState
 from portal.models.course.live import Presence
 from portal.models.space import SpaceState
@@ -76,7 +76,7 @@ class CourseHandoutFiles(Upload, CourseAction):
         Running sessions get it within seconds, others when they start.
         """
         handouts = self.parts_for(CourseParts).handouts
-        async with self.audited(AuditAction.HAND_OUT, f"course {course}", detail=self.query.path):
+        async with self.audited(CourseAudit.HAND_OUT, f"course {course}", detail=self.query.path):
             _not_archived(self.stored.state)
             await handouts.hand_out(self.stored, self.query.path, self.file, self.person.name)
         return await handouts.state(self.stored)
@@ -89,7 +89,7 @@ class CourseHandoutFiles(Upload, CourseAction):
     async def on_delete(self, course: str) -> HandoutState:
         """Hand out the file of that name in the course's source again, if there is one."""
         handouts = self.parts_for(CourseParts).handouts
-        async with self.audited(AuditAction.TAKE_BACK, f"course {course}", detail=self.query.path):
+        async with self.audited(CourseAudit.TAKE_BACK, f"course {course}", detail=self.query.path):
             _not_archived(self.stored.state)
             await handouts.take_back(self.stored, self.query.path, self.person.name)
         return await handouts.state(self.stored)
@@ -103,7 +103,7 @@ class RefreshCourseHandouts(CourseAction):
     @Operation("Fetch the current state of the course's repository or folder.", errors=(409, 502))
     async def on_post(self, course: str) -> HandoutState:
         """Keep what was handed out before if that fails; the answer says why."""
-        async with self.audited(AuditAction.FETCH_HANDOUTS, f"course {course}"):
+        async with self.audited(CourseAudit.FETCH_HANDOUTS, f"course {course}"):
             _not_archived(self.stored.state)
             await self.parts_for(CourseParts).handouts.refresh(self.stored, self.person.name)
         return await self.parts_for(CourseParts).handouts.state(self.stored)

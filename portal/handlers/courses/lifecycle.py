@@ -12,7 +12,8 @@ from pydantic import Field, StringConstraints
 from portal.courses.definition.calendar import meetings
 from portal.errors import InvalidRequest
 from portal.models import Frozen
-from portal.models.audit import AuditAction
+from portal.models.audit import AuditedAction
+from portal.models.course.audit import CourseAudit
 from portal.models.course.course import CourseName, StoredCourse
 from portal.models.person import Person
 from portal.models.plain_text import PLAIN_TEXT
@@ -85,7 +86,7 @@ class CourseSubmit(CourseAction):
     @Operation("Request a course's approval.", body=CourseStep, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """Submit it. On a site that requires no approval, this approves it."""
-        async with self.audited(AuditAction.SUBMIT_COURSE, f"course {course}") as line:
+        async with self.audited(CourseAudit.SUBMIT_COURSE, f"course {course}") as line:
             stored = await self.parts_for(CourseParts).course_service.submit(
                 self.stored, self.body.number, self.person
             )
@@ -98,7 +99,7 @@ class CourseDecision(CourseAction):
 
     roles = _NOBODY
 
-    async def decide(self, action: AuditAction, decision: Decision) -> CourseDetail:
+    async def decide(self, action: AuditedAction, decision: Decision) -> CourseDetail:
         """Carry out the decision, with an entry for ``action`` in the audit log."""
         body: CourseAnswer = self.body
         async with self.audited(action, f"course {self.stored.name}", detail=body.answer):
@@ -115,7 +116,7 @@ class CourseApprove(CourseDecision):
     async def on_post(self, course: str) -> CourseDetail:
         """Let it run on its days from now on."""
         return await self.decide(
-            AuditAction.APPROVE_COURSE, self.parts_for(CourseParts).course_service.approve
+            CourseAudit.APPROVE_COURSE, self.parts_for(CourseParts).course_service.approve
         )
 
 
@@ -128,7 +129,7 @@ class CourseRefuse(CourseDecision):
     async def on_post(self, course: str) -> CourseDetail:
         """Say why: its instructor reads it, changes the course and asks again."""
         return await self.decide(
-            AuditAction.REFUSE_COURSE, self.parts_for(CourseParts).course_service.refuse
+            CourseAudit.REFUSE_COURSE, self.parts_for(CourseParts).course_service.refuse
         )
 
 
@@ -141,7 +142,7 @@ class CourseArchive(CourseAction):
     @Operation("Archive a course.", body=CourseStep, errors=(409,))
     async def on_post(self, course: str) -> CourseDetail:
         """End its sessions, reservations and shares; the files of its members stay."""
-        async with self.audited(AuditAction.ARCHIVE_COURSE, f"course {course}"):
+        async with self.audited(CourseAudit.ARCHIVE_COURSE, f"course {course}"):
             stored = await self.parts_for(CourseParts).course_service.archive(
                 self.stored, self.body.number
             )
@@ -163,7 +164,7 @@ class CourseCopied(CourseAction):
         """
         body: CourseCopy = self.body
         async with self.audited(
-            AuditAction.COPY_COURSE, f"course {course}", detail=f"To {body.name}."
+            CourseAudit.COPY_COURSE, f"course {course}", detail=f"To {body.name}."
         ):
             stored = await self.parts_for(CourseParts).course_service.copy(
                 self.stored,

@@ -22,7 +22,7 @@ from portal.courses.live.presence import (
 )
 from portal.errors import Conflict, NotFound
 from portal.models import Frozen
-from portal.models.audit import AuditAction
+from portal.models.course.audit import CourseAudit
 from portal.models.course.live import CourseMessage, Help, HelpState
 from portal.models.plain_text import PLAIN_TEXT
 from portal.models.session.session import SessionRecord
@@ -124,7 +124,7 @@ class CourseMessages(CourseAction):
         It stays until its minutes are over or it is withdrawn.
         """
         draft, store, by = self.body, self.parts.store, self.person.name
-        async with self.audited(AuditAction.MESSAGE_COURSE, f"course {course}", detail=draft.text):
+        async with self.audited(CourseAudit.MESSAGE_COURSE, f"course {course}", detail=draft.text):
             message = await messages.post(store, course, draft.text, draft.minutes, by, time.time())
         self.parts_for(CourseParts).course_situations.forget()
         return message
@@ -140,7 +140,7 @@ class OneCourseMessage(CourseAction):
     async def on_delete(self, course: str, message_id: str) -> None:
         """Hide it from sessions, and keep it in the list."""
         what = f"Message {message_id}."
-        async with self.audited(AuditAction.WITHDRAW_MESSAGE, f"course {course}", detail=what):
+        async with self.audited(CourseAudit.WITHDRAW_MESSAGE, f"course {course}", detail=what):
             table = self.parts.store.course_messages
             await table.withdraw(course, int(message_id), time.time())
         self.parts_for(CourseParts).course_situations.forget()
@@ -156,7 +156,7 @@ class CourseHand(CourseAction):
     @Operation("Lower a student's raised hand.")
     async def on_delete(self, course: str, person: str) -> None:
         """Lower it as one of the course's staff; no effect if no hand is raised."""
-        async with self.audited(AuditAction.LOWER_HAND, f"course {course}", person):
+        async with self.audited(CourseAudit.LOWER_HAND, f"course {course}", person):
             await self.parts.store.presence.lower_hand(course, person)
         self.parts_for(CourseParts).course_situations.forget()
 
@@ -183,7 +183,7 @@ class CoursePersonHelp(CourseAction):
         minutes, helper = self.body.minutes, self.person.name
         detail = f"Course {course}, for {minutes} minutes."
         async with self.audited(
-            AuditAction.ASK_TO_HELP, f"course {course}", person, detail
+            CourseAudit.ASK_TO_HELP, f"course {course}", person, detail
         ) as line:
             help, url = await self.parts_for(CourseParts).helping.ask(
                 self.stored, person, helper, minutes, time.time()
@@ -226,7 +226,7 @@ class EndCourseHelp(CourseAction):
         help = await helping.get(int(help_id), now)
         if help.course != course:
             raise NotFound(f"There is no help {help_id} in this course, or it has ended.")
-        async with self.audited(AuditAction.END_HELP, f"session {help.session_id}", help.student):
+        async with self.audited(CourseAudit.END_HELP, f"session {help.session_id}", help.student):
             return await helping.end(help, self.person.name, now)
 
 
@@ -303,9 +303,9 @@ class OwnHand(OwnCourseSession):
 
 
 _REPLIES = {
-    "agree": AuditAction.AGREE_TO_HELP,
-    "refuse": AuditAction.REFUSE_HELP,
-    "end": AuditAction.END_HELP,
+    "agree": CourseAudit.AGREE_TO_HELP,
+    "refuse": CourseAudit.REFUSE_HELP,
+    "end": CourseAudit.END_HELP,
 }
 
 

@@ -20,6 +20,7 @@ from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnav
 from portal.launch.extending import clock, extended
 from portal.models import Frozen
 from portal.models.audit import AuditAction
+from portal.models.course.audit import CourseAudit
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.space import STAFF, Login, Member
 from portal.work.course.parts import CourseParts
@@ -161,7 +162,7 @@ class Join(CourseAction):
     @Operation("Join your course, so that its staff can start your sessions.")
     async def on_post(self, course: str) -> Confirmation:
         """Join yourself; you cannot join for other users."""
-        async with self.audited(AuditAction.JOIN_COURSE, f"course {course}", self.person.name):
+        async with self.audited(CourseAudit.JOIN_COURSE, f"course {course}", self.person.name):
             await joined(self, course)
         return self.done("You have joined the course.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from portal.errors import NotAllowed
-from portal.models.audit import AuditAction
+from portal.models.course.audit import CourseAudit
 from portal.models.course.room import Room
 from portal.models.space import STAFF
 from portal.work.course.parts import CourseParts
@@ -35,7 +35,7 @@ class CourseRoom(CourseAction):
         the course may enter while it runs.
         """
         name = self.person.name
-        async with self.audited(AuditAction.OPEN_ROOM, f"course {course}", name):
+        async with self.audited(CourseAudit.OPEN_ROOM, f"course {course}", name):
             if self.role is None:
                 raise NotAllowed(
                     "Only the course's own instructors and assistants can open its room."
@@ -49,7 +49,7 @@ class CourseRoom(CourseAction):
 
         Its files stay in the folder of the user who opened it.
         """
-        async with self.audited(AuditAction.CLOSE_ROOM, f"course {course}") as line:
+        async with self.audited(CourseAudit.CLOSE_ROOM, f"course {course}") as line:
             record = await self.parts_for(CourseParts).rooms.close(self.stored, self.person.name)
             line.target, line.detail = f"session {record.id}", f"Opened by {record.user}."
         return self.done("The room is closing.")

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from portal.courses.roster.enrolment import Enrolled
 from portal.models import Frozen
-from portal.models.audit import AuditAction
+from portal.models.course.audit import CourseAudit
 from portal.models.course.course import CourseMember
 from portal.models.scope import COURSES_MANAGE
 from portal.models.space import Login, Role
@@ -71,7 +71,7 @@ class CourseRoster(CourseAction):
     async def on_post(self, course: str) -> Enrolled:
         """Report names that the directory does not know, and leave them out."""
         body: RosterText = self.body
-        async with self.audited(AuditAction.ENROL, f"course {course}") as line:
+        async with self.audited(CourseAudit.ENROL, f"course {course}") as line:
             done = await self.parts_for(CourseParts).course_service.enrolment.enrol(
                 self.stored,
                 body.text,
@@ -90,7 +90,7 @@ class CourseRoster(CourseAction):
         """End their session of the course; their work stays in their home."""
         person = self.query.person
         async with self.audited(
-            AuditAction.DISMISS, f"course {course}", owner=person, detail=person
+            CourseAudit.DISMISS, f"course {course}", owner=person, detail=person
         ):
             await self.parts_for(CourseParts).course_service.enrolment.dismiss(
                 self.stored, [person]

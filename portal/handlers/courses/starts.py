@@ -13,7 +13,7 @@ from portal.courses.schedule.reservations import MeetingReservation
 from portal.courses.start.rehearsal import report
 from portal.errors import Conflict, InvalidRequest, NotFound
 from portal.models import Frozen
-from portal.models.audit import AuditAction
+from portal.models.course.audit import CourseAudit
 from portal.models.course.course import StoredCourse
 from portal.models.course.start import CourseStart, Seat, StartKind, StartReport
 from portal.models.space import STAFF, SpaceState
@@ -78,7 +78,7 @@ class CourseStarts(CourseAction):
             f"Rehearsal with {number or 'all'} sessions." if kind is StartKind.REHEARSAL else ""
         )
         async with self.audited(
-            AuditAction.START_COURSE, f"course {course}", detail=detail
+            CourseAudit.START_COURSE, f"course {course}", detail=detail
         ) as line:
             if number is not None and kind is not StartKind.REHEARSAL:
                 raise InvalidRequest("'number' is for rehearsals only; remove it.", "number")
@@ -126,7 +126,7 @@ class CancelStart(CourseAction):
     async def on_post(self, course: str, start: str) -> Confirmation:
         """Start no further sessions."""
         async with self.audited(
-            AuditAction.CANCEL_COURSE_START, f"course {course}", detail=f"Start {start}."
+            CourseAudit.CANCEL_COURSE_START, f"course {course}", detail=f"Start {start}."
         ):
             course_start = await start_of(self, course, start)
             number = await self.parts_for(CourseParts).course_work.starter.cancel(

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 from portal.errors import Conflict, NotFound
 from portal.launch.kinds import kind_of
 from portal.models import Frozen, scope
-from portal.models.audit import AuditAction
+from portal.models.audit import AuditAction, AuditedAction
 from portal.models.cluster.cluster import JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.plain_text import PLAIN_LINE
@@ -127,7 +127,11 @@ class WaitingJob(Action):
     parameters = {"job_id": JOB_ID}
 
     async def give(
-        self, action: AuditAction, job_id: str, order: Callable[[str], Awaitable[None]], result: str
+        self,
+        action: AuditedAction,
+        job_id: str,
+        order: Callable[[str], Awaitable[None]],
+        result: str,
     ) -> Confirmation:
         """Give Slurm the ``order``, with the ``action`` in the audit log; confirm the ``result``.
 
