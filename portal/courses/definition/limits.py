@@ -7,7 +7,7 @@ from portal.launch.limits.limits import environment_limits, partition_limits
 from portal.models.catalog.environment import Environment
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.course.course import Course
-from portal.models.course.problem import CourseProblem
+from portal.models.problem import FieldProblem
 from portal.models.session.resources import Resources
 
 from .calendar import all_meetings
@@ -21,7 +21,7 @@ _NAMES = [field.name for field in FIELDS if field.name not in {*_SIZES, *ELSEWHE
 
 def resource_problems(
     course: Course, pinned: Environment | None, snapshot: ClusterSnapshot | None
-) -> list[CourseProblem]:
+) -> list[FieldProblem]:
     """Return what the environment and the cluster (if known) cannot provide."""
     problems = []
     for part in ("default", "largest"):
@@ -29,16 +29,16 @@ def resource_problems(
         for name, place in ELSEWHERE.items():
             if getattr(resources, name) is not None:
                 problems.append(
-                    CourseProblem(
+                    FieldProblem(
                         field=f"{part}.{name}", message=f"Set '{place}' of the course instead."
                     )
                 )
         reasons = environment_limits(resources, pinned) if pinned else []
-        problems += [CourseProblem(field=part, message=reason) for reason in reasons]
+        problems += [FieldProblem(field=part, message=reason) for reason in reasons]
         problems += _there(part, resources, snapshot)
     for name in exceeding(course.default, course.largest):
         problems.append(
-            CourseProblem(
+            FieldProblem(
                 field=f"default.{name}",
                 message=f"The default exceeds the maximum ('largest.{name}').",
             )
@@ -50,7 +50,7 @@ def resource_problems(
             problems.append(_no_partition(where, reserved.partition, snapshot))
         elif reserved.nodes > len(partition.nodes):
             problems.append(
-                CourseProblem(
+                FieldProblem(
                     field="reservation.nodes",
                     message=f"The partition '{partition.name}' has {len(partition.nodes)} nodes, "
                     f"not {reserved.nodes}.",
@@ -58,7 +58,7 @@ def resource_problems(
             )
     elif snapshot is not None and reserved.nodes > len(snapshot.nodes):
         problems.append(
-            CourseProblem(
+            FieldProblem(
                 field="reservation.nodes",
                 message=f"This cluster has {len(snapshot.nodes)} nodes, not {reserved.nodes}.",
             )
@@ -66,9 +66,7 @@ def resource_problems(
     return problems
 
 
-def _there(
-    part: str, resources: Resources, snapshot: ClusterSnapshot | None
-) -> list[CourseProblem]:
+def _there(part: str, resources: Resources, snapshot: ClusterSnapshot | None) -> list[FieldProblem]:
     """Return which of the resources this cluster does not have."""
     if snapshot is None:
         return []
@@ -77,7 +75,7 @@ def _there(
     if resources.gpu_type and resources.gpu_type not in types:
         have = ", ".join(sorted(types)) or "none"
         problems.append(
-            CourseProblem(
+            FieldProblem(
                 field=f"{part}.gpu_type",
                 message=f"This cluster has no '{resources.gpu_type}' GPUs. Available: {have}.",
             )
@@ -88,13 +86,13 @@ def _there(
             problems.append(_no_partition(f"{part}.partition", resources.partition, snapshot))
         else:
             reasons = partition_limits(resources, partition, snapshot)
-            problems += [CourseProblem(field=part, message=reason) for reason in reasons]
+            problems += [FieldProblem(field=part, message=reason) for reason in reasons]
     return problems
 
 
-def _no_partition(field: str, name: str, snapshot: ClusterSnapshot) -> CourseProblem:
+def _no_partition(field: str, name: str, snapshot: ClusterSnapshot) -> FieldProblem:
     have = ", ".join(sorted(snapshot.partitions))
-    return CourseProblem(field=field, message=f"There is no partition '{name}'. Available: {have}.")
+    return FieldProblem(field=field, message=f"There is no partition '{name}'. Available: {have}.")
 
 
 def _sizes(resources: Resources) -> dict[str, int | None]:
@@ -119,7 +117,7 @@ def hours(course: Course) -> float:
     return sum(meeting.ends - meeting.begins for meeting in all_meetings(course)) / 3600
 
 
-def more_than_approved(approved: Course, wanted: Course) -> list[CourseProblem]:
+def more_than_approved(approved: Course, wanted: Course) -> list[FieldProblem]:
     """Return the changes that go beyond an admin's approval."""
     exceeded: dict[str, str] = {}
     for part in ("default", "largest"):
@@ -152,6 +150,6 @@ def more_than_approved(approved: Course, wanted: Course) -> list[CourseProblem]:
     if wanted.begins < approved.begins:
         exceeded["begins"] = str(approved.begins)
     return [
-        CourseProblem(field=field, message=f"An admin approved {value}. Ask an admin to change it.")
+        FieldProblem(field=field, message=f"An admin approved {value}. Ask an admin to change it.")
         for field, value in exceeded.items()
     ]

@@ -17,8 +17,8 @@ from portal.launch.course import unfit
 from portal.models.catalog.environment import USABLE, Environment
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.course.course import Course, StoredCourse
-from portal.models.course.problem import CourseProblem
 from portal.models.person import Person
+from portal.models.problem import FieldProblem
 from portal.models.scope import COURSES_MANAGE
 from portal.models.space import SpaceState
 from portal.store import Store
@@ -39,7 +39,7 @@ class Checked:
 
     course: Course
     pinned: Environment | None
-    problems: tuple[CourseProblem, ...]
+    problems: tuple[FieldProblem, ...]
 
     @property
     def meetings(self) -> int:
@@ -47,7 +47,7 @@ class Checked:
         return len(all_meetings(self.course))
 
     @property
-    def errors(self) -> tuple[CourseProblem, ...]:
+    def errors(self) -> tuple[FieldProblem, ...]:
         """Problems that prevent saving."""
         return tuple(problem for problem in self.problems if not problem.hint)
 
@@ -85,12 +85,12 @@ class CourseRules:
             pinned = before.pinned  # until it is changed, whatever happened to it in the catalog
         else:
             resolved = await self._environment(course, by)
-            if isinstance(resolved, CourseProblem):
+            if isinstance(resolved, FieldProblem):
                 problems.append(resolved)
             else:
                 pinned, number = resolved
         if pinned is not None and (wrong := unfit(pinned)):
-            problems.append(CourseProblem(field="environment", message=wrong))
+            problems.append(FieldProblem(field="environment", message=wrong))
         problems += resource_problems(course, pinned, self.snapshot())
         problems += await self._account(course)
         if before and before.state is SpaceState.APPROVED and not by.may(COURSES_MANAGE):
@@ -100,26 +100,26 @@ class CourseRules:
 
     async def _environment(
         self, course: Course, by: Person
-    ) -> tuple[Environment, int | None] | CourseProblem:
+    ) -> tuple[Environment, int | None] | FieldProblem:
         """Return the course's environment and its version number; None as number if its file is
         too new to have one."""
         name = course.environment
         await self.catalog.load()
         environment = self.catalog.environments.get(name)
         if environment is not None and environment.private:
-            return CourseProblem(
+            return FieldProblem(
                 field="environment",
                 message=f"'{name}' is private. Ask an admin to add it to the catalog.",
             )
         for_course = environment is not None and course.name in environment.courses
         if environment is None or not (for_course or self.catalog.sees(by, environment)):
-            return CourseProblem(
+            return FieldProblem(
                 field="environment", message=f"There is no environment '{name}' that you may use."
             )
         if course.version is None:
             if environment.state not in USABLE:
                 reason = f": {environment.message}" if environment.message else ""
-                return CourseProblem(
+                return FieldProblem(
                     field="environment",
                     message=f"'{name}' is currently {environment.state.value}{reason}.",
                 )
@@ -130,16 +130,16 @@ class CourseRules:
         try:
             version = await self.store.versions.get(name, course.version)
         except NotFound as error:
-            return CourseProblem(field="version", message=error.message)
+            return FieldProblem(field="version", message=error.message)
         if version.state not in USABLE:
-            return CourseProblem(
+            return FieldProblem(
                 field="version",
                 message=f"Version {version.number} of '{name}' is {version.state.value}. Choose a "
                 "version that has passed its test.",
             )
         return version.environment, version.number
 
-    def _files(self, course: Course) -> list[CourseProblem]:
+    def _files(self, course: Course) -> list[FieldProblem]:
         """Check that the folders are where the site allows them, and the URL of a repository."""
         problems = []
         folders = {"data": course.data or ""}
@@ -147,18 +147,18 @@ class CourseRules:
             folders["handouts.source"] = course.handouts.source
             if not course.handouts.source:
                 problems.append(
-                    CourseProblem(field="handouts.source", message="Enter the path of the folder.")
+                    FieldProblem(field="handouts.source", message="Enter the path of the folder.")
                 )
         for field, path in folders.items():
             if path and not below(path, self.settings.data_roots):
-                problems.append(CourseProblem(field=field, message=self._roots(path)))
+                problems.append(FieldProblem(field=field, message=self._roots(path)))
         if course.handouts.kind == "git":
             wrong = repository_problem(course.handouts.source)
             if wrong:
-                problems.append(CourseProblem(field="handouts.source", message=wrong))
+                problems.append(FieldProblem(field="handouts.source", message=wrong))
         if course.handouts.kind == "none" and course.handouts.source:
             problems.append(
-                CourseProblem(
+                FieldProblem(
                     field="handouts.kind",
                     message="A source is set, but no kind. Choose the kind 'git' or 'folder', or "
                     "remove the source.",
@@ -166,7 +166,7 @@ class CourseRules:
             )
         if course.grades and not self.settings.exchange_directory:
             problems.append(
-                CourseProblem(
+                FieldProblem(
                     field="grades",
                     message="Grades are not set up at this site. An admin of the portal can set "
                     "c.Courses.exchange_directory.",
@@ -174,10 +174,10 @@ class CourseRules:
             )
         return problems
 
-    def _names(self, course: Course, before: StoredCourse | None) -> list[CourseProblem]:
+    def _names(self, course: Course, before: StoredCourse | None) -> list[FieldProblem]:
         if course.name in _ADDRESSES:
             message = f"The name '{course.name}' is reserved. Choose another name."
-            return [CourseProblem(field="name", message=message)]
+            return [FieldProblem(field="name", message=message)]
         if course.group not in groups_with_roles(self.settings.config):
             return []
         exists = before is not None and before.name == course.name
@@ -187,15 +187,15 @@ class CourseRules:
             f"not get. {way}"
         )
         # An existing course keeps its name. Its people are not put into that group.
-        return [CourseProblem(field="name", message=message, hint=exists)]
+        return [FieldProblem(field="name", message=message, hint=exists)]
 
-    def _roster(self, course: Course) -> list[CourseProblem]:
+    def _roster(self, course: Course) -> list[FieldProblem]:
         group, patterns = course.roster_group, self.settings.roster_groups
         if not group or any(fnmatchcase(group, pattern) for pattern in patterns):
             return []
         allowed = ", ".join(f"'{pattern}'" for pattern in patterns) or "none"
         message = f"The group '{group}' is not allowed as a roster. Allowed groups: {allowed}."
-        return [CourseProblem(field="roster_group", message=message)]
+        return [FieldProblem(field="roster_group", message=message)]
 
     def _roots(self, path: str) -> str:
         roots = ", ".join(self.settings.data_roots)
@@ -206,7 +206,7 @@ class CourseRules:
             )
         return f"'{path}' is not in one of the site's folders for courses: {roots}."
 
-    async def _account(self, course: Course) -> list[CourseProblem]:
+    async def _account(self, course: Course) -> list[FieldProblem]:
         if course.account is None or self.has_account is None:
             return []
         try:
@@ -215,10 +215,10 @@ class CourseRules:
             return []  # Slurm does not answer: the readiness of the course tells later
         if exists is not False:
             return []
-        return [CourseProblem(field="account", message=f"Slurm has no account '{course.account}'.")]
+        return [FieldProblem(field="account", message=f"Slurm has no account '{course.account}'.")]
 
 
-def _calendar(course: Course, now: float) -> list[CourseProblem]:
+def _calendar(course: Course, now: float) -> list[FieldProblem]:
     problems = []
     zone = ZoneInfo(course.timezone)
 
@@ -229,14 +229,14 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
     pairs = overlaps(meetings)
     for first, second in pairs[:_MOST_SHOWN]:
         problems.append(
-            CourseProblem(
+            FieldProblem(
                 field="weekly" if course.weekly else "single",
                 message=f"The meetings of {day(first.begins)} and {day(second.begins)} overlap.",
             )
         )
     if len(pairs) > _MOST_SHOWN:
         problems.append(
-            CourseProblem(
+            FieldProblem(
                 field="weekly" if course.weekly else "single",
                 message=f"{len(pairs) - _MOST_SHOWN} more pairs of meetings overlap.",
             )
@@ -244,7 +244,7 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
     for place, single in enumerate(course.single):
         if not course.begins <= single.date <= course.ends:
             problems.append(
-                CourseProblem(
+                FieldProblem(
                     field=f"single.{place}.date",
                     message=f"{single.date} is not between {course.begins} and {course.ends}.",
                 )
@@ -253,7 +253,7 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
     for meeting in meetings:
         if day(meeting.begins, "%H:%M") not in clocks:
             problems.append(
-                CourseProblem(
+                FieldProblem(
                     field="weekly" if course.weekly else "single",
                     message=f"The clocks go forward on that day, so the meeting begins at "
                     f"{day(meeting.begins)}.",
@@ -262,7 +262,7 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
             )
     if course.ends < datetime.fromtimestamp(now, zone).date():
         problems.append(
-            CourseProblem(
+            FieldProblem(
                 field="ends",
                 message=f"{course.ends} is in the past: no sessions can start.",
                 hint=True,
@@ -271,7 +271,7 @@ def _calendar(course: Course, now: float) -> list[CourseProblem]:
     wants_times = course.reservation.nodes or course.reservation.gpus or course.prestart
     if wants_times and not meetings:
         problems.append(
-            CourseProblem(
+            FieldProblem(
                 field="weekly",
                 message="There are no meetings, so nothing is reserved or started.",
                 hint=True,

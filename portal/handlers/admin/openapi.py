@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from portal import __version__
 from portal.models import Frozen
-from portal.models.course.problem import CourseProblem
+from portal.models.problem import FieldProblem
 from portal.models.scope import MEANINGS
 
 from ..base.endpoint import JSON, Endpoint, NoContent, Operation, body_required
@@ -47,8 +47,8 @@ class ErrorText(Frozen):
     of the request that is wrong, if it is one.
 
     On an edit conflict (``edit_conflict``), ``current`` is the text that stands now, ``yours`` the
-    one that was not taken and ``number`` the version to go on from. If a course is not accepted,
-    ``problems`` lists all that is wrong with it. Otherwise they are left out.
+    one that was not taken and ``number`` the version to go on from. If a definition is not
+    accepted, ``problems`` lists all that is wrong with it. Otherwise they are left out.
     """
 
     code: str
@@ -57,7 +57,7 @@ class ErrorText(Frozen):
     current: str = ""
     yours: str = ""
     number: int = 0
-    problems: tuple[CourseProblem, ...] = ()
+    problems: tuple[FieldProblem, ...] = ()
 
 
 class ErrorAnswer(Frozen):

@@ -14,7 +14,7 @@ from portal.models import Frozen
 from portal.models.catalog.environment import Environment
 from portal.models.course.audit import CourseAudit
 from portal.models.course.course import Course, CourseName, StoredCourse
-from portal.models.course.problem import CourseProblem
+from portal.models.problem import FieldProblem
 from portal.models.scope import COURSES_MANAGE
 from portal.models.space import STAFF, Login, Role, SpaceState
 from portal.spaces.membership_cache import Membership
@@ -73,7 +73,7 @@ class CourseDetail(Frozen):
     answered_at: float | None
     archived_at: float | None
     may: tuple[str, ...]
-    problems: tuple[CourseProblem, ...] = ()
+    problems: tuple[FieldProblem, ...] = ()
 
 
 class CourseQuery(PageQuery):
@@ -113,7 +113,7 @@ class CourseValidation(Frozen):
     ``version`` and ``environment_title`` are what it would be pinned to.
     """
 
-    problems: tuple[CourseProblem, ...]
+    problems: tuple[FieldProblem, ...]
     version: int | None = None
     environment_title: str = ""
     meetings: int = 0
@@ -301,7 +301,7 @@ def may_do(stored: StoredCourse, role: Role | None, manages: bool) -> tuple[str,
     return tuple(name for name, may in actions.items() if may)
 
 
-def problems_of(error: ValidationError) -> list[CourseProblem]:
+def problems_of(error: ValidationError) -> list[FieldProblem]:
     """Return pydantic's findings, each with the name of its field."""
     problems = []
     for finding in error.errors(include_url=False, include_context=False, include_input=False):
@@ -311,7 +311,7 @@ def problems_of(error: ValidationError) -> list[CourseProblem]:
             message = "unknown field; remove it"
         if not field and "last day" in message:
             field = "ends"
-        problems.append(CourseProblem(field=field, message=f"{message[:1].upper()}{message[1:]}."))
+        problems.append(FieldProblem(field=field, message=f"{message[:1].upper()}{message[1:]}."))
     return problems[:100]
 
 

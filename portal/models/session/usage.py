@@ -28,7 +28,7 @@ class JobUsage(Frozen):
 
 
 class UsageRow(Frozen):
-    """Usage of one ``key`` (see UsageKey) in one period, in GPU-hours.
+    """Usage of one ``key`` (such as a user or an environment) in one period, in GPU-hours.
 
     ``period`` is "2026-W47" or "2026-11". ``used_hours`` and ``idle_hours`` are None if nothing
     was measured; ``measured_share`` (0 to 1) is the measured part of the held time.
