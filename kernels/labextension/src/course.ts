@@ -6,12 +6,47 @@ import { Widget } from '@lumino/widgets';
 
 import { ask } from './api';
 import { told } from './commands';
-import { type CourseMessage, type CourseSituation, type Help, situations } from './situations';
+import { parts, situations } from './situations';
 import { clock } from './words';
+
+// As portal/models/course/live.py has them (tests/integration/kernels/test_lab_extension.py).
+export interface CourseMessage {
+  id: number;
+  text: string;
+  by: string;
+  at: number;
+  ends_at: number;
+}
+
+export interface Help {
+  id: number;
+  helper: string;
+  student: string;
+  state: string;
+  minutes: number;
+  until: number | null;
+}
+
+export interface CourseSituation {
+  name: string;
+  title: string;
+  kind: string;
+  role: string;
+  messages: CourseMessage[];
+  help: Help[];
+  hand: string;
+}
+
+declare module './situations' {
+  interface Situation {
+    course: CourseSituation | null;
+  }
+}
 
 const HAND = 'portal:hand';
 const END_HELP = 'portal:end-help';
 const SEEN = 'portal:course-messages-seen'; // in the browser's storage: identifiers
+const IN_CLASS = 5; // seconds between two requests: staff may be requesting access
 const LINE = 34; // pixels of each line of the bar: Lab's layout asks for pixels
 const LONGEST = 110; // Lab cuts a notification after 140 characters
 const KINDS: { [kind: string]: string } = {
@@ -19,6 +54,11 @@ const KINDS: { [kind: string]: string } = {
   preview: 'Preview: as a student sees it',
   room: 'Room: shared with everyone in the course'
 };
+
+parts.push({
+  sound: ({ course }) => !course || [course.messages, course.help].every(Array.isArray),
+  wait: ({ course }) => (course ? IN_CLASS : null)
+});
 
 /** Text for screen readers, not visible on the page. */
 class Voice {

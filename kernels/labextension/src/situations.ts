@@ -3,7 +3,7 @@ import { type ISignal, Signal } from '@lumino/signaling';
 
 import { ask, PortalError } from './api';
 
-// As portal/models/situation.py, session/idle.py, session/move.py and course/live.py have them (tests/integration/kernels/test_lab_extension.py).
+// As portal/models/situation.py, session/idle.py and session/move.py have them (tests/integration/kernels/test_lab_extension.py).
 export interface ExtendOffer {
   allowed: boolean;
   minutes: number[];
@@ -52,33 +52,6 @@ export interface Move {
   position: number | null;
 }
 
-export interface CourseMessage {
-  id: number;
-  text: string;
-  by: string;
-  at: number;
-  ends_at: number;
-}
-
-export interface Help {
-  id: number;
-  helper: string;
-  student: string;
-  state: string;
-  minutes: number;
-  until: number | null;
-}
-
-export interface CourseSituation {
-  name: string;
-  title: string;
-  kind: string;
-  role: string;
-  messages: CourseMessage[];
-  help: Help[];
-  hand: string;
-}
-
 export interface Situation {
   now: number;
   taken_at: number;
@@ -100,9 +73,18 @@ export interface Situation {
   announcements: Message[];
   idle: IdleState;
   move: Move | null;
-  course: CourseSituation | null;
   links: { [name: string]: string };
 }
+
+/** Module that reads further fields of the situation, which it declares. */
+export interface Part {
+  /** Whether its fields have the expected shape. */
+  sound(situation: Situation): boolean;
+  /** Most seconds between two requests, visible or hidden; null: as usual. */
+  wait(situation: Situation): number | null;
+}
+
+export const parts: Part[] = [];
 
 /** A reading of NVML; `index` counts from 0. MiB. */
 export interface LocalGpu {
@@ -136,7 +118,6 @@ export interface Reading {
 
 const VISIBLE = 10; // seconds between two requests
 const HIDDEN = 60;
-const IN_CLASS = 5; // visible or hidden: staff may be requesting access
 const LONGEST = 120; // maximum while the server does not answer
 const KEPT = 3600;
 const STALE = 90; // older readings of the portal are not current
@@ -240,8 +221,9 @@ export class Situations {
         throw new PortalError('The answer of this session’s server cannot be read.', 200);
       }
       this._answer = answer;
-      if (answer.situation?.course) {
-        wait = IN_CLASS;
+      const { situation } = answer;
+      if (situation) {
+        wait = Math.min(wait, ...parts.map(part => part.wait(situation) ?? wait));
       }
       this._received = seconds();
       this._problem = '';
@@ -282,9 +264,7 @@ export class Situations {
 
 /** Whether the answer has the expected shape. */
 function sound({ situation, local }: Answer): boolean {
-  const { course } = situation ?? {};
   const lists = situation && [situation.gpus, situation.announcements, situation.warn_minutes];
-  const ofCourse = course ? [course.messages, course.help] : [];
   return (
     Array.isArray(local?.gpus) &&
     (situation === null ||
@@ -292,7 +272,7 @@ function sound({ situation, local }: Answer): boolean {
         !!situation.extend &&
         !!situation.idle &&
         !!lists?.every(Array.isArray) &&
-        ofCourse.every(Array.isArray)))
+        parts.every(part => part.sound(situation))))
   );
 }
 
