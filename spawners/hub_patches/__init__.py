@@ -19,6 +19,7 @@ from . import (
     course_hosts,
     database_ping,
     early_response,
+    entry_confirm,
     no_server,
     oauth_secret,
     progress_stream,
@@ -46,6 +47,7 @@ PATCHES: tuple[Patch, ...] = (
     early_response.PATCH,
     stop_context.PATCH,  # its handler is one of early_response's
     # what it does not know
+    entry_confirm.PATCH,
     no_server.PATCH,
     service_restart.PATCH,
     # the event loop
