@@ -16,6 +16,7 @@ from __future__ import annotations
 from . import (
     body_limits,
     bounded_application,
+    client_ids,
     course_hosts,
     database_ping,
     early_response,
@@ -42,6 +43,7 @@ PATCHES: tuple[Patch, ...] = (
     xsrf_cookie.PATCH,
     session_cookie.PATCH,
     course_hosts.PATCH,
+    client_ids.PATCH,
     progress_stream.PATCH,
     # what JupyterHub tells nobody
     early_response.PATCH,

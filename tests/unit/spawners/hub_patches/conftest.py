@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 _REPLACED = (
     (User, "spawn"),
     (User, "_wait_up"),
+    (User, "_new_spawner"),
     (JupyterHubOAuthServer, "add_client"),
     (OAuthAuthorizeHandler, "needs_oauth_confirm"),
 )
