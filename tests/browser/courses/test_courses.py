@@ -224,7 +224,8 @@ PRESS = """async (door) => {
   const loaded = new Promise((resolve) => { frame.onload = resolve; });
   form.submit();
   await loaded;
-  await fetch(door, { method: "POST", mode: "no-cors", credentials: "include" });
+  const sent = fetch(door, { method: "POST", mode: "no-cors", credentials: "include" });
+  await sent.catch(() => null); // its answer is kept from the page (Cross-Origin-Resource-Policy)
   const headers = { "X-XSRFToken": "guessed", "Content-Type": "application/json" };
   const read = fetch(door, { method: "POST", credentials: "include", headers });
   return read.then(() => "read", () => "refused");
