@@ -255,6 +255,13 @@ class HubApi(LoggingConfigurable):
         rows = shares if isinstance(shares, list) else []
         return [(str(row["user"]), str(row["server"]), str(row["person"])) for row in rows]
 
+    async def admit(self, user: str, server: str, person: str) -> str:
+        """Let ``person``, who has just asked for it on the portal's page, enter this server once
+        without a question of the Hub; return its address, with its host. Whether they may enter
+        at all, the Hub checks when they come. Raises NotFound, HubUnavailable."""
+        entry = _json(await self._ask("PUT", _entry_path(person, user, server), "", body=""))
+        return str(entry.get("url", ""))
+
     async def open_room(self, user: str, server: str) -> None:
         """Share a space's room, this server of ``user``, with all present members of the space
         whom the Hub knows. Raises NotAllowed if the Hub does not know ``user`` as staff of the
@@ -330,8 +337,12 @@ def _move_path(user: str, server: str) -> str:
     return f"portal/moves/{quote(user, safe='')}/{quote(server, safe='')}"
 
 
-def _guest_path(user: str, server: str, person: str) -> str:
-    return "portal/guests/" + "/".join(quote(part, safe="") for part in (user, server, person))
+def _entry_path(*names: str) -> str:
+    return "portal/entries/" + "/".join(quote(part, safe="") for part in names)
+
+
+def _guest_path(*names: str) -> str:
+    return "portal/guests/" + "/".join(quote(part, safe="") for part in names)
 
 
 def _error(status: int, message: str, scope: str) -> PortalError:

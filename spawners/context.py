@@ -38,6 +38,7 @@ from .launch.refused import RefusedLaunches
 from .lifecycle.commits import Commits
 from .lifecycle.reconciler import Reconciler
 from .lifecycle.session_recorder import Recorder
+from .web.entries import Entries
 
 
 @dataclass
@@ -56,6 +57,7 @@ class HubContext:
     commits: Commits = field(default_factory=Commits)
     blocking: Blocking = field(default_factory=Blocking)
     refused: RefusedLaunches = field(default_factory=RefusedLaunches)
+    entries: Entries = field(default_factory=Entries)
     services: frozenset[str] = frozenset()  # service accounts
 
     preparation: Preparation = field(init=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 from jupyterhub import apihandlers
 
+from .entries import EntryHandler
 from .estimates import EstimateHandler
 from .guests import GuestHandler, GuestsHandler
 from .moves import MoveHandler, MovesHandler
@@ -20,6 +21,7 @@ ROUTES: tuple[tuple[str, type], ...] = (
     # the launch page's
     (r"/api/portal/estimates/([^/]+)", EstimateHandler),
     # the portal's service's
+    (r"/api/portal/entries/([^/]+)/([^/]+)/([^/]*)", EntryHandler),
     (r"/api/portal/guests", GuestsHandler),
     (r"/api/portal/guests/([^/]+)/([^/]+)/([^/]+)", GuestHandler),
     (r"/api/portal/moves", MovesHandler),

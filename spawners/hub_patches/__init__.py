@@ -16,9 +16,11 @@ from __future__ import annotations
 from . import (
     body_limits,
     bounded_application,
+    client_ids,
     course_hosts,
     database_ping,
     early_response,
+    entry_confirm,
     no_server,
     oauth_secret,
     progress_stream,
@@ -41,11 +43,13 @@ PATCHES: tuple[Patch, ...] = (
     xsrf_cookie.PATCH,
     session_cookie.PATCH,
     course_hosts.PATCH,
+    client_ids.PATCH,
     progress_stream.PATCH,
     # what JupyterHub tells nobody
     early_response.PATCH,
     stop_context.PATCH,  # its handler is one of early_response's
     # what it does not know
+    entry_confirm.PATCH,
     no_server.PATCH,
     service_restart.PATCH,
     # the event loop

@@ -1,7 +1,7 @@
 """Clicks that the most frequent tasks take.
 
-Two are counted where they are done anyway: publishing an environment in
-catalog/test_catalog.py, starting a class in courses/test_courses.py.
+Some are counted where they are done anyway: publishing an environment in
+catalog/test_catalog.py, starting a class and helping in it in courses/test_courses.py.
 """
 
 from __future__ import annotations

@@ -237,6 +237,16 @@ async def test_the_state_of_a_server(
     assert (method, path) == ("GET", "/hub/api/users/ada/servers/kernel-12345678")
 
 
+async def test_a_user_is_let_in_without_a_question(hub: SmallHub) -> None:
+    hub.answers["PUT"] = (200, {"url": "http://ada.localhost/user/ada/"})
+    assert await hub.api().admit("ada", "", "b@x/y") == "http://ada.localhost/user/ada/"
+    assert await hub.api().admit("ada", "lab", "grace")
+    path = "/hub/api/portal/entries"
+    assert [(method, where) for method, where, _ in hub.asked] == [
+        ("PUT", f"{path}/b%40x%2Fy/ada/"), ("PUT", f"{path}/grace/ada/lab"),
+    ]  # fmt: skip
+
+
 async def test_shares_of_a_course(hub: SmallHub) -> None:
     url = "http://ada.localhost/user/ada/course-deep/"
     hub.answers["PUT"] = (200, {"url": url})

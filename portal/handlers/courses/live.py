@@ -29,6 +29,7 @@ from portal.models.session.session import SessionRecord
 from portal.work.course.parts import CourseParts
 
 from ..base.endpoint import Operation
+from ..base.entry import ServerAddress, enter
 from ..base.own_session import OwnSession
 from .access import CourseAction
 
@@ -213,21 +214,49 @@ class CourseHelp(CourseAction):
         )
 
 
-class EndCourseHelp(CourseAction):
+class OneCourseHelp(CourseAction):
+    """Base class for help by its number."""
+
+    parameters = {**CourseAction.parameters, "help_id": _ID}
+
+    async def help(self, course: str, help_id: str) -> Help:
+        """Return the open request or grant. Raises NotFound if the course has none."""
+        help = await self.parts_for(CourseParts).helping.get(int(help_id), time.time())
+        if help.course != course:
+            raise NotFound(f"There is no help {help_id} in this course, or it has ended.")
+        return help
+
+
+class EnterCourseHelp(OneCourseHelp):
+    """Entrance of a helper."""
+
+    path = "courses/{course}/help/{help_id}/enter"
+    admins = False
+
+    @Operation("Open the session of a student who has agreed to help.", errors=(409,))
+    async def on_post(self, course: str, help_id: str) -> ServerAddress:
+        """Open it from the portal's page, as the helper. The Hub then asks nothing.
+
+        Programs get the address from the request for help.
+        """
+        help = await self.help(course, help_id)
+        if help.helper != self.person.name or help.state is not HelpState.GRANTED:
+            raise Conflict(f"{help.student} has not agreed to help from you.")
+        return await enter(self, help.student, help.server)
+
+
+class EndCourseHelp(OneCourseHelp):
     """End of help for a student."""
 
     path = "courses/{course}/help/{help_id}/end"
-    parameters = {**CourseAction.parameters, "help_id": _ID}
 
     @Operation("End help in a student's session, or cancel the request.")
     async def on_post(self, course: str, help_id: str) -> Help:
         """End it as any of the course's staff. The helper loses access at once."""
-        helping, now = self.parts_for(CourseParts).helping, time.time()
-        help = await helping.get(int(help_id), now)
-        if help.course != course:
-            raise NotFound(f"There is no help {help_id} in this course, or it has ended.")
+        help = await self.help(course, help_id)
         async with self.audited(CourseAudit.END_HELP, f"session {help.session_id}", help.student):
-            return await helping.end(help, self.person.name, now)
+            helping = self.parts_for(CourseParts).helping
+            return await helping.end(help, self.person.name, time.time())
 
 
 # -- the sessions' ------------------------------------------------------------------------------
@@ -356,6 +385,7 @@ ENDPOINTS = (
     CourseHand,
     CoursePersonHelp,
     CourseHelp,
+    EnterCourseHelp,
     EndCourseHelp,
     OwnPresence,
     OwnHand,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from portal.errors import NotAllowed
+from portal.errors import Conflict, NotAllowed
 from portal.models.course.audit import CourseAudit
 from portal.models.course.room import Room
 from portal.models.space import STAFF
@@ -12,6 +12,7 @@ from portal.work.course.parts import CourseParts
 
 from ..base.action import Confirmation
 from ..base.endpoint import Operation
+from ..base.entry import ServerAddress, enter
 from .access import EVERYONE, CourseAction
 
 
@@ -55,4 +56,23 @@ class CourseRoom(CourseAction):
         return self.done("The room is closing.")
 
 
-ENDPOINTS = (CourseRoom,)
+class EnterCourseRoom(CourseAction):
+    """Entrance to a course's room."""
+
+    path = "courses/{course}/room/enter"
+    roles = EVERYONE
+    admins = False
+
+    @Operation("Enter a course's room.", errors=(409,))
+    async def on_post(self, course: str) -> ServerAddress:
+        """Enter it from the portal's page. The Hub then asks nothing.
+
+        Programs get the address from the room's state.
+        """
+        room = await self.parts_for(CourseParts).rooms.room_of(self.stored, time.time())
+        if not room.url:
+            raise Conflict("The room is not open.")
+        return await enter(self, room.by, room.server)
+
+
+ENDPOINTS = (CourseRoom, EnterCourseRoom)

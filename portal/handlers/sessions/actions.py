@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated
 from urllib.parse import quote
 
-from pydantic import Field, StringConstraints
+from pydantic import StringConstraints
 
 from portal.errors import Conflict, NotFound
 from portal.launch.kinds import kind_of
@@ -20,6 +20,7 @@ from portal.slurm.control.control import JOB_ID, NODE_NAME
 
 from ..base.action import Action, Confirmation, SessionAction
 from ..base.endpoint import Operation
+from ..base.entry import ServerAddress, enter, is_click
 
 SESSION_ID = r"[A-Za-z0-9_-]{1,64}"
 _LONGEST_REASON = 200
@@ -43,12 +44,6 @@ class DrainReason(Frozen):
         StringConstraints(strip_whitespace=True, min_length=1, max_length=_LONGEST_REASON),
         *PLAIN_LINE,
     ]
-
-
-class ServerAddress(Frozen):
-    """Address of a session's server on this site."""
-
-    url: Annotated[str, Field(examples=["/user/ada/"])]
 
 
 class StopSession(SessionAction):
@@ -85,6 +80,8 @@ class OpenSession(Action):
                 raise Conflict(f"This session's server is not running: it is {record.state}.")
             if not kind_of(record).serves:
                 raise Conflict("This kernel has no page. Open the session with its notebook.")
+            if record.user != self.person.name and is_click(self):
+                await enter(self, record.user, record.server)
         server = f"{quote(record.server, safe='')}/" if record.server else ""
         base = self.parts.prefix.removesuffix("services/portal/")
         return ServerAddress(url=f"{base}user/{quote(record.user, safe='@+')}/{server}")

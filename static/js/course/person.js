@@ -4,6 +4,7 @@ import { call } from "../api.js";
 import { ask, tell } from "../dialog.js";
 import { byId, el, fill, icon } from "../dom.js";
 import { clock, duration, memory, percent } from "../words.js";
+import { enter } from "./enter.js";
 import { doing, gpuWords, time } from "./tile.js";
 import { person as path, at, tileState, when } from "./words.js";
 
@@ -12,7 +13,6 @@ export class Person {
   constructor(course, onDone) {
     this.course = course;
     this.onDone = onDone;
-    this.urls = new Map(); // URLs of sessions that the user may enter, by the help's number
   }
 
   // Opens the dialog of a student; it is updated until it is closed.
@@ -144,7 +144,6 @@ export class Person {
     const { help } = tile;
     const mine = help && help.helper === this.course.user;
     if (!help) return el("p", {}, this.#button("help", this.course.help === "always" ? "Help in their session" : "Ask to help in their session", "jupyter", () => this.help(tile)));
-    const url = this.urls.get(help.id);
     const granted = help.state === "granted";
     return el(
       "div.seat-helping",
@@ -153,17 +152,16 @@ export class Person {
       el(
         "div.entry-actions",
         {},
-        granted && mine && url ? el("a.btn.btn-sm.btn-jupyter", { href: url, target: "_blank", rel: "noopener", dataset: { act: "enter" } }, "Open their session") : null,
-        granted && mine && !url ? this.#button("enter", "Get access link", "jupyter", () => this.help(tile, help.minutes)) : null,
+        granted && mine ? this.#button("enter", "Open their session", "jupyter", () => enter(at(this.course.course, "help", help.id, "enter"))) : null,
         this.#button("end", granted ? "End help" : "Cancel request", "outline-contrast", () => this.#end(help)),
       ),
     );
   }
 
-  async help(tile, minutes = Math.min(15, this.course.help_minutes)) {
+  async help(tile) {
+    const minutes = Math.min(15, this.course.help_minutes);
     await tell(async () => {
       const answer = await call(path(this.course.course, tile.person, "help"), { method: "POST", body: { minutes } });
-      if (answer.url) this.urls.set(answer.help.id, answer.url);
       if (this.dialog) this.show({ ...this.tile, help: answer.help });
       return answer.url ? "" : `${tile.person} is asked in JupyterLab.`;
     });
@@ -173,7 +171,6 @@ export class Person {
   async #end(help) {
     await tell(async () => {
       await call(at(this.course.course, "help", help.id, "end"), { method: "POST", body: {} });
-      this.urls.delete(help.id);
       return "Help ended.";
     });
     this.onDone();

@@ -5,6 +5,7 @@ import { call } from "../api.js";
 import { ask, perform } from "../dialog.js";
 import { byId, el, fill } from "../dom.js";
 import { Poller } from "../poller.js";
+import { enter } from "./enter.js";
 import { at, names, when } from "./words.js";
 
 const PAUSE = 4000; // milliseconds
@@ -36,7 +37,7 @@ function show(course, staff, room, poller) {
     el(
       "div.entry-actions.course-steps",
       {},
-      room.url ? el("a.btn.btn-sm.btn-jupyter", { href: room.url, target: "_blank", rel: "noopener" }, "Enter the room") : null,
+      room.url ? el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => enter(at(course, "room", "enter")) }, "Enter the room") : null,
       staff && !room.state && !room.why_not ? el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => open(course, poller) }, "Open the room") : null,
       staff && room.state ? el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => close(course, poller) }, "Close the room…") : null,
     ),

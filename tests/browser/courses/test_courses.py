@@ -41,6 +41,7 @@ class Browsers:
     def __init__(self, demo: Any, browser: Any) -> None:
         self._demo, self._browser = demo, browser
         self._pages: dict[str, Any] = {}
+        self._clicks: dict[str, Clicks] = {}
         self.errors: list[str] = []
 
     def __call__(self, name: str) -> Any:
@@ -52,6 +53,11 @@ class Browsers:
             log_in(page, self._demo, name)
             page.wait_for_url(re.compile("/(hub|user)/"))
         return self._pages[name]
+
+    def clicks(self, name: str) -> Clicks:
+        if name not in self._clicks:
+            self._clicks[name] = Clicks(self(name))
+        return self._clicks[name]
 
     def close(self) -> None:
         for page in self._pages.values():
@@ -167,7 +173,7 @@ def test_it_is_rehearsed_and_started(
     )
 
     page.goto(service("sessions"))
-    with Clicks(page).at_most(2, "start a class"):
+    with visit.clicks(TEACHER).at_most(2, "start a class"):
         page.get_by_role("link", name=f"Live board of {TITLE}").click()
         expect(seat(page, FIRST)).to_contain_text(FIRST)
         page.get_by_role("button", name="Start all").click()
@@ -209,38 +215,71 @@ def test_what_is_handed_out_again_keeps_everyones_work(
     picture(board, "6-board")
 
 
-def test_a_hand_help_and_the_door(visit: Browsers, people: dict[str, Person]) -> None:
+# A page on another host below the portal's, in the helper's browser: a form, and requests.
+PRESS = """async (door) => {
+  const frame = Object.assign(document.createElement("iframe"), { name: "frame" });
+  const form = document.createElement("form");
+  Object.assign(form, { method: "POST", action: door, target: "frame" });
+  document.body.append(frame, form);
+  const loaded = new Promise((resolve) => { frame.onload = resolve; });
+  form.submit();
+  await loaded;
+  const sent = fetch(door, { method: "POST", mode: "no-cors", credentials: "include" });
+  await sent.catch(() => null); // its answer is kept from the page (Cross-Origin-Resource-Policy)
+  const headers = { "X-XSRFToken": "guessed", "Content-Type": "application/json" };
+  const read = fetch(door, { method: "POST", credentials: "include", headers });
+  return read.then(() => "read", () => "refused");
+}"""
+
+
+def press_from_elsewhere(demo: Any, helper: Any, door: str) -> None:
+    """In the browser of ``helper``, send what a page of another user's session could."""
+    page = helper.context.new_page()
+    page.goto(f"{demo.url.replace('//', '//elsewhere.')}/hub/health")
+    assert page.evaluate(PRESS, door) == "refused"
+    page.close()
+
+
+def expect_question(helper: Any, lab: str) -> None:
+    """The Hub asks the helper who opens a bare link to the session."""
+    page = helper.context.new_page()
+    page.goto(f"{lab}lab")
+    expect(page.get_by_role("button", name="Authorize")).to_be_visible()
+    page.close()
+
+
+def test_a_hand_help_and_the_door(
+    demo: Any, visit: Browsers, service: Callable[[str], str], people: dict[str, Person]
+) -> None:
     student, board = visit(FIRST), visit(TEACHER)
     student.get_by_role("button", name=re.compile("^Raise hand")).click()
     answer(student, "Line three is red", re.compile("Raise|OK|Ask"))  # type: ignore[arg-type]
     tile = seat(board, FIRST)
     expect(tile).to_contain_text("Line three is red")
     picture(board, "7-hand")
-    tile.get_by_role("button", name=f"Help {FIRST}").click()
-    question = student.get_by_role("dialog")
-    expect(question).to_contain_text("barbara offers help")
-    picture(student, "8-consent")
-    question.get_by_role("button", name="Agree").click()
-    expect(
-        student.get_by_role("region", name="People with access to this session")
-    ).to_contain_text("barbara can see and use this session")
-    details = board.locator("dialog.seat-dialog")
-    enter = details.get_by_role("button", name="Get access link")
-    expect(enter).to_be_visible()
-    enter.click()
-    with board.context.expect_page() as opened:
-        details.get_by_role("link", name="Open their session").click()
-    guest = opened.value
-    authorize = guest.get_by_role("button", name="Authorize")
-    inside = guest.get_by_role("region", name="People with access to this session")
-    expect(authorize.or_(inside).first).to_be_visible(timeout=START)
-    if authorize.is_visible():
-        authorize.click()
-    expect(inside).to_contain_text(f"You are in {FIRST}", timeout=START)
+    lab = people[FIRST].session_url(SERVER)
+    with visit.clicks(TEACHER).at_most(2, "help a student in class"):
+        tile.get_by_role("button", name=f"Help {FIRST}").click()
+        question = student.get_by_role("dialog")
+        expect(question).to_contain_text("barbara offers help")
+        picture(student, "8-consent")
+        question.get_by_role("button", name="Agree").click()
+        expect(
+            student.get_by_role("region", name="People with access to this session")
+        ).to_contain_text("barbara can see and use this session")
+        with Caller(demo.url, TEACHER) as teacher:
+            (help,) = teacher.get(f"{COURSE}/help").json()["open"]
+        press_from_elsewhere(demo, board, service(f"api/v1/{COURSE}/help/{help['id']}/enter"))
+        expect_question(board, lab)
+        with board.context.expect_page() as opened:
+            board.get_by_role("button", name="Open their session").click()
+        guest = opened.value
+        inside = guest.get_by_role("region", name="People with access to this session")
+        expect(inside).to_contain_text(f"You are in {FIRST}", timeout=START)
+    assert guest.evaluate("window.opener") is None
     picture(guest, "9-helping")
 
     # Nobody else comes in: neither a fellow student nor somebody from outside.
-    lab = people[FIRST].session_url(SERVER)
     for name in (SECOND, OUTSIDER):
         stranger = visit(name).context.new_page()
         refused = stranger.goto(f"{lab}lab")

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import local_hosts
 import pytest
-from api_client import Caller
-from hub_client import wait_until
+from api_client import API, SERVICE, Caller
+from hub_client import Person, wait_until
 from listening import Run, listening_sockets, reached
 from notebook_kernel import NotebookKernel
 from terminal import type_in, until_closed
@@ -179,12 +179,12 @@ async def test_an_open_terminal_ends_with_the_help(course: Class, by: str) -> No
 
 def test_a_login_in_a_browser_ends_with_the_help(course: Class) -> None:
     """The cookie of the session's host holds a token of the Hub, which is gone afterwards."""
-    http = course.barbara.person.http
+    http = new_browser(course).http
     help_ = course.granted()
     page = http.get(f"{course.url}lab")
-    if "oauth2/authorize" in str(page.url):
-        form = re.findall(r'name="(_xsrf|scopes)"[^>]*value="([^"]*)"', page.text)
-        page = http.post(str(page.url), data=dict(form))
+    assert asks(page), "a bare link"
+    form = re.findall(r'name="(_xsrf|scopes)"[^>]*value="([^"]*)"', page.text)
+    page = http.post(str(page.url), data=dict(form))
     assert page.status_code == 200 and "jupyter-config-data" in page.text
     client = f"jupyterhub-user-student01-{SERVER}"
 
@@ -199,6 +199,78 @@ def test_a_login_in_a_browser_ends_with_the_help(course: Class) -> None:
     assert logins() == []
     # The Hub does not lead back in.
     assert http.get(f"{course.url}lab").status_code == 403
+
+
+def asks(page: httpx.Response) -> bool:
+    """Whether the Hub asks before it lets a browser into another's session."""
+    return "/hub/api/oauth2/authorize" in str(page.url) and "Authorize" in page.text
+
+
+def new_browser(course: Class) -> Person:
+    """barbara's, which no session knows: one remembers logins for minutes."""
+    person = Person(course.barbara.person.url, "barbara")
+    person.api("GET", "/user")  # a token
+    return person
+
+
+def xsrf_of_service(person: Person) -> str:
+    """The token of the service's pages, for this login."""
+    page = person.http.get(f"{SERVICE}sessions", headers={"Sec-Fetch-Mode": "navigate"})
+    assert page.status_code == 200
+    jar = person.http.cookies.jar
+    (token,) = [one.value for one in jar if (one.name, one.path) == ("_xsrf", SERVICE)]
+    return str(token)
+
+
+def test_one_click_after_consent_opens_the_session(course: Class) -> None:
+    person, help_ = new_browser(course), course.granted()
+    assert asks(person.http.get(f"{course.url}lab"))
+    pressed = person.http.post(
+        f"{API}{COURSE}/help/{help_['id']}/enter",
+        headers={"X-XSRFToken": xsrf_of_service(person), "Sec-Fetch-Site": "same-origin"},
+    )
+    assert (pressed.status_code, pressed.json()) == (200, {"url": course.url}), pressed.text
+    page = person.http.get(f"{course.url}lab")
+    assert page.status_code == 200 and "jupyter-config-data" in page.text, page.url
+    # What that login may do: say who it is, and enter this one session.
+    tokens = person.api("GET", "/users/barbara/tokens").json()["api_tokens"]
+    (login,) = [one for one in tokens if SERVER in one["oauth_client"]]
+    assert set(login["scopes"]) == {
+        f"access:servers!server=student01/{SERVER}",
+        "read:users:groups!user=barbara",
+        "read:users:name!user=barbara",
+    }
+
+
+def test_no_page_or_program_presses_for_the_helper(course: Class) -> None:
+    person, help_ = new_browser(course), course.granted()
+    door = f"{API}{COURSE}/help/{help_['id']}/enter"
+    xsrf, token = xsrf_of_service(person), {"Authorization": f"token {person.token}"}
+    pressed = {"X-XSRFToken": xsrf, "Sec-Fetch-Site": "same-origin"}
+    attacks: dict[str, tuple[str, dict[str, str], int]] = {
+        "a form of another page": ("POST", {}, 403),
+        "with the Hub's token": ("POST", {**pressed, "X-XSRFToken": person.xsrf}, 403),
+        "a session's page that knows it": ("POST", {**pressed, "Sec-Fetch-Site": "same-site"}, 403),
+        "a page of another site": ("POST", {**pressed, "Sec-Fetch-Site": "cross-site"}, 403),
+        "a program": ("POST", {**token, **pressed}, 403),
+        "a link": ("GET", {"Sec-Fetch-Mode": "navigate"}, 405),
+    }
+    for name, (method, headers, status) in attacks.items():
+        answer = person.http.request(method, door, headers=headers, follow_redirects=False)
+        assert answer.status_code == status, f"{name}: {answer.status_code} {answer.text}"
+        assert asks(person.http.get(f"{course.url}lab")), name
+    for who in ("student01", "student02", "grace"):
+        other = course.people[who].person
+        headers = {**pressed, "X-XSRFToken": xsrf_of_service(other)}
+        assert other.http.post(door, headers=headers).status_code == 403, who
+    assert asks(person.http.get(f"{course.url}lab"))
+    page = person.http.get(f"{SERVICE}courses/dl101/board")
+    assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
+
+
+def test_an_own_session_asks_nothing(course: Class) -> None:
+    page = course.student.http.get(f"{course.url}lab")
+    assert page.status_code == 200 and "jupyter-config-data" in page.text, page.url
 
 
 def test_the_audit_log_tells_it(course: Class) -> None:
@@ -230,6 +302,7 @@ def test_a_hand_and_a_message(course: Class) -> None:
 
 def test_only_the_hub_s_service_lets_people_in(course: Class) -> None:
     path = f"/portal/guests/student01/{SERVER}/barbara"
+    entry = f"/portal/entries/barbara/student01/{SERVER}"
     for who in ("barbara", "grace", "student01"):
-        for method in ("PUT", "DELETE"):
-            assert course.people[who].person.api(method, path).status_code == 403
+        for method, address in (("PUT", path), ("DELETE", path), ("PUT", entry)):
+            assert course.people[who].person.api(method, address).status_code == 403

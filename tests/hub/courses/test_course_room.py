@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import local_hosts
 import pytest
-from api_client import Caller
+from api_client import API, SERVICE, Caller
 from hub_client import wait_until
 from machine_clock import awake
 from shared_notebook import FILE, NOTEBOOK, SharedNotebook, opened, opened_by_two
@@ -134,6 +134,18 @@ def test_a_browser_s_login_comes_back_to_the_room_s_host(room: Room, people: Peo
     assert page.url.path.endswith("/lab") and "jupyter-config-data" in page.text
     ada = people["ada"].person.http.get(f"{room['url']}lab")
     assert ada.status_code == 403 or "jupyter-config-data" not in ada.text
+
+
+def test_a_click_on_the_courses_page_opens_the_room(room: Room, people: People) -> None:
+    browser = people["student30"].person.http
+    visit = browser.get(f"{SERVICE}courses/dl101", headers={"Sec-Fetch-Mode": "navigate"})
+    assert visit.status_code == 200
+    jar = browser.cookies.jar
+    (xsrf,) = [one.value for one in jar if (one.name, one.path) == ("_xsrf", SERVICE)]
+    opened = browser.post(f"{API}{ROOM}/enter", headers={"X-XSRFToken": str(xsrf)})
+    assert (opened.status_code, opened.json()) == (200, {"url": room["url"]}), opened.text
+    page = browser.get(f"{room['url']}lab")
+    assert page.status_code == 200 and "jupyter-config-data" in page.text, page.url
 
 
 async def test_who_leaves_the_course_is_out(room: Room, people: People) -> None:

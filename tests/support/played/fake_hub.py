@@ -18,6 +18,7 @@ class FakeHub:
         begun: the starts that it granted, in the same form.
         stopped: the stops that it granted, in the same form.
         granted: both in their order: "start" or "stop", user, server.
+        admitted: those who are not asked at a session: user, server, visitor.
         running: state of each server that runs, by user and name.
         follows: False if it does not follow which run: each can be started and stopped at any time.
         refusal: error of starts whose options ``refuses`` accepts.
@@ -42,6 +43,7 @@ class FakeHub:
         self.begun: list[tuple[str, str, Any]] = []
         self.stopped: list[tuple[str, str, Any]] = []
         self.granted: list[tuple[str, str, str]] = []
+        self.admitted: list[tuple[str, str, str]] = []
         self.follows, self.running = running is not None, dict(running or {})
         self.refusal, self.trouble = refusal, trouble
         self.refuses: Callable[[Any], bool] = lambda options: True
@@ -89,6 +91,11 @@ class FakeHub:
     async def server_state(self, user: str, server: str) -> str:
         self._answer_question()
         return self.running.get((user, server), "")
+
+    async def admit(self, user: str, server: str, person: str) -> str:
+        self.answer()
+        self.admitted.append((user, server, person))
+        return f"http://{user}.localhost/user/{user}/{server}/"
 
     async def may_log_in(self, user: str) -> bool:
         self.answer()

@@ -16,6 +16,7 @@ from stepping_clock import SteppingClock
 
 from portal.courses.live import helping
 from portal.errors import HubUnavailable, NotFound, StoreUnavailable
+from portal.handlers.base import entry
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.course.live import CourseSituation
 from portal.models.session.session import SessionRecord, SessionState
@@ -296,6 +297,32 @@ async def test_help_with_consent(site: Class) -> None:
         ("student01", "end-help"),
     ):  # fmt: skip
         assert line in lines
+
+
+async def test_a_helper_opens_the_session_from_the_portals_page(
+    site: Class, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry, "is_click", lambda handler: True)
+    number = (await site.done("ada", "POST", HELP, {"minutes": 10}))["help"]["id"]
+    door = f"courses/deep/help/{number}/enter"
+    waits = await site.refused(409, "ada", "POST", door, {})
+    assert waits["message"] == "student01 has not agreed to help from you."
+    await site.done("session-0", "POST", f"session/help/{number}", {"answer": "agree"})
+    await site.refused(409, "barbara", "POST", door, {})  # of the staff, and not the helper
+    await site.refused(404, "ian", "POST", door.replace("deep", "other"), {})
+    for who in ("grace", "student01", "student02", "eve"):
+        await site.refused(403, who, "POST", door, {})
+    await site.refused(405, "ada", "GET", door)
+    assert site.hub.admitted == []
+    opened = await site.done("ada", "POST", door, {})
+    assert opened == {"url": "http://student01.localhost/user/student01/course-deep/"}
+    assert site.hub.admitted == [("student01", "course-deep", "ada")]
+    monkeypatch.undo()
+    await site.refused(403, "ada", "POST", door, {})  # a token is no click
+    await site.done("ada", "POST", f"courses/deep/help/{number}/end", {})
+    monkeypatch.setattr(entry, "is_click", lambda handler: True)
+    await site.refused(404, "ada", "POST", door, {})
+    assert len(site.hub.admitted) == 1
 
 
 async def test_a_student_refuses(site: Class) -> None:

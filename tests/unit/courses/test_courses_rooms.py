@@ -16,6 +16,7 @@ from fake_hub import FakeHub
 from session_records import recorded
 
 from portal.errors import HubUnavailable, NotFound
+from portal.handlers.base import entry
 from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.jupyterlab import JupyterLab
 from portal.models.session.session import SessionRecord, SessionState
@@ -120,6 +121,22 @@ async def test_staff_opens_it_and_the_course_sees_where_it_is(site: Site) -> Non
     assert ("ada", "open-room", "course deep", "done") in lines
     assert ("barbara", "close-room", "session r1", "done") in lines
     assert ("grace", "open-room", "course deep", "refused") in lines
+
+
+async def test_members_enter_from_the_portals_page(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry, "is_click", lambda handler: True)
+    door = f"{ROOM}/enter"
+    await site.refused(409, "student01", "POST", door)
+    await site.done("ada", "POST", ROOM)
+    for outsider in ("eve", "grace"):
+        await site.refused(403, outsider, "POST", door)
+    await site.refused(405, "student01", "GET", door)
+    assert site.hub.admitted == []
+    opened = await site.done("student01", "POST", door)
+    assert opened == {"url": "http://ada.localhost/user/ada/room-deep/"}
+    assert site.hub.admitted == [("ada", "room-deep", "student01")]
 
 
 async def test_nobody_is_sent_to_a_room_that_is_not_shared_yet(site: Site) -> None:

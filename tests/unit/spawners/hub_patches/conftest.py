@@ -6,11 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 from jupyterhub import apihandlers, handlers, orm
+from jupyterhub.apihandlers.auth import OAuthAuthorizeHandler
 from jupyterhub.oauth.provider import JupyterHubOAuthServer
 from jupyterhub.user import User
 from sqlalchemy.orm import Session
 
-_REPLACED = ((User, "spawn"), (User, "_wait_up"), (JupyterHubOAuthServer, "add_client"))
+_REPLACED = (
+    (User, "spawn"),
+    (User, "_wait_up"),
+    (User, "_new_spawner"),
+    (JupyterHubOAuthServer, "add_client"),
+    (OAuthAuthorizeHandler, "needs_oauth_confirm"),
+)
 
 
 @pytest.fixture(autouse=True)
