@@ -7,7 +7,7 @@ from typing import Any
 import portal.work  # noqa: F401  adds the features
 from portal.features import loaded
 
-from .admin import announcements, audit, openapi
+from .admin import announcements, audit, openapi, users
 from .base.base import APINotFoundHandler, CallbackHandler
 from .base.endpoint import Endpoint
 from .catalog import (
@@ -80,6 +80,7 @@ _OWN: tuple[type[Endpoint], ...] = (
     *telemetry.ENDPOINTS,
     *upcoming.ENDPOINTS,
     *usage.ENDPOINTS,
+    *users.ENDPOINTS,
 )
 
 
