@@ -27,6 +27,7 @@ from .catalog import (
 )
 from .cluster import cluster, gpus, history, jobs, nodes, stream, usage
 from .cluster.metrics import MetricsHandler
+from .destinations import endpoint as destinations
 from .pages.catalog import CATALOG_PAGES
 from .pages.curate import CURATE_PAGES
 from .pages.pages import PAGES
@@ -64,6 +65,7 @@ _OWN: tuple[type[Endpoint], ...] = (
     *gpus.ENDPOINTS,
     *history.ENDPOINTS,
     *jobs.ENDPOINTS,
+    *destinations.ENDPOINTS,
     *measurements.ENDPOINTS,
     *moves.ENDPOINTS,
     *nodes.ENDPOINTS,

@@ -68,6 +68,7 @@ async function chosen(user, action) {
   if (page.items.length < 2) return page.items[0] ?? null;
   const id = await ask({
     title: `Sessions of ${user.name}`,
+    text: "Choose one.",
     action,
     field: {
       label: "Session",
