@@ -18,7 +18,7 @@ const table = new Table(list, {
   key: (user) => user.name,
   ...sortInAddress("name", () => load(true)),
   columns: [
-    { head: "Name", sort: "name", cell: (user) => [el("strong", {}, user.name), user.admin ? el("span.badge.portal-mark", {}, "admin") : null] },
+    { head: "Name", sort: "name", cell: (user) => el("strong", {}, user.name) },
     { head: "Groups", wide: true, cell: (user) => user.groups.join(", ") || "–" },
     { head: "Roles", wide: true, cell: (user) => user.roles.filter((role) => role !== USUAL).join(", ") || "–" },
     { head: "Last seen", sort: "last_activity", cell: (user) => time(user.seen_at, clock) },
@@ -39,7 +39,7 @@ const address = /** @type {(user: any) => `users/${string}`} */ (user) => `users
 function sessions(user) {
   if (!user.sessions) return "–";
   const href = `${facts.prefix}sessions?user=${encodeURIComponent(user.name)}`;
-  return el("a", { href }, String(user.sessions), hidden(` sessions of ${user.name}`));
+  return el("a", { href }, String(user.sessions), hidden(` ${user.sessions === 1 ? "session" : "sessions"} of ${user.name}`));
 }
 
 function actions(user) {
