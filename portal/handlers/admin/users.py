@@ -79,7 +79,7 @@ class Users(Endpoint):
 
     @Operation("List users.", query=UserQuery, scope=USERS_MANAGE)
     async def on_get(self) -> UserPage:
-        """Return the users that the Hub knows: those who have signed in, and members of courses."""
+        """Return the users that the Hub knows: those who have signed in, and those of rosters."""
         query = self.query
         answer = await self.parts.hub.users(
             query.words(query.offset, query.limit), on_behalf_of=self.person.name
