@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from conftest import ROOT
+from machine import patience
 from session_endpoints import of_server, parts_on, person, served
 from session_records import recorded
 from stored_courses import a_course, stored
@@ -219,8 +220,9 @@ async def test_a_source_that_is_slow_is_left_out(
     async def hang(*given: Any, **named: Any) -> Any:
         await asyncio.sleep(60)
 
-    monkeypatch.setattr(endpoint, "_PATIENCE", 0.05)
+    monkeypatch.setattr(endpoint, "_PATIENCE", patience(30))
     assert (await site.answer("secret")).json()["complete"]
+    monkeypatch.setattr(endpoint, "_PATIENCE", patience(1))
     monkeypatch.setattr(site.store.sessions, "find", hang)
     answer = (await site.answer("secret")).json()
     assert not answer["complete"]
