@@ -91,7 +91,7 @@ class HubApi(LoggingConfigurable):
         """Ask the Hub to stop one server ("": the default one), which may still be stopping then.
 
         The Hub records ``on_behalf_of`` as the person who stopped it; "" is the service itself,
-        for which ``reason`` is how the session ended.
+        for which ``reason`` is how the session ended. A person's is a StopCode.STOPPED.
         Raises NotFound for a server that does not exist or does not run, Conflict if the Hub
         cannot do it now, HubUnavailable, ConfigurationError if the service's role lacks a scope.
         """
@@ -205,6 +205,28 @@ class HubApi(LoggingConfigurable):
         query = urlencode({"group": group})
         members = _json(await self._ask("GET", f"portal/people?{query}", "")).get("people")
         return tuple(str(name) for name in members) if isinstance(members, dict) else ()
+
+    async def users(self, query: Mapping[str, Any], *, on_behalf_of: str) -> dict[str, Any]:
+        """Return a page of the users that the Hub knows, as spawners/api/users.py describes it.
+        Raises HubUnavailable."""
+        headers = {FOR_HEADER: header_of(on_behalf_of)}
+        return _json(await self._ask("GET", f"portal/users?{urlencode(query)}", "", headers))
+
+    async def set_admin(self, user: str, admin: bool, *, on_behalf_of: str) -> None:
+        """Make a user an admin of the Hub, or no longer one.
+
+        Raises NotFound for an unknown user, NotAllowed if ``on_behalf_of`` may not do this,
+        Conflict for oneself, HubUnavailable.
+        """
+        headers = {FOR_HEADER: header_of(on_behalf_of)}
+        body = json.dumps({"admin": admin})
+        await self._ask("PATCH", f"portal/users/{quote(user, safe='')}", "", headers, body)
+
+    async def delete_user(self, user: str, *, on_behalf_of: str) -> None:
+        """Have the Hub forget a user. Raises Conflict while sessions of the user run; otherwise as
+        ``set_admin``."""
+        headers = {FOR_HEADER: header_of(on_behalf_of)}
+        await self._ask("DELETE", f"portal/users/{quote(user, safe='')}", "", headers)
 
     async def moves(self) -> list[dict[str, Any]]:
         """Return the moves of sessions that are under way or were a moment ago, each with

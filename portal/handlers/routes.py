@@ -7,7 +7,7 @@ from typing import Any
 import portal.work  # noqa: F401  adds the features
 from portal.features import loaded
 
-from .admin import announcements, audit, openapi
+from .admin import announcements, audit, openapi, users
 from .base.base import APINotFoundHandler, CallbackHandler
 from .base.endpoint import Endpoint
 from .catalog import (
@@ -27,6 +27,7 @@ from .catalog import (
 )
 from .cluster import cluster, gpus, history, jobs, nodes, stream, usage
 from .cluster.metrics import MetricsHandler
+from .destinations import endpoint as destinations
 from .pages.catalog import CATALOG_PAGES
 from .pages.curate import CURATE_PAGES
 from .pages.pages import PAGES
@@ -64,6 +65,7 @@ _OWN: tuple[type[Endpoint], ...] = (
     *gpus.ENDPOINTS,
     *history.ENDPOINTS,
     *jobs.ENDPOINTS,
+    *destinations.ENDPOINTS,
     *measurements.ENDPOINTS,
     *moves.ENDPOINTS,
     *nodes.ENDPOINTS,
@@ -80,6 +82,7 @@ _OWN: tuple[type[Endpoint], ...] = (
     *telemetry.ENDPOINTS,
     *upcoming.ENDPOINTS,
     *usage.ENDPOINTS,
+    *users.ENDPOINTS,
 )
 
 

@@ -72,6 +72,9 @@ class AuditAction(AuditedAction):
     RESUME_NODE = "resume-node"
     ANNOUNCE = "announce"
     WITHDRAW_ANNOUNCEMENT = "withdraw-announcement"
+    MAKE_ADMIN = "make-admin"
+    REMOVE_ADMIN = "remove-admin"
+    DELETE_USER = "delete-user"
 
     # the catalog
     CREATE_ENVIRONMENT = "create-environment"

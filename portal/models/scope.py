@@ -15,6 +15,7 @@ USAGE_READ = "custom:portal:usage:read"
 AUDIT_READ = "custom:portal:audit:read"
 ANNOUNCEMENTS_MANAGE = "custom:portal:announcements:manage"
 ENVIRONMENTS_MANAGE = "custom:portal:environments:manage"
+USERS_MANAGE = "custom:portal:users:manage"
 METRICS_READ = "custom:portal:metrics:read"
 COURSES_CREATE = "custom:portal:courses:create"
 COURSES_MANAGE = "custom:portal:courses:manage"
@@ -33,6 +34,7 @@ MEANINGS = {
     AUDIT_READ: "Read the audit log.",
     ANNOUNCEMENTS_MANAGE: "Write and withdraw announcements.",
     ENVIRONMENTS_MANAGE: "Curate the catalog: build, test, publish and withdraw environments.",
+    USERS_MANAGE: "See all users; as an admin of the Hub, appoint admins and delete users.",
     METRICS_READ: "Read the service's metrics for Prometheus.",
     COURSES_CREATE: "Request courses and teach them.",
     COURSES_MANAGE: "See, approve and archive everyone's courses.",

@@ -117,25 +117,23 @@ def title_of(record: SessionRecord) -> str:
 def words_for(record: SessionRecord, viewer: str) -> str:
     """Return why this session ended, for the person called ``viewer``; "" while it lives."""
     if record.ending_code == "stopped":
-        return stop_words(record.stopped_by, record.user, viewer, kind_of(record).words.noun)
+        by, owner, noun = record.stopped_by, record.user, kind_of(record).words.noun
+        to_owner = stop_words(by, owner, owner, noun).removesuffix(".")
+        _, _, reason = record.ending_message.partition(f"{to_owner}: ")
+        return stop_words(by, owner, viewer, noun, reason)
     if record.ending_code == "cancelled" and record.stopped_by:
         owner = record.account or record.user
         return cancel_words(record.stopped_by, owner, owner if viewer == record.user else viewer)
     return record.ending_message
 
 
-def stop_words(by: str, owner: str, viewer: str, noun: str) -> str:
+def stop_words(by: str, owner: str, viewer: str, noun: str, reason: str = "") -> str:
     """Return a sentence for ``viewer`` on who stopped a session, called ``noun``, from the
-    portal."""
+    portal, with the ``reason`` that was given."""
     if not by:
         return f"The {noun} was stopped from the portal."
-    if by == viewer:
-        return f"You stopped the {noun}."
-    return (
-        f"{by} stopped the {noun}."
-        if by == owner
-        else f"An administrator ({by}) stopped the {noun}."
-    )
+    who = "You" if by == viewer else by if by == owner else f"An administrator ({by})"
+    return f"{who} stopped the {noun}" + (f": {reason}" if reason else ".")
 
 
 def cancel_words(by: str, owner: str, viewer: str) -> str:

@@ -14,6 +14,7 @@ from .people import PeopleHandler
 from .port import PortHandler
 from .rooms import RoomHandler, RoomsHandler
 from .servers import ServersHandler
+from .users import UserHandler, UsersHandler
 
 ROUTES: tuple[tuple[str, type], ...] = (
     # a session's own
@@ -30,6 +31,8 @@ ROUTES: tuple[tuple[str, type], ...] = (
     (r"/api/portal/rooms", RoomsHandler),
     (r"/api/portal/rooms/([^/]+)/([^/]+)", RoomHandler),
     (r"/api/portal/servers", ServersHandler),
+    (r"/api/portal/users", UsersHandler),
+    (r"/api/portal/users/([^/]+)", UserHandler),
 )
 
 

@@ -42,17 +42,18 @@ def why() -> StopReason | None:
 
 
 def reason_of(handler: Any) -> StopReason | None:
-    """Return why a service asks for this stop: the portal's own says it, if it acts for nobody
-    else; the idle culler has one reason only. From anybody else the header means nothing."""
+    """Return why a service asks for this stop: the portal's own says it, either its own reason or
+    that of the user for whom it asks; the idle culler has one reason only. From anybody else the
+    header means nothing."""
     who = handler.current_user
     if not isinstance(who, orm.Service):
         return None
     if who.name == CULLER:
         return CULLED
     headers = handler.request.headers
-    if who.name != SERVICE or headers.get(FOR_HEADER):
-        return None
-    return StopReason.read(headers.get(REASON_HEADER, ""))
+    given = StopReason.read(headers.get(REASON_HEADER, "")) if who.name == SERVICE else None
+    of_user = given is not None and given.code is StopCode.STOPPED
+    return given if of_user == bool(headers.get(FOR_HEADER)) else None
 
 
 def asked_by(handler: Any) -> str:
@@ -96,10 +97,11 @@ def reason(
     ``ready``: its server has posted its port; ``answers`` is False while the Hub waits for that
     server's first answer; ``came_back``: the Hub was restarted under the session.
     """
-    if by and why is not None:
+    if by and why is not None and why.code is not StopCode.STOPPED:
         return Ending(code=why.code, message=why.words, by=by)
     if by:
-        return Ending(code="stopped", message=stop_words(by, owner, owner, noun), by=by)
+        words = stop_words(by, owner, owner, noun, why.words if why else "")
+        return Ending(code="stopped", message=words, by=by)
     if not ready:
         return Ending(code="start_failed", message=f"The {noun} did not become ready in time.")
     if answers:

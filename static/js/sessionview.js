@@ -166,17 +166,18 @@ export function actions(session, onDone, { detail = true, title = titleOf(sessio
   );
 }
 
-async function stop(session, onDone) {
+export async function stop(session, onDone) {
   const runs = session.state === "running";
-  const sure = await ask({
+  const reason = await ask({
     title: runs ? "Stop this session?" : "Cancel this session?",
     text: `${session.mine ? "" : `Owner: ${session.user}. `}${titleOf(session)}${session.job_id ? `, job ${session.job_id}` : ""}. ${runs ? "Saved files are kept; data in memory is lost." : "The job leaves the queue."}`,
     action: runs ? "Stop" : "Cancel session",
     danger: true,
     keep: runs ? "Keep running" : "Keep waiting",
+    field: session.mine ? null : { label: `Reason, which ${session.user} reads`, required: true },
   });
-  if (sure === null) return;
-  await perform(call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: {} }));
+  if (reason === null) return;
+  await perform(call(`sessions/${encodeURIComponent(session.id)}/stop`, { method: "POST", body: { reason } }));
   onDone();
 }
 
@@ -205,7 +206,7 @@ async function openLogs(session) {
   });
 }
 
-async function openOther(session) {
+export async function openOther(session) {
   const reason = await ask({
     title: `Open ${session.user}’s session?`,
     text: "You can see and change this user’s files and running code. The access is recorded in the audit log.",

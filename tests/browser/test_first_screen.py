@@ -228,7 +228,12 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "/hub/token",
         ("#token-note", "role=button[name=/Request new API token/]"),
     ),
-    "users": (ADMIN, "/hub/admin", ("role=link[name='Add Users']", "tbody tr >> nth=0")),
+    "users": (ADMIN, f"{SERVICE}users", ("#filters", "#list-csv", "#list tbody tr >> nth=0")),
+    "users-stock": (
+        ADMIN,
+        "/hub/admin?stock=1",
+        ("role=link[name='Add Users']", "tbody tr >> nth=0"),
+    ),
     "announcements": (
         ADMIN,
         f"{SERVICE}announcements",

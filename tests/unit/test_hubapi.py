@@ -35,7 +35,7 @@ class TheHub(RequestHandler):
             self.set_header(name, value)
         self.finish(body or None)
 
-    get = delete = post = put = answer
+    get = delete = post = put = patch = answer
 
 
 class SmallHub:
@@ -367,3 +367,20 @@ async def test_who_may_log_in(hub: SmallHub, people: Any, may: bool) -> None:
     hub.answers["GET"] = (200, {"people": people})
     assert await hub.api().may_log_in("ada") is may
     assert hub.asked[-1][1].endswith("portal/people?name=ada&login=1")
+
+
+async def test_users_are_read_and_changed_for_a_user(hub: SmallHub) -> None:
+    hub.answers |= {"GET": (200, '{"users": [], "total": 0}'), "PATCH": (200, "{}")}
+    api = hub.api()
+    assert await api.users({"text": "a&b", "offset": 0}, on_behalf_of="grace") == {
+        "users": [],
+        "total": 0,
+    }
+    await api.set_admin("a/b", True, on_behalf_of="grace")
+    await api.delete_user("jürgen", on_behalf_of="grace")
+    assert [asked[:2] for asked in hub.asked] == [
+        ("GET", "/hub/api/portal/users?text=a%26b&offset=0"),
+        ("PATCH", "/hub/api/portal/users/a%2Fb"),
+        ("DELETE", "/hub/api/portal/users/j%C3%BCrgen"),
+    ]
+    assert {asked[2]["X-Portal-For"] for asked in hub.asked} == {"grace"}

@@ -18,6 +18,7 @@ from portal.models.audit import AuditAction, AuditedAction, Outcome
 from portal.models.cluster.array import whole_job
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord
+from portal.models.session.stop_reason import StopCode, StopReason
 
 from .endpoint import Endpoint
 
@@ -188,11 +189,13 @@ class SessionAction(Action):
 
     async def stop(self, record: SessionRecord) -> None:
         """End a session, through the Hub if it still has its server, else by cancelling the
-        job."""
+        job. Its owner reads the reason that another user gives."""
+        words = "" if record.user == self.person.name else getattr(self.body, "reason", "")
+        reason = StopReason(code=StopCode.STOPPED, words=words) if words else None
         if await self._is_newest(record):
             with contextlib.suppress(NotFound):
                 await self.parts.hub.stop_server(
-                    record.user, record.server, on_behalf_of=self.person.name
+                    record.user, record.server, on_behalf_of=self.person.name, reason=reason
                 )
                 return
         # The Hub has lost the server or has another in its place; the job may still be there.

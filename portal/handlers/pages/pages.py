@@ -136,6 +136,13 @@ class AuditPage(Page):
         return {"actions": ACTION_WORDS, "outcomes": [outcome.value for outcome in Outcome]}
 
 
+class UsersPage(Page):
+    """Users that the Hub knows."""
+
+    template = "users.html"
+    needs = scope.USERS_MANAGE
+
+
 class NoPage(NotFoundMixin, Page):
     """Addresses that name no page."""
 
@@ -146,5 +153,6 @@ PAGES = (
     (r"usage/?", UsagePage),
     (r"announcements/?", AnnouncementsPage),
     (r"audit/?", AuditPage),
+    (r"users/?", UsersPage),
     ("", ClusterPage),
 )

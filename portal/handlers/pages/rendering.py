@@ -148,7 +148,8 @@ def site_variables(hub: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the section c.JupyterHub of the configuration says to the service's pages.
 
     These are the plain texts among ``template_vars``, e.g. portal_title and portal_notice (the rest
-    belongs to the Hub's own pages), and whether people may have named servers, and how many.
+    belongs to the Hub's own pages), whether people may have named servers, and how many, and
+    whether admins may open users' sessions from the page of users.
     """
     configured = hub.get("template_vars", {})
     if isinstance(configured, LazyConfigValue):
@@ -160,5 +161,6 @@ def site_variables(hub: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **texts,
         "named_servers": bool(hub.get("allow_named_servers", False)),
+        "admin_access": bool(hub.get("admin_access", False)),
         "named_server_limit": most if isinstance(most, int) else 0,  # or the Hub's function
     }

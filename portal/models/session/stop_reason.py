@@ -1,4 +1,4 @@
-"""Reasons of the portal's service itself for stopping a session, as sent to the Hub."""
+"""Reasons for stopping a session, as the portal's service sends them to the Hub."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _LONGEST = 2000  # characters of the header, percent-encoded
 class StopCode(StrEnum):
     """Endings that a stop can name."""
 
+    STOPPED = "stopped"  # by another user, who gives the reason; the rest is the service's own
     IDLE = "idle"
     UNCLAIMED = "unclaimed"  # started ahead of a meeting and never opened
     REHEARSED = "rehearsed"  # started only for a rehearsal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from portal.courses.live.boards import CourseBoards
 from portal.courses.live.helping import Helping
 from portal.courses.live.rooms import Rooms
 from portal.courses.live.situations import CourseSituations
+from portal.courses.roster.destinations import course_destinations
 from portal.courses.roster.enrolment import Enrolment
 from portal.courses.roster.my_courses import courses_of
 from portal.courses.roster.unenrol import Unenrolment
@@ -26,6 +27,7 @@ from portal.courses.settings import Courses
 from portal.errors import StoreUnavailable
 from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.course.live import CourseSituation
+from portal.models.destination import Destination
 from portal.models.person import Person
 from portal.models.session.session import SessionRecord
 from portal.slurm.control.reservations import ReservationControl
@@ -41,6 +43,7 @@ class CourseParts:
         store, hub, log, note = services.store, services.hub, services.log, services.note
         cluster, dashboard, subdomains = services.cluster, services.dashboard, services.subdomains
         self._dashboard, self._memberships = dashboard, services.memberships
+        self._store, self._prefix = store, services.prefix
         self.settings = services.settings.get(Courses)
         reserving = ReservationControl(cluster.runner)
         rules = CourseRules(
@@ -92,6 +95,13 @@ class CourseParts:
     async def on_sessions_page(self, person: str) -> tuple[str, dict[str, Any]]:
         """Return the template of a part of the page of sessions, and its variables."""
         return "sessions_courses.html", {"courses": await courses_of(self._memberships, person)}
+
+    async def destinations_for(self, person: Person, text: str) -> Sequence[Destination]:
+        """Return what has to do with courses and that a person can go to by name."""
+        creates = self.course_service.may_create(person)
+        return await course_destinations(
+            self._store, self._memberships, person, self._prefix, creates=creates
+        )
 
     @property
     def incoming(self) -> Path:

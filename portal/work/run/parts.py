@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from portal.catalog.versions.pins import pin_of
+from portal.models.destination import Destination
+from portal.models.person import Person
 from portal.models.session.run import Run
+from portal.work.run.destinations import run_destinations
 from portal.work.run.follower import RunFollower
 from portal.work.run.launches.again import RunsAgain
 from portal.work.run.launches.repetitions import RunRepetitions
@@ -30,6 +33,7 @@ class RunParts:
         store, hub, log = services.store, services.hub, services.log
         cluster, control, dashboard = services.cluster, services.control, services.dashboard
         self._catalog, self._store = services.catalog, store
+        self._prefix = services.prefix
         self.limits = services.settings.get(Runs)
         self.live = LivePoints()
         self.reports, self.searches = RunReports(store, log), RunSearches(store)
@@ -49,6 +53,11 @@ class RunParts:
             "mail about runs": self.notices.run,
             "run follower": follower.run,
         }
+
+    async def destinations_for(self, person: Person, text: str) -> Sequence[Destination]:
+        """Return what has to do with runs and that a person can go to by name."""
+        offered = self.limits.per_user > 0
+        return await run_destinations(self._store, person.name, text, self._prefix, offered=offered)
 
     async def _digest(self, run: Run) -> str:
         """Return the digest of the image that a run would have now; "" for none."""

@@ -48,7 +48,7 @@ def test_every_page_has_the_same_navigation(person: Callable[[str], Person], pat
     for_admins = {
         "Courses": f"{SERVICE}courses",
         "Curate": f"{SERVICE}curate",
-        "Users": "/hub/admin",
+        "Users": f"{SERVICE}users",
         "Announcements": f"{SERVICE}announcements",
         "Audit log": f"{SERVICE}audit",
         "All usage": f"{SERVICE}usage?by=user",

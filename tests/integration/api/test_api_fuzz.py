@@ -56,6 +56,7 @@ NOBODYS = {
     "/sessions/{session_id}/move": {"session_id": "nobodys"},
     "/servers/{server}": {"server": "nobodys"},
     "/registries/{registry}": {"registry": "nobodys.invalid"},
+    "/users/{user}": {"user": "nobodys"},
     "/own-environments/{environment}": {"environment": "nobodys"},
     "/own-environments/{environment}/test": {"environment": "nobodys"},
     "/environments/{environment}": {"environment": "nobodys"},

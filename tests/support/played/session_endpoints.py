@@ -113,6 +113,7 @@ async def served(
             log=parts.log,
             session_tokens=auth,
             hub_auth=auth,
+            cookie_secret=b"of cookies that no browser has",
             log_function=lambda _: None,
         )
         address = f"http://127.0.0.1:{_listen(web, servers)}{parts.prefix}api/v1/"

@@ -74,15 +74,18 @@ class RunTable(ModelTable[Run]):
         user: str,
         *,
         space: str = "",
+        text: str = "",
         sort: str = "-created_at",
         offset: int = 0,
         limit: int = 50,
     ) -> tuple[list[Run], int]:
         """Return one page of a user's runs, and their number; with ``space``, those of that space
-        alone. Raises InvalidRequest too."""
+        alone, and with ``text``, those that have it in their name. Raises InvalidRequest too."""
         query = select(runs).where(runs.c.user == user)
         if space:
             query = query.where(space_of_run == space)
+        if text:
+            query = query.where(runs.c.name.icontains(text, autoescape=True))
         return await self._page(query, order_by(runs, sort, _SORTS), offset, limit)
 
     async def names(self, user: str) -> set[str]:

@@ -53,10 +53,12 @@ class RunShareTable(ModelTable[Run]):
         return await self._first(query.where(run_shares.c.user == user, of_owner))
 
     async def with_user(
-        self, user: str, *, offset: int = 0, limit: int = 50
+        self, user: str, *, text: str = "", offset: int = 0, limit: int = 50
     ) -> tuple[list[Run], int]:
         """Return one page of the runs that are shared with a user, newest first, and their
-        number."""
+        number; with ``text``, those that have it in their name."""
         query = select(runs).join(run_shares, _OF_RUN).where(run_shares.c.user == user)
+        if text:
+            query = query.where(runs.c.name.icontains(text, autoescape=True))
         sorts = {"created_at": runs.c.created_at}
         return await self._page(query, order_by(runs, "-created_at", sorts), offset, limit)

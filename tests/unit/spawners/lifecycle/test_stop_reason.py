@@ -25,6 +25,7 @@ from spawners.lifecycle import culler, stop_reason
 from spawners.lifecycle.reconciler import ended
 
 IDLE = StopReason(code=StopCode.IDLE, words="The session's GPUs were idle for 2 hours.")
+REPAIR = StopReason(code=StopCode.STOPPED, words="gpu01 is repaired")
 
 
 def handler(who: Any, db: Any = None, **headers: str) -> Any:
@@ -84,6 +85,13 @@ def test_only_the_portals_service_says_why_and_only_for_itself() -> None:
         "a person"
     )
     assert stop_reason.reason_of(handler(None, **said)) is None
+
+
+def test_another_users_reason_is_believed_only_with_that_user() -> None:
+    said = {REASON_HEADER.replace("-", "_"): REPAIR.header()}
+    assert stop_reason.reason_of(handler(service("portal"), X_Portal_For="grace", **said)) == REPAIR
+    assert stop_reason.reason_of(handler(service("portal"), **said)) is None
+    assert stop_reason.reason_of(handler(service("another"), X_Portal_For="grace", **said)) is None
 
 
 @pytest.fixture
@@ -153,6 +161,17 @@ def test_an_ordinary_stop_is_as_it_was() -> None:
     stopped = a_record("stopped", "ada")
     over = ended(stopped, job, explain(job, "", stopped=True, stopped_by="ada", owner="ada"))
     assert (over.ending_code, words_for(over, "ada")) == ("stopped", "You stopped the session.")
+
+
+def test_the_owner_reads_the_reason_of_an_admin() -> None:
+    ending = why_ended(REPAIR, "grace")
+    told = "An administrator (grace) stopped the session: gpu01 is repaired"
+    assert (ending.code, ending.message) == ("stopped", told)
+    job = Job(id="7", state=JobState.CANCELLED, nodes=("gpu01",), end_time=9.0)
+    stopped = a_record("stopped", "grace").model_copy(update={"ending_message": ending.message})
+    over = ended(stopped, job, explain(job, "", stopped=True, stopped_by="grace", owner="ada"))
+    assert words_for(over, "ada") == told
+    assert words_for(over, "grace") == "You stopped the session: gpu01 is repaired"
 
 
 # -- the idle culler ------------------------------------------------------------------------------

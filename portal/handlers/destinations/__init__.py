@@ -1,0 +1,1 @@
+"""Search for pages, actions and objects by name."""

@@ -1,0 +1,36 @@
+"""Runs, and what leads to them, that a user can go to by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from portal.models.destination import Destination, words_of
+from portal.models.session.run import Run
+from portal.store import Store
+
+_MOST = 20  # runs that are read
+
+
+async def run_destinations(
+    store: Store, user: str, text: str, prefix: str, *, offered: bool
+) -> Sequence[Destination]:
+    """Return the user's runs with a word of ``text`` in their name and those that others share, the
+    newest first, and the page of runs. ``offered``: the user may start runs."""
+    root = f"{prefix}runs"
+    word = max(words_of(text), key=len, default="")
+    own, _ = await store.runs.of_user(user, text=word, limit=_MOST)
+    shared, _ = await store.run_shares.with_user(user, text=word, limit=_MOST)
+    return [
+        Destination(kind="page", title="Runs", url=root),
+        *([Destination(kind="action", title="New run", url=f"{root}/new")] if offered else ()),
+        *(_destination(run, user, root) for run in (*own, *shared)),
+    ]
+
+
+def _destination(run: Run, user: str, root: str) -> Destination:
+    owner = run.user if run.user != user else ""
+    query = f"?{urlencode({'owner': owner})}" if owner else ""
+    shared = f"shared by {owner}" if owner else ""
+    detail = ", ".join(filter(None, (run.environment, shared)))
+    return Destination(kind="run", title=run.name, detail=detail, url=f"{root}/{run.id}{query}")
