@@ -37,7 +37,7 @@ export async function drawMeasured(place, rows) {
         ],
         series: [
           { label: "Hardware", value: (_, index) => (names[index] ?? "").replaceAll("\n", ", ") },
-          { ...series("measured", "--portal-accent-text"), show: rows.some((row) => !row.simulated) },
+          { ...series("measured", "--portal-accent"), show: rows.some((row) => !row.simulated) },
           { ...series("simulated GPUs", "--portal-quiet", [5, 4]), show: rows.some((row) => row.simulated) },
         ],
       },
