@@ -95,6 +95,13 @@ def test_both_themes_have_the_same_tokens() -> None:
     assert light.keys() == dark.keys()
 
 
+def test_the_typeface_is_what_is_installed() -> None:
+    sheet = (data_path("templates") / "assets/typeface.css").read_text()
+    subsets = re.findall(r'^  \("([a-z-]+)", "U\+', sheet, re.MULTILINE)
+    install = (data_path("deploy") / "install.sh").read_text()
+    assert subsets == re.findall(r"files/inter-([a-z-]+)-wght-normal\.woff2", install)
+
+
 def test_styles_take_their_colours_from_tokens() -> None:
     """A variable of the portal that a style or script uses is defined somewhere."""
     sheets = [

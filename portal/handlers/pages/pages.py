@@ -130,6 +130,13 @@ class AuditPage(Page):
         return {"actions": ACTION_WORDS, "outcomes": [outcome.value for outcome in Outcome]}
 
 
+class DesignPage(Page):
+    """The pages' components in each state (docs/explanation/design.md)."""
+
+    template = "design.html"
+    needs = scope.AUDIT_READ
+
+
 class NoPage(NotFoundMixin, Page):
     """Addresses that name no page."""
 
@@ -140,5 +147,6 @@ PAGES = (
     (r"usage/?", UsagePage),
     (r"announcements/?", AnnouncementsPage),
     (r"audit/?", AuditPage),
+    (r"design/?", DesignPage),
     ("", ClusterPage),
 )
