@@ -48,8 +48,8 @@ c.JupyterHub.services.append(
     }
 )
 
-# The typeface of all pages, which the service sends (templates/assets/typeface.css). The login page has
-# it too, where the Hub names no services.
+# The typeface of all pages, which the service sends (templates/assets/typeface.css). The login page
+# has it too, where the Hub names no services.
 c.JupyterHub.template_vars.update(
     {"portal_typeface": f"services/{SERVICE}/static/typeface/vendor/inter/"}
 )
