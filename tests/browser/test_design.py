@@ -90,6 +90,7 @@ def test_the_typeface_is_there_and_its_figures_are_equally_wide(gallery: Any) ->
     widths = gallery.evaluate(
         """() => "0123456789".split("").map(digit => {
           const text = document.body.appendChild(document.createElement("span"));
+          text.className = "number";
           text.textContent = digit.repeat(40);
           return text.getBoundingClientRect().width;
         })"""

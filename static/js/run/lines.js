@@ -69,7 +69,7 @@ export class Lines {
     }
     this.place.replaceChildren();
     const data = this.library.join(drawn);
-    const axis = { stroke: variable("--bs-body-color"), grid: { stroke: variable("--bs-border-color-translucent"), width: 1 }, font: "12px system-ui, sans-serif" };
+    const axis = { stroke: variable("--bs-body-color"), grid: { stroke: variable("--bs-border-color-translucent"), width: 1 }, font: `12px ${variable("--portal-font")}` };
     const options = {
       width: this.place.clientWidth || 300,
       height: HEIGHT,
