@@ -249,7 +249,7 @@ install_proxy() {
   say "proxy: installed after $(($(now) - started)) s"
 }
 
-# -- the pages' scripts from npm ------------------------------------------------------------------
+# -- the pages' scripts and typeface from npm -----------------------------------------------------
 
 install_pages() { # before the portal itself, which includes static/vendor
   vendor=$source/static/vendor
@@ -258,7 +258,7 @@ install_pages() { # before the portal itself, which includes static/vendor
   [ "$(cat "$vendor/.from" 2>/dev/null || true)" = "$needs" ] && return 0
   if [ "$(cat "$place/.from" 2>/dev/null || true)" != "$needs" ]; then
     started=$(now)
-    say "pages: fetching scripts from npm"
+    say "pages: fetching scripts and the typeface from npm"
     mkdir -p "$place"
     rm -f "$place/.from"
     (cd "$source" && cp package.json package-lock.json .npmrc "$place")
@@ -269,9 +269,12 @@ install_pages() { # before the portal itself, which includes static/vendor
     echo "$needs" >"$place/.from"
     say "pages: fetched after $(($(now) - started)) s"
   fi
-  mkdir -p "$vendor/uplot" 2>/dev/null || fail "cannot create $vendor: make the portal's source writable."
+  mkdir -p "$vendor/uplot" "$vendor/inter" 2>/dev/null || fail "cannot create $vendor: make the portal's source writable."
   for file in dist/uPlot.esm.js dist/uPlot.min.css LICENSE; do
     cp "$place/node_modules/uplot/$file" "$vendor/uplot/"
+  done
+  for file in files/inter-latin-wght-normal.woff2 files/inter-latin-ext-wght-normal.woff2 LICENSE; do
+    cp "$place/node_modules/@fontsource-variable/inter/$file" "$vendor/inter/"
   done
   echo "$needs" >"$vendor/.from"
 }

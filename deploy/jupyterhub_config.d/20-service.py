@@ -48,6 +48,12 @@ c.JupyterHub.services.append(
     }
 )
 
+# The typeface of all pages, which the service sends (templates/assets/typeface.css). The login page
+# has it too, where the Hub names no services.
+c.JupyterHub.template_vars.update(
+    {"portal_typeface": f"services/{SERVICE}/static/typeface/vendor/inter/"}
+)
+
 # If sessions have subdomains (c.JupyterHub.subdomain_host), the service stays on the Hub's host,
 # because its pages and the Hub's send requests to each other.
 c.JupyterHub.subdomain_hook = host_of

@@ -2,9 +2,10 @@
 
 import { call, now } from "./api.js";
 import { ask, perform, tell } from "./dialog.js";
-import { byId, el, setText } from "./dom.js";
+import { byId, el, empty, setText } from "./dom.js";
 import { sends, Wrong } from "./forms.js";
 import { Pager } from "./pager.js";
+import { pill } from "./status.js";
 import { clock, count } from "./words.js";
 
 const LIMIT = 20;
@@ -32,7 +33,7 @@ async function load() {
     byId("list").replaceChildren(
       page.items.length
         ? el("ul.entries", {}, page.items.map(entry))
-        : el("p.portal-quiet.empty", {}, "There are no announcements yet."),
+        : empty("There are no announcements yet."),
     );
   } catch (error) {
     setText(byId("list-count"), error.message);
@@ -53,7 +54,7 @@ function entry(item) {
       el(
         "p.portal-facts",
         {},
-        el(`span.state.state-${{ planned: "waits", shown: "runs", over: "other" }[state]}`, {}, words[state]),
+        pill(state === "over" ? "ended" : state, words[state]),
         el("span", {}, item.level === "warning" ? "Warning" : "Information"),
         el("span", {}, `${clock(item.starts_at)} to ${clock(item.ends_at)}`),
         el("span", {}, `by ${item.author}`),

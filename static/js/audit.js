@@ -4,11 +4,11 @@ import { apiUrl, call } from "./api.js";
 import { byId, el, setText } from "./dom.js";
 import { followForm, sortInAddress } from "./filters.js";
 import { Pager } from "./pager.js";
+import { pill } from "./status.js";
 import { Table } from "./table.js";
 import { count, exactly } from "./words.js";
 
 const LIMIT = 50;
-const STATES = { done: "runs", refused: "held", failed: "bad" };
 // Actions of this version; entries of former ones show their names.
 const words = new Map([...byId("audit-action").options].map(({ value, text }) => [value, text]));
 const pager = new Pager(byId("list-pager"), LIMIT, load);
@@ -21,7 +21,7 @@ const table = new Table(byId("list"), {
     { head: "Action", sort: "action", cell: (line) => words.get(line.action) || line.action },
     { head: "Target", sort: "target", cell: (line) => line.target },
     { head: "Owner", sort: "owner", cell: (line) => line.owner || "–" },
-    { head: "Outcome", sort: "outcome", cell: (line) => el(`span.state.state-${STATES[line.outcome]}`, {}, line.outcome) },
+    { head: "Outcome", sort: "outcome", cell: (line) => pill(line.outcome) },
     { head: "Details", wide: true, cell: (line) => line.detail || "–" },
     { head: "Address", cell: (line) => line.address || "–" },
   ],

@@ -1,7 +1,7 @@
 // Active announcements, at the top of the page.
 
 import { call } from "./api.js";
-import { byId, el, icon } from "./dom.js";
+import { byId, el } from "./dom.js";
 import { Poller } from "./poller.js";
 import { clock } from "./words.js";
 
@@ -19,9 +19,8 @@ async function show() {
 function banner(item) {
   const warns = item.level === "warning";
   return el(
-    `div.alert.banner.${warns ? "alert-warning" : "alert-info"}`,
+    `div.alert.${warns ? "alert-warning" : "alert-info"}`,
     {},
-    icon(warns ? "triangle-exclamation" : "circle-info"),
     el("p", {}, el("strong", {}, warns ? "Warning:" : "Notice:"), ` ${item.text}`, el("span.banner-until", {}, ` Until ${clock(item.ends_at)}.`)),
   );
 }

@@ -38,11 +38,18 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// What a part shows in place of its content, in one sentence, with a link or button if there is something to do:
+// there is nothing, or it could not be loaded or is old. Until its script fills it a part has aria-busy, which the
+// styles show as a skeleton.
+export const empty = (words, action = null) => el("p.portal-quiet.empty", {}, words, action ? [" ", action] : null);
+export const trouble = (words, action = null) => el("div.alert.alert-warning.trouble", {}, words, action ? [" ", action] : null);
+
 // Shows an Error above the page's parts; null removes it.
 export function showTrouble(error) {
   const place = byId("troubles");
   const text = error?.message ?? "";
-  if (place.textContent !== text) fill(place, text ? el("div.alert.alert-warning.trouble", {}, text) : null);
+  const shown = place.querySelector(".trouble")?.firstChild ?? place;
+  if (shown.textContent !== text) fill(place, text ? trouble(text, el("a", { href: window.location.pathname + window.location.search }, "Reload the page")) : null);
 }
 
 // Announces `text` in the page's live region.

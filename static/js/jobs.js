@@ -7,6 +7,7 @@ import { announce, byId, el, hidden, setText } from "./dom.js";
 import { keepInAddress } from "./filters.js";
 import { newerJob, states } from "./model.js";
 import { Pager } from "./pager.js";
+import { pill } from "./status.js";
 import { Table } from "./table.js";
 import { capital, clock, count, duration, exactly, memory, ranges } from "./words.js";
 
@@ -166,13 +167,14 @@ function lines(cell, first, second = "") {
 
 function paintState(cell, job) {
   const waits = isPending(job);
-  const kind = job.held ? "held" : waits ? "waits" : job.state === "RUNNING" ? "runs" : "other";
+  const state = job.held ? "held" : waits ? "waiting" : { RUNNING: "running", COMPLETING: "stopping" }[job.state] ?? "unknown";
   const more = [];
   if (waits && job.position) more.push(`position ${job.position} in the queue`);
   if (waits && job.expected_start) more.push(`expected ${clock(job.expected_start)}`);
-  if (cell.childElementCount !== 2) cell.replaceChildren(el("span.first"), el("span.second"));
-  cell.firstChild.className = `first state state-${kind}`;
-  setText(cell.firstChild, capital(job.words.replace(/^it is /i, "")));
+  const words = capital(job.words.replace(/^it is /i, ""));
+  const key = `${state}\n${words}`;
+  if (cell.dataset.key !== key) cell.replaceChildren(pill(state, words), el("span.second"));
+  cell.dataset.key = key;
   setText(cell.lastChild, more.join(", "));
 }
 

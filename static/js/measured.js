@@ -21,7 +21,7 @@ export async function drawMeasured(place, rows) {
     plot?.destroy();
     const text = color("--bs-body-color");
     const grid = color("--bs-border-color-translucent");
-    const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: "12px system-ui, sans-serif" };
+    const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: `12px ${color("--portal-font")}` };
     const bars = Library.paths.bars({ size: [0.6, 70] });
     const value = (_, number) => (number === null || number === undefined ? "–" : number.toLocaleString("en", { maximumFractionDigits: 1 }));
     const series = (label, stroke, dash) => ({ label, stroke: color(stroke), fill: dash ? undefined : color(stroke), width: 2, dash, paths: bars, points: { show: false }, value });
@@ -37,7 +37,7 @@ export async function drawMeasured(place, rows) {
         ],
         series: [
           { label: "Hardware", value: (_, index) => (names[index] ?? "").replaceAll("\n", ", ") },
-          { ...series("measured", "--portal-accent-text"), show: rows.some((row) => !row.simulated) },
+          { ...series("measured", "--portal-accent"), show: rows.some((row) => !row.simulated) },
           { ...series("simulated GPUs", "--portal-quiet", [5, 4]), show: rows.some((row) => row.simulated) },
         ],
       },

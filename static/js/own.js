@@ -6,11 +6,11 @@ import { ask, perform } from "./dialog.js";
 import { byId, el, fill, setText, showTrouble } from "./dom.js";
 import { sends, Wrong } from "./forms.js";
 import { Poller } from "./poller.js";
+import { pill } from "./status.js";
 import { capital, count } from "./words.js";
 
 const EVERY = { testing: 2000, still: 15000 };
 const STATES = { testing: "being tested", ready: "ready", failed: "cannot be launched" };
-const SIGNS = { testing: "waits", ready: "runs", failed: "bad" };
 const form = byId("own-form");
 const shown = new Map(); // entries by name
 const poller = new Poller({ every: EVERY.still, ask: list, onTrouble: trouble });
@@ -41,7 +41,7 @@ class Entry {
     fill(
       this.head,
       el("h3", {}, el("a", { href: `${facts.prefix}catalog/environments/${name}` }, title)),
-      el("p.portal-facts", {}, el(`span.state.state-${SIGNS[state]}`, {}, capital(STATES[state])), el("span.portal-path", {}, path)),
+      el("p.portal-facts", {}, pill(state, capital(STATES[state])), el("span.portal-path", {}, path)),
       reason && state === "failed" ? el("p.why", {}, reason) : null,
       el(
         "div.entry-actions",

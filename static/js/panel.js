@@ -4,6 +4,7 @@
 import { call, may } from "./api.js";
 import { ask, perform } from "./dialog.js";
 import { el, fill, hidden } from "./dom.js";
+import { pill } from "./status.js";
 import { GPU_STATES, UNKNOWN, capital, gpuSign, memory, percent } from "./words.js";
 
 export class Panel {
@@ -141,7 +142,7 @@ export class Panel {
       el(
         "p.panel-state",
         {},
-        el("span", {}, el("strong", {}, capital(node.words)), node.reason ? ` – ${node.reason}` : ""),
+        el("span", {}, pill(nodeState(node), capital(node.words)), node.reason ? ` ${node.reason}` : ""),
       ),
       facts([
         below || !node.gpus ? null : ["GPUs", `${node.gpus_allocated} of ${node.gpus} ${node.gpu_types.join(", ")} held`],
@@ -187,6 +188,9 @@ export class Panel {
     await perform(call(`nodes/${encodeURIComponent(name)}/resume`, { method: "POST", body: {} }));
   }
 }
+
+// The node's state in the table of states.
+const nodeState = (node) => (node.down ? "down" : node.drained ? "drained" : node.asleep ? "off" : node.usable ? "free" : "held");
 
 // A list of terms and values; rows that are null are omitted.
 export function facts(rows) {

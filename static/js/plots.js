@@ -45,7 +45,7 @@ export class Plot {
     this.plot?.destroy();
     const text = color("--bs-body-color");
     const grid = color("--bs-border-color-translucent");
-    const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: "12px system-ui, sans-serif" };
+    const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: `12px ${color("--portal-font")}` };
     const options = {
       width: this.place.clientWidth || 300,
       height: this.height,

@@ -2,9 +2,10 @@
 
 import { call, facts, loginEnded } from "./api.js";
 import { toast } from "./dialog.js";
-import { byId, el, fill, setText } from "./dom.js";
+import { byId, el, empty, fill, setText, trouble } from "./dom.js";
 import { sends, Wrong } from "./forms.js";
 import { Pager } from "./pager.js";
+import { pill } from "./status.js";
 import { capital, clock, count } from "./words.js";
 
 const LIMIT = 10;
@@ -22,7 +23,7 @@ function entry(request) {
       {},
       request.source ? el("p.portal-path", {}, el("code", {}, request.source)) : null,
       request.text ? el("p.entry-text", {}, request.text) : null,
-      el("p.portal-facts", {}, el("strong", {}, capital(STATES[request.state])), el("span", {}, `requested ${clock(request.at)}`)),
+      el("p.portal-facts", {}, pill(request.state, capital(STATES[request.state])), el("span", {}, `requested ${clock(request.at)}`)),
       request.answer ? el("p.why.entry-text", {}, `${request.answered_by}: ${request.answer}`) : null,
       request.environment
         ? el("p", {}, el("a", { href: `${facts.prefix}catalog/${request.environment}` }, `View ${request.environment}`))
@@ -37,10 +38,10 @@ async function list() {
     const page = await call("environment-requests", { query: { mine: "true", limit: LIMIT, after: pager.after } });
     pager.show(page);
     setText(byId("requests-count"), page.total ? count(page.total, "request") : "");
-    fill(place, page.items.length ? el("ul.entries", {}, page.items.map(entry)) : el("p.portal-quiet.empty", {}, "You have no requests yet."));
+    fill(place, page.items.length ? el("ul.entries", {}, page.items.map(entry)) : empty("You have no requests yet."));
     fill(byId("troubles"));
   } catch (error) {
-    if (!loginEnded(error)) fill(byId("troubles"), el("div.alert.alert-warning.trouble", {}, error.message));
+    if (!loginEnded(error)) fill(byId("troubles"), trouble(error.message));
   }
   place.removeAttribute("aria-busy");
 }

@@ -4,7 +4,7 @@
 import { apiUrl, call, facts, loginEnded, now } from "./api.js";
 import { openOnClick } from "./course/open.js";
 import { ask, perform } from "./dialog.js";
-import { byId, el, hidden, later, setText, showTrouble } from "./dom.js";
+import { byId, el, empty, hidden, later, setText, showTrouble } from "./dom.js";
 import { followForm, keepInAddress } from "./filters.js";
 import { idleWords } from "./idle.js";
 import { offer } from "./notify.js";
@@ -97,7 +97,7 @@ function list(place, sessions, otherwise) {
   const where = focused?.closest("[data-session]")?.dataset.session;
   const what = focused?.textContent;
   place.replaceChildren(
-    sessions.length ? el("ul.entries", {}, sessions.map(card)) : el("p.portal-quiet.empty", {}, otherwise),
+    sessions.length ? el("ul.entries", {}, sessions.map(card)) : empty(otherwise),
   );
   place.removeAttribute("aria-busy");
   if (!where) return;

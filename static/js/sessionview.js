@@ -6,6 +6,7 @@ import { announce, el, hidden, icon } from "./dom.js";
 import { extendButton } from "./extend.js";
 import { moveButton } from "./move.js";
 import { facts as factList, level } from "./panel.js";
+import { pill } from "./status.js";
 import { capital, clock, count, duration, exactly, gpuTime, memory, ranges, share } from "./words.js";
 
 // Endings that are errors.
@@ -37,17 +38,16 @@ export function place(session) {
     .join(", ");
 }
 
-// The state, as a dot with words.
+// The state, as a pill, and what follows from it in words.
 export function state(session) {
   if (session.state === "ended") {
     const code = session.ending?.code ?? "unknown";
-    const kind = BAD.has(code) ? "bad" : code === "unknown" ? "waits" : "other";
-    return el(`span.state.state-${kind}`, {}, session.ending?.title ?? "Ended");
+    return pill(BAD.has(code) ? "failed" : code === "unknown" ? "uncertain" : "ended", session.ending?.title ?? "Ended");
   }
   const words = [capital(session.words.replace(/^it is /i, ""))];
   if (session.position) words.push(`position ${session.position} in the queue`);
   if (session.expected_start) words.push(`expected ${clock(session.expected_start)}`);
-  return el(`span.state.state-${session.state === "running" ? "runs" : "waits"}`, {}, words.join(", "));
+  return pill(session.state, words.join(", "));
 }
 
 // When the session ran, in words; `since` is when the data was fetched.

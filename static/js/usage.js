@@ -1,7 +1,7 @@
 // GPU-hours by week or month: a chart, a table and a CSV file.
 
 import { apiUrl, call, now } from "./api.js";
-import { byId, el, setText } from "./dom.js";
+import { byId, el, setText, trouble } from "./dom.js";
 import { followForm, sortInAddress } from "./filters.js";
 import { Pager } from "./pager.js";
 import { Table } from "./table.js";
@@ -84,7 +84,7 @@ async function load(first = false) {
     drawn = () => chart(all.items, period, query.start);
     drawn();
   } catch (error) {
-    byId("troubles").replaceChildren(el("div.alert.alert-warning.trouble", {}, error.message));
+    byId("troubles").replaceChildren(trouble(error.message));
   }
 }
 
@@ -181,7 +181,7 @@ async function loadEstimates() {
         : "",
     );
   } catch (error) {
-    byId("estimates").replaceChildren(el("div.alert.alert-warning.trouble", {}, error.message));
+    byId("estimates").replaceChildren(trouble(error.message));
   }
 }
 

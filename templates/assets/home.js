@@ -42,7 +42,7 @@ list.addEventListener("click", (event) => {
 
 // Updates the list while a session starts or stops; the rest of the page is not changed.
 async function follow() {
-  if (!list.querySelector(".portal-dot-wait")) return;
+  if (!list.querySelector(".state-waits")) return;
   try {
     const answer = await fetch(window.location.href, { credentials: "same-origin" });
     const text = await answer.text();

@@ -8,9 +8,8 @@ from portal.models.destination import Destination
 from portal.models.person import Person
 from portal.models.scope import COURSES_MANAGE
 from portal.models.space import STAFF, SpaceState
+from portal.spaces.membership_cache import MembershipCache
 from portal.store import Store
-
-from .membership_cache import MembershipCache
 
 
 async def course_destinations(

@@ -22,6 +22,7 @@ from ..base.base import SafeHandler
 
 _LOOK = 1.0  # seconds
 _KEEP = "public, max-age=31536000, immutable"
+_TYPEFACE = "public, max-age=604800"  # the Hub's pages do not know the hash: both have one address
 _IMPORT = re.compile(rb'^(?:import|export) [^;]*?from "(\.{1,2}/[^"]+)";', re.MULTILINE)
 _TEXT = (".js", ".css", ".svg", ".txt", ".json")
 
@@ -112,7 +113,8 @@ class AssetHandler(SafeHandler):
         if asset is None:
             raise NotFound("There is nothing at this address.")
         self.set_header("Content-Type", asset.type)
-        self.set_header("Cache-Control", _KEEP if version == assets.version else "no-cache")
+        kept = _KEEP if version == assets.version else "no-cache"
+        self.set_header("Cache-Control", _TYPEFACE if path.endswith(".woff2") else kept)
         self.set_header("Vary", "Accept-Encoding")
         content = asset.content
         if path.endswith(_TEXT) and "gzip" in self.request.headers.get("Accept-Encoding", ""):

@@ -34,11 +34,11 @@ from .pages import Page
 _AHEAD = 200 * 86400.0  # seconds in which a next meeting is looked for
 _NEXT = 5
 _STATES = {
-    SpaceState.DRAFT: ("other", "draft"),
-    SpaceState.REQUESTED: ("waits", "waiting for approval"),
-    SpaceState.REFUSED: ("bad", "refused"),
-    SpaceState.APPROVED: ("runs", "approved"),
-    SpaceState.ARCHIVED: ("held", "archived"),
+    SpaceState.DRAFT: "draft",
+    SpaceState.REQUESTED: "waiting for approval",
+    SpaceState.REFUSED: "refused",
+    SpaceState.APPROVED: "approved",
+    SpaceState.ARCHIVED: "archived",
 }
 _OWN = {
     SessionState.PENDING: "Your session is waiting in the Slurm queue.",
@@ -48,7 +48,8 @@ _OWN = {
 
 
 class CourseLine(Frozen):
-    """Course in a list, or at the head of its page. ``look`` and ``state`` are its sign's.
+    """Course in a list, or at the head of its page. ``look`` is a state of
+    templates/status.html, ``state`` its words.
 
     ``meeting`` is the next one in words, in the course's time zone, "" if there is none.
     """
@@ -85,13 +86,13 @@ class CoursePageBase(Page):
     def line(self, stored: StoredCourse, role: Role | None = None) -> CourseLine:
         """Return the course as it is listed for this person."""
         course, now = stored.course, time.time()
-        look, state = _STATES[stored.state]
+        look, state = str(stored.state), _STATES[stored.state]
         running = stored.runs(now)
         if stored.state is SpaceState.APPROVED and not running:
             over = datetime.fromtimestamp(now, ZoneInfo(course.timezone)).date() > course.ends
-            look, state = ("held", "ended") if over else ("waits", "upcoming")
+            look, state = ("ended", "ended") if over else ("planned", "upcoming")
         elif running:
-            state = "running"
+            look = state = "running"
         open_ = stored.state is not SpaceState.ARCHIVED
         ahead = meetings(course, now, now + _AHEAD) if open_ else []
         return CourseLine(

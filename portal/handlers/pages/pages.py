@@ -143,6 +143,13 @@ class UsersPage(Page):
     needs = scope.USERS_MANAGE
 
 
+class DesignPage(Page):
+    """The pages' components in each state (docs/explanation/design.md)."""
+
+    template = "design.html"
+    needs = scope.AUDIT_READ
+
+
 class NoPage(NotFoundMixin, Page):
     """Addresses that name no page."""
 
@@ -154,5 +161,6 @@ PAGES = (
     (r"announcements/?", AnnouncementsPage),
     (r"audit/?", AuditPage),
     (r"users/?", UsersPage),
+    (r"design/?", DesignPage),
     ("", ClusterPage),
 )

@@ -2,7 +2,7 @@
 
 import { call, loginEnded } from "../api.js";
 import { ask, tell } from "../dialog.js";
-import { byId, el, fill } from "../dom.js";
+import { byId, el, fill, trouble } from "../dom.js";
 import { Files } from "./files.js";
 import { meetings } from "./meetings.js";
 import { People } from "./people.js";
@@ -30,7 +30,7 @@ async function load() {
   try {
     keep(await call(at(name)));
   } catch (error) {
-    if (!loginEnded(error)) byId("troubles").append(el("div.alert.alert-warning.trouble", {}, error.message));
+    if (!loginEnded(error)) byId("troubles").append(trouble(error.message));
   }
 }
 

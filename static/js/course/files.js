@@ -3,7 +3,7 @@
 import { apiUrl, call } from "../api.js";
 import { ask, perform, tell } from "../dialog.js";
 import { bytes } from "../curate/words.js";
-import { byId, el, fill, setText } from "../dom.js";
+import { byId, el, fill, setText, trouble } from "../dom.js";
 import { count } from "../words.js";
 import { sendFile } from "./everyone.js";
 import { at, names, when } from "./words.js";
@@ -43,7 +43,7 @@ export class Files {
       "div.files-one",
       {},
       el("h3", {}, "Handed out"),
-      problem ? el("div.alert.alert-warning.trouble", {}, `${problem} ${files.length ? "Files handed out earlier stay available." : ""}`) : null,
+      problem ? trouble(`${problem} ${files.length ? "Files handed out earlier stay available." : ""}`) : null,
       answer.left_out ? el("p.portal-quiet", {}, answer.left_out) : null,
       files.length
         ? el("details", { open: files.length <= 12 }, el("summary", {}, `${count(files.length, "file")}, ${bytes(answer.size)}`), el("ul.plain.files-list", {}, files.map((file) => this.#file(file))))

@@ -1,16 +1,17 @@
 // The next meetings of a course, each with the state of its reservation.
 
 import { call } from "../api.js";
-import { byId, el, fill, setText } from "../dom.js";
+import { byId, el, empty, fill, setText, trouble } from "../dom.js";
+import { pill } from "../status.js";
 import { count } from "../words.js";
 import { at, meetingWords } from "./words.js";
 
 const MOST = 6;
 const STATES = {
-  planned: ["other", "reserved later"],
-  asked: ["waits", "being reserved"],
-  made: ["runs", "reserved"],
-  refused: ["bad", "not reserved"],
+  planned: ["planned", "reserved later"],
+  asked: ["asked", "being reserved"],
+  made: ["made", "reserved"],
+  refused: ["failed", "not reserved"],
 };
 
 export async function meetings(course) {
@@ -25,10 +26,10 @@ export async function meetings(course) {
     const bad = (reserved.items ?? []).filter((reservation) => reservation.state === "refused");
     fill(
       place,
-      bad.length ? el("div.alert.alert-warning.trouble", {}, `${count(bad.length, "meeting has", "meetings have")} no reservation: Slurm refused the request. The reason is shown below.`) : null,
+      bad.length ? trouble(`${count(bad.length, "meeting has", "meetings have")} no reservation: Slurm refused the request. The reason is shown below.`) : null,
       items.length
         ? el("ul.plain.meeting-list", {}, items.slice(0, MOST).map((meeting) => line(meeting, timezone, by.get(Math.round(meeting.begins)))))
-        : el("p.portal-quiet.empty", {}, "No upcoming meetings."),
+        : empty("No upcoming meetings."),
       items.length > MOST ? el("p.portal-quiet", {}, `And ${items.length - MOST} more; the calendar below shows all.`) : null,
     );
   } catch (error) {
@@ -37,12 +38,12 @@ export async function meetings(course) {
 }
 
 function line(meeting, zone, reservation) {
-  const [look, words] = STATES[reservation?.state] ?? [];
+  const [state, words] = STATES[reservation?.state] ?? [];
   return el(
     "li",
     {},
     el("span.meeting-time", {}, meetingWords(meeting, zone)),
-    words ? el(`span.state.state-${look}`, {}, words) : null,
+    words ? pill(state, words) : null,
     reservation?.nodes?.length ? el("span.portal-quiet", {}, reservation.nodes.join(", ")) : null,
     reservation?.message ? el("p.why", {}, reservation.message) : null,
   );

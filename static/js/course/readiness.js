@@ -1,10 +1,11 @@
 // The checks of a course's readiness (portal.courses.definition.readiness).
 
 import { el, fill, setText } from "../dom.js";
+import { pill } from "../status.js";
 import { count } from "../words.js";
 import { names } from "./words.js";
 
-const SIGNS = { good: ["runs", "ready"], warn: ["waits", "check"], bad: ["bad", "not ready"], unknown: ["other", "unknown"] };
+const SIGNS = { good: ["ready", "ready"], warn: ["uncertain", "check"], bad: ["failed", "not ready"], unknown: ["unknown", "unknown"] };
 const ORDER = ["bad", "warn", "unknown", "good"];
 
 // Fills `place`, and `words` with a summary if it is given.
@@ -48,11 +49,11 @@ function piece(part, most, look) {
 }
 
 function point({ sign, message, people }) {
-  const [look, word] = SIGNS[sign] ?? SIGNS.unknown;
+  const [state, word] = SIGNS[sign] ?? SIGNS.unknown;
   return el(
     "li.point",
     {},
-    el(`span.state.state-${look}`, {}, word),
+    pill(state, word),
     el(
       "div",
       {},

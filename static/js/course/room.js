@@ -6,10 +6,11 @@ import { ask, perform } from "../dialog.js";
 import { byId, el, fill } from "../dom.js";
 import { Poller } from "../poller.js";
 import { enter } from "./enter.js";
+import { pill } from "../status.js";
 import { at, names, when } from "./words.js";
 
 const PAUSE = 4000; // milliseconds
-const STATES = { pending: ["waits", "waiting in the queue"], starting: ["waits", "starting"], running: ["runs", "open"] };
+const STATES = { pending: "waiting in the queue", starting: "starting", running: "open" };
 
 // Shows the room in the part "room", which stays hidden if there is none, and updates it while it
 // starts. `staff`: whether the viewer may open and close it.
@@ -29,10 +30,9 @@ export function showRoom(course, staff) {
 }
 
 function show(course, staff, room, poller) {
-  const [look, words] = STATES[room.state] ?? ["other", "closed"];
   fill(
     byId("room-place"),
-    el("p", {}, el(`span.state.state-${look}`, {}, words), room.by ? el("span.portal-quiet", {}, ` opened by ${room.by} at `, when(room.asked_at)) : null, room.people.length ? ` · in the room: ${names(room.people)}` : ""),
+    el("p", {}, pill(STATES[room.state] ? room.state : "none", STATES[room.state] ?? "closed"), room.by ? el("span.portal-quiet", {}, ` opened by ${room.by} at `, when(room.asked_at)) : null, room.people.length ? ` · in the room: ${names(room.people)}` : ""),
     staff && room.why_not && !room.state ? el("p.portal-quiet", {}, room.why_not) : null,
     el(
       "div.entry-actions.course-steps",

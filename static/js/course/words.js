@@ -2,6 +2,7 @@
 
 import { facts } from "../api.js";
 import { el } from "../dom.js";
+import { pill } from "../status.js";
 import { clock, duration, exactly } from "../words.js";
 
 export const coursePage = (name, more = "") => `${facts.prefix}courses/${encodeURIComponent(name)}${more}`;
@@ -11,16 +12,7 @@ export const at = (name, ...more) => /** @type {any} */ (["courses", name, ...mo
 export const person = (course, name, ...more) => /** @type {any} */ (at(course, "people", name, ...more));
 
 // portal.models.course.board.TileState
-export const TILE_STATES = {
-  none: ["other", "not started"],
-  waiting: ["waits", "waiting"],
-  running: ["runs", "running"],
-  failed: ["bad", "failed"],
-};
-export const tileState = (state) => {
-  const [look, words] = TILE_STATES[state] ?? ["other", state];
-  return el(`span.state.state-${look}`, {}, words);
-};
+export const tileState = (state) => pill(state, state === "none" ? "not started" : state);
 
 // portal.models.course.start.SeatState
 export const SEAT_STATES = {

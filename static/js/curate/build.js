@@ -2,7 +2,7 @@
 
 import { call } from "../api.js";
 import { ask, perform, tell } from "../dialog.js";
-import { announce, byId, el, fill, setText } from "../dom.js";
+import { announce, byId, el, fill, setText, trouble } from "../dom.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
 import { exactly } from "../words.js";
@@ -27,7 +27,7 @@ const work = new Work({
   id,
   log,
   onState: show,
-  onTrouble: (words) => fill(byId("troubles"), words ? el("div.alert.alert-warning.trouble", {}, words) : null),
+  onTrouble: (words) => fill(byId("troubles"), words ? trouble(words) : null),
 });
 
 function show(build) {

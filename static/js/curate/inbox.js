@@ -2,7 +2,7 @@
 
 import { call, loginEnded } from "../api.js";
 import { ask, tell } from "../dialog.js";
-import { byId, el, fill, setText } from "../dom.js";
+import { byId, el, fill, setText, trouble } from "../dom.js";
 import { followForm } from "../filters.js";
 import { Pager } from "../pager.js";
 import { Poller } from "../poller.js";
@@ -87,7 +87,7 @@ async function load() {
     if (id) byId(id).removeAttribute("aria-busy");
   };
   await Promise.all([part(loadEnvironments, "environments"), part(loadBuilds, "builds"), part(loadRequests)]);
-  fill(byId("troubles"), [...new Set(troubles)].map((words) => el("div.alert.alert-warning.trouble", {}, words)));
+  fill(byId("troubles"), [...new Set(troubles)].map((words) => trouble(words)));
 }
 const poller = new Poller({ every: EVERY, ask: load });
 

@@ -2,7 +2,7 @@
 
 import { call } from "../api.js";
 import { ask, perform, tell } from "../dialog.js";
-import { byId, el, fill, setText } from "../dom.js";
+import { byId, el, empty, fill, setText } from "../dom.js";
 import { sends } from "../forms.js";
 import { count } from "../words.js";
 import { when } from "./words.js";
@@ -18,7 +18,7 @@ async function load() {
   try {
     const { items } = await call("registries");
     setText(byId("list-count"), items.length ? count(items.length, "registry", "registries") : "");
-    fill(byId("list"), items.length ? el("ul.entries", {}, items.map(entry)) : el("p.portal-quiet.empty", {}, "No registries yet. Images are pulled without credentials."));
+    fill(byId("list"), items.length ? el("ul.entries", {}, items.map(entry)) : empty("No registries yet. Images are pulled without credentials."));
   } catch (error) {
     setText(byId("list-count"), error.message);
   } finally {

@@ -2,7 +2,7 @@
 
 import { call, facts } from "../api.js";
 import { tell } from "../dialog.js";
-import { byId, el, fill, setText } from "../dom.js";
+import { byId, el, empty, fill, setText } from "../dom.js";
 import { count } from "../words.js";
 import { all, environmentPage, when } from "./words.js";
 
@@ -18,7 +18,7 @@ export async function loadRequests() {
     if ([...place.querySelectorAll("textarea, input")].some((field) => field.value)) return;
     shown = text;
     setText(byId("requests-count"), items.length ? count(items.length, "open request") : "");
-    fill(place, items.length ? el("ul.entries", {}, items.map(entry)) : el("p.portal-quiet.empty", {}, "No open requests."));
+    fill(place, items.length ? el("ul.entries", {}, items.map(entry)) : empty("No open requests."));
   } catch (error) {
     setText(byId("requests-count"), error.message);
   } finally {

@@ -1,8 +1,9 @@
 // Smoke tests: results by GPU type and kernel, with logs.
 
 import { call } from "../api.js";
-import { el, fill } from "../dom.js";
+import { el, empty, fill } from "../dom.js";
 import { facts as factList } from "../panel.js";
+import { pill } from "../status.js";
 import { count, short } from "../words.js";
 import { LogBox, Work } from "./log.js";
 import { at, gpuWords, isLive, when, workState } from "./words.js";
@@ -17,7 +18,7 @@ export class TestCards {
   show(tests, otherwise) {
     if (!tests.length) {
       this.cards.clear();
-      fill(this.place, el("p.portal-quiet.empty", {}, otherwise));
+      fill(this.place, empty(otherwise));
       return;
     }
     const shown = new Map();
@@ -91,7 +92,7 @@ function kernels(results) {
       el(
         "li",
         {},
-        el(`span.state.state-${passed ? "runs" : "bad"}`, {}, `${kernel.title} ${passed ? "answers" : "does not answer"}`),
+        pill(passed ? "passed" : "failed", `${kernel.title} ${passed ? "answers" : "does not answer"}`),
         el("span.portal-quiet", {}, [version, passed && seconds ? `${short(seconds)} s` : ""].filter(Boolean).map((words) => ` ${words}`).join(",")),
         reason ? el("p.why", {}, reason) : null,
       ),

@@ -1,17 +1,13 @@
-// Labels and signs of the states of environments, builds and tests.
+// States of environments, builds and tests.
 
 import { call, facts } from "../api.js";
 import { el } from "../dom.js";
+import { pill } from "../status.js";
 import { clock, exactly } from "../words.js";
 
-// portal.models.catalog.environment.EnvironmentState
-const VERSION_LOOKS = { building: "waits", testing: "waits", ready: "runs", failed: "bad", deprecated: "held" };
-// portal.models.catalog.image_job.WorkState
-const WORK_LOOKS = { waiting: "waits", running: "waits", passed: "runs", failed: "bad", cancelled: "held" };
-const sign = (look, words) => el(`span.state.state-${look ?? "other"}`, {}, words);
-
-export const versionState = (state) => sign(VERSION_LOOKS[state], state);
-export const workState = (state) => sign(WORK_LOOKS[state], state === "unknown" ? "could not run" : state);
+// portal.models.catalog.environment.EnvironmentState, portal.models.catalog.image_job.WorkState
+export const versionState = (state) => pill(state);
+export const workState = (state) => pill(state, state === "unknown" ? "could not run" : state);
 export const isLive = (work) => work.state === "waiting" || work.state === "running";
 
 // Names of pages under curate/ (portal/handlers/pages/curate.py) can also be names of environments.

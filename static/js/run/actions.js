@@ -4,6 +4,7 @@
 import { call, facts } from "../api.js";
 import { ask, perform } from "../dialog.js";
 import { el } from "../dom.js";
+import { menu } from "../menu.js";
 
 /** @type {((run: any, refresh: () => void) => (HTMLElement | null))[]} */
 export const actions = [];
@@ -16,7 +17,7 @@ actions.push((run, refresh) =>
   run.ended_at === null && run.mine ? actionButton("Stop run", () => stop(run, refresh), "btn-outline-danger portal-danger") : null,
 );
 
-actions.push((run) => (run.ended_at === null || !run.mine ? null : actionButton("Delete run", () => remove(run), "btn-outline-danger portal-danger")));
+actions.push((run) => (run.ended_at === null || !run.mine ? null : menu(run.name, actionButton("Delete run", () => remove(run), "portal-danger"))));
 
 async function remove(run) {
   const sure = await ask({

@@ -2,7 +2,8 @@
 
 import { now } from "../api.js";
 import { el, hidden } from "../dom.js";
-import { badge, metric, seconds, value } from "./view.js";
+import { pill } from "../status.js";
+import { metric, seconds, value } from "./view.js";
 
 export const MOST = 8; // columns of metrics, and of parameters
 const METRIC = "metric:"; // before a name, in the order of the table
@@ -12,7 +13,7 @@ const PARAMETER = "parameter:";
 export function columns(parameters, metrics, open) {
   return [
     { head: "Point", sort: "number", number: true, paint: (cell, point) => number(cell, point, open) },
-    { head: "State", sort: "state", cell: (point) => badge(point.state) },
+    { head: "State", sort: "state", cell: (point) => pill(point.state) },
     { head: "Cell", sort: "cell", cell: (point) => (point.cell ? `${point.cell} of ${point.cells ?? "?"}` : "") },
     ...parameters.slice(0, MOST).map((name) => ({ head: name, sort: `${PARAMETER}${name}`, number: true, cell: (point) => value(point.parameters[name]) })),
     ...metrics.slice(0, MOST).map((name) => ({ head: name, sort: `${METRIC}${name}`, number: true, cell: (point) => metric(point.metrics[name]) })),

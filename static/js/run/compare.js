@@ -4,7 +4,8 @@ import { call } from "../api.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
 import { Lines } from "./lines.js";
 import { Picker } from "./picker.js";
-import { badge, countWords, metric, runPage, value } from "./view.js";
+import { countWords, metric, runPage, value } from "./view.js";
+import { pill } from "../status.js";
 import { count, exactly } from "../words.js";
 
 const STEPS = ["step", "epoch"]; // no metrics to be best by
@@ -40,7 +41,7 @@ function tables() {
   ];
   return [
     table("The runs", "Runs", [
-      ["State", runs.map((run) => badge(run.state))],
+      ["State", runs.map((run) => pill(run.state))],
       ["Points", runs.map(countWords)],
       ["Started", runs.map((run) => exactly(run.created_at))],
       ["Ended", runs.map((run) => exactly(run.ended_at) || "–")],

@@ -1,7 +1,7 @@
 // A plot of many lines over steps, with uPlot. One line can be highlighted: by the pointer, or by the
 // picker's list.
 
-import { el } from "../dom.js";
+import { el, empty } from "../dom.js";
 import { metric } from "./view.js";
 
 // uPlot comes from npm at installation (deploy/install.sh).
@@ -64,12 +64,12 @@ export class Lines {
     this.plot = null;
     const drawn = this.lines.map((line) => ordered(line.pairs, this.log));
     if (!drawn.some(([steps]) => steps.length)) {
-      this.place.replaceChildren(el("p.portal-quiet.empty", {}, this.log && this.lines.length ? "No value is greater than 0." : "Nothing has been reported yet."));
+      this.place.replaceChildren(empty(this.log && this.lines.length ? "No value is greater than 0." : "Nothing has been reported yet."));
       return;
     }
     this.place.replaceChildren();
     const data = this.library.join(drawn);
-    const axis = { stroke: variable("--bs-body-color"), grid: { stroke: variable("--bs-border-color-translucent"), width: 1 }, font: "12px system-ui, sans-serif" };
+    const axis = { stroke: variable("--bs-body-color"), grid: { stroke: variable("--bs-border-color-translucent"), width: 1 }, font: `12px ${variable("--portal-font")}` };
     const options = {
       width: this.place.clientWidth || 300,
       height: HEIGHT,

@@ -9,7 +9,8 @@ import { spaceOf } from "../space.js";
 import { Selection } from "./selection.js";
 import "./schedules.js";
 import { showShared } from "./shared.js";
-import { badge, points, time } from "./view.js";
+import { points, time } from "./view.js";
+import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
 
@@ -27,7 +28,7 @@ const table = new Table(byId("list"), {
   columns: [
     { head: "Compare", paint: (cell, run) => selection.paint(cell, run) },
     { head: "Name", sort: "name", cell: (run) => el("a", { href: `${facts.prefix}runs/${run.id}` }, run.name) },
-    { head: "State", cell: (run) => badge(run.state) },
+    { head: "State", cell: (run) => pill(run.state) },
     { head: "Points", cell: points, wide: true },
     { head: "Source", cell: (run) => el("span.path", {}, run.source) },
     { head: "Environment", sort: "environment", cell: environment },

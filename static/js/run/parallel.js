@@ -2,7 +2,7 @@
 // are limited by dragging over them, or in fields.
 
 import { call } from "../api.js";
-import { el, fill, setText } from "../dom.js";
+import { el, empty, fill, setText } from "../dom.js";
 import { axesOf, short } from "./axes.js";
 import { Limits } from "./limits.js";
 import { Picker } from "./picker.js";
@@ -60,7 +60,7 @@ export class Parallel {
   #draw() {
     const { axes, values } = this;
     if (!axes.length) {
-      fill(this.scroll, el("p.portal-quiet.empty", {}, "The points have reported no parameters and no metrics yet."));
+      fill(this.scroll, empty("The points have reported no parameters and no metrics yet."));
       return;
     }
     this.width = this.scroll.clientWidth;

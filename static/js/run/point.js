@@ -5,7 +5,8 @@ import { call, now } from "../api.js";
 import { byId, el, fill, hidden } from "../dom.js";
 import { keepInAddress } from "../filters.js";
 import { facts as factList } from "../panel.js";
-import { badge, metric, seconds, value } from "./view.js";
+import { metric, seconds, value } from "./view.js";
+import { pill } from "../status.js";
 import { exactly } from "../words.js";
 
 // Sections of the panel, in their order: sections.push({title, show(place, point, run), close()}).
@@ -78,7 +79,7 @@ export class PointPanel {
     this.title.textContent = `Point ${number}`;
     fill(
       this.body,
-      el("p.portal-facts", {}, badge(point.state), point.cell ? el("span", {}, `Cell ${point.cell} of ${point.cells ?? "?"}`) : null),
+      el("p.portal-facts", {}, pill(point.state), point.cell ? el("span", {}, `Cell ${point.cell} of ${point.cells ?? "?"}`) : null),
       point.message ? el("p.point-message", {}, point.message) : null,
       el(
         "div.point-values",

@@ -19,8 +19,9 @@ import { Curves } from "./curves.js";
 import { Parallel } from "./parallel.js";
 import { PointPanel } from "./point.js";
 import { searchFacts } from "./search.js";
-import { badge, points, pointWords } from "./view.js";
+import { points, pointWords } from "./view.js";
 import { Views } from "./views.js";
+import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { count, exactly } from "../words.js";
 
@@ -121,7 +122,7 @@ function show(run) {
       el("h1", {}, run.name),
       el("div.run-actions", {}, actions.map((action) => action(run, () => poller.in(1000)))),
     ),
-    el("p.portal-facts", {}, badge(run.state), el("span", {}, pointWords(run))),
+    el("p.portal-facts", {}, pill(run.state), el("span", {}, pointWords(run))),
     run.message ? el("div.alert.alert-secondary.ending", {}, run.message) : null,
     run.missing ? el("div.alert.alert-warning", {}, missingWords(run)) : null,
     points(run),

@@ -4,7 +4,8 @@ import { call } from "../api.js";
 import { byId, el, setText, showTrouble } from "../dom.js";
 import { Pager } from "../pager.js";
 import { Poller } from "../poller.js";
-import { badge, points, runPage, time } from "./view.js";
+import { points, runPage, time } from "./view.js";
+import { pill } from "../status.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
 
@@ -19,7 +20,7 @@ export function showShared() {
     columns: [
       { head: "Name", cell: (run) => el("a", { href: runPage(run) }, run.name) },
       { head: "User", cell: (run) => run.user },
-      { head: "State", cell: (run) => badge(run.state) },
+      { head: "State", cell: (run) => pill(run.state) },
       { head: "Points", cell: points, wide: true },
       { head: "Environment", cell: (run) => run.environment },
       { head: "Started", cell: (run) => time(run.created_at) },

@@ -44,8 +44,6 @@ export function runPage(run) {
   return `${facts.prefix}runs/${encodeURIComponent(run.id)}${owner}`;
 }
 
-export const badge = (state) => el(`span.point-state.point-is-${state}`, {}, state);
-
 // A metric's value with at most six digits.
 export function metric(value) {
   if (value === undefined || value === null) return el("span", {}, "–", hidden(UNKNOWN));

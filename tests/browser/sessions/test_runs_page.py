@@ -426,6 +426,7 @@ def test_runs_are_compared_and_deleted(demo: Any, page: Any) -> None:
     assert page.evaluate("window.hacked") is None
     check(page, "runs-compare")
     page.goto(f"{demo.url}/services/portal/runs/{OLD}")
+    page.get_by_role("button", name="More actions for before").click()
     page.get_by_role("button", name="Delete run").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Its files stay: /home/ada/projects/runs/before")

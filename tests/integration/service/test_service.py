@@ -346,6 +346,13 @@ def test_static_files_are_kept_for_long_under_the_hash_of_all(hub: Hub) -> None:
         assert hub.anyone().get(base + path).status_code == 404
 
 
+def test_the_typeface_has_one_address_for_the_hubs_pages_and_the_services(hub: Hub) -> None:
+    typeface = "/services/portal/static/typeface/vendor/inter/inter-latin-wght-normal.woff2"
+    answer = hub.anyone().get(typeface)  # under any name, since the Hub does not know the hash
+    assert answer.headers["content-type"] == "font/woff2"
+    assert answer.headers["cache-control"] == "public, max-age=604800"
+
+
 def test_a_cookie_alone_cannot_post(hub: Hub) -> None:
     browser = hub.browser("ada")
     browser.get("/services/portal/")

@@ -1,0 +1,51 @@
+"""The service's pages in a browser without Hub and service: rendered here, with their files."""
+
+from __future__ import annotations
+
+import mimetypes
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyterhub._data import DATA_FILES_PATH
+
+from portal.handlers.pages.rendering import Pages
+from portal.models.person import Person
+
+ORIGIN = "http://portal.test"
+PREFIX = "/services/portal/"
+_TYPEFACE = "services/portal/static/typeface/vendor/inter/"  # as 20-service.py has it
+
+
+def open_alone(page: Any, template: str, *, refuse: str = "no such address") -> None:
+    """Open the template as a page, whose scripts find no API.
+
+    Addresses with ``refuse`` answer 503.
+    """
+    pages = Pages(prefix=PREFIX, hub_prefix="/hub/", variables={"portal_typeface": _TYPEFACE})
+    html = pages.render(
+        template,
+        Person(name="ada", admin=True),
+        nonce="test",
+        xsrf="test",
+        portal_in_courses=False,
+    )
+    headers = {"Content-Security-Policy": pages.policy("test")}
+
+    def answer(route: Any) -> None:
+        path = urlsplit(route.request.url).path
+        if refuse in path:
+            route.fulfill(status=503)
+        elif path == f"{PREFIX}page":
+            route.fulfill(body=html, content_type="text/html; charset=utf-8", headers=headers)
+        elif path.startswith(f"{PREFIX}static/"):
+            asset = pages.assets.get(path.removeprefix(f"{PREFIX}static/").split("/", 1)[1])
+            assert asset, f"{path} is not in static/: has deploy/install.sh run?"
+            route.fulfill(body=asset.content, content_type=asset.type)
+        elif (file := Path(DATA_FILES_PATH) / path.removeprefix("/hub/")).is_file():
+            route.fulfill(path=file, content_type=mimetypes.guess_type(file)[0] or "text/plain")
+        else:
+            route.fulfill(status=404, json={"error": {"code": "not_found", "message": "None."}})
+
+    page.route("**/*", answer)
+    page.goto(f"{ORIGIN}{PREFIX}page")
