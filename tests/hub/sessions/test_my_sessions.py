@@ -165,11 +165,10 @@ def test_stopped_by_an_admin(ada: Person, grace: Person) -> None:
     item = launch(ada)
     answer = ask(grace, f"sessions/{item['id']}/stop", "POST", json={"reason": "a test"})
     assert answer.status_code == 200, answer.text
-    assert (
-        ended(ada, item["id"])["ending"]["words"] == "An administrator (grace) stopped the session."
-    )
+    words = ended(ada, item["id"])["ending"]["words"]
+    assert words == "An administrator (grace) stopped the session: a test"
     seen = ask(grace, f"sessions/{item['id']}?log=false").json()
-    assert seen["ending"]["words"] == "You stopped the session."
+    assert seen["ending"]["words"] == "You stopped the session: a test"
 
 
 def test_cancelled_in_slurm(demo: Any, ada: Person) -> None:
