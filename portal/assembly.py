@@ -75,6 +75,7 @@ class Services:
         parent: Configurable | None = None,
     ) -> None:
         self.prefix, self.hub_host, self.log = prefix, hub_host, log
+        self.base = prefix.removesuffix("services/portal/")  # JupyterHub's own
         self.catalog, self.cluster, self.control = catalog, cluster, control
         self.telemetry, self.dashboard = telemetry, dashboard
         self.store, self.hub = store, hub

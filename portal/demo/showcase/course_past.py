@@ -19,7 +19,7 @@ from portal.store.courses.tables import course_seats, course_starts
 from .past import LIMIT, MINUTE, PREFIX, TITLES, Past, usage_of
 
 BY = "demo"
-"""Who asked for the made up start of a class."""
+"""User that asked for the made up start of a class."""
 _WEEK = 7 * 86400.0
 _OVER = 2 * 3600.0  # seconds since a meeting's end: nothing of it goes on
 

@@ -67,7 +67,7 @@ class UserPage(Page[UserItem]):
 
 
 class AdminChange(Frozen):
-    """Whether the user is an admin of the Hub."""
+    """New answer to whether a user is an admin of the Hub."""
 
     admin: bool
 

@@ -79,12 +79,8 @@ class Destinations(Endpoint):
         except (PortalError, TimeoutError):
             return None
 
-    @property
-    def _base(self) -> str:
-        return self.parts.prefix.removesuffix("services/portal/")
-
     async def _site(self, text: str) -> Sequence[Destination]:
-        return list(site_destinations(self.person, self._base, self.parts.prefix))
+        return list(site_destinations(self.person, self.parts.base, self.parts.prefix))
 
     async def _sessions(self, text: str) -> Sequence[Destination]:
         """Return the user's sessions, without those that stand for a run or a kernel, and others'
@@ -103,7 +99,7 @@ class Destinations(Endpoint):
                 found.append(self._session(record))
                 if record.user == user and record.state is SessionState.RUNNING:
                     title = f"Open {found[-1].title}"
-                    url = server_url(record, self._base)
+                    url = server_url(record, self.parts.base)
                     found.append(Destination(kind="action", title=title, url=url))
         return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated
-from urllib.parse import quote
 
 from pydantic import StringConstraints
 
@@ -16,6 +15,7 @@ from portal.models.cluster.cluster import JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.plain_text import PLAIN_LINE
 from portal.models.session.session import SessionState
+from portal.sessions.links import server_url
 from portal.slurm.control.control import JOB_ID, NODE_NAME
 
 from ..base.action import Action, Confirmation, SessionAction
@@ -82,9 +82,7 @@ class OpenSession(Action):
                 raise Conflict("This kernel has no page. Open the session with its notebook.")
             if record.user != self.person.name and is_click(self):
                 await enter(self, record.user, record.server)
-        server = f"{quote(record.server, safe='')}/" if record.server else ""
-        base = self.parts.prefix.removesuffix("services/portal/")
-        return ServerAddress(url=f"{base}user/{quote(record.user, safe='@+')}/{server}")
+        return ServerAddress(url=server_url(record, self.parts.base))
 
 
 class CancelJob(SessionAction):

@@ -133,7 +133,7 @@ class SessionBase(Action):
             known = view is not None and slurms is not None and slurms.id == record.id
             context = SessionContext(
                 viewer=self.person.name,
-                base=parts.prefix.removesuffix("services/portal/"),
+                base=parts.base,
                 now=time.time(),
                 environment=self._environment(record),
                 usage=usage.get(record.id),

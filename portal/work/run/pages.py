@@ -35,14 +35,14 @@ class NewRunPage(Page):
     in the default one once it is launched. The files are there, and the portal cannot read them."""
 
     async def get(self, *segments: str) -> None:
-        base = self.parts.hub_host + self.parts.prefix.removesuffix("services/portal/")
+        base = self.parts.hub_host + self.parts.base
         running = await self._running()
         if running:
             newest = max(running, key=lambda record: record.submitted_at)
             self.redirect(f"{server_url(newest, base)}{_DIALOG}")
             return
         user = quote(self.person.name, safe="@~")  # as jupyterhub.user.User.escaped_name
-        path = self.parts.prefix.removesuffix("services/portal/")
+        path = self.parts.base
         query = urlencode({"next": f"{path}user/{user}/{_DIALOG}"})
         self.redirect(f"{self.settings['pages'].hub}spawn?{query}")
 

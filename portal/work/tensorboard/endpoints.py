@@ -54,7 +54,7 @@ class OpenLogs(Action):
             options = {"environment": record.environment, OPTION: list(folders)}
             await self.parts.hub.start_server(name, SERVER, options)
         self.done("")
-        base = self.parts.prefix.removesuffix("services/portal/")
+        base = self.parts.base
         return ServerAddress(url=f"{base}hub/spawn-pending/{quote(name, safe='@~')}/{SERVER}")
 
     async def _offered(self, environment: str, title: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from still_clock import StillClock
 
 from portal.errors import Conflict
 from portal.models.session.run_output import MOST_QUESTIONS, KernelAnswer, PointOutput
@@ -12,20 +13,13 @@ from portal.work.run.live import LOOKS, LivePoints, PointKey
 KEY: PointKey = ("ada", "5e2f3c1a", 3)
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def clock() -> StillClock:
+    return StillClock(100.0)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def points(clock: Clock) -> LivePoints:
+def points(clock: StillClock) -> LivePoints:
     return LivePoints(clock)
 
 
@@ -39,7 +33,7 @@ def shown(points: LivePoints) -> str | None:
     return None if output is None else output.log
 
 
-def test_a_point_is_watched_for_a_while(points: LivePoints, clock: Clock) -> None:
+def test_a_point_is_watched_for_a_while(points: LivePoints, clock: StillClock) -> None:
     assert not points.is_watched(KEY)
     assert points.watch(KEY).output is None
     assert points.is_watched(KEY) and points.is_missing(KEY)
@@ -111,7 +105,7 @@ def test_questions_are_bounded(points: LivePoints) -> None:
         points.ask(KEY, "loss")
 
 
-def test_a_kernel_that_is_not_kept_is_not_asked(points: LivePoints, clock: Clock) -> None:
+def test_a_kernel_that_is_not_kept_is_not_asked(points: LivePoints, clock: StillClock) -> None:
     for before in (lambda: None, lambda: points.keep(KEY, 0, ())):
         before()
         with pytest.raises(Conflict, match="was not kept"):

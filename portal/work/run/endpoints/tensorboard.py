@@ -30,7 +30,7 @@ class RunTensorBoard(RunAction):
         (``c.PortalSpawner.tensorboard_resources``); if it runs for this folder already, its address
         is returned. The folder is that of the run: write the logs there or below it."""
         own_run = await self.own(run)
-        base = self.parts.prefix.removesuffix("services/portal/")
+        base = self.parts.base
         if (running := self._running(own_run, base)) is not None:
             return ServerAddress(url=running)
         async with self.audited(

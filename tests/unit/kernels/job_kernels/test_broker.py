@@ -10,6 +10,7 @@ import pytest
 from portal_session.job_kernels import broker, submitter
 from portal_session.job_kernels.broker import AT_A_TIME, FRESH, Kernels
 from portal_session.service import ServiceError
+from still_clock import StillClock
 
 IDS = [f"0123456{number}" for number in range(8)]
 
@@ -36,16 +37,9 @@ class Portal:
         return [path[1:] for method, path in self.asked if method == "GET"]
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> StillClock:
+    return StillClock()
 
 
 @pytest.fixture
@@ -54,7 +48,7 @@ def portal() -> Portal:
 
 
 @pytest.fixture
-def kernels(portal: Portal, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Kernels:
+def kernels(portal: Portal, clock: StillClock, monkeypatch: pytest.MonkeyPatch) -> Kernels:
     made = Kernels(None, clock)
     monkeypatch.setattr(made, "ask", portal.ask)
     return made
@@ -66,7 +60,7 @@ async def start(kernels: Kernels, *ids: str) -> None:
 
 
 async def test_a_kernel_is_known_before_its_relay_asks(
-    kernels: Kernels, portal: Portal, clock: Clock
+    kernels: Kernels, portal: Portal, clock: StillClock
 ) -> None:
     await start(kernels, IDS[0])
     assert kernels.answers[IDS[0]]["state"] == "waiting"
@@ -78,7 +72,7 @@ async def test_a_kernel_is_known_before_its_relay_asks(
 
 
 async def test_each_is_asked_for_once_in_a_while(
-    kernels: Kernels, portal: Portal, clock: Clock
+    kernels: Kernels, portal: Portal, clock: StillClock
 ) -> None:
     await start(kernels, *IDS)
     for _ in range(int(4 * FRESH)):
@@ -90,7 +84,7 @@ async def test_each_is_asked_for_once_in_a_while(
 
 
 async def test_what_a_relay_asked_is_new_enough(
-    kernels: Kernels, portal: Portal, clock: Clock
+    kernels: Kernels, portal: Portal, clock: StillClock
 ) -> None:
     await start(kernels, IDS[0])
     clock.now += FRESH
@@ -100,7 +94,7 @@ async def test_what_a_relay_asked_is_new_enough(
 
 
 async def test_what_is_over_is_not_asked_for(
-    kernels: Kernels, portal: Portal, clock: Clock
+    kernels: Kernels, portal: Portal, clock: StillClock
 ) -> None:
     await start(kernels, IDS[0])
     clock.now += FRESH
@@ -116,7 +110,7 @@ async def test_what_is_over_is_not_asked_for(
 
 
 async def test_the_last_state_stays_while_the_portal_is_away(
-    kernels: Kernels, portal: Portal, clock: Clock
+    kernels: Kernels, portal: Portal, clock: StillClock
 ) -> None:
     await start(kernels, IDS[0])
     portal.errors[f"/{IDS[0]}"] = ServiceError("The portal cannot be reached.", 503)
@@ -126,7 +120,7 @@ async def test_the_last_state_stays_while_the_portal_is_away(
 
 
 async def test_a_page_does_not_wait_for_a_slow_portal(
-    kernels: Kernels, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    kernels: Kernels, clock: StillClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await start(kernels, IDS[0])
     clock.now += FRESH
@@ -164,7 +158,7 @@ async def test_what_is_no_id_is_not_noted(kernels: Kernels, id: Any) -> None:
 
 
 async def test_a_kernel_that_is_stopped_meanwhile_is_forgotten(
-    kernels: Kernels, portal: Portal, clock: Clock
+    kernels: Kernels, portal: Portal, clock: StillClock
 ) -> None:
     await start(kernels, IDS[0])
     clock.now += FRESH
@@ -230,7 +224,7 @@ AWAY = ServiceError("The portal cannot be reached.", 503, away=True)
 
 
 @pytest.fixture
-def waits(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def waits(clock: StillClock, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What pages are told while the portal is away; each pause takes a minute of the clock."""
     told: list[str] = []
     kernels_told: list[Kernels] = []
@@ -269,7 +263,7 @@ async def test_a_kernel_waits_while_the_portal_is_away_and_says_so(
 
 
 async def test_an_outage_that_lasts_is_the_reason(
-    kernels: Kernels, portal: Portal, clock: Clock, waits: list[str]
+    kernels: Kernels, portal: Portal, clock: StillClock, waits: list[str]
 ) -> None:
     portal.errors[""] = AWAY
     with pytest.raises(ServiceError, match="cannot be reached"):

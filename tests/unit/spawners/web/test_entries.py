@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from still_clock import StillClock
 
 from spawners.web.entries import LASTS, MOST, Entries
 
 SESSION = ("grace", "ada", "lab")
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def clock() -> StillClock:
+    return StillClock()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def entries(clock: Clock) -> Entries:
+def entries(clock: StillClock) -> Entries:
     return Entries(clock)
 
 
@@ -45,7 +39,7 @@ def test_it_is_for_one_visitor_and_one_server(
     assert entries.use(*SESSION)
 
 
-def test_it_lasts_for_minutes(entries: Entries, clock: Clock) -> None:
+def test_it_lasts_for_minutes(entries: Entries, clock: StillClock) -> None:
     entries.admit(*SESSION)
     clock.now += LASTS - 1
     assert entries.use(*SESSION)
