@@ -28,11 +28,11 @@ def service(demo: Any) -> None:
 
 
 def ways(html: str) -> dict[str, str]:
-    """Return the entries of the navigation bar, those of its menus and of the person's menu too:
-    title to address."""
-    bar = html[html.index('<ul class="navbar-nav me-auto') : html.index("</nav>")]
+    """Return the entries of the side bar, and those of the person's menu: title to address."""
+    bar = html[html.index('id="portal-nav"') : html.index('id="dark-theme-toggle"')]
     links = re.findall(
-        r'<a class="(?:nav-link|dropdown-item)[^>]*href="([^"]*)"[^>]*>([^<]*)<', bar
+        r'<a class="(?:portal-entry|dropdown-item)[^>]*href="([^"]*)"[^>]*>(?:<.*?<span[^>]*>)?([^<]*)<',
+        bar,
     )
     return {title.strip(): href for href, title in links}
 
@@ -40,6 +40,8 @@ def ways(html: str) -> dict[str, str]:
 @pytest.mark.parametrize("path", ["/hub/home", "/hub/token", "/hub/spawn", "/services/portal/"])
 def test_every_page_has_the_same_navigation(person: Callable[[str], Person], path: str) -> None:
     for_all = {
+        "Home": "/hub/home",
+        "Runs": f"{SERVICE}runs",
         "Sessions": f"{SERVICE}sessions",
         "Launch": "/hub/spawn",
         "Catalog": f"{SERVICE}catalog",
@@ -64,18 +66,18 @@ def test_every_page_has_the_same_navigation(person: Callable[[str], Person], pat
         # The service names the Hub's host, where it knows it.
         found = {title: href.removeprefix(someone.url) for title, href in ways(html).items()}
         assert found == for_all | expected | under_the_name
-        left = html[html.index('<ul class="navbar-nav me-auto') :].partition("nav navbar-nav")[0]
-        assert left.count('<li class="nav-item') <= 6
 
 
 def test_the_page_that_is_open_is_marked(person: Callable[[str], Person]) -> None:
     for path, title in {
-        "/hub/home": "Sessions",
+        "/hub/home": "Home",
         "/hub/spawn": "Launch",
         SERVICE: "Cluster",
     }.items():
         html = person("ada").http.get(path).text
-        assert re.findall(r'aria-current="page">([^<]*)<', html) == [title]
+        marked = r'aria-current="page"><i [^>]*></i><span[^>]*>([^<]*)<'
+        assert re.findall(marked, html) == [title]
+        assert html.count('aria-current="page"') - html.count('[aria-current="page"]') == 1
 
 
 def test_the_home_page_knows_where_the_sessions_page_is(person: Callable[[str], Person]) -> None:
@@ -87,7 +89,7 @@ def test_without_the_service_there_is_no_way_to_it(demo: Any) -> None:
     with other_hub(demo) as (url, _):
         html = Person(url, "ada").http.get("/hub/home").text
         assert ways(html) == {
-            "Sessions": "/hub/home",
+            "Home": "/hub/home",
             "Launch": "/hub/spawn",
             "Tokens": "/hub/token",
             "Log out": "/hub/logout",
