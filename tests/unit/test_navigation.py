@@ -1,4 +1,4 @@
-"""The side bar's entries: the core's and the features', by what a user may see, in both processes."""
+"""Entries of the side bar: the core's and the features', in both processes."""
 
 from __future__ import annotations
 

@@ -30,10 +30,8 @@ def service(demo: Any) -> None:
 def ways(html: str) -> dict[str, str]:
     """Return the entries of the side bar, and those of the person's menu: title to address."""
     bar = html[html.index('id="portal-nav"') : html.index('id="dark-theme-toggle"')]
-    links = re.findall(
-        r'<a class="(?:portal-entry|dropdown-item)[^>]*href="([^"]*)"[^>]*>(?:<.*?<span[^>]*>)?([^<]*)<',
-        bar,
-    )
+    link = r'<a class="(?:portal-entry|dropdown-item)[^>]*href="([^"]*)"[^>]*>'
+    links = re.findall(link + r"(?:<.*?<span[^>]*>)?([^<]*)<", bar)
     return {title.strip(): href for href, title in links}
 
 

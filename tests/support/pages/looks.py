@@ -88,8 +88,8 @@ def check_shell(page: Any, name: str) -> None:
 def check(page: Any, name: str) -> None:
     """Look at the page in light and dark, at three widths, and take pictures of it.
 
-    Fail if axe finds anything, the page is wider than the screen, an entry of its navigation has two
-    lines, its head is not at the left edge of the content, or it says one of the phrases that are banned.
+    Fail if axe finds anything, the page is wider than the screen, an entry of its navigation has
+    two lines, its head is not at the left edge of the content, or it says a phrase that is banned.
     """
     findings: list[str] = []
     for theme in ("light", "dark"):
