@@ -10,7 +10,7 @@
       const collapsed = isCollapsed();
       root.toggleAttribute("data-portal-collapsed", collapsed);
       button?.setAttribute("aria-pressed", String(collapsed));
-      for (const entry of document.querySelectorAll("#portal-side .portal-entry")) {
+      for (const entry of document.querySelectorAll("#portal-side :is(.portal-entry, .find-button)")) {
         entry.title = collapsed ? entry.textContent.trim() : "";
       }
     };

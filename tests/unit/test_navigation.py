@@ -11,12 +11,14 @@ import jinja2
 import pytest
 
 import portal.work  # noqa: F401  adds the portal's own features
+from portal.assembly import Services
 from portal.features import FEATURES, add_features
+from portal.handlers.destinations.site import site_destinations
 from portal.handlers.pages.rendering import Pages
 from portal.launch.kinds import KINDS
 from portal.models.person import Person
-from portal.models.scope import COURSES_CREATE, ENVIRONMENTS_MANAGE
-from portal.navigation import ENTRIES, FOR_PAGES, groups_for
+from portal.models.scope import COURSES_CREATE, ENVIRONMENTS_MANAGE, USERS_MANAGE
+from portal.navigation import ENTRIES, FOR_PAGES, Group, groups_for
 from portal.paths import data_path
 from spawners import hub_setup
 from tests.support.works import portal_workers
@@ -78,6 +80,22 @@ def test_without_the_service_only_the_hubs_entries_are_left() -> None:
     assert labels(user(admin=True), service="") == {"work": ["Home", "Launch"], "admin": ["Users"]}
 
 
+@pytest.mark.parametrize(
+    ("admin", "scopes", "service", "page"),
+    [
+        (False, (USERS_MANAGE,), SERVICE, f"{SERVICE}users"),
+        (True, (USERS_MANAGE, "admin-ui"), SERVICE, f"{SERVICE}users"),
+        (True, (), SERVICE, f"{HUB}admin"),  # an admin made by hand
+        (True, (USERS_MANAGE,), "", f"{HUB}admin"),
+    ],
+)
+def test_users_leads_to_one_page(
+    admin: bool, scopes: tuple[str, ...], service: str, page: str
+) -> None:
+    groups = dict(groups_for(user(admin=admin), scopes, hub=HUB, service=service))
+    assert [(link.label, link.href) for link in groups[Group.ADMIN]] == [("Users", page)]
+
+
 def on_the_services_page(**person: Any) -> str:
     pages = Pages(prefix=SERVICE, hub_prefix=HUB)
     return pages.render("problem.html", Person(name="ada", **person), nonce="n", message="x")
@@ -104,6 +122,15 @@ def test_a_sites_own_work_has_its_entry_in_both_processes() -> None:
         ways = [(label, href) for href, label in LINK.findall(html)]
         assert ways.count(("Workers", f"{SERVICE}api/v1/workers")) == 1
         assert [label for label, _ in ways][:5] == [*FOR_ALL["work"], "Workers"]
+    found = site_destinations(Person(name="ada"), (), "/", SERVICE)
+    urls = [destination.url for destination in found if destination.title == "Workers"]
+    assert urls == [f"{SERVICE}api/v1/workers"]
+
+
+def test_go_to_is_in_the_head_of_the_side_bar() -> None:
+    html = on_the_services_page()
+    head = html[html.index('<div class="portal-side-head">') : html.index('id="portal-nav"')]
+    assert html.count('id="portal-find"') == head.count('id="portal-find"') == 1
 
 
 def test_other_services_of_the_hub_stand_below_a_heading() -> None:
@@ -116,6 +143,11 @@ def test_a_new_member_of_a_course_sees_it_before_the_next_login() -> None:
     person = Person(name="ada")
     html = pages.render("problem.html", person, nonce="n", message="", groups=("course-dl101",))
     assert ("/services/portal/courses", "Courses") in LINK.findall(html)
+    # What features know comes from their part of the service.
+    known = (SimpleNamespace(groups_of=lambda _: iter(["course-dl101"])), SimpleNamespace())
+    services: Any = SimpleNamespace(of_features=dict(enumerate(known)))
+    ada = Person(name="ada", groups=("research",))
+    assert Services.groups_of(services, ada) == ("research", "course-dl101")
 
 
 def test_the_template_names_no_work() -> None:

@@ -102,9 +102,9 @@ class Pages:
     ) -> str:
         """Return the HTML of the template ``name``, for ``person`` (None: nobody is logged in).
 
-        ``groups`` are of the Hub's, besides those that the person's login had.
+        ``groups`` are those of the Hub that the person is in.
         """
-        viewer = Viewer(person.name, person.admin, (*person.groups, *groups)) if person else None
+        viewer = Viewer(person.name, person.admin, groups) if person else None
         html = self._environment.get_template(name).render(
             {
                 **self.variables,

@@ -35,6 +35,12 @@ def ways(html: str) -> dict[str, str]:
     return {title.strip(): href for href, title in links}
 
 
+def side_bar(html: str) -> list[str]:
+    """Return the labels of the side bar's entries, in their order, without the person's menu."""
+    bar = html[html.index('id="portal-nav"') :].partition("</nav>")[0]
+    return re.findall(r'<a class="portal-entry".*?<span[^>]*>([^<]*)</span></a>', bar)
+
+
 @pytest.mark.parametrize("path", ["/hub/home", "/hub/token", "/hub/spawn", "/services/portal/"])
 def test_every_page_has_the_same_navigation(person: Callable[[str], Person], path: str) -> None:
     for_all = {
@@ -58,12 +64,16 @@ def test_every_page_has_the_same_navigation(person: Callable[[str], Person], pat
         "Tokens": "/hub/token",
         "Log out": "/hub/logout",
     }
+    work, site = ["Home", "Launch", "Sessions", "Runs"], ["Catalog", "Cluster"]
+    admin = ["Curate", "Users", "Announcements", "Audit log", "All usage"]
+    in_order = {"ada": [*work, *site], "grace": [*work, "Courses", *site, *admin]}
     for name, expected in (("ada", {}), ("grace", for_admins)):
         someone = person(name)
         html = someone.http.get(path).text
         # The service names the Hub's host, where it knows it.
         found = {title: href.removeprefix(someone.url) for title, href in ways(html).items()}
         assert found == for_all | expected | under_the_name
+        assert side_bar(html) == in_order[name]
 
 
 def test_the_page_that_is_open_is_marked(person: Callable[[str], Person]) -> None:
