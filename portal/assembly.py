@@ -21,6 +21,7 @@ from portal.directory.ldap import LdapDirectory
 from portal.estimates import StartEstimates
 from portal.features import loaded
 from portal.launch.extending import Extending
+from portal.models.person import Person
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord
 from portal.notices import Notices
@@ -138,6 +139,14 @@ class Services:
         """Return the objects of the feature with this class of ``parts``."""
         made: _Parts = self.of_features[parts]
         return made
+
+    def groups_of(self, person: Person) -> tuple[str, ...]:
+        """Return the person's groups of the Hub: the login's, and those that features know of."""
+        groups = [*person.groups]
+        for made in self.of_features.values():
+            if known := getattr(made, "groups_of", None):
+                groups += known(person)
+        return tuple(groups)
 
     @property
     def registries(self) -> Registries:

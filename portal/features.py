@@ -16,6 +16,7 @@ from traitlets.config import Config, Configurable
 from .launch.kinds import Kind, add_kinds
 from .launch.programs import Programs
 from .models.audit import AuditedAction, add_actions
+from .navigation import Entry, add_entries
 from .plugins import load
 from .setting import setting
 from .spaces.job_space import JobSpace
@@ -39,6 +40,7 @@ class Feature(NamedTuple):
     pages: str = (
         ""  # tuple of pairs: the address below the service's, a regular expression; its page
     )
+    navigation: tuple[Entry, ...] = ()  # entries of the side bar, which Ctrl-K finds too
     demo: str = ""  # its part of `portal demo`, a ``DemoPart`` (portal/demo/part.py)
     checks: str = ""  # tuple of checks of `portal doctor`
 
@@ -53,6 +55,7 @@ def add_features(*features: Feature) -> None:
             add_kinds(*feature.kinds)
             add_spaces(*feature.spaces)
             add_actions(*feature.actions)
+            add_entries(*feature.navigation)
             FEATURES.append(feature)
 
 

@@ -14,6 +14,7 @@ from traitlets.config import Application
 from portal.errors import ConfigurationError
 from portal.features import add_works
 from portal.fixed_settings import warn_of_fixed
+from portal.navigation import FOR_PAGES
 
 from . import hub_database
 
@@ -47,6 +48,7 @@ def set_up_hub() -> None:
 def _configured(change: Any) -> None:
     hub = change.owner
     warn_of_fixed(hub.config, hub.log)
+    hub.template_vars = {**hub.template_vars, "portal_navigation": FOR_PAGES}
     try:
         add_works(hub.config)
     except ConfigurationError as error:

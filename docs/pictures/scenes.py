@@ -192,7 +192,6 @@ def grace(demo: Demo, film: Film) -> None:
         film.hold(4.0)
         film.caption("Curating: test an environment on the cluster, then publish it")
         film.scroll(-2000)
-        film.press(page.get_by_role("button", name="Admin"))
         film.press(page.get_by_role("link", name="Curate"))
         expect(page.locator("#environments tbody tr").first).to_be_visible()
         film.hold(1.5)

@@ -8,6 +8,8 @@ from portal.launch.course_space import CourseSpace
 from portal.launch.kinds.program import BUILT_IN, program_kind
 from portal.launch.programs import Programs
 from portal.models.course.audit import CourseAudit
+from portal.models.scope import COURSES_CREATE, COURSES_MANAGE
+from portal.navigation import Entry, Group
 from portal.work.course.kind import Preview, Rehearsal, Room
 from portal.work.kernel.kind import JobKernel
 from portal.work.kernel.settings import JobKernels
@@ -27,6 +29,16 @@ add_features(
         parts="portal.work.course.parts:CourseParts",
         endpoints="portal.handlers.courses:ENDPOINTS",
         pages="portal.handlers.pages.courses:COURSE_PAGES",
+        navigation=(
+            Entry(
+                "Courses",
+                "courses",
+                "graduation-cap",
+                Group.SPACES,
+                frozenset({COURSES_CREATE, COURSES_MANAGE}),
+                space="course",
+            ),
+        ),
         checks="portal.doctor.checks.courses:CHECKS",
         demo="portal.demo.course:PART",
     ),
@@ -55,5 +67,6 @@ add_features(
         parts="portal.work.run.parts:RunParts",
         endpoints="portal.work.run.endpoints:ENDPOINTS",
         pages="portal.work.run.pages:RUN_PAGES",
+        navigation=(Entry("Runs", "runs", "chart-line"),),
     ),
 )

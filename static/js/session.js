@@ -41,7 +41,7 @@ function show(session) {
   fill(
     main,
     el(
-      "div.board-head",
+      "div.page-title",
       {},
       el("h1", {}, titleOf(session), session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null),
       actions(session, () => poller.in(1000), { detail: false }),

@@ -45,7 +45,8 @@ SCRIPTED = """() => [...document.querySelectorAll("[data-made]")].map(made => {
 
 @pytest.fixture
 def gallery(page: Any) -> Any:
-    page.set_viewport_size({"width": 1280, "height": 900})
+    # Beside the side bar (240 px) and the edges, 1248 px are left for both themes.
+    page.set_viewport_size({"width": 1552, "height": 900})
     open_alone(page, "design.html")
     page.locator("[data-made=menu]").wait_for(state="attached")
     page.reload()  # the typeface is in the browser's cache now

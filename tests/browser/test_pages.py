@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from chromium import SOON
 from in_sight import SCREEN, out_of_sight
-from looks import check, take_picture
+from looks import EDGE, STILL, check, take_picture, violations
 from machine import patience
 from sign_in import send_form
 
@@ -25,6 +25,13 @@ playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_playwright_python.sync_playwright")
 
 ROOT = Path(__file__).parents[2]
+SHIFT = """() => new Promise(resolve => {
+  let shift = 0;
+  new PerformanceObserver(list => {
+    for (const entry of list.getEntries()) shift += entry.value;
+  }).observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => resolve(shift), 200);
+})"""
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -333,3 +340,75 @@ def test_the_form_can_be_used_with_the_keyboard(page, hub):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "launch-time"
     page.keyboard.press("Enter")
+
+
+def collapsed(page) -> bool:
+    """Return True if the side bar shows icons only, and the content has the room."""
+    side, head = page.locator(".portal-side"), page.locator(".page-head")
+    left, width = head.bounding_box()["x"], side.bounding_box()["width"]
+    assert left == width + EDGE
+    return width < 80
+
+
+def test_the_side_bar_collapses_and_the_choice_is_remembered(page, hub):
+    page.set_viewport_size(SCREEN)
+    log_in(page, hub, "narrow", to="home")
+    assert not collapsed(page)
+    button = page.get_by_role("button", name="Collapse navigation")
+    button.focus()
+    page.keyboard.press("Enter")
+    assert collapsed(page) and button.get_attribute("aria-pressed") == "true"
+    # Its entries keep their names, for screen readers and as hints.
+    launch = page.get_by_role("navigation", name="Portal").get_by_role("link", name="Launch")
+    assert launch.get_attribute("title") == "Launch"
+    assert violations(page) == []
+    take_picture(page, "side-bar-collapsed")
+    launch.click()
+    page.wait_for_url("**/hub/spawn*")
+    assert collapsed(page)
+    assert page.evaluate(SHIFT) < 0.05  # it was narrow from the first paint on
+    page.get_by_role("button", name="Collapse navigation").click()
+    page.reload()
+    assert not collapsed(page) and page.get_by_title("Launch").count() == 0
+
+
+def test_a_phone_has_the_side_bar_as_a_drawer(page, hub):
+    page.set_viewport_size({"width": 390, "height": 844})
+    log_in(page, hub, "drawer", to="home")
+    links = page.get_by_role("navigation").get_by_role("link", name="Launch")
+    toggle = page.get_by_role("button", name="Toggle navigation")
+    assert links.count() == 0
+    toggle.focus()
+    page.keyboard.press("Enter")
+    links.wait_for()
+    drawer = page.get_by_role("dialog", name="Navigation")
+    page.wait_for_function("document.activeElement.id === 'portal-side'")
+    page.evaluate(STILL)
+    take_picture(page, "drawer")
+    assert violations(page, "#portal-side") == []
+    # The focus stays inside, and goes back to the button.
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        assert drawer.locator(":focus").count() == 1
+    page.keyboard.press("Escape")
+    drawer.wait_for(state="hidden")
+    page.wait_for_function("document.activeElement.ariaLabel === 'Toggle navigation'")
+    toggle.click()
+    links.click()
+    page.wait_for_url("**/hub/spawn*")
+
+
+def test_the_first_tab_skips_the_navigation(page, hub):
+    log_in(page, hub, "skips", to="home")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "portal-main"
+
+
+def test_jupyterhubs_own_pages_have_the_shell(page, hub):
+    log_in(page, hub, "ada", to="token")
+    assert page.get_by_role("heading", name="Tokens", exact=True).is_visible()
+    check(page, "tokens")
+    page.goto(f"{hub}logout")
+    check(page, "logged-out")

@@ -102,6 +102,8 @@ def test_a_fault_ends_the_hub_with_a_sentence(
     with pytest.raises(ConfigurationError, match=sentence):
         add_works(config)
     ends: list[int] = []
-    hub: Any = SimpleNamespace(config=config, log=logging.getLogger("hub"), exit=ends.append)
+    hub: Any = SimpleNamespace(
+        config=config, log=logging.getLogger("hub"), exit=ends.append, template_vars={}
+    )
     hub_setup._configured(SimpleNamespace(owner=hub))
     assert ends == [1] and sentence in caplog.text

@@ -71,7 +71,7 @@ def test_each_is_dropped_and_named_and_nothing_else_is() -> None:
 
 def test_the_hub_warns_once_before_it_makes_its_parts(caplog: pytest.LogCaptureFixture) -> None:
     config = Config({"Cluster": {"jobs_ttl": 30.0, "jobs_age": 30.0}})
-    hub = SimpleNamespace(config=config, log=logging.getLogger("portal-test"))
+    hub = SimpleNamespace(config=config, log=logging.getLogger("portal-test"), template_vars={})
     hub_setup._configured(SimpleNamespace(owner=hub))
     cluster = parts_of(hub.config)
     assert cluster.jobs_ttl == 2.0

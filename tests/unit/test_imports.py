@@ -30,6 +30,7 @@ BASE = {
     "service_accounts",
     "gpus",
     "spaces",
+    "navigation",
 }
 ADAPTERS = {"slurm", "directory", "images", "store", "hubapi", "telemetry"}
 NOUNS = {"catalog", "sessions", "courses", "dashboard", "notices", "estimates"}
@@ -52,6 +53,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "session_packages": {"errors", "paths"},
     "gpus": {"plugins", "setting"},
     "spaces": {"models", "errors", "cache"},
+    "navigation": {"models"},
     "launch": BASE,
     "features": BASE | {"launch", "plugins"},
     # Beside its own, the settings of courses.

@@ -64,11 +64,14 @@ class Destinations(Endpoint):
         if text:
             sources += [self._environments, self._nodes]
         answers = await asyncio.gather(*map(self._answer, sources))
-        of_kind: dict[str, list[Destination]] = {}
+        of_kind: dict[str, dict[str, Destination]] = {}
         for destination in (entry for answer in answers for entry in answer or ()):
-            of_kind.setdefault(destination.kind, []).append(destination)
+            # A feature may know of a page that the navigation has too.
+            of_kind.setdefault(destination.kind, {}).setdefault(destination.url, destination)
         items = [
-            destination for known in of_kind.values() for destination in best(known, text, most)
+            destination
+            for known in of_kind.values()
+            for destination in best(known.values(), text, most)
         ]
         return DestinationList(items=tuple(items), complete=None not in answers)
 
@@ -80,7 +83,8 @@ class Destinations(Endpoint):
             return None
 
     async def _site(self, text: str) -> Sequence[Destination]:
-        return list(site_destinations(self.person, self.parts.base, self.parts.prefix))
+        groups = self.parts.groups_of(self.person)
+        return list(site_destinations(self.person, groups, self.parts.base, self.parts.prefix))
 
     async def _sessions(self, text: str) -> Sequence[Destination]:
         """Return the user's sessions, without those that stand for a run or a kernel, and others'

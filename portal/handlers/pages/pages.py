@@ -67,9 +67,7 @@ class Page(PageHandler):
         person = getattr(self, "person", None)
         nonce = new_nonce()
         if person is not None:
-            for made in self.parts.of_features.values():
-                if on_pages := getattr(made, "on_pages", None):
-                    variables |= on_pages(person)
+            variables["groups"] = self.parts.groups_of(person)
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Content-Security-Policy", pages.policy(nonce))
         # Reading the token sets its cookie.

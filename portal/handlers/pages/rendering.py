@@ -23,6 +23,7 @@ from tornado.web import StaticFileHandler
 from traitlets.config import LazyConfigValue
 
 from portal.models.person import Person
+from portal.navigation import FOR_PAGES
 from portal.paths import data_path
 
 from ..base.base import PAGE_POLICY
@@ -39,6 +40,7 @@ class Viewer:
 
     name: str
     admin: bool = False
+    groups: tuple[str, ...] = ()
 
     @property
     def json_escaped_name(self) -> str:
@@ -89,15 +91,26 @@ class Pages:
             self._environment.get_template(name)
 
     def render(
-        self, name: str, person: Person | None, *, nonce: str, xsrf: str = "", **variables: Any
+        self,
+        name: str,
+        person: Person | None,
+        *,
+        nonce: str,
+        xsrf: str = "",
+        groups: tuple[str, ...] = (),
+        **variables: Any,
     ) -> str:
-        """Return the HTML of the template ``name``, for ``person`` (None: nobody is logged in)."""
+        """Return the HTML of the template ``name``, for ``person`` (None: nobody is logged in).
+
+        ``groups`` are those of the Hub that the person is in.
+        """
+        viewer = Viewer(person.name, person.admin, groups) if person else None
         html = self._environment.get_template(name).render(
             {
                 **self.variables,
                 "base_url": self.hub,
                 "prefix": self.prefix,
-                "user": Viewer(person.name, person.admin) if person else None,
+                "user": viewer,
                 "no_spawner_check": True,
                 "login_url": f"{self.hub}login",
                 "logout_url": f"{self.hub}logout",
@@ -109,6 +122,7 @@ class Pages:
                 "parsed_scopes": dict.fromkeys(person.scopes) if person else {},
                 "xsrf_token": xsrf,
                 "portal_prefix": self.prefix,
+                "portal_navigation": FOR_PAGES,
                 "now": time.time(),
                 "person": person,
                 **variables,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from portal.courses.schedule.work import CourseWork
 from portal.courses.settings import Courses
 from portal.errors import StoreUnavailable
 from portal.models.cluster.cluster import ClusterSnapshot
+from portal.models.course.course import group_of
 from portal.models.course.live import CourseSituation
 from portal.models.destination import Destination
 from portal.models.person import Person
@@ -88,9 +89,9 @@ class CourseParts:
         )
         self.tasks: dict[str, Callable[[], Awaitable[None]]] = {"course task": self.course_work.run}
 
-    def on_pages(self, person: Person) -> dict[str, bool]:
-        """Return variables of all pages: of their menu."""
-        return {"portal_in_courses": bool(self._memberships.known(person.name))}
+    def groups_of(self, person: Person) -> Iterator[str]:
+        """Yield the groups of the person's courses, which may be newer than the login's."""
+        return (group_of(member.space) for member in self._memberships.known(person.name))
 
     async def on_sessions_page(self, person: str) -> tuple[str, dict[str, Any]]:
         """Return the template of a part of the page of sessions, and its variables."""

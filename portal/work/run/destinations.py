@@ -16,13 +16,12 @@ async def run_destinations(
     store: Store, user: str, text: str, prefix: str, *, offered: bool
 ) -> Sequence[Destination]:
     """Return the user's runs with a word of ``text`` in their name and those that others share, the
-    newest first, and the page of runs. ``offered``: the user may start runs."""
+    newest first. ``offered``: the user may start runs."""
     root = f"{prefix}runs"
     word = max(words_of(text), key=len, default="")
     own, _ = await store.runs.of_user(user, text=word, limit=_MOST)
     shared, _ = await store.run_shares.with_user(user, text=word, limit=_MOST)
     return [
-        Destination(kind="page", title="Runs", url=root),
         *([Destination(kind="action", title="New run", url=f"{root}/new")] if offered else ()),
         *(_destination(run, user, root) for run in (*own, *shared)),
     ]

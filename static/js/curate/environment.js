@@ -65,7 +65,7 @@ function show(item) {
   const focused = main.contains(document.activeElement) ? document.activeElement.textContent : null;
   fill(
     main,
-    el("div.board-head", {}, el("h1", {}, title), el("div.entry-actions", {}, verbs(item, state))),
+    el("div.page-title", {}, el("h1", {}, title), el("div.entry-actions", {}, verbs(item, state))),
     el(
       "p.portal-facts.session-state",
       {},

@@ -117,7 +117,7 @@ function show(run) {
   fill(
     main,
     el(
-      "div.board-head",
+      "div.page-title",
       {},
       el("h1", {}, run.name),
       el("div.run-actions", {}, actions.map((action) => action(run, () => poller.in(1000)))),

@@ -154,7 +154,6 @@ def test_from_a_reference_to_a_tile(
     assert "a-key-of-ngc" not in grace.content()
 
     with Clicks(grace).at_most(8, "publish an environment from a reference"):
-        grace.get_by_role("button", name="Admin").click()
         grace.get_by_role("link", name="Curate", exact=True).click()
         grace.get_by_role("link", name="New environment").click()
         paste(grace, NGC, NAME)

@@ -121,7 +121,7 @@ def runs(demo: Any) -> Iterator[None]:
 def test_the_list_leads_to_a_run(demo: Any, page: Any) -> None:
     sign_in(page, demo.url, "ada")
     page.goto(f"{demo.url}/services/portal/sessions")
-    page.locator(".board-head").get_by_role("link", name="Runs").click()
+    page.get_by_role("navigation").get_by_role("link", name="Runs", exact=True).click()
     row = page.locator(f"#list tr[data-key='{ID}']")
     expect(row).to_contain_text("10 succeeded, 1 failed, 1 running, 188 waiting")
     expect(row).to_contain_text("work/train.ipynb")

@@ -28,18 +28,24 @@ def service(demo: Any) -> None:
 
 
 def ways(html: str) -> dict[str, str]:
-    """Return the entries of the navigation bar, those of its menus and of the person's menu too:
-    title to address."""
-    bar = html[html.index('<ul class="navbar-nav me-auto') : html.index("</nav>")]
-    links = re.findall(
-        r'<a class="(?:nav-link|dropdown-item)[^>]*href="([^"]*)"[^>]*>([^<]*)<', bar
-    )
+    """Return the entries of the side bar, and those of the person's menu: title to address."""
+    bar = html[html.index('id="portal-nav"') : html.index('id="dark-theme-toggle"')]
+    link = r'<a class="(?:portal-entry|dropdown-item)[^>]*href="([^"]*)"[^>]*>'
+    links = re.findall(link + r"(?:<.*?<span[^>]*>)?([^<]*)<", bar)
     return {title.strip(): href for href, title in links}
+
+
+def side_bar(html: str) -> list[str]:
+    """Return the labels of the side bar's entries, in their order, without the person's menu."""
+    bar = html[html.index('id="portal-nav"') :].partition("</nav>")[0]
+    return re.findall(r'<a class="portal-entry".*?<span[^>]*>([^<]*)</span></a>', bar)
 
 
 @pytest.mark.parametrize("path", ["/hub/home", "/hub/token", "/hub/spawn", "/services/portal/"])
 def test_every_page_has_the_same_navigation(person: Callable[[str], Person], path: str) -> None:
     for_all = {
+        "Home": "/hub/home",
+        "Runs": f"{SERVICE}runs",
         "Sessions": f"{SERVICE}sessions",
         "Launch": "/hub/spawn",
         "Catalog": f"{SERVICE}catalog",
@@ -58,24 +64,28 @@ def test_every_page_has_the_same_navigation(person: Callable[[str], Person], pat
         "Tokens": "/hub/token",
         "Log out": "/hub/logout",
     }
+    work, site = ["Home", "Launch", "Sessions", "Runs"], ["Catalog", "Cluster"]
+    admin = ["Curate", "Users", "Announcements", "Audit log", "All usage"]
+    in_order = {"ada": [*work, *site], "grace": [*work, "Courses", *site, *admin]}
     for name, expected in (("ada", {}), ("grace", for_admins)):
         someone = person(name)
         html = someone.http.get(path).text
         # The service names the Hub's host, where it knows it.
         found = {title: href.removeprefix(someone.url) for title, href in ways(html).items()}
         assert found == for_all | expected | under_the_name
-        left = html[html.index('<ul class="navbar-nav me-auto') :].partition("nav navbar-nav")[0]
-        assert left.count('<li class="nav-item') <= 6
+        assert side_bar(html) == in_order[name]
 
 
 def test_the_page_that_is_open_is_marked(person: Callable[[str], Person]) -> None:
     for path, title in {
-        "/hub/home": "Sessions",
+        "/hub/home": "Home",
         "/hub/spawn": "Launch",
         SERVICE: "Cluster",
     }.items():
         html = person("ada").http.get(path).text
-        assert re.findall(r'aria-current="page">([^<]*)<', html) == [title]
+        marked = r'aria-current="page"><i [^>]*></i><span[^>]*>([^<]*)<'
+        assert re.findall(marked, html) == [title]
+        assert html.count('aria-current="page"') - html.count('[aria-current="page"]') == 1
 
 
 def test_the_home_page_knows_where_the_sessions_page_is(person: Callable[[str], Person]) -> None:
@@ -87,7 +97,7 @@ def test_without_the_service_there_is_no_way_to_it(demo: Any) -> None:
     with other_hub(demo) as (url, _):
         html = Person(url, "ada").http.get("/hub/home").text
         assert ways(html) == {
-            "Sessions": "/hub/home",
+            "Home": "/hub/home",
             "Launch": "/hub/spawn",
             "Tokens": "/hub/token",
             "Log out": "/hub/logout",

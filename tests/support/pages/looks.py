@@ -22,7 +22,8 @@ STILL = """async () => {
   while (document.getAnimations().some(moves) && performance.now() - began < 10000) await frame();
 }"""
 WIDTHS = {"wide": 1280, "medium": 1024, "phone": 390}  # pixels
-NAVIGATION = 80  # pixels; two lines of entries are higher
+EDGE = 32  # pixels between side bar and content
+ENTRY = 40  # pixels; an entry of the side bar that takes two lines is higher
 # Phrases that no page and no document says: CONTRIBUTING.md has the words to use.
 BANNED = (
     "what lies behind",
@@ -73,11 +74,22 @@ def violations(page: Any, place: str = "") -> list[str]:
     return findings
 
 
+def check_shell(page: Any, name: str) -> None:
+    """Fail if an entry of the side bar has two lines, or the page's head has another left edge."""
+    for entry in page.locator("#portal-nav .portal-entry").all():
+        high = entry.bounding_box()["height"]
+        assert high < ENTRY, f"{entry.inner_text()} in the navigation of {name} is {high} px high"
+    side, head = page.locator("#portal-side .portal-side"), page.locator(".page-head").first
+    if side.count() and head.count():
+        box, edge = side.bounding_box(), head.bounding_box()["x"]
+        assert edge - box["x"] - box["width"] == EDGE, f"the head of {name} is at {edge} px"
+
+
 def check(page: Any, name: str) -> None:
     """Look at the page in light and dark, at three widths, and take pictures of it.
 
-    Fail if axe finds anything, the page is wider than the screen, its navigation has two lines, or
-    it says one of the phrases that are banned.
+    Fail if axe finds anything, the page is wider than the screen, an entry of its navigation has
+    two lines, its head is not at the left edge of the content, or it says a phrase that is banned.
     """
     findings: list[str] = []
     for theme in ("light", "dark"):
@@ -92,10 +104,8 @@ def check(page: Any, name: str) -> None:
             take_picture(page, f"{name}-{theme}-{size}")
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width, f"{name} is {wide} px wide on a screen of {width} px"
-            bar = page.locator("nav.navbar")
-            if size != "phone" and bar.count():
-                high = bar.bounding_box()["height"]
-                assert high < NAVIGATION, f"the navigation of {name} is {high} px at {width} px"
+            if size != "phone":
+                check_shell(page, name)
             findings += [f"{name} {theme} {size}: {finding}" for finding in violations(page)]
     page.set_viewport_size({"width": 1200, "height": 900})
     text = page.locator("body").inner_text().lower().replace("\u2019", "'")

@@ -28,7 +28,6 @@ def open_alone(page: Any, template: str, *, refuse: str = "no such address") -> 
         Person(name="ada", admin=True),
         nonce="test",
         xsrf="test",
-        portal_in_courses=False,
     )
     headers = {"Content-Security-Policy": pages.policy("test")}
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import ROOT
 from machine import patience
 from session_endpoints import of_server, parts_on, person, served
 from session_records import recorded
@@ -30,6 +29,7 @@ from portal.models.scope import COURSES_MANAGE, MEANINGS, SESSIONS_READ
 from portal.models.session.run import Run
 from portal.models.session.session import SessionState
 from portal.models.space import Role
+from portal.navigation import groups_for
 from portal.store import Store
 
 PREFIX = "/services/portal/"
@@ -66,7 +66,7 @@ def test_what_begins_with_the_text_comes_first(text: str, titles: list[str]) -> 
 
 def everything() -> list[Destination]:
     admin = Person(name="grace", scopes=frozenset(MEANINGS))
-    return list(site_destinations(admin, "/", PREFIX))
+    return list(site_destinations(admin, (), "/", PREFIX))
 
 
 def test_every_address_is_one() -> None:
@@ -74,20 +74,21 @@ def test_every_address_is_one() -> None:
     for destination in everything():
         path = destination.url.partition("?")[0]
         known = any(address.match(path) for address in addresses if "api" not in address.pattern)
-        assert known or path in ("/hub/spawn", "/hub/token", "/hub/logout"), path
+        assert known or path in ("/hub/home", "/hub/spawn", "/hub/token", "/hub/logout"), path
 
 
 def test_every_entry_of_the_navigation_is_found() -> None:
-    text = (ROOT / "templates/nav.html").read_text()
-    entries = set(re.findall(r'entry\([^"]*(?:"[^"]*")?, "(\w[\w ]*)"\)', text))
-    entries |= set(re.findall(r'", "(\w[\w ]*)"\),\n', text))
-    assert {"Sessions", "Catalog", "Users", "All usage"} <= entries
-    assert entries <= {destination.title for destination in everything()} | {"Courses"}
+    groups = groups_for(Person(name="grace"), list(MEANINGS), hub="/hub/", service=PREFIX)
+    entries = {(link.label, link.href) for _, links in groups for link in links}
+    assert {"Sessions", "Catalog", "Users", "All usage", "Courses"} <= {
+        label for label, _ in entries
+    }
+    assert entries <= {(destination.title, destination.url) for destination in everything()}
 
 
 @pytest.mark.parametrize("needed", ["Users", "Audit log", "Curate", "All usage"])
 def test_pages_of_admins_are_for_admins(needed: str) -> None:
-    own = {entry.title for entry in site_destinations(Person(name="ada"), "/", PREFIX)}
+    own = {entry.title for entry in site_destinations(Person(name="ada"), (), "/", PREFIX)}
     assert "Sessions" in own
     assert needed not in own
 
@@ -170,6 +171,11 @@ async def test_without_a_text_pages_actions_and_what_is_newest(site: Site) -> No
     assert kinds == {"page", "action", "session", "run", "course"}
     assert {"Sessions", "Runs", "Courses"} <= {title for _, title, _ in found}
     assert [url for kind, _, url in found if kind == "session"] == [f"{PREFIX}sessions/s1"]
+
+
+async def test_a_page_that_a_feature_knows_too_is_found_once(site: Site) -> None:
+    pages = [title for kind, title, _ in await site.find("", "grace") if kind == "page"]
+    assert pages.count("Courses") == pages.count("Runs") == 1
 
 
 @pytest.mark.parametrize("text", ["secret", "SECRET", "ada", "sweep", "71", "own", "101", "%", "_"])

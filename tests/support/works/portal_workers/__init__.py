@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from portal.features import Feature
+from portal.navigation import Entry
 from portal.work.replicas.kind import ReplicaKind
 
 
@@ -30,4 +31,5 @@ FEATURE = Feature(
     "workers",
     kinds=(Workers,),
     endpoints="portal_workers.endpoints:ENDPOINTS",
+    navigation=(Entry("Workers", "api/v1/workers", "gears"),),
 )
