@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from traitlets import Float, Integer, Unicode
 from traitlets.config import LoggingConfigurable
@@ -12,17 +12,6 @@ from traitlets.config import LoggingConfigurable
 from portal import disk
 from portal.errors import StoreUnavailable
 from portal.setting import setting
-from portal.work.replicas.tables import ReplicaSetTable
-from portal.work.run.tables.curves import RunCurveTable
-from portal.work.run.tables.folders import RunFolderTable
-from portal.work.run.tables.notices import RunNoticeTable
-from portal.work.run.tables.outputs import RunOutputTable
-from portal.work.run.tables.points import RunPointTable
-from portal.work.run.tables.reopenings import RunReopenings
-from portal.work.run.tables.runs import RunTable
-from portal.work.run.tables.schedules import RunScheduleTable
-from portal.work.run.tables.searches import RunSearchTable
-from portal.work.run.tables.shares import RunShareTable
 
 from .catalog.builds import BuildTable
 from .catalog.measurements import MeasurementTable
@@ -37,6 +26,7 @@ from .courses.live import CourseMessageTable, HelpTable, PresenceTable
 from .courses.starts import CourseReservationTable, CourseStartTable
 from .engine.address import Address
 from .engine.database import Database, ping
+from .engine.rows import StoreTable
 from .engine.upgrade import HEAD
 from .sessions.estimates import EstimateTable
 from .sessions.notices import NoticeTable
@@ -50,6 +40,8 @@ from .site.audit import AuditTable
 from .site.history import HistoryTable
 
 __all__ = ["HEAD", "Store"]
+
+T = TypeVar("T", bound=StoreTable)
 
 
 class Store(LoggingConfigurable):
@@ -109,27 +101,17 @@ class Store(LoggingConfigurable):
             threads=self.threads,
             log=self.log,
         )
+        self._tables: dict[type, Any] = {}
         self.sessions = SessionTable(self.database)
         self.history = HistoryTable(self.database)
         self.usage = UsageTable(self.database)
         self.reports = ReportTable(self.database)
-        self.replica_sets = ReplicaSetTable(self.database)
         self.audit = AuditTable(self.database)
         self.announcements = AnnouncementTable(self.database)
         self.estimates = EstimateTable(self.database)
         self.startups = StartupTable(self.database)
         self.snoozes = SnoozeTable(self.database)
         self.notices = NoticeTable(self.database)
-        self.runs = RunTable(self.database)
-        self.run_schedules = RunScheduleTable(self.database)
-        self.run_notices = RunNoticeTable(self.database)
-        self.run_points = RunPointTable(self.database)
-        self.run_searches = RunSearchTable(self.database)
-        self.run_curves = RunCurveTable(self.database)
-        self.run_outputs = RunOutputTable(self.database)
-        self.run_reopenings = RunReopenings(self.database)
-        self.run_shares = RunShareTable(self.database)
-        self.run_folders = RunFolderTable(self.database)
         self.versions = VersionTable(self.database)
         self.builds = BuildTable(self.database)
         self.tests = EnvironmentTestTable(self.database)
@@ -147,6 +129,10 @@ class Store(LoggingConfigurable):
         self.presence = PresenceTable(self.database)
         self.course_messages = CourseMessageTable(self.database)
         self.help = HelpTable(self.database)
+
+    def of(self, table: type[T]) -> T:
+        """Return the queries on a feature's table, such as ``RunTable``: always the same object."""
+        return cast(T, self._tables.setdefault(table, table(self.database)))
 
     @property
     def place(self) -> str:

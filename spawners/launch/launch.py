@@ -261,10 +261,9 @@ class _Lookup:
     def setting(self, name: str) -> Any:
         return getattr(self._spawner, name)
 
-    async def recorded(self, table: str, id_: str) -> Any:
-        rows = getattr(self._spawner.shared.store, table)
+    async def recorded(self, table: type[Any], id_: str) -> Any:
         try:
-            return await rows.get(self._spawner.user.name, id_)
+            return await self._spawner.shared.store.of(table).get(self._spawner.user.name, id_)
         except NotFound:
             return None
 

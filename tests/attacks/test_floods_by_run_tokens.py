@@ -18,6 +18,10 @@ from portal.models.session.run_output import PointOutput, StoredOutput
 from portal.store import Store
 from portal.work.run.reports import RunReports
 from portal.work.run.tables import sizes
+from portal.work.run.tables.curves import RunCurveTable
+from portal.work.run.tables.outputs import RunOutputTable
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.runs import RunTable
 
 MIB = 1024 * 1024
 REPORT = 60_000  # bytes of a report: a body has 64 KiB at most
@@ -91,36 +95,38 @@ async def test_the_database_is_bounded_for_a_user(store: Store, tmp_path: Path) 
             )
         for number in range(20):
             output = StoredOutput(attempt=1, at=1.0, output=PointOutput(log=letters(160_000)))
-            await store.run_outputs.save(("mallory", id_), number, output)
+            await store.of(RunOutputTable).save(("mallory", id_), number, output)
     assert file_size(tmp_path) - before < 8 * 1.3 + 5  # with SQLite's pages, and its log
-    points = await store.run_points.of_run("mallory", "7e2f3c1a", range(100))
+    points = await store.of(RunPointTable).of_run("mallory", "7e2f3c1a", range(100))
     assert len(points) == 100, "the states are there in any case"
 
     ada = a_run("ada")
     await asyncio.wait_for(table.take(ada, *large(0), REPORT), patience(5))
-    (point,) = (await store.run_points.of_run("ada", ada.id, [0])).values()
-    assert len(point.parameters) == 50 and await store.run_curves.numbers("ada", ada.id) == {0}
+    (point,) = (await store.of(RunPointTable).of_run("ada", ada.id, [0])).values()
+    assert len(point.parameters) == 50 and await store.of(RunCurveTable).numbers("ada", ada.id) == {
+        0
+    }
     # Runs that are deleted make room.
     for id_ in ("5e2f3c1a", "6e2f3c1a", "7e2f3c1a"):
-        await store.runs.add_run(a_run("mallory", id_))
-        await store.runs.end("mallory", id_, 5.0)
-        await store.run_points.remove("mallory", id_)
+        await store.of(RunTable).add_run(a_run("mallory", id_))
+        await store.of(RunTable).end("mallory", id_, 5.0)
+        await store.of(RunPointTable).remove("mallory", id_)
     run = a_run("mallory", "8e2f3c1a")
     await table.take(run, *large(0), REPORT)
-    (point,) = (await store.run_points.of_run("mallory", run.id, [0])).values()
+    (point,) = (await store.of(RunPointTable).of_run("mallory", run.id, [0])).values()
     assert len(point.parameters) == 50
 
 
 async def test_reports_that_wait_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the database is slow, those of one user do not fill the memory; others' wait."""
     free = asyncio.Event()
-    save = store.run_points.save
+    save = store.of(RunPointTable).save
 
     async def slow(points: object) -> None:
         await free.wait()
         await save(points)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(store.run_points, "save", slow)
+    monkeypatch.setattr(store.of(RunPointTable), "save", slow)
     table, run = RunReports(store, logging.getLogger("test")), a_run("mallory")
     tasks = []
     for number in range(300):

@@ -11,6 +11,9 @@ from typing import Any
 
 from portal.models.session.run import Curves, PointState, Run, RunPoint
 from portal.store import Store
+from portal.work.run.tables.curves import RunCurveTable
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.runs import RunTable
 
 from .cluster import NotMeasured
 from .page import PROGRAM, opened
@@ -62,11 +65,11 @@ async def fill(database: str, user: str = WHO, runs: int = RUNS, points: int = P
     00000000, and is the only one that has not ended."""
     store, now = Store(url=database), time.time()
     for number in range(runs):
-        await store.runs.add_run(_run(number, user, points, now))
+        await store.of(RunTable).add_run(_run(number, user, points, now))
         key = (user, f"{number:08x}")
-        await store.run_points.save([(key, _point(n, points)) for n in range(points)])
+        await store.of(RunPointTable).save([(key, _point(n, points)) for n in range(points)])
         if number < 2:
-            await store.run_curves.save([(key, n, 1, _curves(n)) for n in range(points)])
+            await store.of(RunCurveTable).save([(key, n, 1, _curves(n)) for n in range(points)])
     await store.close()
 
 

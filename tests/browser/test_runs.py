@@ -20,6 +20,7 @@ from sign_in import sign_in
 from terminal import terminal
 
 from portal.store import Store
+from portal.work.run.tables.schedules import RunScheduleTable
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -202,8 +203,8 @@ def _make_due(demo: Any, schedule: str) -> None:
     """Let the next start of a schedule of ada's be now."""
 
     async def due(store: Store) -> None:
-        kept = await store.run_schedules.get("ada", schedule)
-        assert await store.run_schedules.change(kept, next_at=time.time())
+        kept = await store.of(RunScheduleTable).get("ada", schedule)
+        assert await store.of(RunScheduleTable).change(kept, next_at=time.time())
 
     stored(demo, due)
 

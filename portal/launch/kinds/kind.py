@@ -103,9 +103,9 @@ class Lookup(Protocol):
     def setting(self, name: str) -> Any:
         """Return the value of a setting of ``c.PortalSpawner``."""
 
-    async def recorded(self, table: str, id_: str) -> Any:
-        """Return the person's row with this id in a table of the portal's database; None without
-        one. Raises StoreUnavailable."""
+    async def recorded(self, table: type[Any], id_: str) -> Any:
+        """Return the person's row with this id in a table of the portal's database, such as
+        ``RunTable``; None without one. Raises StoreUnavailable."""
 
     async def slurm_limits(self) -> SlurmLimits:
         """Return what Slurm allows, as far as it is known."""

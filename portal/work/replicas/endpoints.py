@@ -19,6 +19,7 @@ from portal.models.session.chosen_id import ID
 from portal.models.session.replica_set import MOST_REPLICAS, ReplicaSet
 from portal.models.session.session import SessionState
 from portal.work.replicas.kind import ReplicaKind
+from portal.work.replicas.tables import ReplicaSetTable
 
 from .parts import ReplicaParts
 from .reconciler import servers_of
@@ -99,7 +100,7 @@ class ReplicaSets(_ReplicaAction):
     @Operation("List your replica sets.")
     async def on_get(self) -> ReplicaSetList:
         """Return them with what runs of each."""
-        sets = await self.parts.store.replica_sets.of_user(self.person.name)
+        sets = await self.parts.store.of(ReplicaSetTable).of_user(self.person.name)
         items = await self.items(*sets)
         return ReplicaSetList(items=items, most=self.replicas.limits.per_user)
 
@@ -113,7 +114,9 @@ class OneReplicaSet(_ReplicaAction):
     @Operation("Get one of your replica sets.")
     async def on_get(self, id: str) -> ReplicaSetItem:
         """Return it with what runs of it."""
-        return (await self.items(await self.parts.store.replica_sets.get(self.person.name, id)))[0]
+        return (
+            await self.items(await self.parts.store.of(ReplicaSetTable).get(self.person.name, id))
+        )[0]
 
     @Operation("Make or change a replica set.", body=WantedReplicas)
     async def on_put(self, id: str) -> ReplicaSetItem:
@@ -130,7 +133,9 @@ class OneReplicaSet(_ReplicaAction):
             Asked.parse({**body.options, kind.option: {**own, "id": id}})
             await self._check_work(id, kind)
             wanted = ReplicaSet(user=user, id=id, created_at=time.time(), **body.model_dump())
-            saved = await self.parts.store.replica_sets.save(wanted, self.replicas.limits.per_user)
+            saved = await self.parts.store.of(ReplicaSetTable).save(
+                wanted, self.replicas.limits.per_user
+            )
             line.detail = f"{wanted.replicas} of {kind.name}."
         self.replicas.reconciler.changed.set()
         return (await self.items(saved))[0]
@@ -138,7 +143,7 @@ class OneReplicaSet(_ReplicaAction):
     async def _check_work(self, id: str, kind: type[ReplicaKind]) -> None:
         """Raise Conflict for a set of another kind, whose sessions would be forgotten."""
         with contextlib.suppress(NotFound):
-            found = await self.parts.store.replica_sets.get(self.person.name, id)
+            found = await self.parts.store.of(ReplicaSetTable).get(self.person.name, id)
             if found.work != kind.name:
                 raise Conflict(
                     f"This replica set is of '{found.work}'. Delete it, or choose another id."
@@ -149,9 +154,9 @@ class OneReplicaSet(_ReplicaAction):
         """Stop all its sessions; the set is deleted when they have ended."""
         user = self.person.name
         async with self.audited(AuditAction.SET_REPLICAS, f"replica set {id}", user, "Deleted."):
-            found = await self.parts.store.replica_sets.get(user, id)
+            found = await self.parts.store.of(ReplicaSetTable).get(user, id)
             none = found.model_copy(update={"replicas": 0})
-            await self.parts.store.replica_sets.save(none, self.replicas.limits.per_user)
+            await self.parts.store.of(ReplicaSetTable).save(none, self.replicas.limits.per_user)
         self.replicas.reconciler.changed.set()
         return Confirmation(message="The replicas are being stopped.")
 

@@ -16,6 +16,8 @@ from portal.models.session.replica_set import MOST_REPLICAS
 from portal.models.should_be import should_be
 from portal.spaces.registry import requested_space, space_options
 
+from .tables import ReplicaSetTable
+
 _DIGITS = 16  # of a set's id in the names of its servers
 _OF_PORTAL = {"space"}  # fields that no user sets
 
@@ -60,7 +62,7 @@ class ReplicaKind(KindById):
     async def place(self, asked: AskedFor, hub: Lookup, facts: LaunchFacts) -> Place:
         """Raise NotAllowed for a replica that its set does not have: such servers do not count as
         named ones, so only the portal's limit bounds their number."""
-        wanted = await hub.recorded("replica_sets", self.id)
+        wanted = await hub.recorded(ReplicaSetTable, self.id)
         if wanted is None or wanted.work != self.name or self.number >= wanted.replicas:
             raise NotAllowed(
                 f"The portal has not recorded this replica. Say how many of {self.title} you want "

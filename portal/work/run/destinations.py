@@ -8,6 +8,8 @@ from urllib.parse import urlencode
 from portal.models.destination import Destination, words_of
 from portal.models.session.run import Run
 from portal.store import Store
+from portal.work.run.tables.runs import RunTable
+from portal.work.run.tables.shares import RunShareTable
 
 _MOST = 20  # runs that are read
 
@@ -19,8 +21,8 @@ async def run_destinations(
     newest first. ``offered``: the user may start runs."""
     root = f"{prefix}runs"
     word = max(words_of(text), key=len, default="")
-    own, _ = await store.runs.of_user(user, text=word, limit=_MOST)
-    shared, _ = await store.run_shares.with_user(user, text=word, limit=_MOST)
+    own, _ = await store.of(RunTable).of_user(user, text=word, limit=_MOST)
+    shared, _ = await store.of(RunShareTable).with_user(user, text=word, limit=_MOST)
     return [
         *([Destination(kind="action", title="New run", url=f"{root}/new")] if offered else ()),
         *(_destination(run, user, root) for run in (*own, *shared)),

@@ -23,6 +23,7 @@ from portal.spaces.registry import requested_space
 from portal.work.kernel.kind import kernel_environment
 
 from .settings import Runs
+from .tables.runs import RunTable
 
 OPTION = "run"  # the key of ``user_options``; its keys are those of AskedRun
 # What only the portal says of a run, in its record.
@@ -86,7 +87,7 @@ class Run(KindById):
         session says."""
         of_portal = self.run.model_dump(include=_OF_PORTAL, exclude_defaults=True)
         try:
-            record = await hub.recorded("runs", self.run.id)
+            record = await hub.recorded(RunTable, self.run.id)
         except StoreUnavailable:
             if of_portal:
                 raise

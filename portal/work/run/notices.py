@@ -14,11 +14,12 @@ from typing import Any
 from portal.models.session.run import Notify, PointState, Run, RunEvent
 from portal.notices.notices import Notices
 from portal.notices.post import Mail, MailQueue
-from portal.notices.schedule_notices import ScheduleNotices
 from portal.notices.words import one_line
 from portal.periodic import Periodic
 from portal.store import Store
-from portal.work.run.tables.notices import OpenNotice
+from portal.work.run.schedule_notices import ScheduleNotices
+from portal.work.run.tables.notices import OpenNotice, RunNoticeTable
+from portal.work.run.tables.points import RunPointTable
 
 _EVERY = 5.0  # seconds
 _DAY = 86_400.0
@@ -63,7 +64,7 @@ class RunNotices:
             return
         await self._prune(now)
         await self._schedules.send_due(now)
-        notices = await self._store.run_notices.open()
+        notices = await self._store.of(RunNoticeTable).open()
         counts = await self._counts(notices)
         asked = {(notice.run.user, notice.run.id, notice.event) for notice in notices}
         for notice in notices:
@@ -76,7 +77,7 @@ class RunNotices:
                 mail = mail_of(notice, states, failure, self.post.pages)
                 outcome = await self.post.send(mail, now)
             if outcome is not None:
-                await self._store.run_notices.save_outcome(notice, now, outcome)
+                await self._store.of(RunNoticeTable).save_outcome(notice, now, outcome)
 
     async def _settled(
         self, notice: OpenNotice, states: Counts, now: float, *, with_end: bool
@@ -99,31 +100,31 @@ class RunNotices:
 
     async def _is_notified(self, run: str, notice: OpenNotice) -> bool:
         """Return True if the user gets mail about the same event of another run."""
-        return notice.event in await self._store.run_notices.of_run(notice.run.user, run)
+        return notice.event in await self._store.of(RunNoticeTable).of_run(notice.run.user, run)
 
     async def _counts(self, notices: list[OpenNotice]) -> dict[str, dict[str, Counts]]:
         """Return the numbers of the runs' points in each state, by user and run."""
         ids: dict[str, set[str]] = defaultdict(set)
         for notice in notices:
             ids[notice.run.user].add(notice.run.id)
-        table = self._store.run_points
+        table = self._store.of(RunPointTable)
         return {user: {**await table.counts(user, runs)} for user, runs in ids.items()}
 
     async def _first_failure(self, run: Run) -> str:
         """Return what the first point that failed says: "Point 3: …"; "" if it says nothing."""
-        keys = await self._store.run_points.keys(run.user, run.id)
+        keys = await self._store.of(RunPointTable).keys(run.user, run.id)
         failed = [key for key in keys if key.state in _FAILED]
         if not failed:
             return ""
         first = min(failed, key=lambda key: (key.ended_at or 0.0, key.number)).number
-        points = await self._store.run_points.of_run(run.user, run.id, [first])
+        points = await self._store.of(RunPointTable).of_run(run.user, run.id, [first])
         message = points[first].message if first in points else ""
         return f"Point {first}: {message}" if message and message != run.reason else ""
 
     async def _prune(self, now: float) -> None:
         if time.monotonic() >= self._prune_at:
             days = self._store.sessions_days or 365
-            await self._store.run_notices.prune(now - days * _DAY)
+            await self._store.of(RunNoticeTable).prune(now - days * _DAY)
             self._prune_at = time.monotonic() + _DAY
 
 

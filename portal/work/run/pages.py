@@ -12,6 +12,8 @@ from portal.models.session.session import SessionRecord
 from portal.sessions.links import server_url
 from portal.work.run.opener import has_runs
 from portal.work.run.parts import RunParts
+from portal.work.run.tables.runs import RunTable
+from portal.work.run.tables.shares import RunShareTable
 
 from .endpoints.runs import RUN_ID
 
@@ -68,9 +70,9 @@ class RunPage(Page):
         with contextlib.suppress(StoreUnavailable):
             store = self.parts.store
             if owner in ("", user):
-                run = await store.runs.get(user, segments[0])
+                run = await store.of(RunTable).get(user, segments[0])
             else:
-                run = await store.run_shares.get(user, owner, segments[0])
+                run = await store.of(RunShareTable).get(user, owner, segments[0])
             if run is None:
                 raise NotFound("You have no such run.")
         return {"run_id": segments[0], "run_owner": "" if owner == user else owner}

@@ -13,7 +13,9 @@ from portal.errors import PortalError, TooManyRequests
 from portal.models.session.run import Curves, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord
 from portal.store import Store
-from portal.work.run.tables.runs import RunKey
+from portal.work.run.tables.curves import RunCurveTable
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.runs import RunKey, RunTable
 
 _REMEMBERED = 2_000  # runs whose points report
 _MOST_WAITING = 16 * 1024 * 1024  # bytes of a user's reports that wait for the database
@@ -35,13 +37,13 @@ class RunReports:
 
     async def add_run(self, run: Run) -> None:
         """Insert a new run. Raises Conflict if the user has one of this id, StoreUnavailable."""
-        await self._store.runs.add_run(run)
+        await self._store.of(RunTable).add_run(run)
         self._remember(run)
 
     async def remove(self, run: Run) -> None:
         """Delete a run that was refused. Raises StoreUnavailable."""
         self.forget(run)
-        await self._store.runs.remove(run.user, run.id)
+        await self._store.of(RunTable).remove(run.user, run.id)
 
     def forget(self, run: Run) -> None:
         """Read the run anew when its points report again: it has changed."""
@@ -52,7 +54,7 @@ class RunReports:
         was launched without the service is added then. Raises StoreUnavailable."""
         run = self._runs.get((user, server))
         if run is None:
-            run = await self._store.runs.on_server(user, server)
+            run = await self._store.of(RunTable).on_server(user, server)
             if run is None or run.ended_at is not None:
                 run = await self._launched(user, server, run)
         # One that has ended may be started again at any moment.
@@ -66,7 +68,7 @@ class RunReports:
         run = run_of(records[0]) if records else None
         if run is None or (before is not None and before.id == run.id):
             return before
-        await self._store.runs.add_run(run)
+        await self._store.of(RunTable).add_run(run)
         return run
 
     async def take(
@@ -101,8 +103,8 @@ class RunReports:
             curves, self._curves = self._curves, {}
             error: Exception | None = None
             try:
-                await self._store.run_points.save(newest(batch))
-                await self._store.run_curves.save(
+                await self._store.of(RunPointTable).save(newest(batch))
+                await self._store.of(RunCurveTable).save(
                     [(key, number, *histories) for (key, number), histories in curves.items()]
                 )
             except PortalError as failure:

@@ -18,6 +18,12 @@ from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.run_output import PointOutput, StoredOutput
 from portal.models.session.search import Search
 from portal.store import Store
+from portal.work.run.tables.curves import RunCurveTable
+from portal.work.run.tables.outputs import RunOutputTable
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.runs import RunTable
+from portal.work.run.tables.searches import RunSearchTable
+from portal.work.run.tables.shares import RunShareTable
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -73,10 +79,10 @@ def runs(demo: Any) -> Iterator[None]:
         )
 
     async def keep(store: Store) -> None:
-        await store.runs.add_run(run(ID, "rates", after=OLD, resumes=5))
-        await store.run_searches.add_search(("ada", ID), Search.model_validate(SEARCH))
-        await store.run_searches.choose(("ada", ID), 9, {"lr": 0.0123456789, "opt": 1})
-        await store.run_curves.save(
+        await store.of(RunTable).add_run(run(ID, "rates", after=OLD, resumes=5))
+        await store.of(RunSearchTable).add_search(("ada", ID), Search.model_validate(SEARCH))
+        await store.of(RunSearchTable).choose(("ada", ID), 9, {"lr": 0.0123456789, "opt": 1})
+        await store.of(RunCurveTable).save(
             [
                 (("ada", ID), n, 1, {"loss": [(step, 1 / (n + step + 1)) for step in range(20)]})
                 for n in range(10)
@@ -84,8 +90,8 @@ def runs(demo: Any) -> Iterator[None]:
         )
         old = {"points": 3, "created_at": 5.0, "ended_at": 9.0, "version": 3}
         origin = {"id": ID, "user": "ada", "folder": "/home/ada/projects/runs/rates"}
-        await store.runs.add_run(run(OLD, "before", **old, origin=origin))
-        await store.run_points.save(
+        await store.of(RunTable).add_run(run(OLD, "before", **old, origin=origin))
+        await store.of(RunPointTable).save(
             [
                 *(
                     point(
@@ -102,16 +108,16 @@ def runs(demo: Any) -> Iterator[None]:
         )
         output = PointOutput.model_validate({"cells": CELLS, "left_out": 4})
         saved = StoredOutput(attempt=1, at=time.time(), output=output)
-        await store.run_outputs.save(("ada", ID), 10, saved)
+        await store.of(RunOutputTable).save(("ada", ID), 10, saved)
         drift = ("numpy is 2.1.0 instead of 2.0.2.", "The node is gpu02 instead of gpu01.")
         done = RunPoint(number=0, state=PointState.SUCCEEDED, attempt=1, drift=drift)
-        await store.run_points.save([(("ada", OLD), done)])
+        await store.of(RunPointTable).save([(("ada", OLD), done)])
 
     async def drop(store: Store) -> None:
-        await store.run_shares.unshare("ada", OLD, "grace")
+        await store.of(RunShareTable).unshare("ada", OLD, "grace")
         for id_ in (ID, OLD):
-            await store.runs.remove("ada", id_)
-            await store.run_searches.remove(("ada", id_))
+            await store.of(RunTable).remove("ada", id_)
+            await store.of(RunSearchTable).remove(("ada", id_))
 
     stored(demo, keep)
     yield
@@ -370,7 +376,7 @@ def test_a_run_that_has_ended_runs_again_and_is_shared(demo: Any, page: Any) -> 
 
 def test_a_shared_run_is_for_reading(demo: Any, page: Any) -> None:
     async def share(store: Store) -> None:
-        await store.run_shares.share("ada", OLD, "grace")
+        await store.of(RunShareTable).share("ada", OLD, "grace")
 
     stored(demo, share)
     sign_in(page, demo.url, "grace")
@@ -404,7 +410,7 @@ def test_the_end_of_a_run_is_told_on_any_page(demo: Any, page: Any) -> None:
         page.goto(f"{demo.url}/services/portal/runs/{OLD}")
 
     async def end(store: Store) -> None:
-        await store.runs.end("ada", ID, time.time())
+        await store.of(RunTable).end("ada", ID, time.time())
 
     stored(demo, end)
     # The page's rules for scripts leave no room for wait_for_function.

@@ -17,6 +17,7 @@ from remembered import stored
 from terminal import session_token
 
 from portal.store import Store
+from portal.work.run.tables.schedules import RunScheduleTable
 
 API = "/services/portal/api/v1/"
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f40516"
@@ -193,8 +194,8 @@ def test_a_chain_is_repeated_on_a_schedule(demo: Any, ada: Person, token: str) -
     assert [each["name"] for each in made["runs"]] == ["gate-good", "later"]
 
     async def due(store: Store) -> None:
-        kept = await store.run_schedules.get("ada", made["id"])
-        assert await store.run_schedules.change(kept, next_at=time.time())
+        kept = await store.of(RunScheduleTable).get("ada", made["id"])
+        assert await store.of(RunScheduleTable).change(kept, next_at=time.time())
 
     stored(demo, due)
 

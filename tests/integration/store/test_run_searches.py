@@ -11,7 +11,8 @@ from portal.errors import Conflict
 from portal.models.session.run import Run
 from portal.models.session.search import Search
 from portal.store import Store
-from portal.work.run.tables.searches import run_searches
+from portal.work.run.tables.runs import RunTable
+from portal.work.run.tables.searches import RunSearchTable, run_searches
 
 KEY, OTHER = ("ada", "5e2f3c1a"), ("barbara", "5e2f3c1a")
 SEARCH = Search.model_validate(
@@ -28,7 +29,7 @@ SEARCH = Search.model_validate(
 
 
 async def test_what_is_chosen_stays(store: Store) -> None:
-    table = store.run_searches
+    table = store.of(RunSearchTable)
     await table.add_search(KEY, SEARCH)
     await table.add_search(OTHER, SEARCH)
     with pytest.raises(Conflict, match="already have a run with the id '5e2f3c1a'"):
@@ -48,7 +49,7 @@ async def test_what_is_chosen_stays(store: Store) -> None:
 
 
 async def test_a_repetition_has_the_same(store: Store) -> None:
-    table, new = store.run_searches, ("barbara", "6e2f3c1a")
+    table, new = store.of(RunSearchTable), ("barbara", "6e2f3c1a")
     await table.copy(KEY, new)
     assert await table.get(new) is None, "without a search there is none to copy"
     await table.add_search(KEY, SEARCH)
@@ -64,8 +65,8 @@ async def test_those_of_deleted_runs_are_pruned(store: Store) -> None:
         id=KEY[1], user=KEY[0], name="rates", source="a.py", folder="/a", points=3, server="run-a",
         environment="lab", created_at=100.0,
     )  # fmt: skip
-    await store.runs.add_run(run)
-    table = store.run_searches
+    await store.of(RunTable).add_run(run)
+    table = store.of(RunSearchTable)
     for key in (KEY, OTHER, ("carol", "5e2f3c1a")):
         await table.add_search(key, SEARCH)
         await table.choose(key, 0, {"lr": 1.0})

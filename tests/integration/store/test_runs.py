@@ -11,6 +11,10 @@ from portal.errors import Conflict, InvalidRequest
 from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.run_output import PointOutput, StoredOutput
 from portal.store import Store
+from portal.work.run.tables.curves import RunCurveTable
+from portal.work.run.tables.outputs import RunOutputTable
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.runs import RunTable
 
 ID = "5e2f3c1a"
 KEY = ("ada", ID)
@@ -37,48 +41,48 @@ def point(number: int, state: str = "running", **more: Any) -> tuple[tuple[str, 
 
 
 async def stored(store: Store, number: int = 0) -> RunPoint:
-    return (await store.run_points.of_run(*KEY, [number]))[number]
+    return (await store.of(RunPointTable).of_run(*KEY, [number]))[number]
 
 
 async def test_runs_are_their_user_s(store: Store) -> None:
     first, second = run(), run("6e2f3c1a", created_at=200.0, name="later")
     for each in (first, second, run(user="barbara")):
-        await store.runs.add_run(each)
+        await store.of(RunTable).add_run(each)
     with pytest.raises(Conflict, match="already have a run with the id '5e2f3c1a'"):
-        await store.runs.add_run(run(name="other"))
-    assert await store.runs.get(*KEY) == first
-    assert await store.runs.get("ada", "ffffffff") is None
-    assert await store.runs.of_user("ada") == ([second, first], 2)
-    assert await store.runs.of_user("ada", sort="name", offset=1) == ([first], 2)
+        await store.of(RunTable).add_run(run(name="other"))
+    assert await store.of(RunTable).get(*KEY) == first
+    assert await store.of(RunTable).get("ada", "ffffffff") is None
+    assert await store.of(RunTable).of_user("ada") == ([second, first], 2)
+    assert await store.of(RunTable).of_user("ada", sort="name", offset=1) == ([first], 2)
     with pytest.raises(InvalidRequest, match="cannot be sorted by 'folder'"):
-        await store.runs.of_user("ada", sort="folder")
-    await store.runs.remove("barbara", ID)
-    assert await store.runs.of_user("barbara") == ([], 0)
+        await store.of(RunTable).of_user("ada", sort="folder")
+    await store.of(RunTable).remove("barbara", ID)
+    assert await store.of(RunTable).of_user("barbara") == ([], 0)
 
 
 async def test_the_newest_run_of_a_server_counts(store: Store) -> None:
     for id_, created in (("5e2f3c1a", 100.0), ("5-e2f3c1a", 300.0), ("5e-2f3c1a", 200.0)):
-        await store.runs.add_run(run(id_, server="run-5e2f3c1a", created_at=created))
-    newest = await store.runs.on_server("ada", "run-5e2f3c1a")
+        await store.of(RunTable).add_run(run(id_, server="run-5e2f3c1a", created_at=created))
+    newest = await store.of(RunTable).on_server("ada", "run-5e2f3c1a")
     assert newest is not None and newest.id == "5-e2f3c1a"
-    assert await store.runs.on_server("barbara", "run-5e2f3c1a") is None
+    assert await store.of(RunTable).on_server("barbara", "run-5e2f3c1a") is None
 
 
 async def test_its_job_and_its_end(store: Store) -> None:
-    await store.runs.add_run(run())
-    await store.runs.add_run(run("6e2f3c1a"))
-    await store.runs.note_jobs({KEY: "12", ("ada", "6e2f3c1a"): "13"})
-    await store.runs.note_jobs({})
-    assert [each.job_id for each in await store.runs.living()] == ["12", "13"]
-    await store.runs.end(*KEY, 500.0)
-    await store.runs.end(*KEY, 900.0)
-    ended = await store.runs.get(*KEY)
+    await store.of(RunTable).add_run(run())
+    await store.of(RunTable).add_run(run("6e2f3c1a"))
+    await store.of(RunTable).note_jobs({KEY: "12", ("ada", "6e2f3c1a"): "13"})
+    await store.of(RunTable).note_jobs({})
+    assert [each.job_id for each in await store.of(RunTable).living()] == ["12", "13"]
+    await store.of(RunTable).end(*KEY, 500.0)
+    await store.of(RunTable).end(*KEY, 900.0)
+    ended = await store.of(RunTable).get(*KEY)
     assert ended is not None and ended.ended_at == 500.0
-    assert [each.id for each in await store.runs.living()] == ["6e2f3c1a"]
+    assert [each.id for each in await store.of(RunTable).living()] == ["6e2f3c1a"]
 
 
 async def test_the_newest_report_counts(store: Store) -> None:
-    save = store.run_points.save
+    save = store.of(RunPointTable).save
     await save([point(0, cell=1, cells=9, metrics={"loss": 2.5}), point(1)])
     await save([point(0, cell=3, cells=9, metrics={"loss": 0.5}, started_at=8.0)])
     seen = await stored(store)
@@ -98,13 +102,13 @@ async def test_the_newest_report_counts(store: Store) -> None:
 
 
 async def test_what_was_lost_may_report(store: Store) -> None:
-    await store.run_points.save([point(0, "lost", attempt=0)])
-    await store.run_points.save([point(0, "succeeded")])
+    await store.of(RunPointTable).save([point(0, "lost", attempt=0)])
+    await store.of(RunPointTable).save([point(0, "succeeded")])
     assert (await stored(store)).state is PointState.SUCCEEDED
 
 
 async def test_points_without_a_report_have_no_row(store: Store) -> None:
-    await store.run_points.save(
+    await store.of(RunPointTable).save(
         [
             point(0, metrics={"loss": 1.5}),
             point(7, "failed", message="Pruned"),
@@ -112,47 +116,47 @@ async def test_points_without_a_report_have_no_row(store: Store) -> None:
         ]
     )
     other = (("barbara", ID), point(0)[1])
-    await store.run_points.save([other])
-    counts = await store.run_points.counts("ada", [ID, "ffffffff"])
+    await store.of(RunPointTable).save([other])
+    counts = await store.of(RunPointTable).counts("ada", [ID, "ffffffff"])
     counted = {PointState.RUNNING: 1, PointState.FAILED: 1, PointState.SUCCEEDED: 1}
     assert counts == {ID: counted}
-    assert await store.run_points.counts("ada", []) == {}
-    keys = await store.run_points.keys(*KEY)
+    assert await store.of(RunPointTable).counts("ada", []) == {}
+    keys = await store.of(RunPointTable).keys(*KEY)
     assert [(key.number, key.state, key.pruned) for key in keys] == [
         (0, PointState.RUNNING, False),
         (7, PointState.FAILED, True),
         (8, PointState.SUCCEEDED, True),
     ]
-    bare = await store.run_points.keys(*KEY, values=False)
+    bare = await store.of(RunPointTable).keys(*KEY, values=False)
     assert bare == [key._replace(metrics={}, parameters={}) for key in keys]
-    assert set(await store.run_points.of_run(*KEY, [0, 1, 7])) == {0, 7}
-    assert await store.run_points.of_run(*KEY, []) == {}
+    assert set(await store.of(RunPointTable).of_run(*KEY, [0, 1, 7])) == {0, 7}
+    assert await store.of(RunPointTable).of_run(*KEY, []) == {}
 
 
 async def test_old_runs_go_with_their_points(store: Store) -> None:
     for id_, ended in ((ID, 500.0), ("6e2f3c1a", 900.0), ("7e2f3c1a", None)):
-        await store.runs.add_run(run(id_, ended_at=ended))
-        await store.run_points.save([(("ada", id_), point(0)[1])])
-    await store.runs.add_run(run(user="barbara"))
-    await store.run_points.save([(("barbara", ID), point(0)[1])])
-    assert await store.run_points.prune(600.0) == 1
-    assert [each.id for each in (await store.runs.of_user("ada", sort="name"))[0]] == [
+        await store.of(RunTable).add_run(run(id_, ended_at=ended))
+        await store.of(RunPointTable).save([(("ada", id_), point(0)[1])])
+    await store.of(RunTable).add_run(run(user="barbara"))
+    await store.of(RunPointTable).save([(("barbara", ID), point(0)[1])])
+    assert await store.of(RunPointTable).prune(600.0) == 1
+    assert [each.id for each in (await store.of(RunTable).of_user("ada", sort="name"))[0]] == [
         "6e2f3c1a",
         "7e2f3c1a",
     ]
-    assert list(await store.run_points.counts("ada", [ID, "6e2f3c1a", "7e2f3c1a"])) == [
+    assert list(await store.of(RunPointTable).counts("ada", [ID, "6e2f3c1a", "7e2f3c1a"])) == [
         "6e2f3c1a",
         "7e2f3c1a",
     ]
-    assert await store.run_points.counts("barbara", [ID])
+    assert await store.of(RunPointTable).counts("barbara", [ID])
 
 
 async def test_curves_are_kept_by_point(store: Store) -> None:
-    save = store.run_curves.save
+    save = store.of(RunCurveTable).save
     await save([(KEY, 0, 1, {"loss": [(0, 1.5), (1, 0.5)], "auc": [(0, 0.25)]})])
     await save([(KEY, 7, 2, {"loss": [(0, 9.0)]}), (("barbara", ID), 1, 1, {"loss": [(5, 5.0)]})])
-    assert await store.run_curves.numbers(*KEY) == {0, 7}
-    of_metric = store.run_curves.of_metric
+    assert await store.of(RunCurveTable).numbers(*KEY) == {0, 7}
+    of_metric = store.of(RunCurveTable).of_metric
     assert await of_metric(*KEY, "loss", [0, 1, 7]) == {0: [(0, 1.5), (1, 0.5)], 7: [(0, 9.0)]}
     assert await of_metric(*KEY, "auc", [0, 7]) == {0: [(0, 0.25)]}
     assert await of_metric(*KEY, "loss", []) == {}
@@ -164,39 +168,39 @@ async def test_curves_are_kept_by_point(store: Store) -> None:
 async def test_an_ended_run_is_deleted_with_all_of_it(store: Store) -> None:
     keys = (KEY, ("barbara", ID), ("ada", "6e2f3c1a"))
     for user, id_ in keys:
-        await store.runs.add_run(run(id_, user=user))
-        await store.run_points.save([((user, id_), point(0)[1])])
-        await store.run_curves.save([((user, id_), 0, 1, {"loss": [(0, 1.0)]})])
-    assert await store.run_points.remove(*KEY) == 0, "it has not ended"
-    await store.runs.end(*KEY, 500.0)
-    assert await store.run_points.remove(*KEY) == 1
-    assert await store.runs.get(*KEY) is None
-    assert await store.run_points.keys(*KEY) == []
-    assert await store.run_curves.numbers(*KEY) == set()
+        await store.of(RunTable).add_run(run(id_, user=user))
+        await store.of(RunPointTable).save([((user, id_), point(0)[1])])
+        await store.of(RunCurveTable).save([((user, id_), 0, 1, {"loss": [(0, 1.0)]})])
+    assert await store.of(RunPointTable).remove(*KEY) == 0, "it has not ended"
+    await store.of(RunTable).end(*KEY, 500.0)
+    assert await store.of(RunPointTable).remove(*KEY) == 1
+    assert await store.of(RunTable).get(*KEY) is None
+    assert await store.of(RunPointTable).keys(*KEY) == []
+    assert await store.of(RunCurveTable).numbers(*KEY) == set()
     for key in keys[1:]:
-        assert await store.runs.get(*key) is not None
-        assert len(await store.run_points.keys(*key)) == 1
-        assert await store.run_curves.numbers(*key) == {0}
+        assert await store.of(RunTable).get(*key) is not None
+        assert len(await store.of(RunPointTable).keys(*key)) == 1
+        assert await store.of(RunCurveTable).numbers(*key) == {0}
 
 
 async def test_ten_thousand_points_are_read_quickly(store: Store) -> None:
     rows = [point(number, metrics={"loss": float(number)}) for number in range(10_000)]
-    await store.run_points.save(rows)
+    await store.of(RunPointTable).save(rows)
     began = time.perf_counter()
-    assert len(await store.run_points.keys(*KEY)) == 10_000
+    assert len(await store.of(RunPointTable).keys(*KEY)) == 10_000
     assert time.perf_counter() - began < 5
 
 
 async def test_the_newest_attempt_s_output_is_kept_as_long_as_the_run(store: Store) -> None:
-    await store.runs.add_run(run(keep_failed=True))
+    await store.of(RunTable).add_run(run(keep_failed=True))
     for attempt, log in ((1, "first"), (3, "third \0 \ud800"), (2, "second")):
         saved = StoredOutput(attempt=attempt, at=5.0, output=PointOutput.trusted(log=log))
-        await store.run_outputs.save(KEY, 2, saved)
-    found = await store.run_outputs.get(KEY, 2)
+        await store.of(RunOutputTable).save(KEY, 2, saved)
+    found = await store.of(RunOutputTable).get(KEY, 2)
     assert found is not None and (found.attempt, found.output.log) == (3, "third \ufffd \ufffd")
-    assert await store.run_outputs.get(KEY, 1) is None
-    kept_run = await store.runs.get(*KEY)
+    assert await store.of(RunOutputTable).get(KEY, 1) is None
+    kept_run = await store.of(RunTable).get(*KEY)
     assert kept_run is not None and kept_run.keep_failed is True
-    await store.runs.end(*KEY, 102.0)
-    assert await store.run_points.prune(103.0) == 1
-    assert await store.run_outputs.get(KEY, 2) is None
+    await store.of(RunTable).end(*KEY, 102.0)
+    assert await store.of(RunPointTable).prune(103.0) == 1
+    assert await store.of(RunOutputTable).get(KEY, 2) is None

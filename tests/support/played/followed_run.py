@@ -19,6 +19,8 @@ from portal.store import Store
 from portal.work.run.follower import RunFollower
 from portal.work.run.living import LivingRuns
 from portal.work.run.reports import RunReports
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.runs import RunTable
 
 KEY = ("ada", "5e2f3c1a")
 LOG = logging.getLogger("portal-test")
@@ -102,12 +104,12 @@ class FollowedRun:
         return record
 
     async def run(self) -> Run:
-        run = await self.store.runs.get(*KEY)
+        run = await self.store.of(RunTable).get(*KEY)
         assert run is not None
         return run
 
     async def points(self) -> dict[int, RunPoint]:
-        return await self.store.run_points.of_whole_run(*KEY)
+        return await self.store.of(RunPointTable).of_whole_run(*KEY)
 
     async def states(self) -> dict[int, str]:
-        return {key.number: str(key.state) for key in await self.store.run_points.keys(*KEY)}
+        return {key.number: str(key.state) for key in await self.store.of(RunPointTable).keys(*KEY)}

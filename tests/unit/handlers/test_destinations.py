@@ -31,6 +31,8 @@ from portal.models.session.session import SessionState
 from portal.models.space import Role
 from portal.navigation import groups_for
 from portal.store import Store
+from portal.work.run.tables.runs import RunTable
+from portal.work.run.tables.shares import RunShareTable
 
 PREFIX = "/services/portal/"
 RUN = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
@@ -122,7 +124,7 @@ async def filled(store: Store) -> Any:
         user="ada", id=RUN, server="run-5e2f", name="secret-sweep", environment="lab",
         source="/a.py", folder="/f", points=1, at_once=1, created_at=1.0,
     )  # fmt: skip
-    await store.runs.add_run(run)
+    await store.of(RunTable).add_run(run)
     course = stored(a_course(name="secret-101", title="Secret 101"))
     await store.courses.add_course(
         course,
@@ -204,7 +206,7 @@ async def test_who_may_see_others_finds_what_lives(site: Site) -> None:
 
 
 async def test_a_shared_run_is_found_with_its_owner(site: Site) -> None:
-    await site.store.run_shares.share("ada", RUN, "barbara")
+    await site.store.of(RunShareTable).share("ada", RUN, "barbara")
     assert await site.find("sweep", "barbara") == [
         ("run", "secret-sweep", f"{PREFIX}runs/{RUN}?owner=ada")
     ]

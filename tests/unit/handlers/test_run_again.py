@@ -25,6 +25,8 @@ from portal.models.session.run import PointState, Run, RunPoint
 from portal.models.session.session import SessionState
 from portal.store import Store
 from portal.work.run.endpoints import again, reports, runs, shares, start
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.runs import RunTable
 
 ID = "5e2f3c1a-0b7d-4c8e-9a6f-1d2e3f405162"
 SERVER = "run-5e2f3c1a0b7d4c8e9a6f"
@@ -138,11 +140,11 @@ async def ended(site: Site) -> Site:
         created_at=5.0,
     )
     store = site.parts.store
-    await store.runs.add_run(run)
+    await store.of(RunTable).add_run(run)
     states = ("succeeded", "failed", "succeeded", "failed")
     points = [RunPoint(number=n, state=PointState(s), attempt=1) for n, s in enumerate(states)]
-    await store.run_points.save([(KEY, point) for point in points])
-    await store.runs.end("ada", ID, 9.0)
+    await store.of(RunPointTable).save([(KEY, point) for point in points])
+    await store.of(RunTable).end("ada", ID, 9.0)
     return site
 
 
@@ -177,7 +179,7 @@ async def test_the_numbers_of_its_ending_are_of_the_points_that_ran_again(ended:
         ending_code="finished", ending_message=words,
     )  # fmt: skip
     await ended.parts.store.sessions.save(record)
-    await ended.parts.store.runs.end("ada", ID, time.time())
+    await ended.parts.store.of(RunTable).end("ada", ID, time.time())
     assert (await ended.get(f"runs/{ID}"))["message"] == f"Failed points ran again. {words}"
 
 
@@ -335,11 +337,11 @@ async def taught(ended: Site) -> Site:
     pinned = OLD.model_copy(update={"digest": f"sha256:{'2' * 64}"})
     store = ended.parts.store
     await store.courses.add_course(stored(course, pinned=pinned))
-    run = await store.runs.get(*KEY)
+    run = await store.of(RunTable).get(*KEY)
     assert run is not None
-    await store.runs.remove(*KEY)
+    await store.of(RunTable).remove(*KEY)
     old = {"course": "deep", "digest": f"sha256:{'1' * 64}", "resources": {"gpus": 1}}
-    await store.runs.add_run(run.model_copy(update=old))
+    await store.of(RunTable).add_run(run.model_copy(update=old))
     return ended
 
 
@@ -347,7 +349,7 @@ async def test_a_run_of_a_course_stays_one(taught: Site) -> None:
     taught.catalog.hidden.add("ada")  # only the course gives her the environment
     answer = await taught.ask("POST", f"runs/{ID}/again", "ada", {})
     assert answer.status_code == 202, answer.text
-    await taught.parts.store.runs.end("ada", ID, 9.0)
+    await taught.parts.store.of(RunTable).end("ada", ID, 9.0)
     plan = await taught.get(f"runs/{ID}/repetitions")
     assert plan["drift"] == ["The image is sha256:222222222222; it was sha256:111111111111."]
     answer = await taught.ask("POST", f"runs/{ID}/repetitions", "ada")

@@ -23,6 +23,9 @@ from portal.work.run.launches.chains import never_started
 from portal.work.run.launches.starts import RunStarts
 from portal.work.run.living import LivingRuns
 from portal.work.run.reports import RunReports
+from portal.work.run.tables.notices import RunNoticeTable
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.runs import RunTable
 
 FIRST, SECOND, THIRD = "11111111", "22222222", "33333333"
 LOG = logging.getLogger("portal-test")
@@ -87,7 +90,7 @@ class Site:
         await self.store.sessions.save(recorded(**{**values, **more}))
 
     async def run(self, id_: str) -> Run:
-        run = await self.store.runs.get("ada", id_)
+        run = await self.store.of(RunTable).get("ada", id_)
         assert run is not None
         return run
 
@@ -110,7 +113,7 @@ async def test_it_waits_for_a_run_that_has_not_ended(site: Site) -> None:
 
 async def test_it_waits_for_nothing_once_all_points_have_succeeded(site: Site) -> None:
     await site.end_points(FIRST, "succeeded", "succeeded", "succeeded")
-    await site.store.runs.end("ada", FIRST, 9.0)
+    await site.store.of(RunTable).end("ada", FIRST, 9.0)
     await site.starts.begin(a_run(SECOND, FIRST))
     assert "after" not in site.begun[1] and (await site.run(SECOND)).after == FIRST
 
@@ -129,11 +132,11 @@ async def test_what_it_cannot_start_after(
     site: Site, run: Run, error: type[PortalError], words: str
 ) -> None:
     await site.end_points(FIRST, "succeeded", "failed", "lost")
-    await site.store.runs.end("ada", FIRST, 9.0)
+    await site.store.of(RunTable).end("ada", FIRST, 9.0)
     with pytest.raises(error, match=words) as refused:
         await site.starts.begin(run)
     assert refused.value.field == "after"
-    assert len(site.begun) == 1 and await site.store.runs.get(run.user, run.id) is None
+    assert len(site.begun) == 1 and await site.store.of(RunTable).get(run.user, run.id) is None
 
 
 # -- ends ------------------------------------------------------------------------------------------
@@ -152,7 +155,7 @@ async def test_it_says_which_points_of_the_other_failed(site: Site) -> None:
         await site.follower.follow_runs()
     because = "The run did not start, because 2 points of 'first' failed."
     assert (await site.run(SECOND)).reason == because
-    points = await site.store.run_points.of_run("ada", SECOND, range(3))
+    points = await site.store.of(RunPointTable).of_run("ada", SECOND, range(3))
     assert {point.message for point in points.values()} == {because}
     assert (
         await site.run(THIRD)
@@ -183,7 +186,7 @@ async def test_other_ends_are_not_the_other_run_s(site: Site, session: Any) -> N
     await site.follower.follow_runs()
     run = await site.run(SECOND)
     assert run.ended_at is not None and run.reason == ""
-    points = await site.store.run_points.of_run("ada", SECOND, range(3))
+    points = await site.store.of(RunPointTable).of_run("ada", SECOND, range(3))
     assert {point.message for point in points.values()} == {
         "The point was cancelled before it started."
     }
@@ -206,7 +209,7 @@ async def test_a_run_that_did_not_start_is_run_again_once_the_other_has_succeede
     await site.again.start(await site.run(FIRST), {})
     await site.again.start(second, {})
     assert site.begun[2]["only"] == "0" and site.begun[3]["after"] == FIRST
-    (notice,) = await site.store.run_notices.open()
+    (notice,) = await site.store.of(RunNoticeTable).open()
     assert notice.run.id == SECOND, "it is told again"
     await site.end_session(SECOND, job_id="99")
     await site.end_points(FIRST, "failed")

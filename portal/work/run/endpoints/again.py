@@ -15,6 +15,7 @@ from portal.models.scope import SESSION_OWN
 from portal.models.session.run import Run
 from portal.spaces.registry import requested_space
 from portal.work.run.parts import RunParts
+from portal.work.run.tables.runs import RunTable
 
 from .runs import RUN_ID, OwnerQuery, RunAction
 from .start import StartedRun
@@ -126,7 +127,7 @@ class RunRepetition(RunAction):
         for _ in range(_MOST_ORIGINS):
             if run.origin is None:
                 break
-            before = await self.parts.store.runs.get(run.origin.user, run.origin.id)
+            before = await self.parts.store.of(RunTable).get(run.origin.user, run.origin.id)
             if before is None:
                 return run.origin.user
             run = before

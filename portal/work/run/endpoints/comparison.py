@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 from portal.handlers.base.endpoint import Operation, Query
 from portal.models.session.chosen_id import ID
 from portal.work.run.results.comparison import RunComparison, compared
+from portal.work.run.tables.points import RunPointTable
 
 from .runs import RunAction
 
@@ -48,7 +49,7 @@ class RunsComparison(RunAction):
     async def on_get(self) -> RunComparison:
         """Return their facts and parameters that differ, and the best point of each metric."""
         runs = [await self.seen(id_, owner) for owner, id_ in self.query.keys]
-        table = self.parts.store.run_points
+        table = self.parts.store.of(RunPointTable)
         keys = [await table.keys(run.user, run.id) for run in runs]
         return await asyncio.to_thread(compared, await self.items(runs), keys)
 

@@ -10,6 +10,8 @@ from portal.handlers.base.endpoint import Operation
 from portal.models.session.run import MetricName
 from portal.work.run.results.item import CurvesPage, PointCurve
 from portal.work.run.results.order import point_numbers
+from portal.work.run.tables.curves import RunCurveTable
+from portal.work.run.tables.points import RunPointTable
 
 from .runs import RUN_ID, PointsOrder, RunAction
 
@@ -36,12 +38,12 @@ class RunCurves(RunAction):
         its end."""
         seen_run, query = await self.seen(run), self.query
         store, key = self.parts.store, (seen_run.user, seen_run.id)
-        keys = await store.run_points.keys(*key, values=query.by_value)
-        having = await store.run_curves.numbers(*key)
+        keys = await store.of(RunPointTable).keys(*key, values=query.by_value)
+        having = await store.of(RunCurveTable).numbers(*key)
         order = point_numbers(seen_run.points, keys, query.state, query.sort, query.name)
         numbers = [number for number in order if number in having]
         first = numbers[: query.limit]
-        curves = await store.run_curves.of_metric(*key, query.curve, first)
+        curves = await store.of(RunCurveTable).of_metric(*key, query.curve, first)
         items = (PointCurve(number=n, pairs=tuple(curves[n])) for n in first if n in curves)
         return CurvesPage(items=tuple(items), total=len(numbers))
 

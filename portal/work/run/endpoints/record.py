@@ -13,6 +13,7 @@ from portal.models.audit import AuditAction
 from portal.models.session.run import Run, RunPoint
 from portal.work.run.parts import RunParts
 from portal.work.run.results.order import point_numbers
+from portal.work.run.tables.points import RunPointTable
 
 from .runs import RUN_ID, PointsOrder, RunAction
 
@@ -43,7 +44,7 @@ class RunPointsCsv(RunAction, CsvEndpoint):
     @Operation("The points of one of your runs as CSV.", query=PointsOrder, media=MEDIA)
     async def rows(self) -> Sequence[RunPoint]:
         run, query = self._run, self.query
-        table = self.parts.store.run_points
+        table = self.parts.store.of(RunPointTable)
         keys = await table.keys(run.user, run.id, values=query.by_value)
         numbers = point_numbers(run.points, keys, query.state, query.sort, query.name)
         points = await table.of_whole_run(run.user, run.id)
@@ -87,7 +88,7 @@ class RunRecord(RunAction):
         async with self.audited(
             AuditAction.DELETE_RUN, f"run {own_run.id}", own_run.user, own_run.name
         ):
-            if not await self.parts.store.run_points.remove(own_run.user, own_run.id):
+            if not await self.parts.store.of(RunPointTable).remove(own_run.user, own_run.id):
                 raise Conflict("This run has not ended. Stop it first.")
             self.parts_for(RunParts).reports.forget(own_run)
         return self.done(f"The run is deleted. Its files are still in {own_run.folder}.")

@@ -30,6 +30,11 @@ from portal.work.run.results.item import (
     run_item,
 )
 from portal.work.run.results.order import point_numbers
+from portal.work.run.tables.folders import RunFolderTable
+from portal.work.run.tables.notices import RunNoticeTable
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.runs import RunTable
+from portal.work.run.tables.shares import RunShareTable
 
 RUN_ID = ID
 _NO_SUCH = "You have no such run."
@@ -117,7 +122,7 @@ class RunAction(SessionAction):
 
     async def own(self, id_: str) -> Run:
         """Return a run of this user. Raises NotFound, StoreUnavailable."""
-        run = await self.parts.store.runs.get(self.person.name, id_)
+        run = await self.parts.store.of(RunTable).get(self.person.name, id_)
         if run is None or not self.reaches(run):
             raise NotFound(_NO_SUCH)
         return run
@@ -128,14 +133,14 @@ class RunAction(SessionAction):
         owner = self.query.owner if owner is None else owner
         if self.space or owner in ("", self.person.name):
             return await self.own(id_)
-        run = await self.parts.store.run_shares.get(self.person.name, owner, id_)
+        run = await self.parts.store.of(RunShareTable).get(self.person.name, owner, id_)
         if run is None:
             raise NotFound(_NO_SUCH)
         return run
 
     async def items(self, runs: list[Run]) -> list[RunItem]:
         """Return the items of runs; one query counts the points of all of a user's."""
-        count = self.parts.store.run_points.counts
+        count = self.parts.store.of(RunPointTable).counts
         counts = {
             user: await count(user, [run.id for run in runs if run.user == user])
             for user in {run.user for run in runs}
@@ -177,7 +182,7 @@ class Runs(RunAction):
     @Operation("List your runs.", query=RunsQuery)
     async def on_get(self) -> Page[RunItem]:
         """Return them with the number of points in each state."""
-        runs, total = await self.parts.store.runs.of_user(
+        runs, total = await self.parts.store.of(RunTable).of_user(
             self.person.name,
             space=self.space,
             sort=self.query.sort,
@@ -201,10 +206,16 @@ class OneRun(RunAction):
             record = await self.session_of(item)
         except StoreUnavailable:
             record = None
-        keys = await self.parts.store.run_points.keys(item.user, item.id)
-        drift = await self.parts.store.run_points.drift(item.user, item.id) if item.origin else ()
+        keys = await self.parts.store.of(RunPointTable).keys(item.user, item.id)
+        drift = (
+            await self.parts.store.of(RunPointTable).drift(item.user, item.id)
+            if item.origin
+            else ()
+        )
         message, is_own = self._message(item, record), item.user == self.person.name
-        before = await self.parts.store.runs.get(item.user, item.after) if item.after else None
+        before = (
+            await self.parts.store.of(RunTable).get(item.user, item.after) if item.after else None
+        )
         if before is not None and before.ended_at is None and item.state is RunState.WAITING:
             message = f"The run is waiting for '{before.name}'."
         return RunDetail(
@@ -216,10 +227,12 @@ class OneRun(RunAction):
             lowest=best_point(keys, self.query.metric, min),
             highest=best_point(keys, self.query.metric, max),
             after_name=before.name if before else "",
-            notify=await self.parts.store.run_notices.of_run(item.user, item.id) if is_own else (),
+            notify=await self.parts.store.of(RunNoticeTable).of_run(item.user, item.id)
+            if is_own
+            else (),
             mine=is_own,
             drift=tuple(drift),
-            missing=await self.parts.store.run_folders.count(item.user, item.id),
+            missing=await self.parts.store.of(RunFolderTable).count(item.user, item.id),
         )
 
     def _message(self, run: Run, record: SessionRecord | None) -> str:
@@ -270,7 +283,7 @@ class RunPoints(RunAction):
     async def on_get(self, run: str) -> PointsPage:
         """Return the page at ``offset``; points without a report wait."""
         seen_run, query = await self.seen(run), self.query
-        table = self.parts.store.run_points
+        table = self.parts.store.of(RunPointTable)
         keys = await table.keys(seen_run.user, seen_run.id, values=query.by_value)
         numbers = point_numbers(seen_run.points, keys, query.state, query.sort, query.name)
         page_numbers = numbers[query.offset : query.offset + query.limit]
@@ -296,7 +309,9 @@ class OneRunPoint(RunAction):
         seen_run, number = await self.seen(run), int(point)
         if number >= seen_run.points:
             raise NotFound(f"This run has points 0 to {seen_run.points - 1}.")
-        points = await self.parts.store.run_points.of_run(seen_run.user, seen_run.id, [number])
+        points = await self.parts.store.of(RunPointTable).of_run(
+            seen_run.user, seen_run.id, [number]
+        )
         return self.in_slurm(seen_run, points.get(number) or RunPoint(number=number))
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from portal.handlers.base.endpoint import Operation
 from portal.work.run.results.order import point_numbers
 from portal.work.run.results.values import RunValues, run_values
+from portal.work.run.tables.points import RunPointTable
 
 from .runs import RUN_ID, PointsOrder, RunAction
 
@@ -35,7 +36,7 @@ class RunValuesOfPoints(RunAction):
         """Return those of the first points in this order that have reported; ``total`` counts all
         that have."""
         seen_run, query = await self.seen(run), self.query
-        keys = await self.parts.store.run_points.keys(seen_run.user, seen_run.id)
+        keys = await self.parts.store.of(RunPointTable).keys(seen_run.user, seen_run.id)
         order = point_numbers(seen_run.points, keys, query.state, query.sort, query.name)
         return await asyncio.to_thread(run_values, keys, order, query.limit)
 

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from portal.errors import HubUnavailable, NotFound, PortalError, StoreUnavailable, Unavailable
 from portal.models.session.run import Run
 from portal.store import Store
+from portal.work.run.tables.notices import RunNoticeTable
+from portal.work.run.tables.reopenings import RunReopenings
 
 from ..reports import RunReports
 from .chains import Chains
@@ -48,7 +50,7 @@ class RunsAgain:
         """
         resources = {**run.resources, **changes}
         waits = await self._waits(run)
-        reopened = await self._store.run_reopenings.reopen(run, resources)
+        reopened = await self._store.of(RunReopenings).reopen(run, resources)
         self._reports.forget(run)
         again = reopened.run
         try:
@@ -60,12 +62,12 @@ class RunsAgain:
                 raise HubUnavailable(_UNKNOWN) from None
             # Without the database it ends later: the follower finds no session of this launch.
             with contextlib.suppress(StoreUnavailable):
-                if not await self._store.run_reopenings.take_back(reopened):
+                if not await self._store.of(RunReopenings).take_back(reopened):
                     return again
             self._reports.forget(run)
             raise
         with contextlib.suppress(StoreUnavailable):
-            await self._store.run_notices.repeat(run.user, run.id)
+            await self._store.of(RunNoticeTable).repeat(run.user, run.id)
         return again
 
     async def _waits(self, run: Run) -> bool:

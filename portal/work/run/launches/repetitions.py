@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from portal.models.session.run import Run
 from portal.store import Store
+from portal.work.run.tables.runs import RunTable
 
 from .repeats import free_name, repeat
 from .starts import RunStarts
@@ -18,7 +19,7 @@ class RunRepetitions:
 
     async def name(self, user: str, original: Run) -> str:
         """Return the name that a repetition would get now. Raises StoreUnavailable."""
-        stored = await self._store.runs.names(user)
+        stored = await self._store.of(RunTable).names(user)
         return free_name(original, stored | self._names.get(user, set()))
 
     async def start(self, user: str, original: Run, *, version: int, digest: str) -> Run:

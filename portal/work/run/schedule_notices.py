@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from portal.models.session.run_schedule import RunSchedule
+from portal.notices.post import Mail, MailQueue
+from portal.notices.words import one_line
 from portal.store import Store
 
-from .post import Mail, MailQueue
-from .words import one_line
+from .tables.schedules import RunScheduleTable
 
 
 class ScheduleNotices:
@@ -17,12 +18,12 @@ class ScheduleNotices:
 
     async def send_due(self, now: float) -> None:
         """Send what is open at ``now`` (Unix seconds). Raises StoreUnavailable."""
-        for schedule in await self._store.run_schedules.untold():
+        for schedule in await self._store.of(RunScheduleTable).untold():
             mail = mail_of(schedule, self._post.pages)
             if self._post.waits(mail.key):
                 continue
             if await self._post.send(mail, now) is not None:
-                await self._store.run_schedules.mark_notified(schedule)
+                await self._store.of(RunScheduleTable).mark_notified(schedule)
 
 
 def mail_of(schedule: RunSchedule, pages: str) -> Mail:
