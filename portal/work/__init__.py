@@ -68,5 +68,6 @@ add_features(
         endpoints="portal.work.run.endpoints:ENDPOINTS",
         pages="portal.work.run.pages:RUN_PAGES",
         navigation=(Entry("Runs", "runs", "chart-line"),),
+        demo="portal.demo.run:PART",
     ),
 )

@@ -1,6 +1,6 @@
-"""Past that a new demo begins with: ended sessions, GPU time and the cluster's history. All of it
-is made up, and recorded under job numbers and accounts that say so. Features add to it
-(portal/demo/part.py)."""
+"""Past that a new demo begins with: ended sessions, twelve weeks of GPU time and of the cluster's
+history. All of it is made up, and recorded under job numbers and accounts that say so. Features add
+to it (portal/demo/part.py)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from portal.models.cluster.cluster import Job, JobState
@@ -20,12 +21,15 @@ from portal.store import Store
 
 PREFIX = "example-"
 """Beginning of the ids of all made up sessions and jobs."""
-HOURS = 10  # that the past reaches back
-_HOUR, MINUTE = 3600.0, 60.0
+HOURS = 10  # that the past of sessions reaches back
+WEEKS = 12  # of GPU time, and of the cluster's history by the hour
+_HOUR, MINUTE, _DAY = 3600.0, 60.0, 86400.0
+ACCOUNT = "research (example)"
 _GPUS, _BUSY = 20, 0.7  # of the demo's nodes (deploy/demo/slurm/nodes.conf); share of those held
 TITLES = {"jupyterlab": "JupyterLab", "python-venv": "Python (virtual environment)"}
 LIMIT = 2 * 3600  # seconds of each session
 _MEMORY = 4096  # MiB of each session
+_USERS = {"ada": 2, "barbara": 4, "grace": 1}  # with the GPUs of their earlier jobs
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,8 @@ def past(now: float) -> ClusterPast:
         session = _session(example, number, now)
         sessions.append(session)
         usage.extend(usage_of(session, example.gpus, example.busy))
-    return ClusterPast(sessions, usage, list(_history(now)))
+    usage.extend(_earlier_usage(now))
+    return ClusterPast(sessions, usage, [*_earlier_history(now), *_history(now)])
 
 
 def _session(example: Example, number: int, now: float) -> SessionRecord:
@@ -132,7 +137,7 @@ def _session(example: Example, number: int, now: float) -> SessionRecord:
     return SessionRecord(
         id=job.id,
         user=example.user,
-        account="research (example)",
+        account=ACCOUNT,
         environment=example.environment,
         environment_title=TITLES[example.environment],
         options=options,
@@ -196,4 +201,52 @@ def _history(now: float) -> Iterator[ClusterSample]:
             jobs_running=len(living) + max(0, round(others)),
             jobs_pending=max(0, round(others) - 7),
             sessions_running=len(living),
+        )
+
+
+def _earlier_usage(now: float) -> Iterator[JobUsage]:
+    """Yield the GPU time of the weeks before: a job of each user on most days, longer from week to
+    week, as a site's first users are."""
+    chance = random.Random(WEEKS)  # noqa: S311  the same past in every demo
+    for day in range(WEEKS * 7, 0, -1):
+        submitted = int(now - day * _DAY)
+        name = datetime.fromtimestamp(submitted, UTC).strftime("%Y-%m-%d")
+        weekend = datetime.fromtimestamp(submitted, UTC).weekday() >= 5
+        for user, gpus in _USERS.items():
+            if chance.random() < (0.25 if weekend else 0.85):
+                hours = chance.uniform(1, 3) + 4 * (1 - day / (WEEKS * 7))
+                held = hours * _HOUR * gpus
+                yield JobUsage(
+                    job_id=f"{PREFIX}{name}-{user}",
+                    submitted_at=submitted,
+                    day=name,
+                    user=user,
+                    account=ACCOUNT,
+                    environment="jupyterlab",
+                    gpus=gpus,
+                    held=held,
+                    used=held * chance.uniform(0.4, 0.9),
+                    measured=held,
+                )
+
+
+def _earlier_history(now: float) -> Iterator[ClusterSample]:
+    """Yield a sample for each hour before those of ``_history``: busy days, quieter nights and
+    weekends."""
+    chance = random.Random(HOURS + WEEKS)  # noqa: S311
+    for hour in range(WEEKS * 7 * 24, HOURS, -1):
+        at = now - hour * _HOUR
+        moment = datetime.fromtimestamp(at, UTC)
+        day = 0.5 - 0.5 * math.cos((moment.hour - 3) / 24 * 2 * math.pi)
+        share = (0.35 if moment.weekday() >= 5 else 0.55) + 0.45 * day + chance.uniform(-0.1, 0.1)
+        wanted = max(0, round(_GPUS * share))
+        allocated = min(_GPUS, wanted)
+        yield ClusterSample(
+            at=at,
+            gpus_total=_GPUS,
+            gpus_allocated=allocated,
+            gpus_busy=round(allocated * (_BUSY + chance.uniform(-0.1, 0.1))),
+            jobs_running=round(allocated * 0.7),
+            jobs_pending=wanted - allocated,
+            sessions_running=round(allocated * 0.4),
         )
