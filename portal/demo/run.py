@@ -13,6 +13,7 @@ from sqlalchemy import Delete, delete
 from portal.models.session.run import Curves, PointState, Run, RunPoint
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
+from portal.work.run.kind import Run as RunKind
 from portal.work.run.tables.curves import RunCurveTable, run_curves
 from portal.work.run.tables.points import RunPointTable, run_points
 from portal.work.run.tables.runs import RunTable, runs
@@ -20,7 +21,8 @@ from portal.work.run.tables.runs import RunTable, runs
 from .part import DemoPart
 from .showcase.past import ACCOUNT, MINUTE, PREFIX, TITLES, Past, usage_of
 
-USER, ID = "ada", f"{PREFIX}learning-rates"
+USER, ID = "ada", "00e8a3b1-1ea2-4c8e-9a6f-1d2e3f405162"
+_JOB = f"{PREFIX}run"
 _KEY = (USER, ID)
 _AGO = 26 * 60 * MINUTE  # since the run began
 _AT_ONCE, _EPOCHS, _LENGTH = 4, 30, 7 * MINUTE
@@ -46,8 +48,13 @@ class RunPast(Past):
         )
 
 
-async def past(store: Store, now: float) -> RunPast:
-    """Return the run of a demo that begins ``now`` (Unix seconds)."""
+async def past(_store: Store, now: float) -> RunPast:
+    """Return the past of a demo that begins ``now`` (Unix seconds)."""
+    return finished_run(now)
+
+
+def finished_run(now: float) -> RunPast:
+    """Return a run that was over before ``now`` (Unix seconds)."""
     began = now - _AGO
     curves = [_curves(number, *pair) for number, pair in enumerate(_GRID)]
     points = list(_points(began, curves))
@@ -59,12 +66,14 @@ async def past(store: Store, now: float) -> RunPast:
         points=len(_GRID),
         at_once=_AT_ONCE,
         user=USER,
-        server=f"run-{ID}",
+        server=RunKind.server_name(ID),
         environment="jupyterlab",
         resources={"gpus": 1, "gpu_type": "v100", "cpus": 2, "memory": "4G", "time": "0:30:00"},
         created_at=began - 5,
         ended_at=max(point.ended_at or 0 for point in points),
-        job_id=ID,
+        job_id=_JOB,
+        origin=None,
+        course="",
     )
     session = _session(run)
     return RunPast([session], list(usage_of(session, _AT_ONCE, 0.83)), run, points, curves)
@@ -111,7 +120,7 @@ def _points(began: float, curves: Sequence[Curves]) -> Iterator[RunPoint]:
             message=_MESSAGE if failed else "",
             metrics={name: pairs[-1][1] for name, pairs in curves[number].items()},
             parameters={"learning_rate": rate, "batch_size": batch},
-            job=f"{ID}_{number}",
+            job=f"{_JOB}_{number}",
             attempt=1,
             started_at=started,
             ended_at=started + (MINUTE if failed else _LENGTH - number % 3 * 20),
@@ -136,6 +145,7 @@ def _session(run: Run) -> SessionRecord:
         ended_at=run.ended_at,
         nodes=("gpu01",),
         ending_code="completed",
+        ending_message=RunKind.words.shut_down,
         exit_code=0,
         peak_memory=2900,
         time_limit=1800,

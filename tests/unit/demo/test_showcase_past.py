@@ -10,6 +10,7 @@ from session_records import recorded
 from stored_courses import a_course, stored
 
 from portal.demo.course import NAME
+from portal.demo.run import finished_run
 from portal.demo.showcase.__main__ import remove, write_past
 from portal.demo.showcase.course_past import BY, course_past
 from portal.demo.showcase.past import EXAMPLES, HOURS, PREFIX, WEEKS, past
@@ -17,16 +18,20 @@ from portal.errors import NotFound
 from portal.models.cluster.history import ClusterSample
 from portal.models.course.course import CourseMember
 from portal.models.course.start import OVER, SeatState
+from portal.models.session.run import PointState
 from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
 from portal.models.space import Role, SpaceState
 from portal.store import Store
+from portal.work.run.tables.curves import RunCurveTable
+from portal.work.run.tables.runs import RunTable
 
 NOW = time.time()
 STUDENTS = [f"student{number:02}" for number in range(1, 31)]
 MADE = past(NOW)
 CLASS = course_past(NAME, "dl101", STUDENTS, NOW - 86400)
-SESSIONS = [*MADE.sessions, *CLASS.sessions]
+SWEEP = finished_run(NOW)
+SESSIONS = [*MADE.sessions, *CLASS.sessions, *SWEEP.sessions]
 
 
 async def site(store: Store, *, begins_ago: int = 8) -> None:
@@ -112,6 +117,19 @@ def test_all_seats_of_the_meeting_are_over() -> None:
     assert {session.user for session in SESSIONS if session.space} == ready
 
 
+def test_a_search_is_there_with_curves_and_a_point_that_failed() -> None:
+    states = [point.state for point in SWEEP.points]
+    assert states.count(PointState.FAILED) == 1 and set(states) == {
+        *(PointState.FAILED, PointState.SUCCEEDED)
+    }
+    assert len(SWEEP.curves) == SWEEP.run.points == len(SWEEP.points)
+    best = max(SWEEP.points, key=lambda point: point.metrics["accuracy"])
+    assert 0.001 < float(str(best.parameters["learning_rate"])) < 0.1  # within the search
+    assert best.state is PointState.SUCCEEDED and max(
+        value for _, value in SWEEP.curves[best.number]["accuracy"]
+    ) == pytest.approx(best.metrics["accuracy"], abs=0.05)
+
+
 async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: Store) -> None:
     await site(store)
     real = recorded(id="real", user="ada", submitted_at=NOW, state=SessionState.ENDED)
@@ -130,11 +148,15 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
         and len(await store.starts.seats(start.id)) == 30
     )
     assert not await store.starts.live()
+    (swept,), _ = await store.of(RunTable).of_user("ada")
+    assert await store.of(RunCurveTable).numbers("ada", swept.id) == set(range(swept.points))
     points = await store.history.points(NOW - 3600, NOW, 100)
     assert sum(point.gpus_total == 20 for point in points) >= 58
 
     await remove(store, NOW)
     assert [session.id for session in (await store.sessions.find())[0]] == ["real"]
+    assert (await store.of(RunTable).of_user("ada"))[1] == 0
+    assert not await store.of(RunCurveTable).numbers("ada", swept.id)
     assert await store.starts.of_course(NAME) == [] and await store.starts.seats(start.id) == []
     assert {row[0] for row in await store.usage.accounted_until()} == set()
     rows = await store.usage.totals(by="user", period="month", start=0, end=NOW + 1)
