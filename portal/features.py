@@ -21,6 +21,7 @@ from .plugins import load
 from .setting import setting
 from .spaces.job_space import JobSpace
 from .spaces.registry import add_spaces
+from .store.engine.rows import StoreTable
 
 GROUP = "works"
 
@@ -33,6 +34,8 @@ class Feature(NamedTuple):
     kinds: tuple[type[Kind], ...] = ()  # of its sessions, in the order of the launch page
     spaces: tuple[type[JobSpace], ...] = ()  # types of spaces
     actions: tuple[type[AuditedAction], ...] = ()  # in the audit log
+    # Its tables in the portal's database, which migrations make (`Store.of`).
+    tables: tuple[type[StoreTable], ...] = ()
     # Class of its objects in the web service, made with `portal.assembly.Services`, which keeps it
     # (`Services.parts_for`). Its ``tasks`` are loops that the service keeps running, by name.
     parts: str = ""

@@ -24,6 +24,7 @@ import runs
 import skips
 from postgres import PostgreSQL
 
+import portal.work  # noqa: F401  its tables are in each database
 from portal.demo import namespace
 from portal.demo.daemons.ports import free_port
 from portal.demo.daemons.process import end_child

@@ -41,3 +41,9 @@ MEANINGS = {
     TELEMETRY_REPORT: "Report the GPU usage of a session.",
     SESSION_OWN: "See a session and change its time and resources, from inside it.",
 }
+
+
+def right(scope: str) -> str:
+    """Return what a scope lets its holder do, for a sentence after "the right to"."""
+    meaning = MEANINGS[scope].rstrip(".")
+    return meaning[0].lower() + meaning[1:]

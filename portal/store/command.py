@@ -7,6 +7,7 @@ from pathlib import Path
 
 from traitlets import Unicode
 
+import portal.work  # noqa: F401  a new database gets the tables of each
 from portal.command import CommandGroup, SiteCommand, subcommands_of
 from portal.errors import ConfigurationError, StoreUnavailable
 from portal.setting import setting

@@ -18,6 +18,8 @@ from portal.work.run.settings import Runs
 from portal.work.tensorboard.kind import TensorBoard
 
 from .replicas.settings import Replicas
+from .replicas.tables import ReplicaSetTable
+from .run.tables import RUN_TABLES
 
 add_features(
     Feature(
@@ -57,6 +59,7 @@ add_features(
     Feature(
         "replicas",
         settings=(Replicas,),
+        tables=(ReplicaSetTable,),
         parts="portal.work.replicas.parts:ReplicaParts",
         endpoints="portal.work.replicas.endpoints:ENDPOINTS",
     ),
@@ -64,6 +67,7 @@ add_features(
         "run",
         settings=(Runs,),
         kinds=(Run,),
+        tables=RUN_TABLES,
         parts="portal.work.run.parts:RunParts",
         endpoints="portal.work.run.endpoints:ENDPOINTS",
         pages="portal.work.run.pages:RUN_PAGES",

@@ -55,14 +55,14 @@ MAY_KNOW: dict[str, set[str]] = {
     "spaces": {"models", "errors", "cache"},
     "navigation": {"models"},
     "launch": BASE,
-    "features": BASE | {"launch", "plugins"},
-    # Beside its own, the settings of courses.
-    "work": BASE | {"launch", "features", "courses"},
+    "features": BASE | {"launch", "plugins", "store"},
+    # Beside its own, the settings of courses; and its tables.
+    "work": BASE | {"launch", "features", "courses", "store"},
     # What a folder of a work has besides its kind and its settings; it is loaded by name.
     "work parts": BASE | ADAPTERS | NOUNS | {"launch", "features", "work", "assembly", "handlers"},
     **{adapter: BASE | {"launch"} for adapter in ADAPTERS},
     **{noun: BASE | ADAPTERS | {"launch"} for noun in NOUNS},
-    "store": BASE | {"launch", "work"},  # it opens the tables of each work with its own
+    "store": BASE | {"launch", "work"},  # its commands make the tables of each work
     "sessions": BASE | ADAPTERS | {"launch", "work"},  # an item has the words of its work
     # Their environments come from the catalog; a file of a course is read as one of those.
     "courses": BASE | ADAPTERS | {"launch", "work", "catalog", "sessions", "dashboard"},

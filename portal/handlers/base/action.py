@@ -132,7 +132,7 @@ class Action(Endpoint):
         owner = record.user if record else ""
         if record is not None and self.person.may(scope.SESSIONS_READ):
             error = NotAllowed(
-                f"This session is not yours. This action requires the scope '{needs}'."
+                f"This session is not yours. It takes the right to {scope.right(needs)}."
             )
             await self.deny(target, error, owner, f"Needs {needs}.")
         known = "Belongs to another user." if record else "Not found."
@@ -177,7 +177,7 @@ class Action(Endpoint):
         await self.deny(
             target,
             NotAllowed(
-                f"Job {id_} is not yours. This action requires the scope '{scope.JOBS_MANAGE}'."
+                f"Job {id_} is not yours. It takes the right to {scope.right(scope.JOBS_MANAGE)}."
             ),
             job.user or "",
             f"Needs {scope.JOBS_MANAGE}.",

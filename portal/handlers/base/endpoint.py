@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from portal.errors import InvalidRequest, NotAllowed, NotFound, SlurmUnavailable, Unavailable
 from portal.models import Frozen
 from portal.models.audit import AuditAction, Outcome
+from portal.models.scope import right
 
 from .base import APIHandler
 
@@ -163,7 +164,7 @@ class Endpoint(APIHandler):
             outcome=Outcome.REFUSED,
             detail=f"{what} Needs {scope}.",
         )
-        raise NotAllowed(f"You are not allowed to do this: it requires the scope '{scope}'.")
+        raise NotAllowed(f"You are not allowed to do this. It takes the right to {right(scope)}.")
 
     def _query_values(self) -> dict[str, str]:
         values = {}

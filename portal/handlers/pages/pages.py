@@ -32,7 +32,7 @@ class Page(PageHandler):
         if self.needs and not self.person.may(self.needs):
             await self.refused(self.request.path.removeprefix(self.parts.prefix))
             raise NotAllowed(
-                f"You are not allowed to see this page: it requires the scope '{self.needs}'."
+                f"You may not see this page. It takes the right to {scope.right(self.needs)}."
             )
         with contextlib.suppress(StoreUnavailable):  # for the links to spaces in the menu
             await self.parts.memberships.of_user(self.person.name)

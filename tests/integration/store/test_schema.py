@@ -53,6 +53,13 @@ async def test_a_new_database_has_the_tables_that_the_code_knows(store: Store) -
     assert await differences(store) == []
 
 
+async def test_a_command_makes_the_tables_of_each_work(make_store: Make, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/portal.sqlite"
+    command = [sys.executable, "-m", "portal", "database", "upgrade", f"--url={url}"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    assert await differences(make_store(url)) == []
+
+
 async def test_the_migrations_make_the_tables_that_the_code_knows(
     former_url: str, make_store: Make
 ) -> None:
