@@ -76,7 +76,7 @@ class WholeDemo:
         self.showcase = (
             None
             if bare or only != "all"
-            else Showcase(home, self.deploy, say, past=self.slurm.gpus.simulated)
+            else Showcase(home, self.deploy, say, simulated_gpus=self.slurm.gpus.simulated)
         )
         self.state: dict[str, Any] = {}
 

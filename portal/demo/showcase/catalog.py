@@ -43,11 +43,14 @@ class FrameworkThread(threading.Thread):
         service: ServiceApi,
         record: Path,
         say: Progress,
+        *,
+        simulated_gpus: bool,
     ) -> None:
         super().__init__(name="frameworks", daemon=True)
         self._definitions, self._cache, self._apptainer = definitions, cache, apptainer
         self._service, self._record = service, record
         self._say: Callable[[str], None] = say
+        self._max_gpus = 4 if simulated_gpus else 0  # it leaves real ones to others
         self._over = threading.Event()
 
     def run(self) -> None:
@@ -129,7 +132,11 @@ class FrameworkThread(threading.Thread):
 
     def _definition(self, name: str, source: Path) -> dict[str, Any]:
         text = (self._definitions / f"{name}.yaml").read_text()
-        values = {"source": json.dumps(str(source)), "binds": json.dumps(site_binds())}
+        values = {
+            "source": json.dumps(str(source)),
+            "binds": json.dumps(site_binds()),
+            "max_gpus": self._max_gpus,
+        }
         definition: dict[str, Any] = yaml.safe_load(string.Template(text).substitute(values))
         return definition
 

@@ -25,13 +25,15 @@ _REMOVED = "examples-removed"
 class Showcase:
     """Showcase of the demo in ``home``, whose folder ``deploy`` has its files.
 
-    ``past``: with a made up past, where no earlier start wrote or removed one.
+    ``simulated_gpus``: with a made up past, where no earlier start wrote or removed one, and with a
+    framework that holds such GPUs.
     """
 
-    def __init__(self, home: Home, deploy: Path, say: Progress, *, past: bool) -> None:
+    def __init__(self, home: Home, deploy: Path, say: Progress, *, simulated_gpus: bool) -> None:
         self._home, self._deploy, self._say = home, deploy / "demo/showcase", say
+        self._simulated_gpus = simulated_gpus
         self._mark = home.demo / _MARK
-        new = past and not (home.demo / "hub/portal.sqlite").exists()
+        new = simulated_gpus and not (home.demo / "hub/portal.sqlite").exists()
         self._wanted = new and not (home.demo / _REMOVED).exists()
         self._frameworks: FrameworkThread | None = None
         if self._wanted:
@@ -73,6 +75,7 @@ class Showcase:
             service,
             self._home.demo / "frameworks.json",
             self._say,
+            simulated_gpus=self._simulated_gpus,
         )
         self._frameworks.start()
 

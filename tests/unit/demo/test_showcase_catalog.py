@@ -94,6 +94,7 @@ def run(service: Service, tmp_path: Path) -> list[str]:
         service,  # type: ignore[arg-type]
         tmp_path / "frameworks.json",
         said.append,
+        simulated_gpus=True,
     ).run()
     return said
 
@@ -115,6 +116,7 @@ def test_each_is_drafted_built_and_published(made: list[str], tmp_path: Path) ->
     ]
     for name in NAMES:
         assert service.definitions[name]["source"] == f"/cache/{name}.sif"
+        assert service.definitions[name]["max_gpus"] == (4 if name == "pytorch-cpu" else 0)
         assert any(name in words and "offered" in words for words in said)
 
 
