@@ -26,8 +26,13 @@ class RunsPage(Page):
     template = "runs.html"
 
     async def variables(self, *segments: str) -> dict[str, Any]:
-        """Answer whether the site offers runs."""
-        return {"runs_offered": self.parts_for(RunParts).limits.per_user > 0}
+        """Answer whether the site offers runs, and the environments and spaces to filter by; none
+        while the database is down: the page says so itself."""
+        environments, spaces = list[str](), list[str]()
+        with contextlib.suppress(StoreUnavailable):
+            environments, spaces = await self.parts.store.runs.used(self.person.name)
+        offered = self.parts_for(RunParts).limits.per_user > 0
+        return {"runs_offered": offered, "environments": environments, "spaces": spaces}
 
 
 class NewRunPage(Page):

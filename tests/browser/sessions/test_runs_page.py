@@ -415,9 +415,9 @@ def test_the_end_of_a_run_is_told_on_any_page(demo: Any, page: Any) -> None:
 def test_runs_are_compared_and_deleted(demo: Any, page: Any) -> None:
     sign_in(page, demo.url, "ada")
     page.goto(f"{demo.url}/services/portal/runs")
-    page.get_by_label("Compare rates").check()
-    expect(page.locator("#compare-words")).to_contain_text("Choose another run")
-    page.get_by_label("Compare before").check()
+    page.get_by_label("Select rates").check()
+    expect(page.locator("#chosen-words")).to_contain_text("Choose another run")
+    page.get_by_label("Select before").check()
     page.get_by_role("link", name="Compare 2 runs").click()
     differences = page.get_by_role("table", name="Differences")
     expect(differences).to_contain_text(HOSTILE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     again,
     ask,
+    bests,
     choices,
     comparison,
     curves,
@@ -25,6 +26,7 @@ ENDPOINTS = (
     *curves.ENDPOINTS,
     *record.ENDPOINTS,
     *ask.ENDPOINTS,
+    *bests.ENDPOINTS,
     *outputs.ENDPOINTS,
     *again.ENDPOINTS,
     *choices.ENDPOINTS,
