@@ -21,7 +21,7 @@ from launch_story import ada
 from listening import as_account, listening_sockets, reached
 from local_hosts import host_of
 from looks import take_picture
-from menus import menu_item
+from menu_items import menu_item
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect

@@ -14,7 +14,7 @@ from chromium import SOON
 from hub_client import Person, wait_until
 from jobs import job_state, living_jobs
 from looks import check, take_picture
-from menus import menu_item
+from menu_items import menu_item
 from nodes import reason_of, set_level
 from sign_in import sign_in
 

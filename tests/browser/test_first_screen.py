@@ -12,7 +12,7 @@ import pytest
 from chromium import SOON
 from hub_client import Person, with_session
 from in_sight import SCREEN, look
-from menus import menu_item
+from menu_items import menu_item
 from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")

@@ -11,7 +11,7 @@ import pytest
 from hub_client import Person, wait_until
 from jobs import living_jobs, no_free_t4
 from looks import check
-from menus import menu_item
+from menu_items import menu_item
 from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hub_client import Person, wait_until
-from menus import menu_item
+from menu_items import menu_item
 from sign_in import send_form
 
 playwright = pytest.importorskip("playwright.sync_api")

@@ -13,7 +13,7 @@ from hub_client import Person, wait_until, without_session
 from jobs import living_jobs
 from lab_page import new_notebook, run_cell
 from looks import take_picture
-from menus import menu_item
+from menu_items import menu_item
 from sign_in import send_form
 
 playwright = pytest.importorskip("playwright.sync_api")
