@@ -124,11 +124,6 @@ class RunTable(ModelTable[Run]):
             query = query.where(or_(*(each.icontains(text, autoescape=True) for each in texts)))
         return await self._page(query, order_by(runs, sort, _SORTS), offset, limit)
 
-    async def names(self, user: str) -> set[str]:
-        """Return the names of all runs of a user."""
-        query = select(runs.c.name).where(runs.c.user == user)
-        return {row.name for row in await self._rows_of(query)}
-
     async def used(self, user: str) -> tuple[list[str], list[str]]:
         """Return the environments and the spaces of a user's runs, in alphabetical order."""
         own = select(runs.c.environment, space_of_run).where(runs.c.user == user).distinct()
@@ -140,6 +135,11 @@ class RunTable(ModelTable[Run]):
         own = select(runs.c.source).where(runs.c.user == user, space_of_run == "")
         newest = own.group_by(runs.c.source).order_by(func.max(runs.c.created_at).desc())
         return [row.source for row in await self._rows_of(newest.limit(limit))]
+
+    async def names(self, user: str) -> set[str]:
+        """Return the names of all runs of a user."""
+        query = select(runs.c.name).where(runs.c.user == user)
+        return {row.name for row in await self._rows_of(query)}
 
     async def living(self) -> list[Run]:
         """Return all runs that have not ended, oldest first."""
