@@ -16,7 +16,9 @@ const PAUSE = 500; // milliseconds from the last change to the request for the n
 const EVERY = 5000; // while no session runs
 const AT_ONCE = 10;
 const CLASSES = { row: "run-row", label: "form-label", input: "form-control", select: "form-select", button: "btn btn-sm btn-outline-contrast mb-2", wrong: "text-danger" };
+const CAN_RUN = /\.(ipynb|py)$/;
 const form = byId("new-run");
+let newRun = null; // once a session is there
 const poller = new Poller({ every: EVERY, ask: begin, onTrouble: showTrouble });
 
 // The first sessions that are there are offered.
@@ -26,13 +28,15 @@ async function begin() {
   byId("without").hidden = sessions.length > 0;
   form.hidden = !sessions.length;
   if (!sessions.length) return EVERY;
-  await new NewRun(sessions, sources).choose();
+  newRun ??= new NewRun(sessions, sources);
+  await newRun.choose();
   return null;
 }
 
 class NewRun {
   constructor(sessions, sources) {
     this.sessions = sessions;
+    this.started = false;
     const named = sessions.map(({ id, title, server }) => [id, server ? `${title}, ${server}` : title]);
     this.session = new Row("Session", select(named), "It reads the file. The run goes on when it ends.");
     this.session.node.hidden = sessions.length === 1;
@@ -76,8 +80,6 @@ class NewRun {
     this.after.node.hidden = !items.length;
     fill(this.environment.control, choices.items.map(({ environment, title }) => el("option", { value: environment, selected: environment === choices.environment }, title)));
     this.#resources();
-    const given = new URLSearchParams(window.location.search).get("source");
-    if (given && !this.source.value) this.source.control.value = given;
     await this.#read();
     if (!this.source.value) this.source.control.focus();
   }
@@ -102,12 +104,15 @@ class NewRun {
     const read = later(() => this.#read(), PAUSE);
     form.addEventListener("input", (event) => {
       this.#show(null);
-      if (event.target === this.source.control) read();
-      else if (!byId("run-resources").contains(event.target)) change();
+      if (event.target === this.source.control) {
+        if (CAN_RUN.test(this.source.value)) read(); // nobody is interrupted while typing
+      } else if (!byId("run-resources").contains(event.target)) change();
     });
+    this.source.control.addEventListener("change", () => this.#read());
     this.environment.control.addEventListener("change", () => this.#resources());
     this.session.control.addEventListener("change", () => this.choose().catch(showTrouble));
-    sends(form, byId("run-alert"), () => this.#start(), { button: form.querySelector(".btn-jupyter") });
+    const button = form.querySelector(".btn-jupyter");
+    sends(form, byId("run-alert"), () => this.#start(), { button, settled: () => (button.disabled = this.started) });
   }
 
   // Reads the name and the parameters of the file, then counts the points.
@@ -168,6 +173,7 @@ class NewRun {
   async #start() {
     try {
       const run = await this.#ask("start", this.asked);
+      this.started = true;
       window.location.assign(`${facts.prefix}runs/${encodeURIComponent(run.id)}`);
     } catch (error) {
       this.#show(error)?.control?.focus();
