@@ -105,7 +105,7 @@ class NewRun {
     form.addEventListener("input", (event) => {
       this.#show(null);
       if (event.target === this.source.control) {
-        if (CAN_RUN.test(this.source.value)) read(); // nobody is interrupted while typing
+        if (CAN_RUN.test(this.source.value)) read(); // not while it is typed
       } else if (!byId("run-resources").contains(event.target)) change();
     });
     this.source.control.addEventListener("change", () => this.#read());
