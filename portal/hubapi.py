@@ -284,6 +284,30 @@ class HubApi(LoggingConfigurable):
         entry = _json(await self._ask("PUT", _entry_path(person, user, server), "", body=""))
         return str(entry.get("url", ""))
 
+    async def ask_run_form(
+        self, user: str, server: str, part: str, query: Mapping[str, str], body: Any = None
+    ) -> dict[str, Any]:
+        """Ask a running session of ``user`` for a ``part`` of the form of a new run, or with a
+        ``body`` for a check or the start (spawners/api/run_form.py); return what it answers.
+
+        Raises what the session refuses, with its sentence and field; NotFound if it does not run,
+        Unavailable if it does not answer, HubUnavailable.
+        """
+        path = "/".join(quote(name, safe="") for name in (part, user, server))
+        method, content = ("GET", None) if body is None else ("POST", json.dumps(body))
+        address = f"portal/run-form/{path}?{urlencode(query)}"
+        answer = _json(await self._ask(method, address, "", body=content))
+        status, content_of = int(answer.get("status") or 0), answer.get("content")
+        told = content_of if isinstance(content_of, dict) else {}
+        if status < 300:
+            return told
+        kind = {403: NotAllowed, 404: NotFound}.get(status, InvalidRequest)
+        refusal = (kind if status < 500 else Unavailable)(
+            str(told.get("message") or "The session refused this.")[:1000]
+        )
+        refusal.field = str(told.get("field") or "")[:120] or None
+        raise refusal
+
     async def open_room(self, user: str, server: str) -> None:
         """Share a space's room, this server of ``user``, with all present members of the space
         whom the Hub knows. Raises NotAllowed if the Hub does not know ``user`` as staff of the

@@ -119,6 +119,7 @@ def stop_all(page: Any) -> None:
     expect(living).not_to_have_attribute("aria-busy", "true")
     entries = page.locator("#living .entry")
     while count := entries.count():
-        entries.first.get_by_role("button", name=re.compile("Stop|Cancel")).click()
+        entries.first.get_by_role("button", name=re.compile("^More actions")).click()
+        entries.first.get_by_role("button", name=re.compile("^(Stop|Cancel)")).click()
         page.get_by_role("dialog").get_by_role("button").last.click()
         expect(entries).to_have_count(count - 1, timeout=START)

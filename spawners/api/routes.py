@@ -13,6 +13,7 @@ from .moves import MoveHandler, MovesHandler
 from .people import PeopleHandler
 from .port import PortHandler
 from .rooms import RoomHandler, RoomsHandler
+from .run_form import RunFormHandler
 from .servers import ServersHandler
 from .users import UserHandler, UsersHandler
 
@@ -30,6 +31,7 @@ ROUTES: tuple[tuple[str, type], ...] = (
     (r"/api/portal/people", PeopleHandler),
     (r"/api/portal/rooms", RoomsHandler),
     (r"/api/portal/rooms/([^/]+)/([^/]+)", RoomHandler),
+    (r"/api/portal/run-form/([a-z]+)/([^/]+)/([^/]*)", RunFormHandler),
     (r"/api/portal/servers", ServersHandler),
     (r"/api/portal/users", UsersHandler),
     (r"/api/portal/users/([^/]+)", UserHandler),

@@ -28,7 +28,8 @@ from ..lifecycle.job_watch import JobWatch
 from ..lifecycle.session_history import SessionHistory
 from ..lifecycle.wait_for_server import JobOver, NoServer, address_of
 from ..session import SessionSpawner
-from .handover import client_tls, hand_over
+from ..session_server import client_tls
+from .handover import hand_over
 from .jobs_to_end import JobsToEnd
 from .queueing import queue_successor, whole_options
 from .successor import Successor

@@ -48,7 +48,9 @@ export function openForm({ id, title, text = "", content = [], action, danger = 
     el("div.ask-buttons", {}, el("button.btn.btn-outline-contrast", { type: "button", onclick: () => dialog.close() }, keep), go),
   );
   const dialog = el("dialog.ask", { "aria-labelledby": `${id}-title`, "aria-describedby": text ? `${id}-text` : null }, form);
-  const back = /** @type {HTMLElement} */ (document.activeElement);
+  const from = document.activeElement;
+  // A menu has closed by then.
+  const back = /** @type {HTMLElement} */ (from?.closest(".more")?.querySelector("button") ?? from);
   if (send) sends(form, problem, send, { button: go });
   dialog.addEventListener("close", () => {
     dialog.remove();

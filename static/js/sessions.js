@@ -1,21 +1,24 @@
 // The Sessions page: courses and named sessions that can be started, running and waiting sessions with
-// live updates, and ended sessions page by page.
+// live updates, and ended sessions page by page. Kernels and runs in jobs of their own stand apart.
 
 import { apiUrl, call, facts, loginEnded, now } from "./api.js";
 import { openOnClick } from "./course/open.js";
 import { ask, perform } from "./dialog.js";
-import { byId, el, empty, hidden, later, setText, showTrouble } from "./dom.js";
+import { byId, el, empty, hidden, icon, later, setText, showTrouble } from "./dom.js";
 import { followForm, keepInAddress } from "./filters.js";
 import { idleWords } from "./idle.js";
 import { offer } from "./notify.js";
 import { Pager } from "./pager.js";
 import { Poller } from "./poller.js";
-import { actions, efficiency, place, resources, state, suggestion, times, titleOf } from "./sessionview.js";
-import { count } from "./words.js";
+import { actions, details, efficiency, isLiving, link, ran, sessionFacts, state, suggestion, times, titleOf } from "./sessionview.js";
+import { clock, count } from "./words.js";
 
-const LIMIT = 10;
+const LIMIT = 20;
+const MOST = 100;
 const EVERY = 10000;
 const NAMES_EVERY = 60000;
+// What "Show" means for the API.
+const HAS_PAGE = { "": "true", jobs: "false", all: "" };
 const pager = new Pager(byId("ended-pager"), LIMIT, () => ended());
 const poller = new Poller({ every: EVERY, ask: refresh, onTrouble: showTrouble });
 let values = followForm(byId("filters"), (fresh) => {
@@ -58,30 +61,21 @@ function courseTitle(session) {
   return row ? row.querySelector("h2").textContent : null;
 }
 
+// The name of a session's server, beside its title.
+const named = (session) => (session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null);
+
 function card(session) {
   const taken = now();
   const when = el("span", {}, times(session, taken));
-  const others = session.user !== facts.user;
   const title = courseTitle(session) ?? titleOf(session);
   const made = el(
-    `li.entry.entry-session${session.state === "ended" ? "" : ".entry-living"}`,
+    "li.entry.entry-session.entry-living",
     { dataset: { session: session.id } },
     el(
       "div",
       {},
-      el("h3", {}, title, session.server ? el("span.portal-quiet", {}, ` ${session.server}`) : null),
-      el(
-        "p.portal-facts",
-        {},
-        state(session),
-        when,
-        others ? el("span", {}, session.user) : null,
-        el("span", {}, resources(session)),
-        session.nodes.length ? el("span", {}, place(session)) : null,
-        session.job_id ? el("span", {}, `job ${session.job_id}`) : null,
-        session.course ? el("span", {}, `course ${session.course}`) : null,
-      ),
-      session.ending ? el("p.why", {}, session.ending.words) : null,
+      el("h3", {}, link(session, title), named(session)),
+      el("p.portal-facts", {}, state(session), when, sessionFacts(session)),
       idleWords(session, ` ${title}`, () => poller.now()),
       suggestion(session),
       actions(session, () => poller.in(1000), { title }),
@@ -92,35 +86,79 @@ function card(session) {
   return made;
 }
 
-function list(place, sessions, otherwise) {
+// A line that opens: what, when, how long and, of one that has ended, why.
+function row(session) {
+  const living = isLiving(session);
+  return el(
+    "li.entry.entry-row",
+    { dataset: { session: session.id } },
+    el(
+      "details",
+      {},
+      el(
+        "summary",
+        {},
+        el("span.row-name", {}, icon("chevron-right"), el("strong", {}, titleOf(session)), named(session)),
+        el("span.portal-quiet", {}, living ? times(session, now()) : clock(session.ended_at)),
+        living ? null : el("span.portal-quiet", {}, ran(session)),
+        el("span.row-why", {}, state(session), session.ending ? el("span.row-words", {}, session.ending.words) : null),
+      ),
+      details(session),
+    ),
+    actions(session, () => poller.in(1000), { look: "btn-outline-contrast" }),
+  );
+}
+
+// Shows the items, each made by `make`. The focus and what is open stay.
+function list(place, items, make, otherwise) {
   const focused = place.contains(document.activeElement) ? document.activeElement : null;
   const where = focused?.closest("[data-session]")?.dataset.session;
   const what = focused?.textContent;
+  const open = new Set([...place.querySelectorAll("details[open]")].map((opened) => opened.parentElement.dataset.session));
   place.replaceChildren(
-    sessions.length ? el("ul.entries", {}, sessions.map(card)) : empty(otherwise),
+    items.length ? el(`ul.entries${make === row ? ".entries-dense" : ""}`, {}, items.map(make)) : empty(otherwise),
   );
   place.removeAttribute("aria-busy");
+  for (const id of open) place.querySelector(`[data-session="${CSS.escape(id)}"] > details`)?.setAttribute("open", "");
   if (!where) return;
-  const same = [...place.querySelectorAll(`[data-session="${CSS.escape(where)}"] :is(a, button)`)];
+  const same = [...place.querySelectorAll(`[data-session="${CSS.escape(where)}"] :is(a, button, summary)`)];
   same.find((item) => item.textContent === what)?.focus();
 }
 
 // Loads the live sessions, and the ended ones after a session was added or ended. The list stays
 // unchanged while a dialog is open.
 async function refresh() {
-  if (document.querySelector("dialog[open]")) return;
-  const page = await call("sessions", { query: { ...whose, ended: "false", limit: 100 } });
+  if (document.querySelector("dialog[open], .more .show")) return;
+  const query = { ...whose, ended: "false", limit: MOST };
+  const [page, apart] = await Promise.all([
+    call("sessions", { query: { ...query, has_page: "true" } }),
+    call("sessions", { query: { ...query, has_page: "false" } }),
+  ]);
   showTrouble(null);
   setText(byId("living-count"), page.total ? count(page.total, "session") : "");
-  const ids = page.items.map((session) => session.id).join();
+  const ids = [...page.items, ...apart.items].map((session) => session.id).join();
   if (ids !== living) {
     if (living) ended();
     if (living !== null) namesPoller?.now();
     living = ids;
   }
-  const others = page.items.filter((session) => !session.course);
-  list(byId("living"), [...page.items.filter((session) => session.course), ...others], "No session is running or waiting.");
-  if (!whose.user && !whose.all) own(page.items);
+  // Of a kernel or run, a warning of its end must be seen.
+  const warned = apart.items.filter((session) => session.idle?.warned);
+  const shown = [...page.items, ...warned];
+  const others = shown.filter((session) => !session.course);
+  list(byId("living"), [...shown.filter((session) => session.course), ...others], card, "No session is running or waiting.");
+  showApart(apart.items);
+  if (!whose.user && !whose.all) own([...page.items, ...apart.items]);
+}
+
+// Kernels and runs that wait or run, in one line that opens; the page of runs has their points.
+function showApart(items) {
+  const runs = items.filter((session) => session.options.run).length;
+  const kernels = items.length - runs;
+  byId("apart").hidden = !items.length;
+  const words = [runs ? count(runs, "run") : "", kernels ? count(kernels, "kernel") : ""].filter(Boolean).join(" and ");
+  setText(byId("apart-words"), `${words} in ${items.length === 1 ? "a job of its own" : "jobs of their own"}`);
+  list(byId("apart-list"), items, row, "");
 }
 
 // Updates what depends on the viewer's own live sessions.
@@ -138,7 +176,7 @@ function own(sessions) {
 }
 
 // Named sessions that are not running.
-async function named() {
+async function servers() {
   const { items } = await call("servers");
   byId("named-list").replaceChildren(el("ul.entries", {}, items.map(namedRow)));
 }
@@ -167,14 +205,14 @@ async function remove(name, words) {
 
 async function ended(first = false) {
   if (first) pager.first();
-  const query = { ...whose, ...values, ended: "true" };
-  byId("sessions-csv").href = apiUrl("sessions.csv", { ...whose, ...values });
+  const query = { ...whose, text: values.text, has_page: HAS_PAGE[values.kind] };
+  byId("sessions-csv").href = apiUrl("sessions.csv", query);
   try {
-    const page = await call("sessions", { query: { ...query, limit: LIMIT, after: pager.after } });
+    const page = await call("sessions", { query: { ...query, ended: "true", limit: LIMIT, after: pager.after } });
     if (!page.items.length && pager.back()) return ended();
     pager.show(page);
     setText(byId("ended-count"), page.total ? count(page.total, "session") : "");
-    list(byId("ended"), page.items, values.text ? "No ended sessions match." : "There are no ended sessions yet.");
+    list(byId("ended"), page.items, row, values.text ? "No ended sessions match." : "There are no ended sessions yet.");
   } catch (error) {
     if (!loginEnded(error)) showTrouble(error);
   }
@@ -184,7 +222,7 @@ for (const row of document.querySelectorAll("#courses .entry")) {
   const start = row.querySelector(".course-start");
   if (start) openOnClick(start, row.dataset.course, row.querySelector("[role=status]"), {});
 }
-const namesPoller = byId("named") ? new Poller({ every: NAMES_EVERY, ask: named }) : null;
+const namesPoller = byId("named") ? new Poller({ every: NAMES_EVERY, ask: servers }) : null;
 
 title();
 poller.now();

@@ -4,6 +4,7 @@ import { call, facts, may, now } from "./api.js";
 import { ask, perform, tell } from "./dialog.js";
 import { announce, el, hidden, icon } from "./dom.js";
 import { extendButton } from "./extend.js";
+import { menu } from "./menu.js";
 import { moveButton } from "./move.js";
 import { facts as factList, level } from "./panel.js";
 import { pill } from "./status.js";
@@ -50,12 +51,12 @@ export function state(session) {
   return pill(session.state, words.join(", "));
 }
 
-// When the session ran, in words; `since` is when the data was fetched.
+// How long a session that has ended ran.
+export const ran = (session) =>
+  session.started_at ? `ran ${duration((session.ended_at ?? now()) - session.started_at)}` : "never ran";
+
+// Since when a session waits or runs, in words; `since` is when the data was fetched.
 export function times(session, since) {
-  if (session.state === "ended") {
-    const ran = session.started_at ? `ran ${duration((session.ended_at ?? now()) - session.started_at)}` : "never ran";
-    return `${clock(session.ended_at)}, ${ran}`;
-  }
   if (session.state === "pending") return `waiting for ${duration(now() - session.submitted_at)}`;
   const parts = [`since ${clock(session.started_at ?? session.submitted_at)}`];
   if (session.time_left !== null) parts.push(`${duration(session.time_left - (now() - since))} left`);
@@ -127,42 +128,60 @@ export function suggestion(session) {
   );
 }
 
-// The session's actions; `onDone` is called afterwards.
-export function actions(session, onDone, { detail = true, title = titleOf(session) } = {}) {
-  const name = ` ${title}${session.job_id ? `, job ${session.job_id}` : ""}`;
-  const { links } = session;
-  const mine = session.mine;
+// The page of a session, as a link.
+export const link = (session, words) => el("a", { href: `${facts.prefix}sessions/${encodeURIComponent(session.id)}` }, words);
+
+// What a session has and where it runs.
+export const sessionFacts = (session) => [
+  session.user === facts.user ? null : el("span", {}, session.user),
+  el("span", {}, resources(session)),
+  session.nodes.length ? el("span", {}, place(session)) : null,
+  session.job_id ? el("span", {}, `job ${session.job_id}`) : null,
+  session.course ? el("span", {}, `course ${session.course}`) : null,
+];
+
+// What opens below the line of a session.
+export const details = (session) =>
+  el(
+    "div.row-details",
+    {},
+    el("div", {}, el("p.portal-facts", {}, sessionFacts(session)), suggestion(session)),
+    session.started_at ? el("div.entry-side", {}, efficiency(session)) : null,
+  );
+
+// The session's actions: the main one, in this `look`, the extension, and all others in "⋯". `onDone` is called
+// afterwards.
+export function actions(session, onDone, { detail = true, title = titleOf(session), look = "btn-jupyter" } = {}) {
+  const of = `${title}${session.job_id ? `, job ${session.job_id}` : ""}`;
+  const name = ` ${of}`;
+  const { links, mine } = session;
+  const goTo = (href, words, more = {}) => (href ? el(`a.btn.btn-sm.${look}`, { href, ...more }, words, hidden(name)) : null);
+  const run = (words, onclick, danger = "") => el(`button.btn.btn-sm${danger}`, { type: "button", onclick }, words, hidden(name));
+  const [main, ...others] = [
+    goTo(links.open, "Open"),
+    goTo(links.progress, "Show progress"),
+    session.options.run && mine ? goTo(`${facts.prefix}runs/${encodeURIComponent(session.options.run.id)}`, "Open run") : null,
+    goTo(links.launch_suggested, "Launch as suggested"),
+    goTo(links.launch_again, "Launch again"),
+  ].filter(Boolean);
   return el(
     "div.entry-actions",
     {},
-    links.open ? el("a.btn.btn-sm.btn-jupyter", { href: links.open }, "Open", hidden(name)) : null,
-    links.progress ? el("a.btn.btn-sm.btn-jupyter", { href: links.progress }, "Show progress", hidden(name)) : null,
-    links.open
-      ? el("a.btn.btn-sm.btn-outline-contrast", { href: `${links.open}portal/tensorboard/` }, "TensorBoard", hidden(name))
-      : null,
-    ...(session.programs ?? []).map(({ title: program, url }) =>
-      el("a.btn.btn-sm.btn-outline-contrast", { href: url, target: "_blank", rel: "noopener" }, `Open ${program}`, hidden(name)),
-    ),
-    !mine && session.has_page && session.state === "running" && may("servers:open")
-      ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => openOther(session) }, "Open…", hidden(name))
-      : null,
-    links.launch_suggested
-      ? el("a.btn.btn-sm.btn-jupyter", { href: links.launch_suggested }, "Launch as suggested", hidden(name))
-      : null,
-    links.launch_again
-      ? el(`a.btn.btn-sm.${links.launch_suggested ? "btn-outline-contrast" : "btn-jupyter"}`, { href: links.launch_again }, "Launch again", hidden(name))
-      : null,
+    main,
     extendButton(session, name, onDone),
-    moveButton(session, name, onDone),
-    isLiving(session) && (mine || may("jobs:manage"))
-      ? el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => stop(session, onDone) }, session.state === "running" ? "Stop" : "Cancel", hidden(name))
-      : null,
-    session.log_folders
-      ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => openLogs(session) }, "Open logs in TensorBoard", hidden(name))
-      : null,
-    detail
-      ? el("a.btn.btn-sm.btn-outline-contrast", { href: `${facts.prefix}sessions/${encodeURIComponent(session.id)}` }, "Details and log", hidden(name))
-      : null,
+    menu(
+      of,
+      ...others,
+      ...(session.programs ?? []).map(({ title: program, url }) => goTo(url, `Open ${program}`, { target: "_blank", rel: "noopener" })),
+      goTo(links.open && `${links.open}portal/tensorboard/`, "TensorBoard"),
+      !mine && session.has_page && session.state === "running" && may("servers:open") ? run("Open…", () => openOther(session)) : null,
+      moveButton(session, name, onDone),
+      session.log_folders ? run("Open logs in TensorBoard", () => openLogs(session)) : null,
+      detail ? link(session, ["Details and log", hidden(name)]) : null,
+      isLiving(session) && (mine || may("jobs:manage"))
+        ? run(session.state === "running" ? "Stop" : "Cancel", () => stop(session, onDone), ".portal-danger")
+        : null,
+    ),
   );
 }
 

@@ -21,6 +21,7 @@ from launch_story import ada
 from listening import as_account, listening_sockets, reached
 from local_hosts import host_of
 from looks import take_picture
+from menu_items import menu_item
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -124,7 +125,7 @@ def test_it_opens_beside_jupyterlab_and_instead_of_it(
 
     # From the Sessions page.
     page.goto(f"{demo.url}/services/portal/sessions")
-    link = page.get_by_role("link", name=re.compile("Open code-server"))
+    link = menu_item(page.locator("#living"), "Open code-server", "link")
     expect(link).to_be_visible()
     take_picture(page, "code-server-session")
     editor = opened(page, link.click)

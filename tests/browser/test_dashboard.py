@@ -14,6 +14,7 @@ from chromium import SOON
 from hub_client import Person, wait_until
 from jobs import job_state, living_jobs
 from looks import check, take_picture
+from menu_items import menu_item
 from nodes import reason_of, set_level
 from sign_in import sign_in
 
@@ -405,7 +406,7 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
         expect(card).to_contain_text("left")
         assert card.get_by_role("link", name="Open").get_attribute("href") == "/user/ada/"
         check(page, "sessions-running")
-        card.get_by_role("link", name="Details and log").click()
+        menu_item(card, "Details and log", "link").click()
         expect(page.locator("#log")).to_contain_text("ServerApp")
         expect(page.locator("#session")).to_contain_text("Server ready")
         # Where the time of its start went: the session itself tells, with its first report.
@@ -425,7 +426,7 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
         sign_in(admin, demo.url, "grace")
         visit(admin, demo, "sessions?user=ada")
         expect(admin.locator("#sessions-title")).to_have_text("Sessions of ada")
-        admin.locator("#living").get_by_role("button", name="Open").click()
+        menu_item(admin.locator("#living"), "Open").click()
         admin.get_by_role("dialog").get_by_label("Reason").fill("she asked for help")
         confirm(admin, "Open")
         admin.wait_for_url(re.compile(r"/user/ada/|/hub/api/oauth2/authorize"))
@@ -433,13 +434,16 @@ def test_my_session_from_running_to_why_it_ended(demo: Any, page: Any) -> None:
         expect(admin.locator("#list tbody tr").first).to_contain_text("she asked for help")
         admin.context.close()
         page.get_by_role("link", name="Sessions").first.click()
-        page.locator("#living").get_by_role("button", name="Stop").click()
+        menu_item(page.locator("#living"), "Stop").click()
         confirm(page, "Stop")
         expect(page.locator("#board-status")).to_contain_text("being stopped")
         expect(page.locator("#living")).to_contain_text("No session is running or waiting")
         ended = page.locator(f"#ended .entry[data-session='{details.rsplit('/', 1)[1]}']")
         expect(ended).to_contain_text("Stopped")
-        expect(ended).to_contain_text("20 min, extended to 50 min")
+        details_of = ended.get_by_text("20 min, extended to 50 min")
+        expect(details_of).to_be_hidden()
+        ended.locator("summary").press("Enter")
+        expect(details_of).to_be_visible()
         check(page, "sessions-ended")
         page.goto(details)
         expect(page.locator(".ending")).to_contain_text("stopped")

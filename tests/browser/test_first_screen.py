@@ -12,6 +12,7 @@ import pytest
 from chromium import SOON
 from hub_client import Person, with_session
 from in_sight import SCREEN, look
+from menu_items import menu_item
 from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -51,7 +52,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "#living .portal-facts",
             "#living >> role=link[name=/^Open/]",
             "#living >> role=button[name=/^Extend/]",
-            "#living >> role=button[name=/^Stop/]",
+            "#living >> role=button[name=/^More actions/]",
         ),
     ),
     "sessions-student": (
@@ -282,7 +283,7 @@ def test_what_most_people_come_for_is_in_sight(demo: Any, visit: Any, name: str)
 def test_a_session_is_in_sight(demo: Any, visit: Any) -> None:
     page = visit(RESEARCHER)
     page.goto(f"{demo.url}{SERVICE}sessions")
-    page.locator("#living").get_by_role("link", name="Details and log").first.click()
+    menu_item(page.locator("#living"), "Details and log", "link").click()
     page.wait_for_url("**/sessions/*")
     look(
         page,
@@ -291,7 +292,7 @@ def test_a_session_is_in_sight(demo: Any, visit: Any) -> None:
             "h1",
             "#session .session-state",
             "#session >> role=button[name=/^Extend/]",
-            "#session >> role=button[name=/^Stop/]",
+            "#session >> role=button[name=/^More actions/]",
             "#session section[aria-label=Details] dd >> nth=0",
             "#session section[aria-label='Resource usage'] h2",
             "#session section[aria-label=Timeline] h2",

@@ -113,6 +113,8 @@ def test_a_session_is_started_extended_and_stopped(
     picture(phone, "extend")
     tap(phone, dialog.get_by_role("button", name="Extend"))
     expect(session).to_contain_text("extended to")
+    tap(phone, session.get_by_role("button", name="More actions"))
+    picture(phone, "session-menu")
     tap(phone, session.get_by_role("button", name="Stop"))
     tap(phone, dialog.get_by_role("button", name="Stop"))
     expect(phone.locator("#living")).to_contain_text("No session is running or waiting")

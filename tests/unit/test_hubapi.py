@@ -16,6 +16,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 from portal import errors
+from portal.errors import InvalidRequest, NotAllowed, NotFound, Unavailable
 from portal.hubapi import HubApi, header_of
 
 RUNNING = (200, {"ready": True, "pending": None})
@@ -245,6 +246,35 @@ async def test_a_user_is_let_in_without_a_question(hub: SmallHub) -> None:
     assert [(method, where) for method, where, _ in hub.asked] == [
         ("PUT", f"{path}/b%40x%2Fy/ada/"), ("PUT", f"{path}/grace/ada/lab"),
     ]  # fmt: skip
+
+
+async def test_a_session_is_asked_for_the_form_of_a_run(hub: SmallHub) -> None:
+    hub.answers["GET"] = (200, {"status": 200, "content": {"name": "train"}})
+    form = hub.api().ask_run_form
+    assert await form("a@x/y", "", "source", {"path": "a b.py"}) == {"name": "train"}
+    hub.answers["POST"] = (200, {"status": 200, "content": {"points": 2}})
+    assert await form("ada", "lab", "points", {}, {"source": "a.py"}) == {"points": 2}
+    path = "/hub/api/portal/run-form"
+    assert [(method, where) for method, where, _ in hub.asked] == [
+        ("GET", f"{path}/source/a%40x%2Fy/?path=a+b.py"), ("POST", f"{path}/points/ada/lab"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, InvalidRequest), (403, NotAllowed), (404, NotFound), (500, Unavailable), (0, None)],
+)
+async def test_what_a_session_refuses_has_its_sentence_and_field(
+    hub: SmallHub, status: int, kind: type[Exception] | None
+) -> None:
+    content = {"message": "'lr' is a number.", "field": "values:lr"}
+    hub.answers["GET"] = (200, {"status": status, "content": content if status else []})
+    if kind is None:
+        assert await hub.api().ask_run_form("ada", "", "choices", {}) == {}
+        return
+    with pytest.raises(kind, match=r"'lr' is a number\.") as refused:
+        await hub.api().ask_run_form("ada", "", "choices", {})
+    assert refused.value.field == "values:lr"  # type: ignore[attr-defined]
 
 
 async def test_shares_of_a_course(hub: SmallHub) -> None:

@@ -12,7 +12,7 @@ from .plan import check_name, name_after
 from .points import Grid, Point, make_points, read_grid, read_list, typed_points
 from .request import RunRequest
 from .search.options import points_of, read_search
-from .source import Source, read_source
+from .source import Source, read_source, with_first_cell
 
 _TRIALS = 50  # of a search
 
@@ -33,6 +33,8 @@ def read_points(request: RunRequest, source: Source | None = None) -> AskedPoint
     file yet, instead of the one that the request names. Raises RunError, with its field."""
     with about("source"):
         source = source or read_source(request.source)
+        if request.first_cell:
+            source = with_first_cell(source)
         known = declared(source)
     with about("name"):
         name = name_after(source.path) if request.name is None else check_name(request.name)

@@ -32,17 +32,19 @@ _OF_RUN = frozenset(
 class RunRequest(NamedTuple):
     """Requested run of the notebook or script ``source``.
 
-    ``name``: None for the file's. ``values``: text by parameter, "0.1, 0.01" or a JSON list;
-    several make a grid. ``file``: path of a list of points. ``sample``: number of points of the
-    grid, chosen at random by ``seed``; 0: all. ``ranges``: NAME=RANGE of a search, of ``trials``
-    points, which ``maximize`` or ``minimize`` a metric. ``at_once``, ``keep_failed``, ``resumes``:
-    as the portal takes them. ``after``: name or id of a run; ``notify``: events. ``environment``,
-    ``kernel``: "" for the session's and the notebook's. ``resources`` of each point, by name: the
-    portal alone judges them.
+    ``name``: None for the file's. ``first_cell``: the first code cell of a notebook without a cell
+    of parameters has them; its copy gets the tag. ``values``: text by parameter, "0.1, 0.01" or a
+    JSON list; several make a grid. ``file``: path of a list of points. ``sample``: number of points
+    of the grid, chosen at random by ``seed``; 0: all. ``ranges``: NAME=RANGE of a search, of
+    ``trials`` points, which ``maximize`` or ``minimize`` a metric. ``at_once``, ``keep_failed``,
+    ``resumes``: as the portal takes them. ``after``: name or id of a run; ``notify``: events.
+    ``environment``, ``kernel``: "" for the session's and the notebook's. ``resources`` of each
+    point, by name: the portal alone judges them.
     """
 
     source: Path
     name: str | None = None
+    first_cell: bool = False
     values: Mapping[str, str] = {}
     file: Path | None = None
     sample: int = 0
@@ -75,7 +77,7 @@ def read_request(body: Mapping[str, Any], source: Path) -> RunRequest:
     """Return the request in the body of the dialog: it has the fields of a RunRequest that the
     dialog shows; null and "" are unset, and ``file`` is relative to the source's folder.
     ``source``: the absolute path of the notebook or script. Raises RunError, with its field."""
-    asked: dict[str, Any] = {}
+    asked: dict[str, Any] = {"first_cell": body.get("first_cell") is True}
     for field in ("name", "environment", "after", "file", *_NUMBERS):
         if body.get(field) not in (None, ""):
             with about(field):

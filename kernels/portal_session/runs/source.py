@@ -59,6 +59,25 @@ def read_source(path: Path) -> Source:
     return Source(path.absolute(), content, notebook)
 
 
+def with_first_cell(source: Source) -> Source:
+    """Return the source with its first code cell as the one with the parameters, unless one has the
+    tag; a script as it is. Raises RunError if a notebook has no code."""
+    if source.notebook is None:
+        return source
+    notebook = copy.deepcopy(source.notebook)
+    if any(is_tagged(cell, PARAMETERS) for cell in notebook["cells"]):
+        return source
+    codes = (cell for cell in notebook["cells"] if cell.get("cell_type") == "code")
+    first = next((cell for cell in codes if text_of(cell).strip()), None)
+    if first is None:
+        raise RunError(f"'{source.path.name}' has no code cell that could have the parameters.")
+    metadata = first.get("metadata") if isinstance(first.get("metadata"), dict) else {}
+    tags = metadata.get("tags") if isinstance(metadata.get("tags"), list) else []
+    first["metadata"] = {**metadata, "tags": [*tags, PARAMETERS]}
+    content = json.dumps(notebook, ensure_ascii=False, indent=1).encode()
+    return Source(source.path, content, notebook)
+
+
 def parsed(content: bytes, name: str) -> dict[str, Any]:
     """Return the JSON of a notebook, of an older format as nbformat 4. Raises RunError."""
     try:

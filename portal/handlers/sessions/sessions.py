@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from portal.errors import InvalidRequest, NotFound, StoreUnavailable
+from portal.launch.kinds import KINDS
 from portal.models import Frozen
 from portal.models.audit import AuditAction
 from portal.models.catalog.environment import Environment
@@ -51,6 +52,13 @@ class SessionFilter(Query):
     )
     state: SessionState | None = None
     ended: bool | None = None
+    has_page: Annotated[
+        bool | None,
+        Field(
+            description="True: only sessions whose server has a page; false: only the others, "
+            "which are kernels and runs in jobs of their own."
+        ),
+    ] = None
     environment: _Name = None
     text: Annotated[
         str | None,
@@ -105,9 +113,16 @@ class SessionBase(Action):
             await self.refused("Other users' sessions.", SESSIONS_READ)
         if query.all:
             user = query.user
-        filters = query.model_dump(include=SessionFilter.model_fields.keys() - {"user", "all"})
+        others = {"user", "all", "has_page"}
+        filters = query.model_dump(include=SessionFilter.model_fields.keys() - others)
+        pageless = [kind.name for kind in KINDS if not kind.serves]
         return await self.parts.store.sessions.find(
-            user=user, offset=offset, limit=limit, **filters
+            user=user,
+            works=pageless if query.has_page is False else None,
+            other_works=pageless if query.has_page else (),
+            offset=offset,
+            limit=limit,
+            **filters,
         )
 
     async def items(self, records: Sequence[SessionRecord]) -> list[SessionItem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Boolean, Index, delete, false, func, select, text
@@ -67,6 +68,8 @@ class SessionTable(ModelTable[SessionRecord]):
         server: str | None = None,
         state: SessionState | None = None,
         ended: bool | None = None,
+        works: Collection[str] | None = None,
+        other_works: Collection[str] = (),
         environment: str | None = None,
         text: str | None = None,
         since: float | None = None,
@@ -76,13 +79,18 @@ class SessionTable(ModelTable[SessionRecord]):
         limit: int = 50,
     ) -> tuple[list[SessionRecord], int]:
         """Return one page, and the total number. ``text`` is searched for in user, environment,
-        job id and server; ``since`` <= submitted < ``until``. Raises InvalidRequest too."""
+        job id and server; ``since`` <= submitted < ``until``; only those of ``works``, None: any,
+        and none of ``other_works``. Raises InvalidRequest too."""
         state_name = state and state.value
         wanted = {"user": user, "server": server, "environment": environment, "state": state_name}
         query = narrowed(_records(), sessions, wanted, "submitted_at", since, until, text)
         if ended is not None:
             states = [SessionState.ENDED.value] if ended else _LIVING
             query = query.where(sessions.c.state.in_(states))
+        if works is not None:
+            query = query.where(sessions.c.work.in_(list(works)))
+        if other_works:
+            query = query.where(sessions.c.work.not_in(list(other_works)))
         return await self._page(query, order_by(sessions, sort, _SORTS), offset, limit)
 
     async def living(self) -> list[SessionRecord]:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from portal.errors import NotFound, StoreUnavailable
 from portal.handlers.pages.pages import Page
-from portal.models.session.session import SessionRecord
-from portal.sessions.links import server_url
-from portal.work.run.opener import has_runs
 from portal.work.run.parts import RunParts
 from portal.work.run.tables.runs import RunTable
 from portal.work.run.tables.shares import RunShareTable
 
 from .endpoints.runs import RUN_ID
-
-# Of JupyterLab's address: it opens the dialog of a new run (kernels/labextension/src/runs.ts).
-_DIALOG = "lab?portal-run=new"
-_MOST = 100  # sessions
 
 
 class RunsPage(Page):
@@ -28,34 +21,25 @@ class RunsPage(Page):
     template = "runs.html"
 
     async def variables(self, *segments: str) -> dict[str, Any]:
-        """Answer whether the site offers runs."""
-        return {"runs_offered": self.parts_for(RunParts).limits.per_user > 0}
+        """Answer whether the site offers runs, and the environments and spaces to filter by; none
+        while the database is down: the page says so itself."""
+        environments, spaces = list[str](), list[str]()
+        with contextlib.suppress(StoreUnavailable):
+            environments, spaces = await self.parts.store.of(RunTable).used(self.person.name)
+        offered = self.parts_for(RunParts).limits.per_user > 0
+        return {"runs_offered": offered, "environments": environments, "spaces": spaces}
 
 
 class NewRunPage(Page):
-    """Redirect to JupyterLab with the dialog of a new run: in a session of the person that runs, or
-    in the default one once it is launched. The files are there, and the portal cannot read them."""
+    """Form of a new run. A running session of the person reads the files; without one, the page
+    leads to the launch of one and is shown again then."""
 
-    async def get(self, *segments: str) -> None:
-        base = self.parts.hub_host + self.parts.base
-        running = await self._running()
-        if running:
-            newest = max(running, key=lambda record: record.submitted_at)
-            self.redirect(f"{server_url(newest, base)}{_DIALOG}")
-            return
-        user = quote(self.person.name, safe="@~")  # as jupyterhub.user.User.escaped_name
-        path = self.parts.base
-        query = urlencode({"next": f"{path}user/{user}/{_DIALOG}"})
-        self.redirect(f"{self.settings['pages'].hub}spawn?{query}")
+    template = "run_new.html"
 
-    async def _running(self) -> list[SessionRecord]:
-        """Return the person's running sessions that may start runs, without those of spaces; none
-        while the database is down: the Hub knows whether the default one runs."""
-        records: list[SessionRecord] = []
-        with contextlib.suppress(StoreUnavailable):
-            find = self.parts.store.sessions.find
-            records, _ = await find(user=self.person.name, ended=False, limit=_MOST)
-        return [record for record in records if has_runs(record) and not record.space]
+    async def variables(self, *segments: str) -> dict[str, Any]:
+        """Answer the address of that launch."""
+        query = urlencode({"next": f"{self.parts.prefix}runs/new"})
+        return {"launch": f"{self.settings['pages'].hub}spawn?{query}"}
 
 
 class RunPage(Page):

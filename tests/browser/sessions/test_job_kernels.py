@@ -229,8 +229,8 @@ def test_a_console_says_it_too(lab: Any) -> None:
 
 
 def test_a_notebook_is_run_as_a_job(demo: Any, owner: Person, lab: Any, job: str) -> None:
-    """From the button in its toolbar to its points, and from the portal's page to the dialog. The
-    dialog's other ways: test_run_as_job.py."""
+    """From the button in its toolbar to its points, and from the portal's page: with its own form,
+    and to the dialog, whose other ways test_run_as_job.py has."""
     cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
     cells = [
         {**cell, "source": "rate = 0.1", "metadata": {"tags": ["parameters"]}},
@@ -261,6 +261,26 @@ def test_a_notebook_is_run_as_a_job(demo: Any, owner: Person, lab: Any, job: str
     expect(shown.locator("#list tr[data-key='1']")).to_contain_text("5")
     shown.goto(f"{demo.url}/services/portal/runs")
     shown.get_by_role("link", name="New run").click()
+    shown.get_by_role("button", name="Browse…").click(timeout=STARTS)
+    shown.get_by_role("list", name="Files in ~").get_by_text("rates.ipynb").click()
+    shown.get_by_label("rate", exact=True).fill("high")
+    expect(shown.get_by_role("alert")).to_contain_text(["'rate' is a number in the notebook"])
+    shown.get_by_label("rate", exact=True).fill("3, 4, 5")
+    expect(shown.locator("#run-points")).to_have_text("3 points, at most 3 at once")
+    shown.get_by_text("More: ").click()
+    for label, value in {"GPUs": "0", "CPUs": "1", "Memory": "512M", TIME: "0:10:00"}.items():
+        shown.get_by_label(label, exact=True).fill(value)
+    expect(shown.get_by_text("First point: ")).to_be_visible()
+    take_picture(shown, "new-run-demo", full_page=True)
+    shown.get_by_role("button", name="Start run").click()
+    expect(shown.get_by_role("heading", level=1)).to_have_text("rates-2", timeout=STARTS)
+    expect(shown.locator("#run")).to_contain_text("3 succeeded", timeout=2 * STARTS)
+    shown.goto(f"{demo.url}/services/portal/runs")
+    best = shown.locator("#list tbody tr", has_text="rates-2")
+    expect(best).to_contain_text("~/rates.ipynb")
+    expect(best).to_contain_text("double")
+    shown.get_by_role("link", name="New run").click()
+    shown.get_by_role("link", name="Choose in JupyterLab instead").click(timeout=STARTS)
     expect(shown.get_by_role("dialog")).to_contain_text(
         "Choose a notebook or script for a new run", timeout=STARTS
     )

@@ -11,6 +11,7 @@ import pytest
 from hub_client import Person, wait_until
 from jobs import living_jobs, no_free_t4
 from looks import check
+from menu_items import menu_item
 from sign_in import sign_in
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -54,7 +55,7 @@ def test_a_change_that_waits_is_shown_and_called_off(
     id_, job_id = session
     sign_in(page, demo.url, "student07")
     page.goto(f"{demo.url}/services/portal/sessions/{id_}")
-    page.get_by_role("button", name="Change resources…").click()
+    menu_item(page.locator("#session"), "Change resources…").click()
     dialog = page.get_by_role("dialog")
     # It begins with what the session has, and says what is lost.
     expect(dialog.get_by_label("CPUs")).to_have_value("1")
@@ -86,4 +87,4 @@ def test_a_change_that_waits_is_shown_and_called_off(
         "only the session is left",
         lambda: [row.id for row in living_jobs(demo, "student07")] == [job_id],
     )
-    expect(page.get_by_role("button", name="Change resources…")).to_be_visible()
+    expect(menu_item(page.locator("#session"), "Change resources…")).to_be_visible()

@@ -335,18 +335,22 @@ def test_others_have_no_such_run(demo: Any, page: Any) -> None:
     expect(page.locator("#list")).to_contain_text("You have no runs yet.")
 
 
-def test_a_new_run_launches_a_session_with_its_dialog(demo: Any, page: Any) -> None:
+def test_a_new_run_launches_a_session_and_comes_back(demo: Any, page: Any) -> None:
     """Of a user without one. From a session that runs: test_job_kernels.py."""
     for _ in without_session(Person(demo.url, "grace")):
         sign_in(page, demo.url, "grace")
         page.goto(f"{demo.url}/services/portal/runs")
         page.get_by_role("link", name="New run").click()
+        page.get_by_role("link", name="Launch a session").click()
         page.wait_for_url("**/hub/spawn*")
         page.get_by_role("radio", name="Python (virtual environment)").check(force=True)
         page.get_by_role("button", name="Start", exact=True).click()
-        expect(page.get_by_role("dialog")).to_contain_text(
-            "Choose a notebook or script for a new run", timeout=180_000
-        )
+        page.wait_for_url("**/services/portal/runs/new", timeout=180_000)
+        source = page.get_by_label("Notebook or script")
+        expect(source).to_be_focused(timeout=30_000)
+        source.fill("~/gone.py")
+        alert = page.get_by_role("alert").filter(has_text="There is no file")
+        expect(alert).to_have_text(re.compile("/gone.py'. Check the path.$"))
         page.goto("about:blank")
 
 
@@ -421,9 +425,9 @@ def test_the_end_of_a_run_is_told_on_any_page(demo: Any, page: Any) -> None:
 def test_runs_are_compared_and_deleted(demo: Any, page: Any) -> None:
     sign_in(page, demo.url, "ada")
     page.goto(f"{demo.url}/services/portal/runs")
-    page.get_by_label("Compare rates").check()
-    expect(page.locator("#compare-words")).to_contain_text("Choose another run")
-    page.get_by_label("Compare before").check()
+    page.get_by_label("Select rates").check()
+    expect(page.locator("#chosen-words")).to_contain_text("Choose another run")
+    page.get_by_label("Select before").check()
     page.get_by_role("link", name="Compare 2 runs").click()
     differences = page.get_by_role("table", name="Differences")
     expect(differences).to_contain_text(HOSTILE)

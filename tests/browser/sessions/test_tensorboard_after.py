@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hub_client import Person, wait_until
+from menu_items import menu_item
 from sign_in import send_form
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -39,8 +40,8 @@ def test_the_logs_of_an_ended_session(demo: Any, ada: Person, page: Any) -> None
     newest = page.locator("#ended .entry").first
     expect(newest).to_contain_text("Python (virtual environment)")
     expect(newest).to_contain_text("Stopped")
-    opener = newest.get_by_role("button", name=re.compile("Open logs in TensorBoard"))
-    opener.click()
+    opener = newest.get_by_role("button", name="More actions")
+    menu_item(newest, "Open logs in TensorBoard").click()
     field = page.get_by_label(re.compile("Log folders"))
     expect(field).to_be_focused()
     expect(field).to_have_value("~")
@@ -49,7 +50,7 @@ def test_the_logs_of_an_ended_session(demo: Any, ada: Person, page: Any) -> None
     page.get_by_role("dialog").get_by_role("button", name="Open").click()
     expect(page.get_by_text("'/etc' is not in one of your folders.").first).to_be_visible()
     expect(opener).to_be_focused()
-    opener.click()
+    menu_item(newest, "Open logs in TensorBoard").click()
     page.get_by_label(re.compile("Log folders")).fill("~/browser-runs")
     page.get_by_role("dialog").get_by_role("button", name="Open").click()
     page.wait_for_url(f"**/user/ada/{TENSORBOARD}/portal/tensorboard/**", timeout=120_000)

@@ -60,6 +60,57 @@ async def test_runs_are_their_user_s(store: Store) -> None:
     assert await store.of(RunTable).of_user("barbara") == ([], 0)
 
 
+async def test_runs_are_filtered(store: Store) -> None:
+    living = run(source="/home/ada/work/train.ipynb")
+    ended = run("6e2f3c1a", name="sweep_1", environment="torch", ended_at=300.0, created_at=110.0)
+    of_course = run("7e2f3c1a", course="deep", ended_at=150.0, created_at=120.0)
+    for each in (living, ended, of_course, run("8e2f3c1a", user="barbara")):
+        await store.of(RunTable).add_run(each)
+    await store.of(RunPointTable).save([(("ada", "6e2f3c1a"), point(3, "failed")[1])])
+    await store.of(RunPointTable).save([(("barbara", "7e2f3c1a"), point(3, "failed")[1])])
+
+    async def ids(**wanted: Any) -> list[str]:
+        found, total = await store.of(RunTable).of_user("ada", sort="created_at", **wanted)
+        assert total == len(found)
+        return [each.id for each in found]
+
+    assert await ids(state="living") == [ID]
+    assert await ids(state="ended") == ["6e2f3c1a", "7e2f3c1a"]
+    assert await ids(state="failed") == ["6e2f3c1a"]
+    assert await ids(environment="torch") == ["6e2f3c1a"]
+    assert await ids(space="deep") == ["7e2f3c1a"]
+    assert await ids(text="WORK/") == [ID], "the source counts too"
+    assert await ids(text="p_1") == ["6e2f3c1a"], "_ is no pattern"
+    longest, _ = await store.of(RunTable).of_user("ada", sort="-seconds")
+    assert [each.id for each in longest] == ["6e2f3c1a", "7e2f3c1a", ID]
+    assert await store.of(RunTable).used("ada") == (["lab", "torch"], ["deep"])
+    assert await store.of(RunTable).sources("ada", 5) == [
+        "train.ipynb",
+        "/home/ada/work/train.ipynb",
+    ]
+    assert await store.of(RunTable).sources("ada", 1) == ["train.ipynb"]
+
+
+async def test_the_best_point_by_a_metric(store: Store) -> None:
+    names = {"step": 1.0, "val.loss 'x' [%s]": 0.5, 'a "quoted" one': 1.0}
+    await store.of(RunPointTable).save(
+        [
+            point(0),
+            point(1, metrics=names),
+            point(2, metrics={**names, "val.loss 'x' [%s]": 0.25}),
+            point(3, metrics={**names, "val.loss 'x' [%s]": 0.25}),
+            point(4, metrics={"other": -1.0}),
+        ]
+    )
+    found = await store.of(RunPointTable).metric_names("ada", [ID, "ffffffff"])
+    assert {id_: set(each) for id_, each in found.items()} == {ID: set(names)}
+    best = store.of(RunPointTable).best
+    assert await best(*KEY, "val.loss 'x' [%s]", lowest=True) == (2, 0.25)
+    assert await best(*KEY, "val.loss 'x' [%s]", lowest=False) == (1, 0.5)
+    assert await best(*KEY, "nothing", lowest=True) is None
+    assert await best("barbara", ID, "step", lowest=True) is None
+
+
 async def test_the_newest_run_of_a_server_counts(store: Store) -> None:
     for id_, created in (("5e2f3c1a", 100.0), ("5-e2f3c1a", 300.0), ("5e-2f3c1a", 200.0)):
         await store.of(RunTable).add_run(run(id_, server="run-5e2f3c1a", created_at=created))

@@ -81,6 +81,10 @@ async def test_filters(store: Store) -> None:
     assert await ids(ended=False, user="ada") == ["b", "a"]
     assert await ids(environment="base") == ["a"]
     assert await ids(since=200, until=400) == ["c", "b"]
+    await store.sessions.save(record("d", submitted_at=400, user="grace", work="kernel"))
+    assert await ids(works=["kernel", "run"]) == ["d"]
+    assert await ids(other_works=["kernel", "run"]) == ["c", "b", "a"]
+    assert await ids(works=[]) == []
     assert [one.id for one in await store.sessions.living()] == ["a", "b", "d"]
 
 

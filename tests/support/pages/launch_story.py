@@ -13,6 +13,7 @@ from hub_client import Person, wait_until, without_session
 from jobs import living_jobs
 from lab_page import new_notebook, run_cell
 from looks import take_picture
+from menu_items import menu_item
 from sign_in import send_form
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -71,7 +72,7 @@ def launch_a_container_with_two_gpus(demo: Any, page: Any, pictures: str) -> Non
     page.close()
     page = context.new_page()
     page.goto(f"{demo.url}/services/portal/sessions")
-    page.get_by_role("button", name=re.compile("Stop")).first.click()
+    menu_item(page.locator("#living"), "Stop").click()
     page.get_by_role("dialog").get_by_role("button", name="Stop").click()
     wait_until("squeue has no job of ada's", lambda: living_jobs(demo, "ada") == [])
     # The page follows by itself.

@@ -13,7 +13,6 @@ from clusters import gpu_node, snapshot
 from session_endpoints import PREFIX, catalog_of, of_server, parts_on, person, said, served
 from session_records import recorded
 from stored_courses import a_course, stored
-from tornado.web import RequestHandler
 
 from portal.assembly import Services
 from portal.catalog.availability import Offer
@@ -225,42 +224,12 @@ async def test_an_estimate_has_the_session_s_environment_and_account(
 
 # -- the page --------------------------------------------------------------------------------------
 
-DIALOG = "lab%3Fportal-run%3Dnew"
 
-
-@pytest.mark.parametrize(
-    ("records", "address"),
-    [
-        ((), f"/hub/spawn?next=%2Fuser%2Fada%2F{DIALOG}"),
-        ((a_record("1"),), "/user/ada/lab?portal-run=new"),
-        ((a_record("1"), a_record("2", "big", submitted_at=9)), "/user/ada/big/lab?portal-run=new"),
-        (
-            (
-                a_record("1", state=SessionState.PENDING),
-                a_record("2", "course-deep", space="deep", options={"course": "deep"}),
-                a_record("3", "run-5e2f3c1a0b7d4c8e9a6f"),
-                a_record("4", "marimo", options={"kind": "marimo"}),
-                a_record("5", "kernel-5e2f3c1a"),
-                a_record("6", user="barbara"),
-            ),
-            f"/hub/spawn?next=%2Fuser%2Fada%2F{DIALOG}",
-        ),
-    ],
-    ids=["none", "one", "the newest", "of other kinds"],
-)
-async def test_a_new_run_opens_a_session(
-    store: Store, records: Any, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await store.sessions.save(*records)
-    led: list[str] = []
+async def test_a_new_run_leads_to_a_launch_and_comes_back() -> None:
+    """For a person without a running session (test_run_form.py)."""
     page = SimpleNamespace(
-        parts=parts_on(store),
-        person=Person(name="ada"),
+        parts=SimpleNamespace(prefix="/services/portal/"),
         settings={"pages": SimpleNamespace(hub="/hub/")},
-        redirect=led.append,
     )
-    page._running = lambda: NewRunPage._running(page)  # type: ignore[arg-type]
-    assert issubclass(NewRunPage, RequestHandler)
-    await NewRunPage.get(page)  # type: ignore[arg-type]
-    assert led == [address]
-    await store.close()
+    variables = await NewRunPage.variables(page)  # type: ignore[arg-type]
+    assert variables == {"launch": "/hub/spawn?next=%2Fservices%2Fportal%2Fruns%2Fnew"}

@@ -25,7 +25,7 @@ from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.dashboard import JobItem
 from portal.models.session.session import SessionRecord, SessionState
 from portal.store import Store
-from portal.work.run.endpoints import ask, curves, reports, runs, start
+from portal.work.run.endpoints import ask, bests, curves, reports, runs, start
 from portal.work.run.parts import RunParts
 from portal.work.run.tables.notices import RunNoticeTable
 from portal.work.run.tables.points import RunPointTable
@@ -132,6 +132,7 @@ async def site(store: Store) -> AsyncIterator[Site]:
     kinds = (
         *start.ENDPOINTS,
         *ask.ENDPOINTS,
+        *bests.ENDPOINTS,
         *reports.ENDPOINTS,
         *runs.ENDPOINTS,
         *curves.ENDPOINTS,
@@ -235,6 +236,40 @@ async def test_a_course_s_session_reaches_the_runs_of_the_course_alone(site: Sit
     assert (await site.get("runs"))["total"] == 2
     assert (await site.ask("DELETE", f"runs/{other}", "course")).status_code == 200
     assert [server for _, server, _ in site.hub.stopped] == [site.hub.begun[1][1]]
+
+
+async def test_the_list_has_filters(site: Site) -> None:
+    await site.start()
+    for query, total in {
+        "text=RATE": 1,
+        "text=train.ipynb": 1,
+        "text=other": 0,
+        "state=living&environment=torch": 1,
+        "state=ended": 0,
+        "state=failed": 0,
+        "space=deep": 0,
+    }.items():
+        assert (await site.get(f"runs?{query}"))["total"] == total, query
+    assert (await site.ask("GET", "runs?state=running", "ada")).status_code == 400
+
+
+async def test_the_best_points_of_several_runs(site: Site) -> None:
+    await teach(site, runs=True)
+    await site.start()
+    other = ID.replace("5", "6")
+    assert (await site.get(f"run-bests?ids={ID},{other}"))["items"] == []
+    curve = [[step, 2.0 - step / 100] for step in range(100)]
+    await site.report(point=1, metrics={"step": 9, "loss": 1.5}, curves={"loss": [[0, 1.5]]})
+    await site.report(point=3, metrics={"step": 9, "loss": 0.5}, curves={"loss": curve})
+    (best,) = (await site.get(f"run-bests?ids={other},{ID}"))["items"]
+    assert len(best["curve"]) == 40 and (best["curve"][0], best["curve"][-1]) == (2.0, 1.01)
+    assert {**best, "curve": None} == {
+        "run": ID, "metric": "loss", "lowest": True, "point": 3, "value": 0.5, "curve": None,
+    }  # fmt: skip
+    assert (await site.get(f"run-bests?ids={ID}", "barbara"))["items"] == []
+    assert (await site.get(f"run-bests?ids={ID}", "course"))["items"] == [], "it is no space's"
+    for ids in ("", "ada", f"{ID},", ",".join([ID] * 51)):
+        assert (await site.ask("GET", f"run-bests?ids={ids}", "ada")).status_code == 400, ids
 
 
 async def test_a_person_s_token_starts_none(site: Site) -> None:

@@ -28,7 +28,7 @@ from ..parameters import declared
 from ..plan import name_after
 from ..request import read_request, source_path
 from ..routes import SUBMISSION, service_path
-from ..source import Source, read_source
+from ..source import Source, read_source, with_first_cell
 from ..start import Started, refused, start
 from .cell_script import cell_script, check_code, script_path
 
@@ -50,11 +50,13 @@ class RunDialog:
         """Send the service a request that has a path of the broker. Raises ServiceError."""
         return self.ask_service(method, service_path(method, path), body)
 
-    def file_facts(self, path: str) -> dict[str, Any]:
+    def file_facts(self, path: str, first_cell: bool = False) -> dict[str, Any]:
         """Return the name for a run of this file, and its parameters; null of a script, which takes
-        any. Raises RunError."""
+        any. ``first_cell``: as of a RunRequest. Raises RunError."""
         with about("source"):
             source = read_source(source_path(path, self.root))
+            if first_cell:
+                source = with_first_cell(source)
             parameters = declared(source)
         return {
             "name": name_after(source.path),
@@ -175,14 +177,15 @@ class UnfinishedHandler(_Handler):
 
 
 class SourceHandler(_Handler):
-    """``portal/runs/source?path=…``: name and parameters of a notebook or script."""
+    """``portal/runs/source?path=…&first_cell=1``: name and parameters of a notebook or script."""
 
     @authenticated
     @authorized
     async def get(self) -> None:
         """Answer `RunDialog.file_facts`."""
         self.check_owner()
-        await self.answered(self.dialog.file_facts, self.get_query_argument("path", ""))
+        first_cell = self.get_query_argument("first_cell", "") == "1"
+        await self.answered(self.dialog.file_facts, self.get_query_argument("path", ""), first_cell)
 
 
 class PointsHandler(_Handler):

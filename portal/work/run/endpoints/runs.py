@@ -41,11 +41,17 @@ _NO_SUCH = "You have no such run."
 
 
 class RunsQuery(PageQuery):
-    """Order and page of runs."""
+    """Filters, order and page of runs. Of a state: "failed" are those with a failed point."""
 
+    text: Annotated[
+        str, Field(max_length=100, description="Text contained in the name or the source.")
+    ] = ""
+    state: Literal["", "living", "ended", "failed"] = ""
+    environment: Annotated[str, Field(max_length=300)] = ""
+    space: Annotated[str, Field(max_length=300, description="Name of the runs' course.")] = ""
     sort: Literal[
-        "created_at", "-created_at", "ended_at", "-ended_at", "name", "-name",
-        "environment", "-environment",
+        "created_at", "-created_at", "ended_at", "-ended_at", "seconds", "-seconds",
+        "name", "-name", "environment", "-environment",
     ] = "-created_at"  # fmt: skip
 
 
@@ -182,14 +188,18 @@ class Runs(RunAction):
     @Operation("List your runs.", query=RunsQuery)
     async def on_get(self) -> Page[RunItem]:
         """Return them with the number of points in each state."""
+        query = self.query
         runs, total = await self.parts.store.of(RunTable).of_user(
             self.person.name,
-            space=self.space,
-            sort=self.query.sort,
-            offset=self.query.offset,
-            limit=self.query.limit,
+            space=self.space or query.space,
+            environment=query.environment,
+            state=query.state,
+            text=query.text,
+            sort=query.sort,
+            offset=query.offset,
+            limit=query.limit,
         )
-        return page(await self.items(runs), self.query, total)
+        return page(await self.items(runs), query, total)
 
 
 class OneRun(RunAction):

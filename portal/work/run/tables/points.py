@@ -9,18 +9,23 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    JSON,
     Boolean,
     ColumnElement,
     Connection,
     Index,
+    Text,
     and_,
+    bindparam,
     case,
+    cast,
     delete,
     false,
     func,
     or_,
     select,
     text,
+    type_coerce,
     update,
 )
 
@@ -188,6 +193,38 @@ class RunPointTable(ModelTable[RunPoint]):
             ]
 
         return await self._database.run(read)
+
+    async def metric_names(self, user: str, ids: Collection[str]) -> dict[str, list[str]]:
+        """Return the names of the metrics of each run's first point that has any, by run."""
+        columns = run_points.c
+        reported = cast(columns.metrics, Text) != "{}"
+        query = (
+            select(columns.metrics)
+            .where(columns.user == user, columns.run == bindparam("of_run"), reported)
+            .order_by(columns.number)
+            .limit(1)
+        )
+
+        def read(at: Connection) -> dict[str, list[str]]:
+            first = {id_: at.execute(query, {"of_run": id_}).scalar() for id_ in ids}
+            return {id_: list(metrics) for id_, metrics in first.items() if metrics}
+
+        return await self._database.run(read)
+
+    async def best(
+        self, user: str, run: str, metric: str, *, lowest: bool
+    ) -> tuple[int, float] | None:
+        """Return the number and the value of the run's first point with the best value of a
+        metric; None without one. The name of ``metric`` has no quotes and backslashes."""
+        columns = run_points.c
+        value = type_coerce(columns.metrics, JSON)[metric].as_float()
+        query = (
+            select(columns.number, value.label("value"))
+            .where(columns.user == user, columns.run == run, value.is_not(None))
+            .order_by(value.asc() if lowest else value.desc(), columns.number)
+        )
+        rows = await self._rows_of(query.limit(1))
+        return (rows[0].number, rows[0].value) if rows else None
 
     async def drift(self, user: str, run: str) -> list[RunDrift]:
         """Return the differences of a repetition's points from the original ones, the most frequent

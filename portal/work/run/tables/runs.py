@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Boolean, Index, Row, bindparam, delete, false, select, text, update
+from sqlalchemy import (
+    Boolean,
+    Index,
+    Row,
+    bindparam,
+    column,
+    delete,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    table,
+    text,
+    update,
+)
 
 from portal.errors import Conflict
-from portal.models.session.run import SPACE, Run, RunOrigin
+from portal.models.session.run import SPACE, PointState, Run, RunOrigin
 from portal.store.engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
 from portal.store.engine.listing import order_by
 from portal.store.engine.rows import ModelTable
@@ -38,7 +53,20 @@ runs = keyed(
 space_of_run = runs.c[SPACE]
 # Runs that their users have deleted: they are not restored from their folders.
 deleted_runs = keyed("deleted_runs", *keys(NAME, "user", "run"), *filled(TIME, "deleted_at"))
-_SORTS = {name: runs.c[name] for name in ("created_at", "ended_at", "name", "environment")}
+_SORTS = {
+    **{name: runs.c[name] for name in ("created_at", "ended_at", "name", "environment")},
+    "seconds": runs.c.ended_at - runs.c.created_at,
+}
+_POINTS = table("run_points", column("user"), column("run"), column("state"))  # of points.py
+_STATES = {
+    "living": runs.c.ended_at.is_(None),
+    "ended": runs.c.ended_at.is_not(None),
+    "failed": exists().where(
+        _POINTS.c.user == runs.c.user,
+        _POINTS.c.run == runs.c.id,
+        _POINTS.c.state == PointState.FAILED.value,
+    ),
+}
 OWN = (runs.c.user == bindparam("of_user"), runs.c.id == bindparam("of_id"))
 
 
@@ -74,19 +102,39 @@ class RunTable(ModelTable[Run]):
         user: str,
         *,
         space: str = "",
+        environment: str = "",
+        state: str = "",
         text: str = "",
         sort: str = "-created_at",
         offset: int = 0,
         limit: int = 50,
     ) -> tuple[list[Run], int]:
-        """Return one page of a user's runs, and their number; with ``space``, those of that space
-        alone, and with ``text``, those that have it in their name. Raises InvalidRequest too."""
+        """Return one page of a user's runs, and their number; only those of ``space``, of
+        ``environment``, with ``text`` in their name or source, and of a ``state``: "living",
+        "ended", or "failed", which have a failed point; "" is any. Raises InvalidRequest too."""
         query = select(runs).where(runs.c.user == user)
         if space:
             query = query.where(space_of_run == space)
+        if environment:
+            query = query.where(runs.c.environment == environment)
+        if state:
+            query = query.where(_STATES[state])
         if text:
-            query = query.where(runs.c.name.icontains(text, autoescape=True))
+            texts = (runs.c.name, runs.c.source)
+            query = query.where(or_(*(each.icontains(text, autoescape=True) for each in texts)))
         return await self._page(query, order_by(runs, sort, _SORTS), offset, limit)
+
+    async def used(self, user: str) -> tuple[list[str], list[str]]:
+        """Return the environments and the spaces of a user's runs, in alphabetical order."""
+        own = select(runs.c.environment, space_of_run).where(runs.c.user == user).distinct()
+        rows = await self._rows_of(own)
+        return sorted({row[0] for row in rows}), sorted({row[1] for row in rows if row[1]})
+
+    async def sources(self, user: str, limit: int) -> list[str]:
+        """Return the notebooks and scripts of a user's newest runs of no space, each once."""
+        own = select(runs.c.source).where(runs.c.user == user, space_of_run == "")
+        newest = own.group_by(runs.c.source).order_by(func.max(runs.c.created_at).desc())
+        return [row.source for row in await self._rows_of(newest.limit(limit))]
 
     async def names(self, user: str) -> set[str]:
         """Return the names of all runs of a user."""

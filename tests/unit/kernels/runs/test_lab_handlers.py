@@ -112,6 +112,35 @@ async def test_the_parameters_of_a_notebook(site: Site) -> None:
     )
 
 
+async def test_the_first_cell_has_the_parameters_on_request(site: Site) -> None:
+    """The tag is in the copy that is executed; the notebook stays as it is."""
+    markdown = {"cell_type": "markdown", "metadata": {}, "source": "# Training"}
+    empty = {"cell_type": "code", "metadata": {}, "source": " ", "outputs": []}
+    code = {**empty, "metadata": {"tags": ["keep"]}, "source": ["lr = 0.1\n", "é = 'a'"]}
+    plain = {**NOTEBOOK, "cells": [markdown, empty, code, {**code, "source": "print(lr)"}]}
+    (site.home / "plain.ipynb").write_text(json.dumps(plain))
+    body: dict[str, Any] = {"source": "plain.ipynb", "values": {"lr": "1, 2"}}
+    assert (await site.ask("GET", "/source?path=plain.ipynb"))[1]["parameters"] == []
+    status, answer = await site.ask("POST", "/points", body)
+    assert (status, answer["field"]) == (400, "values:lr")
+    status, answer = await site.ask("GET", "/source?path=plain.ipynb&first_cell=1")
+    assert [each["name"] for each in answer["parameters"]] == ["lr", "é"]
+    body["first_cell"] = True
+    assert await site.ask("POST", "/points", body) == (200, {"points": 2})
+    assert (await site.ask("POST", "", body))[0] == 200
+    frozen = json.loads((site.home / "runs/plain/source.ipynb").read_text(encoding="utf-8"))
+    tags = [cell["metadata"].get("tags") for cell in frozen["cells"]]
+    assert tags == [None, None, ["keep", "parameters"], ["keep"]]
+    assert json.loads((site.home / "plain.ipynb").read_text()) == plain
+    # A cell with the tag goes first, a script takes any, and without code there is none.
+    tagged = await site.ask("GET", "/source?path=train.ipynb&first_cell=1")
+    assert tagged == await site.ask("GET", "/source?path=train.ipynb")
+    assert (await site.ask("GET", "/source?path=train.py&first_cell=1"))[0] == 200
+    (site.home / "empty.ipynb").write_text(json.dumps({**NOTEBOOK, "cells": [markdown, empty]}))
+    status, answer = await site.ask("GET", "/source?path=empty.ipynb&first_cell=1")
+    assert (status, answer["field"]) == (400, "source") and "no code cell" in answer["message"]
+
+
 @pytest.mark.parametrize("path", ["gone.ipynb", "../train.py", "", "a\0b.py", "home.txt"])
 async def test_a_file_that_cannot_be_run(site: Site, path: str) -> None:
     status, answer = await site.ask("GET", f"/source?path={quote(path)}")

@@ -15,6 +15,7 @@ import pytest
 from jupyterhub import orm, roles
 from stepping_clock import SteppingClock
 
+from spawners import session_server
 from spawners.resize import handover
 from spawners.resize.handover import busy_kernels
 
@@ -24,8 +25,8 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 @pytest.fixture
 def spawner(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Whose tokens are none."""
-    monkeypatch.setattr(handover, "_token", lambda spawner: contextlib.nullcontext("secret"))
-    monkeypatch.setattr(handover, "client_tls", lambda spawner: None)
+    monkeypatch.setattr(session_server, "_token", lambda *_: contextlib.nullcontext("secret"))
+    monkeypatch.setattr(session_server, "client_tls", lambda spawner: None)
     return SimpleNamespace(log=logging.getLogger("test"), _log_name="ada", server=None)
 
 
@@ -128,7 +129,7 @@ def test_the_token_of_a_hand_over_is_gone_when_that_is_over(
 ) -> None:
     clock, db = SteppingClock(monkeypatch), hub.user.db
     others = db.query(orm.APIToken).count()
-    with handover._token(hub) as token:
+    with session_server._token(hub, "test") as token:
         assert orm.APIToken.find(db, token) is not None
         for step in steps:
             clock.step(step)
@@ -142,7 +143,7 @@ def test_a_token_that_the_hub_has_put_away_takes_no_other_with_it(
 ) -> None:
     """Numbers of rows are given out anew by SQLite."""
     clock, db = SteppingClock(monkeypatch), hub.user.db
-    with handover._token(hub) as token:
+    with session_server._token(hub, "test") as token:
         number = orm.APIToken.find(db, token).id
         clock.step(3600)
         orm.APIToken.purge_expired(db)
@@ -156,7 +157,7 @@ def test_a_token_of_two_minutes_is_good_for_no_more(
     hub: Any, step: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, db = SteppingClock(monkeypatch), hub.user.db
-    with handover._token(hub) as token:
+    with session_server._token(hub, "test") as token:
         row = orm.APIToken.find(db, token)
         assert row.scopes == ["access:servers!server=ada/"]
         assert 115 < row.expires_in <= 120
