@@ -170,6 +170,7 @@ def test_a_chain_is_repeated_each_night(demo: Any, ada: Person, page: Any) -> No
     expect(run.get_by_role("link", name="prepare", exact=True)).to_be_visible()
     best = page.locator("#best")
     expect(best).to_contain_text("Point 0 with prepared 1")
+    page.get_by_role("button", name="More actions for report").click()
     page.get_by_role("button", name="Repeat on a schedule…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Time of day")).to_have_value("02:00")

@@ -122,6 +122,17 @@ async def test_the_table_is_a_file(site: Site) -> None:
     assert (await site.ask("GET", f"runs/{ID}/points.csv", "barbara")).status_code == 404
 
 
+async def test_the_points_of_all_lists_are_filtered_by_value(site: Site) -> None:
+    where = "where=lr%3C1%20loss%3C0.4"
+    page = await site.get(f"runs/{ID}/points?{where}")
+    assert ([point["number"] for point in page["items"]], page["total"]) == ([1], 1)
+    assert (await site.get(f"runs/{ID}/values?{where}"))["total"] == 1
+    answer = await site.ask("GET", f"runs/{ID}/points.csv?{where}")
+    assert [row["number"] for row in csv.DictReader(io.StringIO(answer.text))] == ["1"]
+    refused = await site.ask("GET", f"runs/{ID}/points?where=lr")
+    assert (refused.status_code, refused.json()["error"]["field"]) == (400, "where")
+
+
 async def test_names_of_columns_are_no_formulas(site: Site) -> None:
     point = a_point(0, None, **{"a;=x": 1})
     await site.parts.store.of(RunPointTable).save(

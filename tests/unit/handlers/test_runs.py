@@ -503,12 +503,17 @@ async def test_curves_of_the_first_points(site: Site) -> None:
     for number in range(4):
         pairs = [[step, number + 1 / (1 + step)] for step in range(3)]
         curves = {"loss": pairs} if number else {"other": pairs}
-        more = {"metrics": {"loss": 3 - number}, "curves": curves}
+        more = {
+            "metrics": {"loss": 3 - number},
+            "curves": curves,
+            "parameters": {"lr": 0.1 * number},
+        }
         assert (await site.report(point=number, **more)).status_code == 200
     assert (await site.report(point=1, metrics={"loss": 2})).is_success, "curves stay"
     found = await site.get(f"runs/{ID}/curves?curve=loss&sort=metric&metric=loss&limit=2")
     assert found["total"] == 4 and [curve["number"] for curve in found["items"]] == [3, 2]
     assert found["items"][0]["pairs"] == [[0, 4], [1, 3.5], [2, pytest.approx(3 + 1 / 3)]]
+    assert found["items"][0]["parameters"] == {"lr": pytest.approx(0.3)}
     found = await site.get(f"runs/{ID}/curves?curve=loss&state=running")
     assert [curve["number"] for curve in found["items"]] == [1, 2, 3], "the first has none"
     for wrong in ("", "?curve=", "?curve=loss&limit=101", "?curve=loss&offset=1"):

@@ -9,7 +9,6 @@ from pydantic import Field
 from portal.handlers.base.endpoint import Operation
 from portal.models.session.run import MetricName
 from portal.work.run.results.item import CurvesPage, PointCurve
-from portal.work.run.results.order import point_numbers
 from portal.work.run.tables.curves import RunCurveTable
 from portal.work.run.tables.points import RunPointTable
 
@@ -40,11 +39,16 @@ class RunCurves(RunAction):
         store, key = self.parts.store, (seen_run.user, seen_run.id)
         keys = await store.of(RunPointTable).keys(*key, values=query.by_value)
         having = await store.of(RunCurveTable).numbers(*key)
-        order = point_numbers(seen_run.points, keys, query.state, query.sort, query.name)
-        numbers = [number for number in order if number in having]
+        numbers = [number for number in query.numbers(seen_run, keys) if number in having]
         first = numbers[: query.limit]
         curves = await store.of(RunCurveTable).of_metric(*key, query.curve, first)
-        items = (PointCurve(number=n, pairs=tuple(curves[n])) for n in first if n in curves)
+        points = await store.of(RunPointTable).of_run(*key, curves)
+        parameters = {number: point.parameters for number, point in points.items()}
+        items = (
+            PointCurve(number=n, pairs=tuple(curves[n]), parameters=parameters.get(n, {}))
+            for n in first
+            if n in curves
+        )
         return CurvesPage(items=tuple(items), total=len(numbers))
 
 

@@ -12,7 +12,6 @@ from portal.handlers.base.endpoint import Operation
 from portal.models.audit import AuditAction
 from portal.models.session.run import Run, RunPoint
 from portal.work.run.parts import RunParts
-from portal.work.run.results.order import point_numbers
 from portal.work.run.tables.points import RunPointTable
 
 from .runs import RUN_ID, PointsOrder, RunAction
@@ -46,7 +45,7 @@ class RunPointsCsv(RunAction, CsvEndpoint):
         run, query = self._run, self.query
         table = self.parts.store.of(RunPointTable)
         keys = await table.keys(run.user, run.id, values=query.by_value)
-        numbers = point_numbers(run.points, keys, query.state, query.sort, query.name)
+        numbers = query.numbers(run, keys)
         points = await table.of_whole_run(run.user, run.id)
         parameters = sorted({name for point in points.values() for name in point.parameters})
         metrics = sorted({name for point in points.values() for name in point.metrics})

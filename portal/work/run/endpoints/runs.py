@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -21,6 +22,7 @@ from portal.sessions.ending import words_for
 from portal.work.run.follower import is_of
 from portal.work.run.parts import RunParts
 from portal.work.run.results.best import best_point
+from portal.work.run.results.conditions import conditions
 from portal.work.run.results.item import (
     PointsPage,
     RunDetail,
@@ -32,7 +34,7 @@ from portal.work.run.results.item import (
 from portal.work.run.results.order import point_numbers
 from portal.work.run.tables.folders import RunFolderTable
 from portal.work.run.tables.notices import RunNoticeTable
-from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.points import PointKeys, RunPointTable
 from portal.work.run.tables.runs import RunTable
 from portal.work.run.tables.shares import RunShareTable
 
@@ -85,16 +87,27 @@ class PointsOrder(OwnerQuery):
     parameter: Annotated[
         str, Field(max_length=100, description="Name of the parameter that 'sort' refers to.")
     ] = ""
+    where: Annotated[
+        str,
+        Field(
+            max_length=500,
+            description="Conditions on parameters and metrics that all have to hold, separated by "
+            "spaces. A name or value with spaces is in quotation marks.",
+            examples=["lr<0.01 opt=adam"],
+        ),
+    ] = ""
 
     @property
     def by_value(self) -> bool:
-        """Return whether ``sort`` means a metric or a parameter."""
-        return self.sort.endswith(("metric", "parameter"))
+        """Return whether the order or the filter needs metrics and parameters."""
+        return bool(self.where) or self.sort.endswith(("metric", "parameter"))
 
-    @property
-    def name(self) -> str:
-        """Name of the metric or parameter that ``sort`` means."""
-        return self.parameter if self.sort.endswith("parameter") else self.metric
+    def numbers(self, run: Run, keys: Sequence[PointKeys]) -> list[int]:
+        """Return the numbers of the points that pass, in their order. ``keys``: of those with a
+        row. Raises InvalidRequest."""
+        name = self.parameter if self.sort.endswith("parameter") else self.metric
+        where = conditions(self.where)
+        return point_numbers(run.points, keys, self.state, self.sort, name, where)
 
 
 class PointsQuery(PointsOrder):
@@ -295,7 +308,7 @@ class RunPoints(RunAction):
         seen_run, query = await self.seen(run), self.query
         table = self.parts.store.of(RunPointTable)
         keys = await table.keys(seen_run.user, seen_run.id, values=query.by_value)
-        numbers = point_numbers(seen_run.points, keys, query.state, query.sort, query.name)
+        numbers = query.numbers(seen_run, keys)
         page_numbers = numbers[query.offset : query.offset + query.limit]
         points = await table.of_run(seen_run.user, seen_run.id, page_numbers)
         return PointsPage(

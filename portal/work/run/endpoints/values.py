@@ -8,7 +8,6 @@ from typing import Annotated
 from pydantic import Field
 
 from portal.handlers.base.endpoint import Operation
-from portal.work.run.results.order import point_numbers
 from portal.work.run.results.values import RunValues, run_values
 from portal.work.run.tables.points import RunPointTable
 
@@ -37,8 +36,7 @@ class RunValuesOfPoints(RunAction):
         that have."""
         seen_run, query = await self.seen(run), self.query
         keys = await self.parts.store.of(RunPointTable).keys(seen_run.user, seen_run.id)
-        order = point_numbers(seen_run.points, keys, query.state, query.sort, query.name)
-        return await asyncio.to_thread(run_values, keys, order, query.limit)
+        return await asyncio.to_thread(run_values, keys, query.numbers(seen_run, keys), query.limit)
 
 
 ENDPOINTS = (RunValuesOfPoints,)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from portal.models import Frozen
-from portal.models.session.run import Notify, PointState, Run, RunDrift, RunPoint
+from portal.models.session.run import Notify, Parameter, PointState, Run, RunDrift, RunPoint
 from portal.models.session.search import SearchItem
 from portal.models.session.session import SessionRecord, SessionState
 
@@ -68,10 +68,12 @@ class PointsPage(Frozen):
 
 
 class PointCurve(Frozen):
-    """Curve of a point: pairs of a step and a value, in the order in which they were reported."""
+    """Curve of a point: pairs of a step and a value, in the order in which they were reported, and
+    the ``parameters`` of the point."""
 
     number: int
     pairs: tuple[tuple[float, float], ...]
+    parameters: Mapping[str, Parameter] = {}
 
 
 class CurvesPage(Frozen):

@@ -8,6 +8,8 @@ from typing import Any
 from portal.models.session.run import PointState
 from portal.work.run.tables.points import PointKeys
 
+from .conditions import Condition
+
 SORTS = ("number", "state", "cell", "started_at", "ended_at", "seconds", "metric", "parameter")
 _RANKS = {state: rank for rank, state in enumerate(PointState)}
 
@@ -18,10 +20,11 @@ def point_numbers(
     state: PointState | None,
     sort: str,
     name: str = "",
+    where: Sequence[Condition] = (),
 ) -> list[int]:
-    """Return the numbers of a run's points of this state (None: all) in the order of ``sort``: one
-    of SORTS, with "-" before it for descending order. Points without a value stand last; ties go
-    by number.
+    """Return the numbers of a run's points of this state (None: all) for which all conditions of
+    ``where`` hold, in the order of ``sort``: one of SORTS, with "-" before it for descending order.
+    Points without a value stand last; ties go by number.
 
     ``count``: of all points; ``keys``: of those with a row; ``name``: of the metric or parameter to
     sort by.
@@ -30,7 +33,11 @@ def point_numbers(
     known = {key.number for key in keys}
     waiting = [PointKeys(number, PointState.WAITING, None, {}, {}, None, None)
                for number in range(count) if number not in known]  # fmt: skip
-    points = [key for key in (*keys, *waiting) if state in (None, key.state)]
+    points = [
+        key
+        for key in (*keys, *waiting)
+        if state in (None, key.state) and all(condition.holds_for(key) for condition in where)
+    ]
     points.sort(key=lambda key: key.number)
     valued = [(value(key), key) for key in points]
     with_value = [pair for pair in valued if pair[0] is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .curves import RunCurveTable
 from .folders import RunFolderTable
+from .logged import RunLoggedTable
 from .notices import RunNoticeTable
 from .outputs import RunOutputTable
 from .points import RunPointTable
@@ -18,6 +19,7 @@ RUN_TABLES = (
     RunPointTable,
     RunCurveTable,
     RunOutputTable,
+    RunLoggedTable,
     RunFolderTable,
     RunNoticeTable,
     RunReopenings,
