@@ -21,6 +21,12 @@ from .replicas.settings import Replicas
 
 add_features(
     Feature(
+        "home",
+        parts="portal.home.parts:HomeParts",
+        endpoints="portal.home.endpoints:ENDPOINTS",
+        pages="portal.home.pages:HOME_PAGES",
+    ),
+    Feature(
         "course",
         settings=(Courses,),
         kinds=(Rehearsal, Preview, Room),

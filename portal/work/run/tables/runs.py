@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Boolean, Index, Row, bindparam, delete, false, select, text, update
+from sqlalchemy import Boolean, Index, Row, bindparam, delete, false, or_, select, text, update
 
 from portal.errors import Conflict
 from portal.models.session.run import SPACE, Run, RunOrigin
 from portal.store.engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
-from portal.store.engine.listing import order_by
+from portal.store.engine.listing import moment, order_by
 from portal.store.engine.rows import ModelTable
 
 RunKey = tuple[str, str]  # user, and id of the run
@@ -87,6 +87,17 @@ class RunTable(ModelTable[Run]):
         if text:
             query = query.where(runs.c.name.icontains(text, autoescape=True))
         return await self._page(query, order_by(runs, sort, _SORTS), offset, limit)
+
+    async def unended(self, user: str, since: float, limit: int) -> list[Run]:
+        """Return a user's newest runs that have not ended, or that have since ``since`` (Unix
+        seconds)."""
+        ended_at = runs.c.ended_at
+        query = (
+            select(runs)
+            .where(runs.c.user == user, or_(ended_at.is_(None), ended_at > moment(since, "since")))
+            .order_by(ended_at.is_not(None), runs.c.created_at.desc())
+        )
+        return await self._models(query.limit(limit))
 
     async def names(self, user: str) -> set[str]:
         """Return the names of all runs of a user."""
