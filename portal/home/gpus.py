@@ -42,8 +42,8 @@ class FreeGpus:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._view: ClusterView | None = None
-        self._supplies: dict[tuple[str, ...], Availability] = {}  # of ``_view``, by partitions
+        self._version = ""  # of the view that was counted
+        self._supplies: dict[tuple[str, ...], Availability] = {}  # by names of partitions
 
     async def load(self, person: Person) -> Mapping[str, Any] | None:
         """Return the types, and why they are old; None without GPUs. Raises SlurmUnavailable."""
@@ -91,8 +91,8 @@ class FreeGpus:
         )
 
     async def _supply(self, view: ClusterView, names: tuple[str, ...]) -> Availability:
-        if self._view is not view:
-            self._view, self._supplies = view, {}
+        if self._version != view.id:
+            self._version, self._supplies = view.id, {}
         supplies = self._supplies
         if names not in supplies:
             supplies[names] = await asyncio.to_thread(availability, view.snapshot, names)

@@ -18,9 +18,16 @@ _LATE = "This part does not answer now. It is tried again every few seconds."
 
 
 class HomePage(Page):
-    """Parts by place; with ``update`` in the address, for the script, which renews them."""
+    """Parts by place; with ``update`` in the address these alone, for the page's script."""
 
     template = "home.html"
+
+    @property
+    def updates(self) -> bool:
+        return bool(self.get_query_argument("update", ""))
+
+    def template_of(self, *segments: str | None) -> str:
+        return "home_parts.html" if self.updates else self.template
 
     async def variables(self, *segments: str) -> dict[str, Any]:
         visit: asyncio.Task[float] | None = None
@@ -38,8 +45,7 @@ class HomePage(Page):
             if (parts_of := getattr(made, "home_parts", None))
             for part in parts_of(self.person, since)
         ]
-        update = bool(self.get_query_argument("update", ""))
-        patience, late = (_UPDATE, _LATE) if update else (_PATIENCE, "")
+        patience, late = (_UPDATE, _LATE) if self.updates else (_PATIENCE, "")
         shown = await shown_parts(parts, self.parts.log, patience=patience, late=late)
         return {"parts": shown, "clock": lambda at: clock(at, time.time())}
 

@@ -1,6 +1,6 @@
 // Home: renews the parts that have changed, and requests a session before the browser follows its link.
 
-import { call, facts } from "./api.js";
+import { ApiError, call, facts } from "./api.js";
 import { tell } from "./dialog.js";
 import { announce, byId, setText, showTrouble } from "./dom.js";
 import { Poller } from "./poller.js";
@@ -15,10 +15,10 @@ const poller = new Poller({ every: EVERY, ask: renew, onTrouble: showTrouble });
 async function renew() {
   if (document.querySelector("dialog[open]")) return;
   const response = await fetch(`${facts.prefix}home?update=1`, { credentials: "same-origin" }).catch(() => null);
-  const page = new DOMParser().parseFromString((await response?.text()) ?? "", "text/html");
-  const home = page.getElementById("home");
-  if (response?.redirected && !home) window.location.reload(); // the login has ended
-  if (!home) throw new Error("The portal does not answer. Retrying…");
+  const parsed = new DOMParser().parseFromString((await response?.text()) ?? "", "text/html");
+  const home = parsed.getElementById("home");
+  if (!home && response?.redirected) throw new ApiError("Your login has expired.", 403, "not_logged_in");
+  if (!home) throw new ApiError("The portal does not answer. Retrying…");
   showTrouble(null);
   for (const [at, column] of [...home.children].entries()) show(place.children[at], [...column.children]);
   drawn();

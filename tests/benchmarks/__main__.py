@@ -20,6 +20,7 @@ from . import (
     course_board,
     estimates,
     gpu_cells,
+    home,
     images,
     job_kernels,
     lab,
@@ -69,6 +70,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "sessions": sessions.measure,
     "board": course_board.measure,
     "runs": runs.measure,
+    "home": home.measure,
 }
 ORDER = (
     "visits",
@@ -141,6 +143,7 @@ _ROWS = {
     "page": (page.WHAT,),
     "sessions": (sessions.WHAT,),
     "runs": (runs.WHAT,),
+    "home": (home.WHAT,),
 }
 
 

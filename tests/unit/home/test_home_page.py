@@ -254,7 +254,6 @@ async def test_runs_have_their_best_metric(site: Site) -> None:
     run = Run(
         user="ada", id=RUN, server="run-5e2f", name="sweep", environment="torch",
         source="/a.py", folder="/f", points=8, at_once=1, created_at=NOW - 60,
-        origin=None, course="",
     )  # fmt: skip
     await site.store.runs.add_run(run)
     values = {"loss": 0.5, "accuracy": 0.9}, {"loss": 0.25, "accuracy": 0.8}
@@ -388,6 +387,7 @@ async def test_a_part_that_hangs_holds_up_nothing(
     assert "aria-busy" in late[0]
     assert "3 of 4 free" in (await site.see())["gpus"]
     monkeypatch.setattr("portal.home.pages._UPDATE", 0.3)
+    assert "<html" not in await site.html(query="?update=1")
     parts = await site.see(query="?update=1")
     assert "does not answer now" in parts["launches"]
 
@@ -412,3 +412,28 @@ async def test_a_feature_adds_a_part(site: Site) -> None:
 
     site.parts.of_features[More] = More()
     assert (await site.see())["more"] == "More Nothing for ada."
+
+
+async def test_a_long_history_costs_no_more(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are counted as the database returns them."""
+    await filled(site)
+    read: list[int] = []
+    made = type(site.store.sessions)._made
+
+    def counted(table: Any, row: Any) -> Any:
+        read.append(1)
+        return made(table, row)
+
+    monkeypatch.setattr(type(site.store.sessions), "_made", counted)
+    old = record(
+        "s", "1", environment="torch", submitted_at=NOW - 9000, started_at=NOW - 8990,
+        state=SessionState.ENDED, ending_code="stopped", ended_at=NOW - 5000,
+    )  # fmt: skip
+    history = [
+        old.model_copy(update={"id": f"s-{n}", "submitted_at": NOW - 9000 - n}) for n in range(1000)
+    ]
+    await site.store.sessions.save(*history)
+    parts = await site.see()
+    assert parts["ended"].count("PyTorch") + parts["ended"].count("torch") == 5
+    assert "All ended sessions" in parts["ended"]
+    assert len(read) < 100
