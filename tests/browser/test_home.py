@@ -1,5 +1,5 @@
-"""Home in a real browser on the real demo: for each role, from a favourite to its end, and while parts
-are away."""
+"""Home in a real browser on the real demo: for each role, from a favourite to its end, and while
+the service is away."""
 
 from __future__ import annotations
 

@@ -183,6 +183,10 @@ async def test_a_user_sees_what_runs_what_ended_and_why(site: Site) -> None:
     assert "The session used more memory than it had." in parts["ended"]
     html = await site.html()
     assert 'href="/user/ada/"' in html
+    waits = record("s2", "72", server="big", state=SessionState.PENDING, submitted_at=NOW)
+    await site.store.sessions.save(waits)
+    html = await site.html()
+    assert 'href="/hub/spawn-pending/ada/big"' in html
     assert len(re.findall('class="btn btn-jupyter', html)) == 1  # one main action
     assert "<svg" not in html.partition('id="home-now"')[2].partition("</section>")[0]
     home.use._use["s1"] = deque([10.0, 80.0])
@@ -223,6 +227,11 @@ async def test_a_favourite_is_launched_with_one_click(
 ) -> None:
     await filled(site)
     await site.store.favourites.set("ada", "plain", NOW)
+    in_course = record(
+        "c", "", environment="torch", server="course-deep", space="deep", submitted_at=NOW - 60,
+        options={"gpus": 4}, state=SessionState.ENDED, ended_at=NOW - 50,
+    )  # fmt: skip
+    await site.store.sessions.save(in_course)
     parts = await site.see()
     assert parts["launches"].index("Plain Python") < parts["launches"].index("PyTorch")
     assert "1 \N{MULTIPLICATION SIGN} v100, 2 h" in parts["launches"]
