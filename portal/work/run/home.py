@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from portal.cache import SharedAnswers
 from portal.models.home import Since
 from portal.models.person import Person
 from portal.models.session.run import PointState, Run
 from portal.work.run.results.best import BestPoint, usual_best
 from portal.work.run.results.item import RunItem, run_item
+from portal.work.run.tables.runs import RunKey
 
 if TYPE_CHECKING:
     from portal.assembly import Services
 
-_MOST = 6  # runs, and as many queries for their points
+_MOST = 6  # runs
+_AGE = 60.0  # seconds for which a best point is kept: it is found among all points of its run
+_KEPT = 1000  # runs whose best point is kept
+
+Best = tuple[str, BestPoint] | None
 
 
 class HomeRun(NamedTuple):
@@ -36,6 +43,7 @@ class HomeRuns:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._best = SharedAnswers[RunKey, Best](self._best_of, most=_KEPT, ttl=lambda _: _AGE)
 
     async def load(self, person: Person, since: Since) -> Mapping[str, Any] | None:
         """Return the runs that have not ended, then those that have since the last visit; None
@@ -55,5 +63,9 @@ class HomeRuns:
             if (record.user, record.server) == (run.user, run.server)
         )
         item = run_item(run, counts, next(of_user, None))
-        best = usual_best(await self._services.store.run_points.keys(run.user, run.id))
+        best = await self._best.for_key((run.user, run.id)).get()
         return HomeRun(item, *best) if best else HomeRun(item)
+
+    async def _best_of(self, run: RunKey) -> Best:
+        keys = await self._services.store.run_points.keys(*run)
+        return await asyncio.to_thread(usual_best, keys)
