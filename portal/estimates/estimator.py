@@ -154,13 +154,13 @@ class StartEstimates(LoggingConfigurable):
 
     def known(
         self,
-        request: LaunchRequest,
+        resources: Resources,
         user: str,
         snapshot: ClusterSnapshot,
         associations: Associations,
     ) -> Estimate:
-        """Return the estimate without asking anybody, for the record at a launch."""
-        return self._known(request.resources, user, snapshot, associations, None)
+        """Return the estimate without asking anybody, for the record at a launch and for Home."""
+        return self._known(resources, user, snapshot, associations, None)
 
     # -- what is known ------------------------------------------------------------------------
 

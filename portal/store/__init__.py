@@ -38,6 +38,7 @@ from .sessions.usage import UsageTable
 from .site.announcements import AnnouncementTable
 from .site.audit import AuditTable
 from .site.history import HistoryTable
+from .site.visits import VisitTable
 
 __all__ = ["HEAD", "Store"]
 
@@ -108,6 +109,7 @@ class Store(LoggingConfigurable):
         self.reports = ReportTable(self.database)
         self.audit = AuditTable(self.database)
         self.announcements = AnnouncementTable(self.database)
+        self.visits = VisitTable(self.database)
         self.estimates = EstimateTable(self.database)
         self.startups = StartupTable(self.database)
         self.snoozes = SnoozeTable(self.database)

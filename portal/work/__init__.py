@@ -23,6 +23,12 @@ from .run.tables import RUN_TABLES
 
 add_features(
     Feature(
+        "home",
+        parts="portal.home.parts:HomeParts",
+        endpoints="portal.home.endpoints:ENDPOINTS",
+        pages="portal.home.pages:HOME_PAGES",
+    ),
+    Feature(
         "course",
         settings=(Courses,),
         kinds=(Rehearsal, Preview, Room),

@@ -94,7 +94,7 @@ async def _note(
     shared, now, name = spawner.shared, time.time(), spawner.user.name
     try:
         associations = await shared.cluster.associations(name)
-        known = shared.estimates.known(request, name, snapshot, associations)
+        known = shared.estimates.known(request.resources, name, snapshot, associations)
         source = known.basis.value or "unknown"
         await shared.store.estimates.add_estimate(session_id, now, known.starts_at, source)
     except PortalError as error:

@@ -2,18 +2,23 @@
 const home = document.getElementById("portal-home");
 const user = home.dataset.user;
 
-// Redirects to the service's Sessions page, which shows more. Its scripts need no sign-in.
-async function leaveForService() {
-  const service = home.dataset.service;
-  if (!service) return;
+const PATIENCE = 2000; // milliseconds for the service
+
+// Redirects to the service's Home, which shows more. Its scripts need no sign-in.
+async function leaveForService(service) {
+  const script = `${service}static/-/js/home.js`;
   try {
-    const answer = await fetch(`${service}static/-/js/sessions.js`, { method: "HEAD" });
-    if (answer.ok) window.location.replace(`${service}sessions${window.location.search}`);
+    const answer = await fetch(script, { method: "HEAD", signal: AbortSignal.timeout(PATIENCE) });
+    if (answer.ok) {
+      window.location.replace(`${service}home`);
+      return;
+    }
   } catch {
-    // The service is down: stay on this page.
+    // The service is down or hangs: stay on this page.
   }
+  home.hidden = false;
 }
-leaveForService();
+if (home.dataset.service) leaveForService(home.dataset.service);
 
 async function act(button, doing, call) {
   button.disabled = true;

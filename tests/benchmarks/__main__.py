@@ -20,6 +20,7 @@ from . import (
     course_board,
     estimates,
     gpu_cells,
+    home,
     images,
     job_kernels,
     lab,
@@ -71,6 +72,7 @@ ALONE: dict[str, Callable[[], list[Row]]] = {
     "sessions": sessions.measure,
     "board": course_board.measure,
     "runs": runs.measure,
+    "home": home.measure,
 }
 ORDER = (
     "visits",
@@ -146,6 +148,7 @@ _ROWS = {
     "page": (page.WHAT,),
     "sessions": (sessions.WHAT,),
     "runs": (runs.WHAT,),
+    "home": (home.WHAT,),
 }
 
 

@@ -112,6 +112,24 @@ class SessionTable(ModelTable[SessionRecord]):
         )
         return await self._models(query)
 
+    async def launches(
+        self, user: str, works: Collection[str], *, ended_since: float | None = None, limit: int
+    ) -> list[SessionRecord]:
+        """Return a user's newest sessions of these kinds, without their logs: those launched last
+        or, with ``ended_since`` (Unix seconds), those that have ended since, the last end first."""
+        columns = sessions.c
+        query = select(*(columns[name] for name in _FIELDS if name not in _LONG)).where(
+            columns.user == user, columns.work.in_(list(works))
+        )
+        order = columns.submitted_at
+        if ended_since is not None:
+            order = columns.ended_at
+            query = query.where(
+                columns.state == SessionState.ENDED.value,
+                columns.ended_at > moment(ended_since, "ended_since"),
+            )
+        return await self._models(query.order_by(order.desc(), columns.id).limit(limit))
+
     async def counted(self, space: str) -> dict[str, tuple[int, float]]:
         """Return the number of sessions that each person had in a space, and the time at which
         the last one was submitted (Unix seconds), by person."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +30,12 @@ from portal.models.cluster.cluster import ClusterSnapshot
 from portal.models.course.course import group_of
 from portal.models.course.live import CourseSituation
 from portal.models.destination import Destination
+from portal.models.home import HomePart, Place, Since
 from portal.models.person import Person
+from portal.models.scope import COURSES_MANAGE
 from portal.models.session.session import SessionRecord
 from portal.slurm.control.reservations import ReservationControl
+from portal.work.course.home import HomeCourses
 
 if TYPE_CHECKING:
     from portal.assembly import Services
@@ -45,6 +49,7 @@ class CourseParts:
         cluster, dashboard, subdomains = services.cluster, services.dashboard, services.subdomains
         self._dashboard, self._memberships = dashboard, services.memberships
         self._store, self._prefix = store, services.prefix
+        self._home = HomeCourses(services)
         self.settings = services.settings.get(Courses)
         reserving = ReservationControl(cluster.runner)
         rules = CourseRules(
@@ -103,6 +108,16 @@ class CourseParts:
         return await course_destinations(
             self._store, self._memberships, person, self._prefix, creates=creates
         )
+
+    def home_parts(self, person: Person, since: Since) -> Iterator[HomePart]:
+        """Yield Home's parts of courses."""
+        home = self._home
+        today, following = partial(home.today, person), partial(home.following, person)
+        yield HomePart("today", "Your courses today", Place.TODAY, "course_home_today.html", today)
+        yield HomePart("classes", "Next class", Place.NEXT, "course_home_next.html", following)
+        if person.may(COURSES_MANAGE):
+            requests, title = home.requests, "Courses to approve"
+            yield HomePart("course-requests", title, Place.TODAY, "home_tasks.html", requests)
 
     @property
     def incoming(self) -> Path:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from portal.catalog.versions.pins import pin_of
 from portal.models.destination import Destination
+from portal.models.home import HomePart, Place, Since
 from portal.models.person import Person
 from portal.models.session.run import Run
 from portal.work.run.destinations import run_destinations
 from portal.work.run.follower import RunFollower
+from portal.work.run.home import HomeRuns
 from portal.work.run.launches.again import RunsAgain
 from portal.work.run.launches.repetitions import RunRepetitions
 from portal.work.run.launches.scheduler import RunScheduler
@@ -41,6 +44,7 @@ class RunParts:
         self.again = RunsAgain(store, self.reports, hub)
         self.repetitions = RunRepetitions(store, self.starts)
         self.living = LivingRuns(store, cluster, hub, control, log)
+        self._home = HomeRuns(services)
         self.notices = RunNotices(services.notices, store, log)
         follower = RunFollower(
             store, cluster, self.reports, lambda: dashboard.view, log, self.living
@@ -58,6 +62,11 @@ class RunParts:
         """Return what has to do with runs and that a person can go to by name."""
         offered = self.limits.per_user > 0
         return await run_destinations(self._store, person.name, text, self._prefix, offered=offered)
+
+    def home_parts(self, person: Person, since: Since) -> Iterator[HomePart]:
+        """Yield Home's part of runs."""
+        load = partial(self._home.load, person, since)
+        yield HomePart("runs", "Runs", Place.NOW, "home_runs.html", load)
 
     async def _digest(self, run: Run) -> str:
         """Return the digest of the image that a run would have now; "" for none."""

@@ -50,6 +50,8 @@ def test_one_button_is_all_that_a_student_presses(demo: Any, student: Person, pa
     expect(page.locator("#start")).to_be_disabled()
 
     page.goto(f"{demo.url}/hub/home")
+    page.wait_for_url("**/services/portal/home")
+    page.get_by_role("link", name="Sessions", exact=True).click()
     page.wait_for_url("**/services/portal/sessions")
     expect(page.locator("#board li").first).to_have_attribute("data-course", "dl101")
     page.get_by_role("link", name=f"Start {TITLE}").click()

@@ -17,6 +17,8 @@ HOSTILE = "Second <img src=x onerror=window.hacked=1>"
 def test_a_name_is_added_and_removed(demo: Any, page: Any) -> None:
     sign_in(page, demo.url, "student12")
     page.goto(f"{demo.url}/hub/home")
+    page.wait_for_url("**/services/portal/home")
+    page.get_by_role("link", name="Sessions", exact=True).click()
     page.wait_for_url("**/services/portal/sessions")
     page.get_by_label("Session name").fill(HOSTILE)
     page.get_by_role("button", name="Add a named session").click()

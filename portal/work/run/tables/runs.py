@@ -25,7 +25,7 @@ from sqlalchemy import (
 from portal.errors import Conflict
 from portal.models.session.run import SPACE, PointState, Run, RunOrigin
 from portal.store.engine.columns import COUNT, NAME, TEXT, TIME, Json, filled, keyed, keys, optional
-from portal.store.engine.listing import order_by
+from portal.store.engine.listing import moment, order_by
 from portal.store.engine.rows import ModelTable
 
 RunKey = tuple[str, str]  # user, and id of the run
@@ -135,6 +135,17 @@ class RunTable(ModelTable[Run]):
         own = select(runs.c.source).where(runs.c.user == user, space_of_run == "")
         newest = own.group_by(runs.c.source).order_by(func.max(runs.c.created_at).desc())
         return [row.source for row in await self._rows_of(newest.limit(limit))]
+
+    async def unended(self, user: str, since: float, limit: int) -> list[Run]:
+        """Return a user's newest runs that have not ended, or that have since ``since`` (Unix
+        seconds)."""
+        ended_at = runs.c.ended_at
+        query = (
+            select(runs)
+            .where(runs.c.user == user, or_(ended_at.is_(None), ended_at > moment(since, "since")))
+            .order_by(ended_at.is_not(None), runs.c.created_at.desc())
+        )
+        return await self._models(query.limit(limit))
 
     async def names(self, user: str) -> set[str]:
         """Return the names of all runs of a user."""

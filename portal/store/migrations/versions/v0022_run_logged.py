@@ -4,8 +4,8 @@ import sqlalchemy as sa
 
 from portal.store.migrations.columns import create_table, numbers, words
 
-revision = "0021"
-down_revision = "0020"
+revision = "0022"
+down_revision = "0021"
 
 
 def upgrade() -> None:

@@ -1,0 +1,72 @@
+"""Home's part of runs: those in progress with their best metric, and those that have ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from portal.cache import SharedAnswers
+from portal.models.home import Since
+from portal.models.person import Person
+from portal.models.session.run import PointState, Run
+from portal.work.run.results.best import BestPoint, usual_best
+from portal.work.run.results.item import RunItem, run_item
+from portal.work.run.tables.points import RunPointTable
+from portal.work.run.tables.runs import RunKey, RunTable
+
+if TYPE_CHECKING:
+    from portal.assembly import Services
+
+_MOST = 6  # runs
+_AGE = 60.0  # seconds for which a best point is kept: it is found among all points of its run
+_KEPT = 1000  # runs whose best point is kept
+
+Best = tuple[str, BestPoint] | None
+
+
+class HomeRun(NamedTuple):
+    """Run with its best point by the metric that counts; "" and None while it has none. ``done``:
+    the number of points that have ended."""
+
+    item: RunItem
+    metric: str = ""
+    best: BestPoint | None = None
+
+    @property
+    def done(self) -> int:
+        counts = self.item.counts
+        return counts.succeeded + counts.failed + counts.lost
+
+
+class HomeRuns:
+    """Runs of a user."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._best = SharedAnswers[RunKey, Best](self._best_of, most=_KEPT, ttl=lambda _: _AGE)
+
+    async def load(self, person: Person, since: Since) -> Mapping[str, Any] | None:
+        """Return the runs that have not ended, then those that have since the last visit; None
+        without any."""
+        store = self._services.store
+        runs = await store.of(RunTable).unended(person.name, await since(), _MOST)
+        if not runs:
+            return None
+        counts = await store.of(RunPointTable).counts(person.name, [run.id for run in runs])
+        return {"runs": [await self._shown(run, counts.get(run.id, {})) for run in runs]}
+
+    async def _shown(self, run: Run, counts: Mapping[PointState, int]) -> HomeRun:
+        view = self._services.dashboard.view
+        of_user = (
+            record
+            for record in (view.sessions.values() if view else ())
+            if (record.user, record.server) == (run.user, run.server)
+        )
+        item = run_item(run, counts, next(of_user, None))
+        best = await self._best.for_key((run.user, run.id)).get()
+        return HomeRun(item, *best) if best else HomeRun(item)
+
+    async def _best_of(self, run: RunKey) -> Best:
+        keys = await self._services.store.of(RunPointTable).keys(*run)
+        return await asyncio.to_thread(usual_best, keys)
