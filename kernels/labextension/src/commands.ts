@@ -1,13 +1,21 @@
-/** Commands for this session: extend, save all, snooze, copy starter notebooks. */
-import { type ICommandPalette, InputDialog, Notification } from '@jupyterlab/apputils';
+/** Commands for this session: extend, save all, snooze, stop, copy starter notebooks. */
+import {
+  Dialog,
+  type ICommandPalette,
+  InputDialog,
+  Notification,
+  showDialog
+} from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 
-import { ask } from './api';
+import { ask, ENDED, PortalError } from './api';
+import { ended } from './ended';
 import type { Situations } from './situations';
 import { clock, duration } from './words';
 
 const CATEGORY = 'Portal';
 const SAVE_ALL = 'docmanager:save-all';
+const LOST = [0, ENDED, 502, 503, 504]; // statuses of a server that ends while it is asked
 
 /** Commands with a button in the panel; modules add theirs when they are loaded. */
 export const panelCommands: string[] = [];
@@ -24,6 +32,7 @@ export class Commands {
       ['portal:extend', 'Portal: Extend session', () => this.extend()],
       ['portal:starters', 'Portal: Copy starter notebooks', () => this.copyStarters()],
       ['portal:save-all', 'Portal: Save all', () => this.saveAll()],
+      ['portal:stop', 'Portal: Stop session', () => this.stop()],
       ['portal:show-panel', 'Portal: Show session panel', () => this.showPanel()]
     ];
     for (const [id, label, execute] of all) {
@@ -44,7 +53,7 @@ export class Commands {
       Notification.info(offer.reason || 'This session cannot be extended.');
       return;
     }
-    const chosen = minutes ?? (await this._choose(offer.minutes));
+    const chosen = minutes ?? (await this._choose(offer.minutes, this._situations.left));
     if (chosen === null) {
       return;
     }
@@ -72,6 +81,35 @@ export class Commands {
     await this._situations.refresh();
   }
 
+  /** Stop the session, if the user confirms it. Documents are saved before. */
+  async stop(): Promise<void> {
+    const { button } = await showDialog({
+      title: 'Stop this session?',
+      body: 'Open documents are saved. Kernels end, and data in memory is lost.',
+      buttons: [
+        Dialog.cancelButton({ label: 'Keep running' }),
+        Dialog.warnButton({ label: 'Stop' })
+      ]
+    });
+    if (!button.accept) {
+      return;
+    }
+    await this.saveAll(true);
+    const progress = Notification.emit('The session is being stopped.', 'in-progress');
+    await told(async () => {
+      const error: unknown = await ask('stop', {}).then(
+        () => null,
+        reason => reason
+      );
+      const lost = error instanceof PortalError && LOST.includes(error.status);
+      if (error && !(lost && (await ended.find(this.registry, false)))) {
+        throw error;
+      }
+      await ended.find(this.registry, true);
+    });
+    Notification.dismiss(progress);
+  }
+
   /** Copy to the home directory; existing files are never overwritten. */
   async copyStarters(): Promise<void> {
     await told(async () => {
@@ -84,8 +122,12 @@ export class Commands {
     });
   }
 
-  private async _choose(minutes: number[]): Promise<number | null> {
-    const items = minutes.map(choice => duration(choice * 60));
+  /** `left`: seconds until the end now; null: unknown. */
+  private async _choose(minutes: number[], left: number | null): Promise<number | null> {
+    const items = minutes.map(choice => {
+      const end = left === null ? '' : `, until ${clock(left + choice * 60)}`;
+      return duration(choice * 60) + end;
+    });
     const { value } = await InputDialog.getItem({
       title: 'Extend session',
       label: 'Extend by',

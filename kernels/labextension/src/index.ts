@@ -2,6 +2,7 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import course from './course';
+import hub from './hub';
 import jobKernels from './job-kernels';
 import launcher from './launcher';
 import move from './move';
@@ -12,6 +13,7 @@ import status from './status';
 import tensorboard from './tensorboard';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
+  ...hub,
   ...status,
   ...tensorboard,
   ...move,

@@ -1,7 +1,7 @@
 /** Status of this session, polled from its server, and the readings of the last hour. */
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import { ask, PortalError } from './api';
+import { ask, ENDED, PortalError } from './api';
 
 // As portal/models/situation.py, session/idle.py and session/move.py have them (tests/integration/kernels/test_lab_extension.py).
 export interface ExtendOffer {
@@ -136,10 +136,16 @@ export class Situations {
   private _asking: Promise<void> | null = null;
   private _history: Reading[] = [];
   private _changed = new Signal<this, void>(this);
+  private _ended = new Signal<this, void>(this);
 
   /** Emitted after each answer and each failed request. */
   get changed(): ISignal<this, void> {
     return this._changed;
+  }
+
+  /** Emitted when the Hub has answered that the session does not run. */
+  get ended(): ISignal<this, void> {
+    return this._ended;
   }
 
   /** The portal's last status of this session. */
@@ -150,6 +156,17 @@ export class Situations {
   /** The user of this page if it is not the session's owner; else "". */
   get guest(): string {
     return this._answer?.guest ?? '';
+  }
+
+  /** The address of a page about the session; null if it is not known, or of no page. */
+  link(name: string): string | null {
+    const to = this.situation?.links[name];
+    try {
+      const url = new URL(to ?? '', window.location.href);
+      return to && /^https?:$/.test(url.protocol) ? url.href : null;
+    } catch {
+      return null;
+    }
   }
 
   /** The readings of the last hour, oldest first. */
@@ -231,6 +248,9 @@ export class Situations {
     } catch (error) {
       if (error instanceof PortalError && error.status === 404) {
         return this.stop(); // a server without the portal's part
+      }
+      if (error instanceof PortalError && error.status === ENDED) {
+        this._ended.emit();
       }
       this._failing = this._problem ? this._failing : seconds();
       this._problem = error instanceof Error ? error.message : String(error);
