@@ -4,6 +4,7 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import course from './course';
 import hub from './hub';
 import jobKernels from './job-kernels';
+import lackingModules from './lacking-modules';
 import launcher from './launcher';
 import move from './move';
 import outputs from './outputs';
@@ -22,6 +23,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   ...course,
   ...launcher,
   ...jobKernels,
+  ...lackingModules,
   ...runs
 ];
 

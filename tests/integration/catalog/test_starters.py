@@ -76,7 +76,7 @@ class Ran(NamedTuple):
 
     @property
     def draws(self) -> bool:
-        """Whether it shows a picture."""
+        """Return True if it shows a picture."""
         outputs = [one for cell in self.notebook.cells for one in cell.get("outputs", ())]
         return any({"image/png", "image/svg+xml"} & set(one.get("data", {})) for one in outputs)
 
