@@ -102,6 +102,6 @@ def test_a_kernel_without_a_logo_has_its_languages(
     folders = {specs.get_all_specs()["train"]["resource_dir"]}
     folders.add(specs.get_kernel_spec("train").resource_dir)
     (folder,) = folders
-    assert (Path(folder, logo).is_file() and Path(folder) != kernels) == bool(logo)
+    assert Path(folder, logo).is_file() if logo else folder == str(kernels)
     (kernels / "logo-own.svg").write_text("")
     assert specs.get_all_specs()["train"]["resource_dir"] == str(kernels)

@@ -182,7 +182,9 @@ def test_a_page_waits_for_a_portal_that_does_not_answer_and_gets_none(tmp_path: 
 
 
 @pytest.mark.parametrize("board", [True, False])
-def test_it_names_only_what_the_session_has(board: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_names_only_what_the_session_has(
+    board: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(starters.importlib.util, "find_spec", lambda _: object() if board else None)
     about = ["# One\n", "\n", "See `two.ipynb`.\n", "\n", "See `one.ipynb`.\n"]
     about += ["\n", "Open TensorBoard\n", "from the launcher."]
@@ -194,6 +196,9 @@ def test_it_names_only_what_the_session_has(board: bool, monkeypatch: pytest.Mon
         assert made["cells"][1] == code
         return "".join(made["cells"][0]["source"])
 
+    copier(Portal(one=json.dumps(notebook)), tmp_path).give()
+    copied = (tmp_path / FOLDER / "torch/one.ipynb").read_text()
+    assert "two.ipynb`.\\n" not in copied and ("Open TensorBoard" in copied) == board
     ending = "\n\nOpen TensorBoard\nfrom the launcher." if board else ""
     assert shown("one.ipynb") == f"# One\n\nSee `one.ipynb`.{ending}"
     assert shown("one.ipynb", "two.ipynb") == (
