@@ -11,10 +11,11 @@ const PATIENCE = 60; // seconds: Slurm gives a job 30 to end
 const AWAY =
   'This session does not answer. Documents that are not saved stay open in this tab.';
 
-/** The Hub's page of a session. `reason`: '' if it shows none; `stopping`: it soon may. */
+/** What is at the session's address. `reason`: why it ended, ''; `stopping`: that may soon be said. */
 interface HubPage {
   reason: string;
   stopping: boolean;
+  runs: boolean;
 }
 
 /** Returns null if there is no answer, or none that this page's origin may read. */
@@ -23,11 +24,10 @@ async function hubPage(): Promise<HubPage | null> {
     const url = URLExt.join(PageConfig.getBaseUrl(), 'lab');
     const response = await fetch(url, { headers: { Accept: 'text/html' }, cache: 'no-store' });
     const page = new DOMParser().parseFromString(await response.text(), 'text/html');
-    return {
-      // templates/not_running.html
-      reason: page.getElementById('session-reason')?.textContent?.trim() ?? '',
-      stopping: response.url.includes('/spawn-pending/') || response.status >= 500
-    };
+    const stopping = response.url.includes('/spawn-pending/') || response.status >= 500;
+    // templates/not_running.html
+    const reason = page.getElementById('session-reason')?.textContent?.trim() ?? '';
+    return { reason, stopping, runs: response.ok && !stopping };
   } catch {
     return null;
   }
@@ -59,11 +59,11 @@ export class Ended {
     }
     const latest = seconds() + PATIENCE;
     let page = await hubPage();
-    while (page && !page.reason && (sure || page.stopping) && seconds() < latest) {
+    while (page?.stopping && !page.reason && seconds() < latest) {
       await new Promise(resolve => window.setTimeout(resolve, PAUSE));
       page = await hubPage();
     }
-    if (!page?.reason && !sure) {
+    if (!page?.reason && (!sure || page?.runs)) {
       this._notify(page ? '' : AWAY);
       return false;
     }
