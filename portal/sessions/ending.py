@@ -83,10 +83,11 @@ class Ending(Frozen):
     def dated_words(self, owner: str, noun: str, now: float) -> str:
         """Return when a session ended, called ``noun``, and why, for its ``owner``. ``now``: Unix
         seconds."""
-        at = clock(self.at, now) if self.at else ""
+        time = clock(self.at, now) if self.at else ""
+        at = time and f"{'on' if ' ' in time else 'at'} {time}"  # with the day if not today
         if self.code == "stopped":
             return _stop_words_of(self.message, self.by, owner, owner, noun, at)
-        return f"Ended at {at}. {self.message}" if at else self.message
+        return f"Ended {at}. {self.message}" if at else self.message
 
 
 def explain(
@@ -138,8 +139,8 @@ def words_for(record: SessionRecord, viewer: str) -> str:
 
 def stop_words(by: str, owner: str, viewer: str, noun: str, reason: str = "", at: str = "") -> str:
     """Return a sentence for ``viewer`` on who stopped a session, called ``noun``, from the
-    portal, with the ``reason`` that was given. ``at``: the time, where its page shows it."""
-    which, when = (f"this {noun}", f" at {at}") if at else (f"the {noun}", "")
+    portal, with the ``reason`` that was given. ``at``: "at 14:08", where its page shows it."""
+    which, when = (f"this {noun}", f" {at}") if at else (f"the {noun}", "")
     if not by:
         return f"{which.capitalize()} was stopped from the portal{when}."
     who = "You" if by == viewer else by if by == owner else f"An administrator ({by})"

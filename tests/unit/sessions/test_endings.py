@@ -141,6 +141,8 @@ NOON = time.mktime((2026, 11, 28, 12, 0, 0, 0, 0, -1))
 def test_a_page_says_when_too(ending: dict[str, str], words: str) -> None:
     dated = Ending(**ending, at=NOON)
     assert dated.dated_words("ada", "session", NOON + 60) == words
+    later = dated.dated_words("ada", "session", NOON + 86400)
+    assert later == words.replace("at 12:00", "on Sat 28 Nov 12:00")
     # An earlier portal stored no time.
     undated = Ending(**ending).dated_words("ada", "session", NOON)
     assert undated == ending["message"]
