@@ -2,9 +2,6 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
-/** JupyterHub's HTTP status in the place of a server that does not run (UserUrlHandler). */
-export const ENDED = 424;
-
 /**
  * An error with a sentence for the user. `status`: the HTTP status; 0: no answer. `field`: the
  * field of a dialog that is wrong, if the server says so.
@@ -64,9 +61,6 @@ export async function ask<T>(
 }
 
 function sentence(answer: unknown, status: number): string {
-  if (status === ENDED) {
-    return 'This session has ended.';
-  }
   const message = (answer as { message?: unknown } | null)?.message;
   return typeof message === 'string' && message
     ? message

@@ -8,14 +8,13 @@ import {
 } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 
-import { ask, ENDED, PortalError } from './api';
+import { ask } from './api';
 import { ended } from './ended';
 import type { Situations } from './situations';
 import { clock, duration } from './words';
 
 const CATEGORY = 'Portal';
 const SAVE_ALL = 'docmanager:save-all';
-const LOST = [0, ENDED, 502, 503, 504]; // statuses of a server that ends while it is asked
 
 /** Commands with a button in the panel; modules add theirs when they are loaded. */
 export const panelCommands: string[] = [];
@@ -101,11 +100,10 @@ export class Commands {
         () => null,
         reason => reason
       );
-      const lost = error instanceof PortalError && LOST.includes(error.status);
-      if (error && !(lost && (await ended.find(this.registry, false)))) {
+      // The server may end before it has passed the answer on.
+      if (!(await ended.find(this.registry)) && error) {
         throw error;
       }
-      await ended.find(this.registry, true);
     });
     Notification.dismiss(progress);
   }

@@ -8,10 +8,13 @@ import {
   JupyterFrontEnd,
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { ICommandPalette } from '@jupyterlab/apputils';
+import { ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { URLExt } from '@jupyterlab/coreutils';
 
 import { ended, LAUNCH } from './ended';
+import { situations } from './situations';
+
+const AWAY = 'This session does not answer. Documents that are not saved stay open in this tab.';
 
 const commands: JupyterFrontEndPlugin<void> = {
   id: '@data-scientist-portal/session:hub',
@@ -54,8 +57,19 @@ const connectionLost: JupyterFrontEndPlugin<IConnectionLost> = {
   description: 'Says why the session has ended when its server does not answer',
   autoStart: true,
   provides: IConnectionLost,
-  activate: app => async () => {
-    await ended.find(app.commands, false);
+  activate: app => {
+    let warning = '';
+    situations.changed.connect(() => {
+      if (warning && !situations.failing) {
+        Notification.dismiss(warning);
+        warning = '';
+      }
+    });
+    return async () => {
+      if ((await ended.find(app.commands)) === null) {
+        warning ||= Notification.warning(AWAY, { autoClose: false });
+      }
+    };
   }
 };
 

@@ -1,7 +1,7 @@
 /** Status of this session, polled from its server, and the readings of the last hour. */
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import { ask, ENDED, PortalError } from './api';
+import { ask, PortalError } from './api';
 
 // As portal/models/situation.py, session/idle.py and session/move.py have them (tests/integration/kernels/test_lab_extension.py).
 export interface ExtendOffer {
@@ -136,16 +136,10 @@ export class Situations {
   private _asking: Promise<void> | null = null;
   private _history: Reading[] = [];
   private _changed = new Signal<this, void>(this);
-  private _ended = new Signal<this, void>(this);
 
   /** Emitted after each answer and each failed request. */
   get changed(): ISignal<this, void> {
     return this._changed;
-  }
-
-  /** Emitted when the Hub has answered that the session does not run. */
-  get ended(): ISignal<this, void> {
-    return this._ended;
   }
 
   /** The portal's last status of this session. */
@@ -188,6 +182,11 @@ export class Situations {
   get left(): number | null {
     const ends = this.situation?.ends_at ?? null;
     return ends === null || this.now === null ? null : ends - this.now;
+  }
+
+  /** Whether the last request to the session's server has failed. */
+  get failing(): boolean {
+    return !!this._problem;
   }
 
   /** Why the data may be old, as a sentence, and for how many seconds. */
@@ -248,9 +247,6 @@ export class Situations {
     } catch (error) {
       if (error instanceof PortalError && error.status === 404) {
         return this.stop(); // a server without the portal's part
-      }
-      if (error instanceof PortalError && error.status === ENDED) {
-        this._ended.emit();
       }
       this._failing = this._problem ? this._failing : seconds();
       this._problem = error instanceof Error ? error.message : String(error);

@@ -116,7 +116,7 @@ const status: JupyterFrontEndPlugin<void> = {
       notices.look();
     };
     situations.changed.connect(tick);
-    situations.ended.connect(() => void ended.find(app.commands, true));
+    situations.changed.connect(() => void (situations.failing && ended.find(app.commands)));
     window.setInterval(tick, TICK);
     statusBar?.registerStatusItem(status.id, { item, align: 'right', rank: 90 });
     // Start after Lab is usable.
