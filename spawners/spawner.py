@@ -278,13 +278,18 @@ class PortalSpawner(UserOptions):
             why=stop_reason.why(),
             noun=self.kind.words.noun,
         )
-        return reason.model_copy(update={"job_id": self.job_id})
+        return self._dated(reason, time.time()).model_copy(update={"job_id": self.job_id})
+
+    def _dated(self, ending: Ending, at: float) -> Ending:
+        """Return the ending with its time and the session's id, for the page that shows it."""
+        record = self.history.record
+        return ending.model_copy(update={"at": at, "session": record.id if record else ""})
 
     async def _record_ending(self, job: Job) -> None:
         if self.ending is None or self.ending.job_id != job.id:
             log = await self._log_tail()
             owner = self.user.name
-            self.ending = explain(
+            ending = explain(
                 job,
                 log,
                 stopped=self._stopping,
@@ -292,6 +297,7 @@ class PortalSpawner(UserOptions):
                 owner=owner,
                 about=self.kind.words,
             )
+            self.ending = self._dated(ending, job.end_time or time.time())
             self.history.ended(job, self.ending)
             await self.store_state()
 

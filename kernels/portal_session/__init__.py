@@ -27,6 +27,7 @@ _EXTENSIONS = (
     "programs",
     "job_kernels.extension",
     "runs.opening",
+    "notebooks.lacking_modules",
 )
 
 

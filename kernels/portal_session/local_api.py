@@ -27,6 +27,7 @@ AT_A_TIME = 4  # requests passed on at once; more wait
 PASSED_ON = {
     "extend": ("POST", "session/extend"),
     "snooze": ("POST", "session/snooze"),
+    "stop": ("POST", "session/stop"),
     "move": ("GET POST DELETE", "session/move"),
     "estimates": ("POST", "session/estimates"),
     "startup": ("POST", "session/startup"),

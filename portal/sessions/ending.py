@@ -18,6 +18,7 @@ from ..models.cluster.cluster import Job, JobState
 from ..models.session.resources import time_text
 from ..models.session.session import SessionRecord
 from ..models.session.stop_reason import STOP_TITLES
+from ..models.words import clock
 
 # Titles of all codes, for pages.
 TITLES = {
@@ -76,6 +77,17 @@ class Ending(Frozen):
     log: str = ""  # tail of the job's log, plain text
     job_id: str = ""  # Slurm's
     by: str = ""  # who stopped it in the portal or cancelled its job in Slurm, if known
+    at: float | None = None  # Unix seconds
+    session: str = ""  # the id of its record; "": it has none
+
+    def dated_words(self, owner: str, noun: str, now: float) -> str:
+        """Return when a session ended, called ``noun``, and why, for its ``owner``. ``now``: Unix
+        seconds."""
+        time = clock(self.at, now) if self.at else ""
+        at = time and f"{'on' if ' ' in time else 'at'} {time}"  # with the day if not today
+        if self.code == "stopped":
+            return _stop_words_of(self.message, self.by, owner, owner, noun, at)
+        return f"Ended {at}. {self.message}" if at else self.message
 
 
 def explain(
@@ -117,23 +129,29 @@ def title_of(record: SessionRecord) -> str:
 def words_for(record: SessionRecord, viewer: str) -> str:
     """Return why this session ended, for the person called ``viewer``; "" while it lives."""
     if record.ending_code == "stopped":
-        by, owner, noun = record.stopped_by, record.user, kind_of(record).words.noun
-        to_owner = stop_words(by, owner, owner, noun).removesuffix(".")
-        _, _, reason = record.ending_message.partition(f"{to_owner}: ")
-        return stop_words(by, owner, viewer, noun, reason)
+        noun, by = kind_of(record).words.noun, record.stopped_by
+        return _stop_words_of(record.ending_message, by, record.user, viewer, noun)
     if record.ending_code == "cancelled" and record.stopped_by:
         owner = record.account or record.user
         return cancel_words(record.stopped_by, owner, owner if viewer == record.user else viewer)
     return record.ending_message
 
 
-def stop_words(by: str, owner: str, viewer: str, noun: str, reason: str = "") -> str:
+def stop_words(by: str, owner: str, viewer: str, noun: str, reason: str = "", at: str = "") -> str:
     """Return a sentence for ``viewer`` on who stopped a session, called ``noun``, from the
-    portal, with the ``reason`` that was given."""
+    portal, with the ``reason`` that was given. ``at``: "at 14:08", where its page shows it."""
+    which, when = (f"this {noun}", f" {at}") if at else (f"the {noun}", "")
     if not by:
-        return f"The {noun} was stopped from the portal."
+        return f"{which.capitalize()} was stopped from the portal{when}."
     who = "You" if by == viewer else by if by == owner else f"An administrator ({by})"
-    return f"{who} stopped the {noun}" + (f": {reason}" if reason else ".")
+    return f"{who} stopped {which}{when}" + (f": {reason}" if reason else ".")
+
+
+def _stop_words_of(message: str, by: str, owner: str, viewer: str, noun: str, at: str = "") -> str:
+    """Return ``stop_words`` with the reason that a stored ``message`` to the owner gives."""
+    to_owner = stop_words(by, owner, owner, noun).removesuffix(".")
+    _, _, reason = message.partition(f"{to_owner}: ")
+    return stop_words(by, owner, viewer, noun, reason, at)
 
 
 def cancel_words(by: str, owner: str, viewer: str) -> str:

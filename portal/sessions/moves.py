@@ -20,7 +20,9 @@ from portal.hubapi import HubApi
 from portal.launch.choices.dialog_fields import DialogField
 from portal.launch.fields import INHERITED
 from portal.models import Frozen
+from portal.models.cluster.cluster import Job
 from portal.models.session.move import LIVE, Move
+from portal.models.session.resources import Duration, Memory
 from portal.models.session.session import SessionRecord
 
 _WHILE_LIVE = 1.0  # seconds between two requests
@@ -44,6 +46,19 @@ class BeforeMove(Frozen):
 def options_of(record: SessionRecord) -> dict[str, Any]:
     """Return the ``user_options`` of a session, as they would be asked for again."""
     return record.again
+
+
+def options_now(record: SessionRecord, job: Job | None) -> dict[str, Any]:
+    """Return ``options_of`` with what its job holds: the time as extended, and the type, CPUs and
+    memory that the launch left to defaults."""
+    if job is None:
+        return options_of(record)
+    held: dict[str, Any] = {"gpu_type": job.gpu_type} if job.gpus else {}
+    if len(job.nodes) == 1:  # Slurm's numbers are of all nodes
+        held |= {"cpus": job.cpus, "memory": job.memory and str(Memory(job.memory))}
+    limit = {"time": str(Duration(job.time_limit))} if job.time_limit else {}
+    given = {name: value for name, value in held.items() if value}
+    return {**given, **options_of(record), **limit}
 
 
 class Moves:

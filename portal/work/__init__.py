@@ -60,7 +60,7 @@ add_features(
         "kernel",
         settings=(JobKernels,),
         kinds=(JobKernel,),
-        endpoints="portal.work.kernel.endpoints:ENDPOINTS",
+        endpoints="portal.work.kernel.routes:ENDPOINTS",
     ),
     Feature(
         "replicas",

@@ -6,6 +6,7 @@ from typing import Any
 
 from jupyterhub import apihandlers
 
+from .ended import EndedHandler
 from .entries import EntryHandler
 from .estimates import EstimateHandler
 from .guests import GuestHandler, GuestsHandler
@@ -20,6 +21,8 @@ from .users import UserHandler, UsersHandler
 ROUTES: tuple[tuple[str, type], ...] = (
     # a session's own
     (r"/api/portal/port", PortHandler),
+    # its page's
+    (r"/api/portal/ended/([^/]+)/([^/]*)/([A-Za-z0-9_-]{1,64})", EndedHandler),
     # the launch page's
     (r"/api/portal/estimates/([^/]+)", EstimateHandler),
     # the portal's service's

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from portal.errors import PortalError
+from portal.launch.kinds import JupyterLab
 from portal.models import words
 from portal.models.cluster.cluster import ClusterSnapshot, Job, JobState
 from portal.models.session.resources import memory_mib, time_seconds
 from portal.models.words import count, duration, ordinal
+from portal.sessions.ending import Ending
 from portal.slurm import pending_words, state_words
 
 
@@ -184,9 +186,19 @@ def session(spawner: Any) -> str:
     return "not running"
 
 
+def ended(spawner: Any) -> str:
+    """Return when the last session of a Spawner object ended, and why; "" if that is not known."""
+    ending = getattr(spawner, "last_ending", None)
+    if not ending:
+        return ""
+    noun = getattr(spawner, "kind", JupyterLab).words.noun
+    return Ending(**ending).dated_words(spawner.user.name, noun, time.time())
+
+
 # Functions for the Hub's page templates, as the template variable `words`. Not the module itself:
 # traitlets copies configuration, and a module cannot be copied.
 FOR_PAGES = SimpleNamespace(
+    ended=ended,
     environment=environment,
     resources=resources,
     session=session,

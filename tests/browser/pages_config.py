@@ -168,7 +168,8 @@ class PagesSpawner(Spawner):
         if kind == "fails":
             message = "The job ended before its server answered: exit code 1."
             log = "module load gcc/14\n<b>ModuleNotFoundError</b>: No module named 'jupyterhub'\n"
-            self.last_ending = {"message": message, "log": log * 3, "job_id": "4711"}
+            self.last_ending = {"code": "start_failed", "message": message, "log": log * 3}
+            self.last_ending["job_id"] = "4711"
             raise SpawnException(message, reason="start_failed")
         if kind == "slow":
             await asyncio.sleep(600)
@@ -208,7 +209,8 @@ class PagesSpawner(Spawner):
         server = self.servers.pop(self._log_name, None)
         if server:
             server.stop()
-        self.last_ending = {"message": "The session was stopped from the portal.", "log": ""}
+        words = "The session was stopped from the portal."
+        self.last_ending = {"code": "stopped", "message": words, "log": ""}
 
 
 class NoProxy(Proxy):

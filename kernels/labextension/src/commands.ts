@@ -1,8 +1,15 @@
-/** Commands for this session: extend, save all, snooze, copy starter notebooks. */
-import { type ICommandPalette, InputDialog, Notification } from '@jupyterlab/apputils';
+/** Commands for this session: extend, save all, snooze, stop, copy starter notebooks. */
+import {
+  Dialog,
+  type ICommandPalette,
+  InputDialog,
+  Notification,
+  showDialog
+} from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 
 import { ask } from './api';
+import { ended } from './ended';
 import type { Situations } from './situations';
 import { clock, duration } from './words';
 
@@ -24,6 +31,7 @@ export class Commands {
       ['portal:extend', 'Portal: Extend session', () => this.extend()],
       ['portal:starters', 'Portal: Copy starter notebooks', () => this.copyStarters()],
       ['portal:save-all', 'Portal: Save all', () => this.saveAll()],
+      ['portal:stop', 'Portal: Stop session', () => this.stop()],
       ['portal:show-panel', 'Portal: Show session panel', () => this.showPanel()]
     ];
     for (const [id, label, execute] of all) {
@@ -44,7 +52,7 @@ export class Commands {
       Notification.info(offer.reason || 'This session cannot be extended.');
       return;
     }
-    const chosen = minutes ?? (await this._choose(offer.minutes));
+    const chosen = minutes ?? (await this._choose(offer.minutes, this._situations.left));
     if (chosen === null) {
       return;
     }
@@ -72,6 +80,34 @@ export class Commands {
     await this._situations.refresh();
   }
 
+  /** Stop the session, if the user confirms it. Documents are saved before. */
+  async stop(): Promise<void> {
+    const { button } = await showDialog({
+      title: 'Stop this session?',
+      body: 'Open documents are saved. Kernels end, and data in memory is lost.',
+      buttons: [
+        Dialog.cancelButton({ label: 'Keep running' }),
+        Dialog.warnButton({ label: 'Stop' })
+      ]
+    });
+    if (!button.accept) {
+      return;
+    }
+    await this.saveAll(true);
+    const progress = Notification.emit('The session is being stopped.', 'in-progress');
+    await told(async () => {
+      const error: unknown = await ask('stop', {}).then(
+        () => null,
+        reason => reason
+      );
+      // The server may end before it has passed the answer on.
+      if (!(await ended.find(this.registry)) && error) {
+        throw error;
+      }
+    });
+    Notification.dismiss(progress);
+  }
+
   /** Copy to the home directory; existing files are never overwritten. */
   async copyStarters(): Promise<void> {
     await told(async () => {
@@ -84,8 +120,12 @@ export class Commands {
     });
   }
 
-  private async _choose(minutes: number[]): Promise<number | null> {
-    const items = minutes.map(choice => duration(choice * 60));
+  /** `left`: seconds until the end now; null: unknown. */
+  private async _choose(minutes: number[], left: number | null): Promise<number | null> {
+    const items = minutes.map(choice => {
+      const end = left === null ? '' : `, until ${clock(left + choice * 60)}`;
+      return duration(choice * 60) + end;
+    });
     const { value } = await InputDialog.getItem({
       title: 'Extend session',
       label: 'Extend by',

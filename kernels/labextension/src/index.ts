@@ -2,7 +2,9 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import course from './course';
+import hub from './hub';
 import jobKernels from './job-kernels';
+import lackingModules from './lacking-modules';
 import launcher from './launcher';
 import move from './move';
 import outputs from './outputs';
@@ -12,6 +14,7 @@ import status from './status';
 import tensorboard from './tensorboard';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
+  ...hub,
   ...status,
   ...tensorboard,
   ...move,
@@ -20,6 +23,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   ...course,
   ...launcher,
   ...jobKernels,
+  ...lackingModules,
   ...runs
 ];
 

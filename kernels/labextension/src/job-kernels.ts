@@ -10,12 +10,13 @@ import {
 import { ICommandPalette, type ISessionContext } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
-import { LabIcon, type Toolbar } from '@jupyterlab/ui-components';
+import { LabIcon } from '@jupyterlab/ui-components';
 import type { Widget } from '@lumino/widgets';
 
 import { told } from './commands';
 import { JobKernelItem } from './job-kernel-item';
 import { JobKernelStates } from './job-kernel-states';
+import { isKernelPanel, type KernelPanel } from './kernel-panel';
 import type { Options } from './resources-form';
 
 const COMMAND = 'portal:job-kernel';
@@ -27,17 +28,6 @@ const SVG =
   '<path class="jp-icon3" fill="#616161" d="M7 7h10v10H7zM9 9v6h6V9zM8 2h2v3H8zm6 0h2v3h-2zM8 19h2v3H8zm6 ' +
   '0h2v3h-2zM2 8h3v2H2zm0 6h3v2H2zm17-6h3v2h-3zm0 6h3v2h-3zM5 5v14h14V5zm2 2h10v10H7z"/></svg>';
 const icon = new LabIcon({ name: '@data-scientist-portal/session:job-kernel', svgstr: SVG });
-
-/** The used part of a notebook's or console's panel. */
-interface KernelPanel extends Widget {
-  readonly sessionContext: ISessionContext;
-  readonly toolbar: Toolbar;
-}
-
-function isKernelPanel(widget: Widget | null): widget is KernelPanel {
-  const { sessionContext, toolbar } = (widget ?? {}) as Partial<KernelPanel>;
-  return !!sessionContext && !!toolbar;
-}
 
 class JobKernels {
   readonly states = new JobKernelStates();

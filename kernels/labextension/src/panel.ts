@@ -105,6 +105,9 @@ export class Panel {
       this._draw.push(() => (more.disabled = !registry.isEnabled(id)));
       row.append(more);
     }
+    const stop = button('Stop…', () => void this._commands.stop());
+    this._draw.push(({ guest }) => (stop.hidden = !!guest));
+    row.append(stop);
     return row;
   }
 
@@ -218,16 +221,16 @@ export class Panel {
   private _links(): HTMLElement {
     const list = element('ul', '', 'portal-Links');
     let shown = '';
-    this._draw.push(({ situation }) => {
-      const links = situation?.links ?? {};
+    this._draw.push(situations => {
+      const links = LINKS.map(([name]) => situations.link(name));
       // Only rebuilt when changed: otherwise the focused link loses the focus.
       if (JSON.stringify(links) === shown) {
         return;
       }
       shown = JSON.stringify(links);
-      const named = LINKS.filter(([name]) => address(links[name]));
-      list.replaceChildren(...named.map(([name, words]) => link(words, address(links[name])!)));
-      list.hidden = !named.length;
+      const items = LINKS.map(([, words], at) => links[at] && link(words, links[at]));
+      list.replaceChildren(...items.filter(item => item !== null && item !== ''));
+      list.hidden = !list.children.length;
     });
     return list;
   }
@@ -265,16 +268,6 @@ function link(text: string, to: string): HTMLElement {
   anchor.rel = 'noopener';
   item.append(anchor);
   return item;
-}
-
-/** null if it is not the URL of a page. */
-function address(to: string | undefined): string | null {
-  try {
-    const url = new URL(to ?? '', window.location.href);
-    return to && /^https?:$/.test(url.protocol) ? url.href : null;
-  } catch {
-    return null;
-  }
 }
 
 function range(values: number[], top: number): string {

@@ -152,6 +152,17 @@ export class Situations {
     return this._answer?.guest ?? '';
   }
 
+  /** The address of a page about the session; null if it is not known, or of no page. */
+  link(name: string): string | null {
+    const to = this.situation?.links[name];
+    try {
+      const url = new URL(to ?? '', window.location.href);
+      return to && /^https?:$/.test(url.protocol) ? url.href : null;
+    } catch {
+      return null;
+    }
+  }
+
   /** The readings of the last hour, oldest first. */
   get history(): readonly Reading[] {
     return this._history;
@@ -171,6 +182,11 @@ export class Situations {
   get left(): number | null {
     const ends = this.situation?.ends_at ?? null;
     return ends === null || this.now === null ? null : ends - this.now;
+  }
+
+  /** Whether the last request to the session's server has failed. */
+  get failing(): boolean {
+    return !!this._problem;
   }
 
   /** Why the data may be old, as a sentence, and for how many seconds. */

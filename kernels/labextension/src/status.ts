@@ -12,6 +12,7 @@ import { Widget } from '@lumino/widgets';
 
 import { ask } from './api';
 import { Commands } from './commands';
+import { ended } from './ended';
 import { Notices } from './notices';
 import { situations } from './situations';
 import { hasGpus, memory, percent, timeLeft } from './words';
@@ -115,6 +116,7 @@ const status: JupyterFrontEndPlugin<void> = {
       notices.look();
     };
     situations.changed.connect(tick);
+    situations.changed.connect(() => void (situations.failing && ended.find(app.commands)));
     window.setInterval(tick, TICK);
     statusBar?.registerStatusItem(status.id, { item, align: 'right', rank: 90 });
     // Start after Lab is usable.

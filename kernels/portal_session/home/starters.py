@@ -2,16 +2,18 @@
 
 Copied at the first session in an environment that names some, and again on request; existing files
 are never overwritten. A notebook that was copied once and then removed comes back on request only.
+JupyterLab opens the first of them by itself, in that session and only once.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,9 @@ LARGEST = 100_000  # bytes of one notebook
 MOST = 50
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\.ipynb")
 _ENVIRONMENT = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
+_CITED = re.compile(r"`([\w-]+\.ipynb)`")
+_BOARD = "TensorBoard"
+_PATIENCE = 30.0  # seconds that a page waits for the first copies
 _PAUSES = (2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)  # the portal sees a new session after a moment
 
 
@@ -42,7 +47,10 @@ def _load_jupyter_server_extension(app: Any) -> None:
         starters = Starters(Service(address, os.environ), os.environ, Path.home(), app.log)
         threading.Thread(target=starters.give, name="starters", daemon=True).start()
     path = url_path_join(app.web_app.settings["base_url"], "portal", "starters")
-    app.web_app.add_handlers(".*$", [(path, StartersHandler, {"starters": starters})])
+    shared = {"starters": starters, "root": Path(app.root_dir)}
+    app.web_app.add_handlers(
+        ".*$", [(path, StartersHandler, shared), (f"{path}/first", FirstStarterHandler, shared)]
+    )
 
 
 class Starters:
@@ -56,14 +64,34 @@ class Starters:
         self._lock = threading.Lock()
         base = environ.get("PYTHONUSERBASE", "")
         self._given_file = Path(base) / GIVEN if base else None
+        self._is_first = not self._given()  # the user's first session of this environment
+        self._tried = threading.Event()
+        self._first = ""
         self.pauses = _PAUSES
 
     def give(self) -> None:
         """Copy what was not given before, at the session's start. Raises nothing."""
+        try:
+            self._give()
+        finally:
+            self._tried.set()
+
+    def take_first(self) -> str:
+        """Return the path, below the home, of the notebook with which the user's first session of
+        this environment opens: once, and "" in any other session. Waits until it is there."""
+        if self._is_first:
+            self._tried.wait(_PATIENCE)
+        with self._lock:
+            first, self._first = self._first, ""
+        return first
+
+    def _give(self) -> None:
         for pause in self.pauses:
             time.sleep(pause)
             try:
-                self.copy(again=False)
+                done = self.copy(again=False)
+                if self._is_first and done["copied"]:
+                    self._first = f"{done['folder']}/{done['copied'][0]}"
             except ServiceError as error:
                 problem: object = error
             except OSError as error:
@@ -94,6 +122,7 @@ class Starters:
                 text = self._service.ask("GET", f"session/starters/{name}").get("text")
                 if not isinstance(text, str) or len(text.encode()) > LARGEST:
                     raise ServiceError("The portal's answer cannot be read.")
+                text = without_lacking(text, names)
                 new = write_new(self._home, (FOLDER, environment), name, text)
                 (copied if new else existing).append(name)
                 given.add(name)
@@ -120,11 +149,37 @@ class Starters:
         new.replace(self._given_file)
 
 
-class StartersHandler(LocalHandler):
-    """``POST portal/starters``: copies missing notebooks; see Starters.copy."""
+def without_lacking(text: str, names: Collection[str]) -> str:
+    """Return a notebook without the paragraphs that name what this session lacks: TensorBoard, and
+    notebooks other than ``names``. Text that is no notebook is returned unchanged."""
+    has_board = importlib.util.find_spec(_BOARD.lower()) is not None
+    try:
+        notebook = json.loads(text)
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "markdown":
+                paragraphs = "".join(cell["source"]).split("\n\n")
+                kept = [
+                    paragraph
+                    for paragraph in paragraphs
+                    if (has_board or _BOARD not in paragraph)
+                    and set(_CITED.findall(paragraph)) <= set(names)
+                ]
+                if kept != paragraphs:
+                    cell["source"] = "\n\n".join(kept)
+    except (ValueError, RecursionError, TypeError, LookupError):
+        return text
+    return json.dumps(notebook, indent=1) + "\n"
 
-    def initialize(self, starters: Starters | None) -> None:
-        self.starters = starters
+
+class _Handler(LocalHandler):
+    """Base class of the handlers. ``root``: the server's folder."""
+
+    def initialize(self, starters: Starters | None, root: Path) -> None:
+        self.starters, self.root = starters, root
+
+
+class StartersHandler(_Handler):
+    """``POST portal/starters``: copies missing notebooks; see Starters.copy."""
 
     @authenticated
     @authorized
@@ -140,3 +195,19 @@ class StartersHandler(LocalHandler):
                 409, f"The notebooks cannot be copied to ~/{FOLDER}: {error.strerror}."
             ) from None
         self.finish(json.dumps(done))
+
+
+class FirstStarterHandler(_Handler):
+    """``POST portal/starters/first``: takes the notebook that JupyterLab opens by itself."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Answer ``path``, below the server's folder; "" if none is to be opened."""
+        self.check_owner()
+        first = await in_thread(self.starters.take_first) if self.starters else ""
+        try:
+            path = (Path.home().resolve() / first).relative_to(self.root.resolve()).as_posix()
+        except ValueError:
+            path = ""
+        self.finish(json.dumps({"path": path if first else ""}))

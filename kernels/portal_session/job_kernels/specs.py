@@ -25,6 +25,7 @@ from ..kernels.job_specs import FOLDER, METADATA
 REFUSAL = "refusal"  # in the folder of the kernelspecs
 _MOST = 300
 _WORD = re.compile(r"[^a-z0-9._-]+")
+_PYTHON = re.compile(r"^Python 3( \(ipykernel\))?$")  # as ipykernel titles its own
 
 
 class JobKernelSpec(NamedTuple):
@@ -84,7 +85,9 @@ def spec_of(
             noun = nouns.get(name, "").removesuffix("s" * (value == 1))
             amounts.append(f"{value} {noun}".rstrip())
     chosen = ", ".join(amounts) or "CPUs"
-    words = [str(kernel["title"]), chosen, str(environment["title"])]
+    words = [_PYTHON.sub("Python", str(kernel["title"])), chosen]
+    if environment["environment"] != os.environ.get("PORTAL_ENVIRONMENT"):  # the session's own
+        words.append(str(environment["title"]))
     return JobKernelSpec(
         name=_WORD.sub("-", "-".join(parts).lower())[:120],
         title=" · ".join(words),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from ..measurements.gpus import vendor_of
@@ -35,8 +36,16 @@ _NAMES = frozenset(
 )
 _PREFIXES = ("JPY_", "JUPYTER_", "JUPYTERHUB_", "PORTAL_", "SLURM_")
 _OF_APPTAINER = ("APPTAINERENV_", "SINGULARITYENV_")
-# bash keeps the PATH of the image; a login shell would set the distribution's.
-_SHELL = 'SHELL=$(command -v bash || command -v sh); export SHELL; exec "${SHELL##*/}"'
+# bash keeps the PATH of the image; a login shell would set the distribution's. Its last settings
+# come by a descriptor: the container has no file of this package.
+_SHELL = """SHELL=$(command -v bash || command -v sh); export SHELL
+case $SHELL in */bash) ;; *) exec "${SHELL##*/}" ;; esac
+exec bash --rcfile /dev/fd/9 9<<'PORTAL'
+[ ! -r ~/.bashrc ] || . ~/.bashrc
+%sexec 9<&-
+PORTAL
+"""
+_PROMPT = "# -- The prompt"  # where it begins in shell.sh
 
 
 class Container(NamedTuple):
@@ -74,7 +83,8 @@ class Container(NamedTuple):
 
     def shell(self) -> list[str]:
         """Return the command of a terminal."""
-        return self.command(["/bin/sh", "-c", _SHELL])
+        rc = Path(__file__).with_name("shell.sh").read_text(encoding="utf-8")
+        return self.command(["/bin/sh", "-c", _SHELL % rc[rc.index(_PROMPT) :]])
 
     def has(self, directory: str) -> bool:
         """Return True if the container sees this folder of the node, at the same path."""

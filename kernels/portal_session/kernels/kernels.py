@@ -21,6 +21,7 @@ from traitlets import default
 from . import job_specs
 from .container import HERE, Container
 from .environment import for_commands
+from .logos import folder_with_logo
 from .plain_spec import named
 from .sockets import PORTS_ONLY, READABLE
 
@@ -76,8 +77,8 @@ class SessionKernelSpecs(KernelSpecManager):
             raise NoSuchKernel(kernel_name)
         own = self._own(name)
         if self._is_job_kernel(name):
-            return KernelSpec.from_resource_dir(self._all()[name])
-        if self._in_container is not None and not own:
+            spec = KernelSpec.from_resource_dir(self._all()[name])
+        elif self._in_container is not None and not own:
             spec = self._in_container.specs()[name]
         else:
             spec = _plain(self._all()[name]) or super().get_kernel_spec(kernel_name)
@@ -87,7 +88,18 @@ class SessionKernelSpecs(KernelSpecManager):
             spec.display_name = self._titles[name]
         if spec.metadata.get(PORTS_ONLY):
             spec.display_name = f"{spec.display_name} ({READABLE})"
+        spec.resource_dir = folder_with_logo(spec.resource_dir, spec.language, spec.argv)
         return spec
+
+    def get_all_specs(self) -> dict[str, Any]:
+        """Return all kernelspecs as jupyter_client does, each with the folder that has its
+        logo."""
+        found = super().get_all_specs()
+        for known in found.values():
+            spec = known["spec"]
+            folder = folder_with_logo(known["resource_dir"], spec["language"], spec["argv"])
+            known["resource_dir"] = folder
+        return found
 
     def _all(self) -> dict[str, str]:
         if self._in_container is None:

@@ -39,3 +39,14 @@ export PATH
 hash -r
 unset -f _portal_keep _portal_first
 unset _portal_path _portal_mine
+
+# -- The prompt, in containers beside the server too (container.py): USER@NODE, since a container may
+# know neither. Only the defaults of bash, Debian and Apptainer are replaced, and "\u@\h" is filled in;
+# any other prompt is the person's own.
+case $PS1 in '\s-\v\$ ' | '\h:\w\$ ' | 'Apptainer> ' | 'Singularity> ') PS1='\u@\h:\w\$ ' ;; esac
+_portal_user=${USER:-} _portal_node=${SLURMD_NODENAME:-}
+_portal_node=${_portal_node%%.*}
+case $_portal_user in '' | *[!A-Za-z0-9._-]*) _portal_user='\u' ;; esac
+case $_portal_node in '' | *[!A-Za-z0-9-]*) _portal_node='\h' ;; esac
+PS1=${PS1//'\u@\h'/"$_portal_user@$_portal_node"}
+unset _portal_user _portal_node

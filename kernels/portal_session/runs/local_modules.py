@@ -79,7 +79,12 @@ def _texts(source: Source) -> list[str]:
     if language_of(source.notebook) != "python":
         return []
     cells = (text_of(cell) for cell in source.notebook["cells"] if cell.get("cell_type") == "code")
-    return [_MAGIC.sub(r"\1pass", text) for text in cells if not _OF_SHELL.match(text)]
+    return [python_of(text) for text in cells]
+
+
+def python_of(cell: str) -> str:
+    """Return the Python of a cell's text, without IPython's magic; "" for another language."""
+    return "" if _OF_SHELL.match(cell) else _MAGIC.sub(r"\1pass", cell)
 
 
 def _imported(text: str, package: str, roots: list[Path]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from portal.slurm.control.control import JOB_ID, NODE_NAME
 from ..base.action import Action, Confirmation, SessionAction
 from ..base.endpoint import Operation
 from ..base.entry import ServerAddress, enter, is_click
+from ..base.own_session import OwnSession
 
 SESSION_ID = r"[A-Za-z0-9_-]{1,64}"
 _LONGEST_REASON = 200
@@ -60,6 +61,20 @@ class StopSession(SessionAction):
         ) as record:
             if record.state is SessionState.ENDED:
                 raise Conflict("This session has already ended.")
+            await self.stop(record)
+        return self.done("The session is being stopped.")
+
+
+class StopOwnSession(SessionAction, OwnSession):
+    """Stop of the session that asks, for its owner."""
+
+    path = "session/stop"
+
+    @Operation("Stop the calling session.", errors=(409,))
+    async def on_post(self) -> Confirmation:
+        """Use the session's own token only."""
+        record, _ = await self.own()
+        async with self.audited(AuditAction.STOP_SESSION, f"session {record.id}", record.user):
             await self.stop(record)
         return self.done("The session is being stopped.")
 
@@ -219,4 +234,7 @@ def _must_wait(job: JobItem) -> None:
         raise Conflict(f"Job {job.id} is not waiting: {job.words or job.state}.")
 
 
-ENDPOINTS = (StopSession, OpenSession, CancelJob, HoldJob, ReleaseJob, DrainNode, ResumeNode)
+ENDPOINTS = (
+    *(StopSession, StopOwnSession, OpenSession, CancelJob, HoldJob, ReleaseJob),
+    *(DrainNode, ResumeNode),
+)

@@ -13,7 +13,7 @@ from portal.models.scope import JOBS_MANAGE, SESSIONS_READ
 from portal.models.session.move import Move
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionRecord, SessionState
-from portal.sessions.moves import BeforeMove, options_of
+from portal.sessions.moves import BeforeMove, options_now, options_of
 
 from ..base.action import Action
 from ..base.endpoint import Operation, Query
@@ -47,8 +47,9 @@ class MoveAction(Action):
         if kernels:
             facts = await moves.before(record)
         else:
-            facts = BeforeMove(move=moves.move_of(record.id), options=options_of(record))
-        return facts.model_copy(update={"gpu_types": types, "fields": fields})
+            facts = BeforeMove(move=moves.move_of(record.id))
+        options = options_now(record, self.view.snapshot.jobs.get(record.job_id))
+        return facts.model_copy(update={"gpu_types": types, "fields": fields, "options": options})
 
     async def begin(self, record: SessionRecord) -> Move:
         """Queue the new job, with an entry in the audit log."""

@@ -21,7 +21,7 @@ expect = playwright.expect
 WHO = "student07"
 STARTS = 90_000  # milliseconds: a job starts, and a kernel in it
 OWN = re.compile(r"^Python 3 \(ipykernel\)$")
-USUAL = re.compile(r"^Python 3 \(ipykernel\) \u00b7 1 \u00d7 V100 \u00b7 JupyterLab$")
+USUAL = re.compile(r"^Python \u00b7 1 \u00d7 V100 \u00b7 JupyterLab$")
 TIME = "Time limit, from the start of the job"
 
 

@@ -124,6 +124,7 @@ HARMLESS = {
     "/session/runs/unknown",
     "/session/runs/unread",
     "/session/snooze",
+    "/session/stop",
     "/session/startup",
 }
 HOOKS = f"""

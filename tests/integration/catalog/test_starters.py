@@ -74,6 +74,12 @@ class Ran(NamedTuple):
             one.get("text") or one.get("data", {}).get("text/plain", "") for one in outputs
         )
 
+    @property
+    def draws(self) -> bool:
+        """Return True if it shows a picture."""
+        outputs = [one for cell in self.notebook.cells for one in cell.get("outputs", ())]
+        return any({"image/png", "image/svg+xml"} & set(one.get("data", {})) for one in outputs)
+
 
 def execute(name: str, folder: Path) -> Ran:
     """Run a notebook in an empty folder, with its neighbours beside it."""
@@ -140,6 +146,7 @@ def test_a_notebook_runs(ran: Callable[[str], Ran], name: str) -> None:
     one = ran(name)
     for words in SAYS[name]:
         assert words in one.given, one.given
+    assert one.draws or name == "pytorch-inference"
     written = curves(one.folder)
     assert written and all(written.values()), written
     if name == "resnet50-benchmark":

@@ -367,6 +367,7 @@ async def test_what_was_changed_is_asked_again_even_while_an_answer_is_on_its_wa
     [
         ("POST", "extend", {"minutes": 30}, "session/extend"),
         ("POST", "snooze", {}, "session/snooze"),
+        ("POST", "stop", {}, "session/stop"),
         ("POST", "estimates", {"gpus": 2}, "session/estimates"),
         ("POST", "startup", {"paint": 1.5}, "session/startup"),
         ("GET", "move", None, "session/move"),

@@ -103,6 +103,68 @@ def test_the_environments_programs_come_first(
     assert found["SITE"] == "profile" and found["LEFT"] == ""
 
 
+BASH_PROMPT = r"\s-\v\$ "
+COLOURED = r"\[\e[32m\]\u@\h\[\e[0m\]:\w\$ "
+
+
+@pytest.mark.parametrize(
+    ("system", "own", "prompt"),
+    [
+        ("", "", r"ada@gpu01:\w\$ "),  # bash's own
+        (r"\h:\w\$ ", "", r"ada@gpu01:\w\$ "),  # Debian's /etc/profile
+        (r"[\u@\h \W]\$ ", "", r"[ada@gpu01 \W]\$ "),  # Red Hat's
+        ("Apptainer> ", "", r"ada@gpu01:\w\$ "),
+        ("", COLOURED, COLOURED.replace(r"\u@\h", "ada@gpu01")),  # Debian's ~/.bashrc
+        (r"[\u@\h \W]\$ ", "my own > ", "my own > "),
+        ("", r"\h & \u \$ ", r"\h & \u \$ "),
+    ],
+)
+@pytest.mark.parametrize("beside", [False, True])
+def test_the_prompt_is_of_the_user_on_the_node(
+    tmp_path: Path, system: str, own: str, prompt: str, beside: bool
+) -> None:
+    variables = {"USER": "ada", "SLURMD_NODENAME": "gpu01.example.org"}
+    assert _prompt(tmp_path, system, own, beside, **variables) == prompt
+
+
+@pytest.mark.parametrize(
+    ("variables", "prompt"),
+    [
+        ({}, r"\u@\h:\w\$ "),
+        ({"USER": "$(id)", "SLURMD_NODENAME": "`id`"}, r"\u@\h:\w\$ "),
+        ({"USER": "EXAMPLE\\ada", "SLURMD_NODENAME": "gpu01"}, r"\u@gpu01:\w\$ "),
+    ],
+)
+def test_a_name_that_is_none_is_left_to_bash(
+    tmp_path: Path, variables: dict[str, str], prompt: str
+) -> None:
+    assert _prompt(tmp_path, "", "", False, **variables) == prompt
+
+
+def _prompt(home: Path, system: str, own: str, beside: bool, **variables: str) -> str:
+    """PS1 in a terminal, of the server itself or of a container beside it (here: the node)."""
+    profile, rc = home / "etc-profile", home / "rc"
+    profile.write_text("")
+    (home / ".bashrc").write_text(f"PS1='{own or system or BASH_PROMPT}'\n")
+    if beside:
+        command = Container(("env",), "PORTAL=1", ()).shell()
+        command[-1] = command[-1].replace("/dev/fd/9", "/dev/fd/9 -i")  # here is no terminal
+    else:
+        rc.write_text(RC.read_text().replace("/etc/profile", str(profile)))
+        command = ["/usr/bin/bash", "--rcfile", str(rc), "-i"]
+    subprocess.run(
+        command,
+        input='printf %s "$PS1" > $HOME/said\n',
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home), **variables},
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=30,
+        start_new_session=True,
+    )
+    return (home / "said").read_text()
+
+
 @pytest.mark.parametrize(("kind", "prefix"), [("container", "APPTAINERENV_"), ("venv", "")])
 def test_a_job_says_who_its_person_is(kind: str, prefix: str) -> None:
     env = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PORTAL_KIND": kind}
@@ -129,6 +191,6 @@ def test_kernels_and_terminals_beside_a_container_know_it_too() -> None:
     found = container.environment({**os.environ, **account})
     assert found["APPTAINERENV_USER"] == found["APPTAINERENV_LOGNAME"] == "ada"
     assert found["APPTAINERENV_SHELL"] == "/bin/sh"  # which every image has
-    words = container.shell()[-1].replace('exec "${SHELL##*/}"', 'printf %s "$SHELL"')
+    words = container.shell()[-1].replace("exec bash", 'printf %s "$SHELL"; :')
     said = subprocess.run(["/bin/sh", "-c", words], capture_output=True, text=True, check=True)
     assert said.stdout == "/usr/bin/bash"

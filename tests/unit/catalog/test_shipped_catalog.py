@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import nbformat
 import pytest
@@ -83,24 +85,47 @@ def test_what_several_notebooks_have_is_the_same_in_all() -> None:
         for cell in json.loads(path.read_text())["cells"]:
             for tag in cell["metadata"].get("tags", ()):
                 shared.setdefault(tag, set()).add("".join(cell["source"]))
-    assert set(shared) == {"tensorboard-writer"} and len(shared["tensorboard-writer"]) == 1
+    assert set(shared) == {"tensorboard-writer", "drawing"}
+    assert all(len(sources) == 1 for sources in shared.values())
 
 
-def writer() -> Any:
-    """The class of that cell."""
+def test_the_starter_that_opens_draws_a_picture(environments: dict[str, Environment]) -> None:
+    for environment in environments.values():
+        text = (STARTERS / environment.starters[0]).read_text()
+        assert "draw(" in text.replace("def draw(", "") or "hist(" in text, environment.name
+
+
+@pytest.mark.parametrize("curves", [{"a": [3.0, 1.0, 2.0], "b": [0.5]}, {"flat": [1.0, 1.0]}])
+def test_without_matplotlib_the_picture_is_plain(
+    curves: dict[str, list[float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    shown: list[Any] = []
+    names = tagged("drawing")
+    names["display"] = shown.append
+    names["draw"]("Loss", curves)
+    (svg,) = (ElementTree.fromstring(picture.data) for picture in shown)
+    lines = svg.findall("{http://www.w3.org/2000/svg}polyline")
+    assert [len(line.attrib["points"].split()) for line in lines] == [*map(len, curves.values())]
+    texts = [text.text or "" for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0].startswith("Loss: ") and texts[1:] == list(curves)
+
+
+def tagged(tag: str) -> dict[str, Any]:
+    """The names that the cell of this tag defines."""
     for path in NOTEBOOKS:
         for cell in json.loads(path.read_text())["cells"]:
-            if "tensorboard-writer" in cell["metadata"].get("tags", ()):
+            if tag in cell["metadata"].get("tags", ()):
                 names: dict[str, Any] = {}
                 exec("".join(cell["source"]), names)
-                return names["SummaryWriter"]
+                return names
     raise AssertionError("no notebook has it")
 
 
 def test_tensorboard_reads_what_the_notebooks_write(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    board = writer()(str(tmp_path / "run"))
+    board = tagged("tensorboard-writer")["SummaryWriter"](str(tmp_path / "run"))
     for step, value in ((0, 0.5), (127, -1.25), (128, 0.0), (3_000_000_000, 1e30)):
         board.add_scalar("Wärme/°C", value, step)
     board.close()

@@ -82,3 +82,26 @@ def test_only_the_environments_own_are_read_without_jupyter_client(
     monkeypatch.delenv("PORTAL_KERNELS")
     monkeypatch.setenv("PORTAL_CONTAINER", json.dumps({"exec": ["a"], "image": "i", "roots": []}))
     assert plain_spec("train") is None, "the container has kernelspecs of its own"
+
+
+@pytest.mark.parametrize(
+    ("more", "logo"),
+    [
+        ({"language": "bash"}, "logo-svg.svg"),
+        ({"language": "python"}, "logo-64x64.png"),
+        ({"language": "c"}, ""),
+        # Its command is in its own folder.
+        ({"language": "bash", "argv": ["{resource_dir}/run"]}, ""),
+    ],
+)
+def test_a_kernel_without_a_logo_has_its_languages(
+    kernels: Path, more: dict[str, object], logo: str
+) -> None:
+    _write(kernels, {}, **more)
+    specs = SessionKernelSpecs()
+    folders = {specs.get_all_specs()["train"]["resource_dir"]}
+    folders.add(specs.get_kernel_spec("train").resource_dir)
+    (folder,) = folders
+    assert Path(folder, logo).is_file() if logo else folder == str(kernels)
+    (kernels / "logo-own.svg").write_text("")
+    assert specs.get_all_specs()["train"]["resource_dir"] == str(kernels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,61 @@ def test_a_strange_answer_writes_nothing(environment: Any, tmp_path: Path) -> No
     assert copier(portal, tmp_path).copy(again=True)["copied"] == []
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_opens_once_at_the_first_session(tmp_path: Path) -> None:
+    portal = Portal(b="B", a="A")
+    session = copier(portal, tmp_path)
+    session.give()
+    assert session.take_first() == f"{FOLDER}/torch/b.ipynb"
+    assert session.take_first() == ""
+    portal.notebooks["c.ipynb"] = "C"  # a new one opens by itself in no later session
+    later = copier(portal, tmp_path)
+    later.give()
+    assert later.take_first() == ""
+    assert (tmp_path / FOLDER / "torch/c.ipynb").exists()
+
+
+def test_none_opens_where_the_user_has_it_already(tmp_path: Path) -> None:
+    assert write_new(tmp_path, (FOLDER, "torch"), "a.ipynb", "mine")
+    session = copier(Portal(a="A"), tmp_path)
+    session.give()
+    assert session.take_first() == ""
+
+
+def test_a_page_waits_for_a_portal_that_does_not_answer_and_gets_none(tmp_path: Path) -> None:
+    portal = Portal(a="A")
+    portal.refusals = 9
+    session = copier(portal, tmp_path)
+    threading.Timer(0.05, session.give).start()
+    assert session.take_first() == ""
+
+
+@pytest.mark.parametrize("board", [True, False])
+def test_it_names_only_what_the_session_has(
+    board: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starters.importlib.util, "find_spec", lambda _: object() if board else None)
+    about = ["# One\n", "\n", "See `two.ipynb`.\n", "\n", "See `one.ipynb`.\n"]
+    about += ["\n", "Open TensorBoard\n", "from the launcher."]
+    code = {"cell_type": "code", "source": ["# TensorBoard `two.ipynb`"]}
+    notebook = {"cells": [{"cell_type": "markdown", "source": about}, code]}
+
+    def shown(*names: str) -> str:
+        made = json.loads(starters.without_lacking(json.dumps(notebook), names))
+        assert made["cells"][1] == code
+        return "".join(made["cells"][0]["source"])
+
+    copier(Portal(one=json.dumps(notebook)), tmp_path).give()
+    copied = (tmp_path / FOLDER / "torch/one.ipynb").read_text()
+    assert "two.ipynb`.\\n" not in copied and ("Open TensorBoard" in copied) == board
+    ending = "\n\nOpen TensorBoard\nfrom the launcher." if board else ""
+    assert shown("one.ipynb") == f"# One\n\nSee `one.ipynb`.{ending}"
+    assert shown("one.ipynb", "two.ipynb") == (
+        f"# One\n\nSee `two.ipynb`.\n\nSee `one.ipynb`.{ending}"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 9000, '{"cells": [1]}', '{"cells": [{}]}'])
+def test_what_is_no_notebook_stays_as_it_is(text: str) -> None:
+    assert starters.without_lacking(text, ()) == text

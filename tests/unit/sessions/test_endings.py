@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import timeit
 from typing import Any
 
@@ -10,7 +11,7 @@ from session_records import recorded
 
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.session.session import SessionRecord, SessionState
-from portal.sessions.ending import TITLES, explain, title_of, words_for
+from portal.sessions.ending import TITLES, Ending, explain, stop_words, title_of, words_for
 from spawners.launch.resubmit import lost, reason_of
 
 STEPD = (
@@ -103,6 +104,48 @@ def test_every_ended_state_has_a_sentence() -> None:
             ending = explain(Job(id="1", state=state, exit_code=1), "")
             assert ending.message.endswith("."), state
             assert ending.code in TITLES
+
+
+NOON = time.mktime((2026, 11, 28, 12, 0, 0, 0, 0, -1))
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [
+        (
+            {"code": "stopped", "by": "ada", "message": "You stopped the session."},
+            "You stopped this session at 12:00.",
+        ),
+        (
+            {
+                "code": "stopped",
+                "by": "root",
+                "message": stop_words("root", "ada", "ada", "session", "gpu01 is repaired."),
+            },
+            "An administrator (root) stopped this session at 12:00: gpu01 is repaired.",
+        ),
+        (
+            {"code": "stopped", "message": "The session was stopped from the portal."},
+            "This session was stopped from the portal at 12:00.",
+        ),
+        (
+            {"code": "walltime", "message": "The session reached its time limit of 1:00:00."},
+            "Ended at 12:00. The session reached its time limit of 1:00:00.",
+        ),
+        (
+            {"code": "idle", "by": "portal", "message": "The session was idle."},
+            "Ended at 12:00. The session was idle.",
+        ),
+    ],
+)
+def test_a_page_says_when_too(ending: dict[str, str], words: str) -> None:
+    dated = Ending(**ending, at=NOON)
+    assert dated.dated_words("ada", "session", NOON + 60) == words
+    later = dated.dated_words("ada", "session", NOON + 86400)
+    assert later == words.replace("at 12:00", "on Sat 28 Nov 12:00")
+    # An earlier portal stored no time.
+    undated = Ending(**ending).dated_words("ada", "session", NOON)
+    assert undated == ending["message"]
 
 
 def test_stopped_on_request_is_told_from_scancel() -> None:

@@ -11,9 +11,10 @@ import pytest
 from session_records import recorded
 
 from portal.errors import Conflict, HubUnavailable
+from portal.models.cluster.cluster import Job
 from portal.models.session.move import MoveState
 from portal.sessions import moves
-from portal.sessions.moves import Moves, options_of
+from portal.sessions.moves import Moves, options_now, options_of
 
 ADA = recorded(id="s1", user="ada", submitted_at=1.0, environment="base", options={"gpus": 0})
 
@@ -145,3 +146,20 @@ def test_another_size_is_not_bound_to_a_partition_that_nobody_named() -> None:
     assert options_of(record) == {"environment": "base", "gpus": 0, "partition": "cpu"}
     automatic = record.model_copy(update={"partition_automatic": True})
     assert options_of(automatic) == {"environment": "base", "gpus": 0}
+
+
+def test_a_change_begins_with_what_the_job_holds_now() -> None:
+    record = ADA.model_copy(update={"options": {"gpus": 1, "cpus": 1, "time": "1:00:00"}})
+    held = {"cpus": 2, "memory": 4096, "gpus": 1, "gpu_type": "v100", "time_limit": 5400}
+    assert options_now(record, Job(id="8", nodes=("gpu01",), **held)) == {
+        "environment": "base",
+        "gpus": 1,
+        "gpu_type": "v100",
+        "cpus": 1,  # as it was asked for: Slurm gives whole cores
+        "memory": "4G",
+        "time": "1:30:00",  # it was extended
+    }
+    many = options_now(record, Job(id="8", nodes=("gpu01", "gpu02"), **held))
+    assert many == {**options_of(record), "gpu_type": "v100", "time": "1:30:00"}
+    assert options_now(record, None) == options_of(record)
+    assert options_now(ADA, Job(id="8")) == options_of(ADA)

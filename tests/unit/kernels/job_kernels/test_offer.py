@@ -90,8 +90,7 @@ async def test_the_usual_choice_is_the_kernelspec_that_is_there(offer: Offer) ->
     assert await offer.chosen({**USUAL, **defaults}) == "job-torch-python3-v100"
     assert names(offer) == {"job-torch-python3-v100"}
     assert (
-        spec(offer, "job-torch-python3-v100")["display_name"]
-        == "Python 3 · 1 \u00d7 V100 · PyTorch"
+        spec(offer, "job-torch-python3-v100")["display_name"] == "Python · 1 \u00d7 V100 · PyTorch"
     )
 
 
@@ -99,7 +98,7 @@ async def test_other_resources_are_another_kernelspec_which_names_them(offer: Of
     more = {"gpus": 2, "cpus": 1, "memory": "16G", "time": "2:00:00", "constraint": "nvlink"}
     name = await offer.chosen({**USUAL, **more, "qos": None})
     found = spec(offer, name)
-    title = "Python 3 · 2 \u00d7 V100, 1 CPU, 16G, 2:00:00, nvlink · PyTorch"
+    title = "Python · 2 \u00d7 V100, 1 CPU, 16G, 2:00:00, nvlink · PyTorch"
     assert found["display_name"] == title
     assert found["metadata"][METADATA] == {**USUAL, **more}
     assert await offer.chosen({**USUAL, **more}) == name, "the same again is the same"
@@ -113,7 +112,7 @@ async def test_a_new_option_of_the_portal_is_one_of_a_kernel(offer: Offer, porta
     portal.options = {**OPTIONS, "licenses": "", "seats": "seats"}
     await offer.refresh()
     found = spec(offer, await offer.chosen({**USUAL, **more}))
-    title = "Python 3 · 1 \u00d7 V100, 1 node, matlab:2, 3 seats · PyTorch"
+    title = "Python · 1 \u00d7 V100, 1 node, matlab:2, 3 seats · PyTorch"
     assert found["display_name"] == title
     assert found["metadata"][METADATA] == {**USUAL, **more}
 
@@ -159,7 +158,7 @@ async def test_damaged_choices_are_left_out(offer: Offer, content: str, tmp_path
 
 async def test_without_gpus_it_is_a_kernel_on_cpus(offer: Offer) -> None:
     name = await offer.chosen({"environment": "torch", "kernel": "python3", "gpus": 0})
-    assert spec(offer, name)["display_name"] == "Python 3 · CPUs · PyTorch"
+    assert spec(offer, name)["display_name"] == "Python · CPUs · PyTorch"
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ TIMES = "\u00d7"
         (
             ["t4", "v100"],
             ["job-pytorch-python3-t4", "job-pytorch-python3-v100"],
-            [f"Python 3 · 1 {TIMES} T4 · PyTorch", f"Python 3 · 1 {TIMES} V100 · PyTorch"],
+            [f"Python · 1 {TIMES} T4 · PyTorch", f"Python · 1 {TIMES} V100 · PyTorch"],
         ),
-        ([], ["job-pytorch-python3"], ["Python 3 · 1 GPU · PyTorch"]),
+        ([], ["job-pytorch-python3"], ["Python · 1 GPU · PyTorch"]),
     ],
 )
 def test_each_gpu_type_has_one(gpu_types: list[str], names: list[str], titles: list[str]) -> None:
@@ -35,7 +35,7 @@ def test_each_gpu_type_has_one(gpu_types: list[str], names: list[str], titles: l
 def test_what_is_written_is_a_kernelspec_of_jupyter(tmp_path: Path) -> None:
     chosen: dict[str, Any] = {"gpus": 2, "gpu_type": "v100", "time": "2:00:00"}
     spec = specs.spec_of(TORCH, KERNEL, chosen)
-    assert spec.title == f"Python 3 · 2 {TIMES} V100, 2:00:00 · PyTorch"
+    assert spec.title == f"Python · 2 {TIMES} V100, 2:00:00 · PyTorch"
     (name,) = specs.write(tmp_path, [spec])
     read = KernelSpec.from_resource_dir(str(tmp_path / "kernels" / name))
     assert read.display_name == spec.title
@@ -62,3 +62,13 @@ def test_a_kernel_is_known_by_its_logo(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "own"))
     (name,) = specs.write(tmp_path, [specs.spec_of(TORCH, KERNEL, {"gpus": 1})])
     assert (tmp_path / "kernels" / name / "logo-64x64.png").read_bytes() == b"logo"
+
+
+def test_the_sessions_own_environment_is_not_in_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTAL_ENVIRONMENT", "pytorch")
+    own = {"title": "Python 3 (ipykernel)", "name": "python3"}
+    v100 = {"gpus": 1, "gpu_type": "v100"}
+    assert specs.spec_of(TORCH, own, v100).title == f"Python · 1 {TIMES} V100"
+    assert specs.spec_of(TORCH, {**own, "title": "R"}, v100).title == f"R · 1 {TIMES} V100"
+    other = {**TORCH, "environment": "other"}
+    assert specs.spec_of(other, own, v100).title == f"Python · 1 {TIMES} V100 · PyTorch"

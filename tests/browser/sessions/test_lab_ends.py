@@ -1,0 +1,147 @@
+"""The end of a session in JupyterLab, on the real demo: from the panel, by an admin with a reason,
+and what the session's address shows afterwards. With it: the Hub's commands in the portal's words,
+and the prompt of a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hub_client import Person, wait_until, with_session
+from jobs import only_job
+from lab_page import command, palette
+from looks import check, take_picture, violations
+from sign_in import sign_in
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("axe_playwright_python.sync_playwright")
+expect = playwright.expect
+
+WHO = "student05"
+CPUS = {"environment": "python-venv", "gpus": 0, "cpus": 1, "memory": "2G", "time": "0:40:00"}
+ENDS = 90_000  # milliseconds until a job has ended
+
+
+@pytest.fixture
+def owner(demo: Any) -> Iterator[Person]:
+    someone = Person(demo.url, WHO)
+    for _ in with_session(someone, CPUS):
+        wait_until(
+            "the portal tells the session how it stands",
+            lambda: someone.session("GET", "portal/situation").json()["situation"],
+        )
+        yield someone
+
+
+@pytest.fixture
+def lab(demo: Any, owner: Person, page: Any) -> Any:
+    """JupyterLab with its launcher, in a page that knows the session."""
+    page.set_viewport_size({"width": 1280, "height": 850})
+    sign_in(page, demo.url, WHO)
+    page.goto(f"{demo.url}/user/{WHO}/lab?reset")
+    expect(page.locator(".portal-StatusItem button")).to_contain_text("left")
+    return page
+
+
+def ended(page: Any, words: str) -> Any:
+    """The dialog that says why the session has ended."""
+    dialog = page.get_by_role("dialog").filter(has_text="This session has ended")
+    expect(dialog).to_contain_text(re.compile(words), timeout=ENDS)
+    return dialog
+
+
+def test_it_is_stopped_from_the_panel(demo: Any, owner: Person, lab: Any) -> None:
+    lab.locator(".jp-LauncherCard", has_text="Text File").click()
+    lab.locator(".jp-FileEditor .cm-content").fill("not saved yet")
+    lab.locator(".portal-StatusItem button").click()
+    panel = lab.locator("#portal-session-panel")
+    panel.get_by_role("button", name="Stop…").click()
+    question = lab.get_by_role("dialog")
+    question.get_by_role("button", name="Keep running").click()
+    expect(question).to_have_count(0)
+    panel.get_by_role("button", name="Stop…").click()
+    question.get_by_role("button", name="Stop", exact=True).click()
+    dialog = ended(lab, r"You stopped this session at \d\d:\d\d\.")
+    expect(lab.locator(".lm-TabBar-tab.jp-mod-dirty")).to_have_count(0)  # it was saved before
+    take_picture(lab, "lab-ended")
+    assert violations(lab, ".jp-Dialog-content") == []
+    with lab.context.expect_page() as opened:
+        dialog.get_by_role("button", name="Why").click()
+    expect(opened.value.get_by_role("main")).to_contain_text("You stopped the session.")
+    # It is said once, and the tab keeps what is open.
+    lab.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    lab.wait_for_timeout(3000)
+    expect(lab.get_by_role("dialog")).to_have_count(0)
+    # The session's address shows the same.
+    page = opened.value
+    page.goto(f"{demo.url}/user/{WHO}/lab")
+    expect(page.locator("#session-reason")).to_have_text(
+        re.compile(r"^You stopped this session at \d\d:\d\d\.$")
+    )
+    check(page, "ended-by-owner")
+    page.get_by_role("link", name="Why").click()
+    expect(page.get_by_role("main")).to_contain_text("You stopped the session.")
+    page.goto(f"{demo.url}/user/{WHO}/lab")
+    page.get_by_role("link", name="Launch again").click()
+    page.wait_for_url("**/hub/spawn/**")
+
+
+def test_an_admins_reason_is_shown(demo: Any, owner: Person, lab: Any) -> None:
+    admin = Person(demo.url, "ada")
+    admin.api("GET", "/user")
+    api = f"{demo.url}/services/portal/api/v1"
+    answer = httpx.post(
+        f"{api}/jobs/{only_job(demo, WHO)}/cancel",
+        headers={"Authorization": f"token {admin.token}"},
+        json={"reason": "cpu01 is repaired"},
+        timeout=60,
+    )
+    assert answer.status_code == 200, answer.text
+    words = r"An administrator \(ada\) stopped this session at \d\d:\d\d: cpu01 is repaired"
+    dialog = ended(lab, words)
+    with lab.context.expect_page() as opened:
+        dialog.get_by_role("button", name="Launch again").click()
+    opened.value.wait_for_url("**/hub/spawn/**")
+
+
+def test_the_hubs_commands_are_the_portals(demo: Any, lab: Any) -> None:
+    lab.get_by_role("menuitem", name="File", exact=True).click()
+    menu = lab.locator(".lm-Menu")
+    expect(menu.get_by_text("Log Out", exact=True)).to_be_visible()
+    expect(menu.get_by_text("Hub Control Panel")).to_have_count(0)
+    with lab.context.expect_page() as opened:
+        menu.get_by_text("Portal", exact=True).click()
+    opened.value.wait_for_url(re.compile(r"/hub/home|/services/portal/"))
+    expect(opened.value.get_by_role("navigation").first).to_be_visible()
+    palette(lab, "Hub Control Panel")
+    expect(lab.locator(".lm-CommandPalette-emptyMessage")).to_be_visible()
+
+
+def test_the_prompt_is_of_the_user_on_the_node(demo: Any, owner: Person, lab: Any) -> None:
+    node = owner.session("GET", "portal/situation").json()["situation"]["node"]
+    lab.locator(".jp-LauncherCard", has_text="Terminal").click()
+    terminal = lab.locator(".jp-Terminal .xterm-rows")
+    expect(terminal).to_contain_text(f"{WHO}@{node}:~$")
+    take_picture(lab, "lab-terminal")
+
+
+def test_a_kernel_that_lacks_what_is_imported(demo: Any, owner: Person, lab: Any) -> None:
+    cell = {"cell_type": "code", "id": "a", "source": "import os, torch_of_nobody", "metadata": {}}
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    content = {
+        "cells": [{**cell, "outputs": [], "execution_count": None}],
+        "metadata": {"kernelspec": kernel},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    made = {"type": "notebook", "content": content}
+    assert owner.session("PUT", "api/contents/lacks.ipynb", json=made).status_code in (200, 201)
+    lab.goto(f"{demo.url}/user/{WHO}/lab/tree/lacks.ipynb?reset")
+    warning = lab.locator(".Toastify__toast", has_text="lacks torch_of_nobody.")
+    expect(warning).to_have_count(1, timeout=60_000)
+    take_picture(lab, "lab-lacking-module")
+    command(lab, "Save Notebook")
+    owner.session("DELETE", "api/contents/lacks.ipynb")
