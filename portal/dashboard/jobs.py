@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ..launch.kinds import kind_of
 from ..models.cluster.cluster import Job, JobState
-from ..models.cluster.dashboard import JobItem
+from ..models.cluster.dashboard import JobItem, QueueReason
 from ..models.session.session import SessionRecord
+from ..slurm import reasons
 from ..slurm.reasons import pending_words, state_words
 
-_NAMES = ("user", "name", "account", "environment", "session_id")
+_WORK = ("work", "work_name", "work_id")
+_NAMES = ("user", "name", "account", "environment", "session_id", *_WORK)
 _HELD_STATES = (JobState.REQUEUE_HOLD, JobState.RESV_DEL_HOLD, JobState.SPECIAL_EXIT)
 
 
@@ -32,6 +37,7 @@ def job_item(job: Job, session: SessionRecord | None, now: float) -> JobItem:
         account=job.account or None,
         environment=(session.environment or None) if session else None,
         session_id=session.id if session else None,
+        **dict(zip(_WORK, _work(session) if session else (None,) * 3, strict=True)),
         partition=job.partition,
         qos=job.qos,
         nodes=job.nodes,
@@ -50,9 +56,22 @@ def job_item(job: Job, session: SessionRecord | None, now: float) -> JobItem:
     )
 
 
+def _work(session: SessionRecord) -> tuple[str, str | None, str | None]:
+    """Return the word for a session's kind, and the name and id that its launch gave it."""
+    kind = kind_of(session)
+    asked = session.options.get(kind.option)
+    named = asked if isinstance(asked, Mapping) else {}
+    return kind.words.noun, named.get("name"), named.get("id")
+
+
 def without_names(item: JobItem) -> JobItem:
     """Return the job without names, for viewers who may not see them."""
     return item.altered(**dict.fromkeys(_NAMES))
+
+
+def queue_reason(job: Job) -> QueueReason:
+    """Return the class of the reason for which a job waits."""
+    return QueueReason.HELD if held(job) else reasons.queue_reason(job.reason)
 
 
 def held(job: Job) -> bool:

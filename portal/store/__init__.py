@@ -38,6 +38,8 @@ from .sessions.usage import UsageTable
 from .site.announcements import AnnouncementTable
 from .site.audit import AuditTable
 from .site.history import HistoryTable
+from .site.job_use import JobUseTable
+from .site.series import SeriesTable
 from .site.visits import VisitTable
 
 __all__ = ["HEAD", "Store"]
@@ -105,6 +107,8 @@ class Store(LoggingConfigurable):
         self._tables: dict[type, Any] = {}
         self.sessions = SessionTable(self.database)
         self.history = HistoryTable(self.database)
+        self.series = SeriesTable(self.database)
+        self.job_use = JobUseTable(self.database)
         self.usage = UsageTable(self.database)
         self.reports = ReportTable(self.database)
         self.audit = AuditTable(self.database)

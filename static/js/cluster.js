@@ -4,6 +4,7 @@ import { call, now } from "./api.js";
 import { byId, el, setText } from "./dom.js";
 import { Filters } from "./filters.js";
 import { Grid } from "./grid.js";
+import { Heat } from "./heat.js";
 import { History } from "./history.js";
 import { Jobs } from "./jobs.js";
 import { Live } from "./live.js";
@@ -20,6 +21,9 @@ const panel = new Panel(byId("panel"), model, {
     grid.mark(null);
     grid.focus(key);
   },
+  onJob: (id) => {
+    lead({ jobs: "all", text: id });
+  },
 });
 const grid = new Grid(byId("grid"), model, {
   onPoint: (key) => panel.point(key),
@@ -32,7 +36,8 @@ const filters = new Filters(() => {
   filter();
   jobs.load(true);
 });
-const jobs = new Jobs(byId("jobs"), model, filters);
+const jobs = new Jobs(byId("jobs"), model, filters, { onPlace: (key) => grid.choose(key) });
+const heat = new Heat({ shows: (name) => grid.shows(name), onChoose: (name) => grid.choose(name) });
 
 let connection = "starting";
 let refusal = ""; // why the service does not send a stream
@@ -40,7 +45,17 @@ let store = null; // the state of the database
 
 function filter() {
   grid.filter(filters.match);
+  heat.filter();
   counts();
+}
+
+// Shows the rows that a series of a plot counts: jobs, or GPUs.
+function lead({ jobs: which, ...values }) {
+  filters.only(values);
+  if (which) jobs.choose(which === "all" ? "" : which);
+  const title = byId(which ? "jobs-title" : "nodes-title");
+  title.scrollIntoView({ block: "start" });
+  title.focus({ preventScroll: true });
 }
 
 function counts() {
@@ -104,7 +119,7 @@ async function reset() {
   grid.build().then(() => requestAnimationFrame(() => performance.mark("portal-grid")));
   filters.offer(model.choices());
   panel.draw();
-  byId("simulated").hidden = !model.simulated;
+  for (const badge of document.querySelectorAll("[data-simulated]")) badge.hidden = !model.simulated;
   filter();
   // The viewer's own items come separately from the board, which is the same for everyone.
   const { own } = await call("changes", { query: { stream: board.stream, version: board.version } });
@@ -155,4 +170,4 @@ new Live({
   },
 }).start();
 new Poller({ every: 60000, ask: rights }).now(); // the live connection reports errors
-new History();
+new History(lead);

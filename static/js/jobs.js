@@ -2,9 +2,10 @@
 // is loaded again when jobs are added or removed.
 
 import { apiUrl, call, facts, may, now } from "./api.js";
-import { ask, perform } from "./dialog.js";
+import { ask, perform, readBy } from "./dialog.js";
 import { announce, byId, el, hidden, setText } from "./dom.js";
 import { keepInAddress } from "./filters.js";
+import { openJob, runs } from "./job.js";
 import { newerJob, states } from "./model.js";
 import { Pager } from "./pager.js";
 import { pill } from "./status.js";
@@ -31,8 +32,10 @@ const COLUMNS = [
 ];
 
 export class Jobs {
-  constructor(place, model, filters) {
+  // `onPlace(key)` shows a GPU ("NODE/INDEX") or node of a job.
+  constructor(place, model, filters, { onPlace }) {
     this.model = model;
+    this.onPlace = onPlace;
     this.filters = filters;
     this.items = new Map();
     this.control = null;
@@ -114,6 +117,19 @@ export class Jobs {
     else if (others) this.#soon(Math.max(2000, 10000 - (performance.now() - this.loadedAt)) + 2000 * Math.random());
   }
 
+  // Shows the jobs of these states, "" for all.
+  choose(which) {
+    this.which = which;
+    this.#mark();
+    keepInAddress({ jobs: which });
+    this.load(true);
+  }
+
+  // Shows a job's details.
+  open(id) {
+    openJob(this.items.get(id), this);
+  }
+
   tick() {
     for (const job of this.items.values()) this.table.update(job, true);
   }
@@ -127,17 +143,17 @@ export class Jobs {
   }
 
   #choices() {
-    const buttons = [...byId("jobs-which").querySelectorAll("button")];
-    const mark = () => buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.state === this.which)));
-    mark();
+    this.#mark();
     byId("jobs-which").addEventListener("click", (event) => {
       const button = event.target.closest("button");
-      if (!button) return;
-      this.which = button.dataset.state;
-      mark();
-      keepInAddress({ jobs: this.which });
-      this.load(true);
+      if (button) this.choose(button.dataset.state);
     });
+  }
+
+  #mark() {
+    for (const button of byId("jobs-which").querySelectorAll("button")) {
+      button.setAttribute("aria-pressed", String(button.dataset.state === this.which));
+    }
   }
 
   #show(page) {
@@ -147,7 +163,7 @@ export class Jobs {
     this.pager.show(page);
   }
 
-  // Shows or hides actions according to the portal's rights in Slurm.
+  // Enables actions according to the portal's rights in Slurm.
   allow(control) {
     this.control = control;
     const words = byId("jobs-rights");
@@ -178,15 +194,14 @@ function paintState(cell, job) {
   setText(cell.lastChild, more.join(", "));
 }
 
-function paintJob(cell, job) {
-  const seen = job.session_id && (job.mine || may("sessions:read"));
-  const key = `${job.id}\n${job.name ?? ""}\n${seen ? job.session_id : ""}\n${job.portal}`;
+function paintJob(cell, job, jobs) {
+  const key = [job.id, job.name, job.session_id, job.work, job.work_name].join("\n");
   if (cell.dataset.key === key) return;
   cell.dataset.key = key;
-  const id = seen ? el("a", { href: `${facts.prefix}sessions/${encodeURIComponent(job.session_id)}` }, job.id) : job.id;
+  const id = el("button.as-link", { type: "button", onclick: () => jobs.open(job.id) }, job.id, hidden(": details"));
   cell.replaceChildren(
-    el("span.first", {}, id, job.portal ? el("span.badge.tag-session", {}, "session") : null),
-    el("span.second", { title: job.name }, job.name ?? ""),
+    el("span.first", {}, id, job.portal ? [" ", runs(job, job.work ?? "session", ".badge")] : null),
+    el("span.second", { title: job.name }, job.work_name ?? job.name ?? ""),
   );
 }
 
@@ -198,19 +213,19 @@ function paintEnvironment(cell, job) {
   lines(cell, job.environment ?? "–");
 }
 
-function paintWhere(cell, job) {
+function paintWhere(cell, job, { onPlace }) {
   const [first, ...rest] = job.nodes;
-  if (!first) {
-    lines(cell, "–", job.partition);
-    return;
-  }
-  const gpus = (node) => (job.gpu_indexes[node]?.length ? `GPU ${ranges(job.gpu_indexes[node])}` : "");
-  lines(
-    cell,
-    rest.length ? `${first} and ${rest.length} more` : [first, gpus(first)].filter(Boolean).join(": "),
-    job.partition,
-  );
+  const indexes = (node) => job.gpu_indexes[node] ?? [];
+  const gpus = (node) => (indexes(node).length ? `GPU ${ranges(indexes(node))}` : "");
+  const words = rest.length ? `${first} and ${rest.length} more` : [first, gpus(first)].filter(Boolean).join(": ");
+  const key = `${first ? words : "–"}\n${job.partition}`;
   cell.title = rest.length ? job.nodes.map((node) => [node, gpus(node)].filter(Boolean).join(": ")).join("\n") : "";
+  if (cell.dataset.key === key) return;
+  cell.dataset.key = key;
+  const [index] = indexes(first);
+  const place = index === undefined ? first : `${first}/${index}`;
+  const show = first ? el("button.as-link", { type: "button", onclick: () => onPlace(place) }, words, hidden(": show it on the grid")) : "–";
+  cell.replaceChildren(el("span.first", {}, show), el("span.second", {}, job.partition));
 }
 
 function paintGpus(cell, job, { model }) {
@@ -241,21 +256,25 @@ function paintLeft(cell, job) {
 }
 
 function paintActions(cell, job, { control }) {
-  const rights = may("jobs:manage");
-  const own = job.mine;
-  const slurm = Boolean(control?.jobs);
-  /** @type {["cancel" | "hold" | "release", string][]} */
-  const buttons = [];
-  if (own || (rights && (job.portal || slurm))) buttons.push(["cancel", job.portal ? "Stop" : "Cancel"]);
-  if (rights && slurm && isPending(job)) buttons.push(job.held ? ["release", "Release"] : ["hold", "Hold"]);
-  const key = `${job.id} ${buttons.join(";")}`;
+  const manages = may("jobs:manage");
+  /** @type {["cancel" | "hold" | "release", string, boolean][]} */
+  const buttons = []; // and whether Slurm must let the portal's account do it
+  // The Hub stops a session as its owner would; so does the portal with a user's own job.
+  if (job.mine || (manages && (job.portal || control))) buttons.push(["cancel", job.portal ? "Stop" : "Cancel", !job.mine && !job.portal]);
+  if (manages && control && isPending(job)) buttons.push(job.held ? ["release", "Release", true] : ["hold", "Hold", true]);
+  const missing = control?.jobs ? null : (control?.missing?.jobs ?? null);
+  const key = `${job.id} ${buttons.join(";")} ${missing}`;
   if (cell.dataset.key === key) return;
   cell.dataset.key = key;
   cell.replaceChildren(
-    ...buttons.map(([what, label]) =>
+    ...buttons.map(([what, label, slurm]) =>
       el(
         `button.btn.btn-sm.${what === "cancel" ? "btn-outline-danger.portal-danger" : "btn-outline-contrast"}`,
-        { type: "button", onclick: () => act(what, job) },
+        {
+          type: "button",
+          onclick: () => act(what, job),
+          ...(slurm && missing ? { disabled: true, title: missing, "aria-describedby": "jobs-rights" } : {}),
+        },
         label,
         hidden(` job ${job.id}`),
       ),
@@ -280,7 +299,15 @@ const CONSEQUENCES = {
 /** @param {"cancel" | "hold" | "release"} what @param {any} job */
 async function act(what, job) {
   const whose = job.user && !job.mine ? `Owner: ${job.user}${job.name ? `, job name: ${job.name}` : ""}. ` : "";
-  const sure = await ask({ ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what] });
-  if (sure === null) return;
-  await perform(call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: {} }));
+  const reason = await ask({ ...QUESTIONS[what](job), text: whose + CONSEQUENCES[what], field: reasonField(what, job) });
+  if (reason === null) return;
+  await perform(call(`jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", body: { reason } }));
+}
+
+// The owner of a session reads why another user stops it; of other jobs, the audit log has the reason. A point of a
+// run is a job of many: the run goes on.
+function reasonField(what, job) {
+  if (job.mine) return null;
+  const stops = what === "cancel" && job.portal && !job.id.includes("_");
+  return stops ? readBy(job.user) : { label: "Reason for the audit log (optional)" };
 }

@@ -13,15 +13,19 @@ from typing import Any
 
 from portal.models.cluster.cluster import Job, JobState
 from portal.models.cluster.history import ClusterSample
+from portal.models.cluster.job_use import JobUse
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import JobUsage
 from portal.sessions.ending import explain
 from portal.sessions.gpu_time import by_day
 from portal.store import Store
 
+from .series_past import series_of
+from .use_past import use_of
+
 PREFIX = "example-"
 """Beginning of the ids of all made up sessions and jobs."""
-HOURS = 10  # that the past of sessions reaches back
+HOURS = 24  # that the past of sessions reaches back
 WEEKS = 12  # of GPU time, and of the cluster's history by the hour
 _HOUR, MINUTE, _DAY = 3600.0, 60.0, 86400.0
 ACCOUNT = "research (example)"
@@ -92,22 +96,27 @@ class ClusterPast(Past):
     """Past of the cluster."""
 
     history: list[ClusterSample]
+    uses: list[JobUse]
 
     async def write(self, store: Store) -> None:
         await super().write(store)
         await store.history.add_samples(*self.history)
+        await store.series.add_samples(*self.history)
+        await store.job_use.save(self.uses)
 
 
 def past(now: float) -> ClusterPast:
     """Return the past of a demo that begins ``now`` (Unix seconds)."""
     sessions: list[SessionRecord] = []
     usage: list[JobUsage] = []
+    uses: list[JobUse] = []
     for number, example in enumerate(EXAMPLES, 1):
         session = _session(example, number, now)
         sessions.append(session)
         usage.extend(usage_of(session, example.gpus, example.busy))
+        uses.append(use_of(session, example.gpus, example.busy, example.peak))
     usage.extend(_earlier_usage(now))
-    return ClusterPast(sessions, usage, [*_earlier_history(now), *_history(now)])
+    return ClusterPast(sessions, usage, [*_earlier_history(now), *_history(now)], uses)
 
 
 def _session(example: Example, number: int, now: float) -> SessionRecord:
@@ -193,14 +202,16 @@ def _history(now: float) -> Iterator[ClusterSample]:
         others += 0.05 * (wave - others) + chance.uniform(-0.6, 0.6)
         held = sum(example.gpus for example in living)
         allocated = min(_GPUS, held + max(0, round(others)))
+        pending, busy = max(0, round(others) - 7), _BUSY + chance.uniform(-0.1, 0.1)
         yield ClusterSample(
             at=at,
             gpus_total=_GPUS,
             gpus_allocated=allocated,
-            gpus_busy=round(allocated * (_BUSY + chance.uniform(-0.1, 0.1))),
+            gpus_busy=round(allocated * busy),
             jobs_running=len(living) + max(0, round(others)),
-            jobs_pending=max(0, round(others) - 7),
+            jobs_pending=pending,
             sessions_running=len(living),
+            series=tuple(series_of(allocated, busy, pending, chance)),
         )
 
 

@@ -1,17 +1,42 @@
 """Items of the cluster page: nodes, GPUs, jobs, and their changes.
 
 The same models are the API's items and the event stream's content. Times are Unix seconds,
-memory MiB; None: unknown. ``user``, ``name``, ``account``, ``environment`` and ``session_id`` are
-None if this viewer may not see them; ``mine`` marks the viewer's own items.
+memory MiB; None: unknown. ``user``, ``name``, ``account``, ``environment``, ``session_id`` and
+what begins with ``work`` are None if this viewer may not see them; ``mine`` marks the viewer's own
+items.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from .. import Frozen
 from .cluster import JobState
 from .gpu import GpuState, GpuUse
+
+
+class QueueReason(StrEnum):
+    """Reason for which a job waits, in the few classes that the cluster's history counts."""
+
+    RESOURCES = "resources"
+    PRIORITY = "priority"
+    LIMIT = "limit"  # of a user, account, QOS or array
+    DEPENDENCY = "dependency"
+    TIME = "time"  # its start time, or its reservation's
+    HELD = "held"
+    OTHER = "other"
+
+
+_REASONS = {
+    QueueReason.RESOURCES: "no free resources",
+    QueueReason.PRIORITY: "others have priority",
+    QueueReason.LIMIT: "a limit is reached",
+    QueueReason.DEPENDENCY: "another job must end",
+    QueueReason.TIME: "its time has not come",
+    QueueReason.HELD: "it is held",
+    QueueReason.OTHER: "other reasons",
+}
 
 
 class NodeItem(Frozen):
@@ -60,6 +85,9 @@ class JobItem(Frozen):
     account: str | None = None
     environment: str | None = None
     session_id: str | None = None
+    work: str | None = None  # the word for the kind of the session: "session", "kernel", "run"
+    work_name: str | None = None  # of the run, or of the kernel's kernelspec
+    work_id: str | None = None
     partition: str = ""
     qos: str = ""
     nodes: tuple[str, ...] = ()
@@ -122,8 +150,9 @@ class Changes(GridVersion):
 
 
 def page_facts() -> dict[str, Any]:
-    """Return facts about these items for the page's script: their defaults, which events omit, and
-    the Slurm states of a job that holds its nodes ("running") or waits ("pending")."""
+    """Return facts about these items for the page: their defaults, which events omit, the Slurm
+    states of a job that holds its nodes ("running") or waits ("pending"), and the words of each
+    QueueReason."""
     items: dict[str, type[Frozen]] = {
         "node": NodeItem,
         "gpu": GpuItem,
@@ -136,6 +165,7 @@ def page_facts() -> dict[str, Any]:
             "running": [state.lower() for state in JobState if state.running],
             "pending": [state.lower() for state in JobState if state.pending],
         },
+        "reasons": _REASONS,
     }
 
 

@@ -15,7 +15,7 @@ from portal.demo.showcase.__main__ import remove, write_past
 from portal.demo.showcase.course_past import BY, course_past
 from portal.demo.showcase.past import EXAMPLES, HOURS, PREFIX, WEEKS, past
 from portal.errors import NotFound
-from portal.models.cluster.history import ClusterSample
+from portal.models.cluster.history import ClusterSample, SeriesKind
 from portal.models.course.course import CourseMember
 from portal.models.course.start import OVER, SeatState
 from portal.models.session.run import PointState
@@ -109,6 +109,13 @@ def test_twelve_weeks_of_gpu_time_and_history_are_there() -> None:
     assert all(usage.job_id.startswith(PREFIX) for usage in MADE.usage)
 
 
+def test_the_history_has_the_quantities_of_each_plot() -> None:
+    series = [quantity for one in MADE.history for quantity in one.series]
+    assert {quantity.kind for quantity in series} == set(SeriesKind)
+    shares = [one.total for one in series if one.kind in (SeriesKind.HELD, SeriesKind.USED)]
+    assert all(0 <= share <= 100 for share in shares)
+
+
 def test_all_seats_of_the_meeting_are_over() -> None:
     states = [seat.state for seat in CLASS.seats]
     assert len(states) == 30 and set(states) <= OVER
@@ -152,6 +159,9 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     assert await store.of(RunCurveTable).numbers("ada", swept.id) == set(range(swept.points))
     points = await store.history.points(NOW - 3600, NOW, 100)
     assert sum(point.gpus_total == 20 for point in points) >= 58
+    assert len((await store.series.nodes(NOW))[1]) == 8
+    (use,) = await store.job_use.of_job(f"{PREFIX}1", 0, NOW)
+    assert use.sources == "simulated" and len(use.gpu) == len(use.memory) == 60
 
     await remove(store, NOW)
     assert [session.id for session in (await store.sessions.find())[0]] == ["real"]
@@ -163,6 +173,8 @@ async def test_it_is_written_once_and_removed_whole_and_nothing_else_is(store: S
     assert [(row.key, row.jobs) for row in rows] == [("ada", 1)]
     points = await store.history.points(NOW - HOURS * 3600, NOW + 120, 1000)
     assert sum(point.gpus_total is not None for point in points) == 1
+    assert (await store.series.nodes(NOW))[1] == {}
+    assert await store.job_use.of_job(f"{PREFIX}1", 0, NOW) == []
 
 
 async def test_without_a_meeting_in_the_past_nothing_is_written(store: Store) -> None:
