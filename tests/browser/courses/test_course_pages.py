@@ -13,6 +13,7 @@ import pytest
 from chromium import late
 from hub_client import Person, wait_until
 from looks import check
+from menus import choose_action
 from remembered import stored
 from session_records import recorded
 from sign_in import sign_in
@@ -351,7 +352,7 @@ def test_a_hand_comes_by_itself_and_is_lowered(demo: Any, page: Any, crowd: str)
 def test_a_message_is_sent_and_withdrawn(demo: Any, page: Any, crowd: str) -> None:
     sign_in(page, demo.url, "barbara")
     visit(page, demo, f"/{crowd}/board")
-    page.get_by_role("button", name="Message all…").click()
+    choose_action(page, "all students", "Message all…")
     page.get_by_role("dialog").get_by_label("Message").fill(f"Ten minutes. {HOSTILE}")
     page.get_by_role("dialog").get_by_role("button", name="Send").click()
     expect(page.locator("#board-toasts")).to_contain_text("JupyterLab shows your message.")
