@@ -145,10 +145,11 @@ def _wanted(
             continue
         units, start = job.gpus if resources.gpus else job.cpus, job.start_time or now
         end = math.inf if job.time_limit is None else start + job.time_limit
-        first = max(0.0, start - now - seconds) // _STEP
-        if units and first < _STEPS:
-            changes[int(first)] += units
-            last = math.ceil((end - now) / _STEP) if end < math.inf else _STEPS
-            if last < _STEPS:
-                changes[max(int(first), last)] -= units
+        # From when the session would still run at that start, until the end.
+        ahead = start - now - seconds
+        first = int(ahead // _STEP) + 1 if ahead >= 0 else 0
+        last = math.ceil((end - now) / _STEP) if end < math.inf else _STEPS
+        for step, change in ((first, units), (max(first, last), -units)):
+            if step < _STEPS:
+                changes[step] += change
     return changes

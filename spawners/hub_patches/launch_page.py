@@ -37,7 +37,7 @@ class LaunchPageHandler(SpawnHandler):
             await self._check_named_server_request(user, server_name, display_name)
         # A server that is not there yet has the form of the default one.
         known = server_name in user.orm_spawners
-        spawner = user.get_spawner(server_name if known else "", replace_failed=True)
+        spawner = user.get_spawner(server_name if known else "", replace_failed=known)
         taken = known and spawner.active
         once = taken and (reserved_for(server_name) or self.get_argument("next", ""))
         if once or not hasattr(spawner, "launch_form"):  # another class of the site
@@ -60,7 +60,7 @@ class LaunchPageHandler(SpawnHandler):
             auth_state=auth_state,
             spawner_options_form=form,
             linked=bool(link),
-            named_session=title,
+            another=None if problem else title,
             url=url_concat(address, {"_xsrf": self.xsrf_token.decode("ascii")}),
             spawner=user.spawner,
         )

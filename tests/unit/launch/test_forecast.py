@@ -57,11 +57,12 @@ def test_slurms_own_answer_is_the_wait_for_now() -> None:
 
 
 def test_what_waits_takes_its_turn() -> None:
-    ahead = waiting("9", gpus=2, gpu_type="v100", start_time=NOW + 3 * HOUR, time_limit=7200)
-    found = waits(full(two_gpus("1", 3), two_gpus("2", 30), ahead), later(5))
-    assert found == [5, 4, 3, 2, 1, *[0] * 19]
-    other = ahead.model_copy(update={"gpu_type": "t4"})
-    assert waits(full(two_gpus("1", 3), two_gpus("2", 30), other), later(3))[3] == 0
+    ahead = waiting("9", gpus=2, gpu_type="v100", start_time=NOW + 6 * HOUR, time_limit=7200)
+    found = waits(full(two_gpus("1", 3), two_gpus("2", 30), ahead), later(3))
+    assert found == [3, 2, 1, 0, 0, 0, 2, 1, *[0] * 16]
+    for other in ({"gpu_type": "t4"}, {"partition": "cpu"}, {"start_time": None}):
+        passed = ahead.model_copy(update=other)
+        assert waits(full(two_gpus("1", 3), two_gpus("2", 30), passed), later(3))[6] == 0
 
 
 def test_a_reservation_keeps_its_nodes() -> None:
