@@ -44,7 +44,6 @@ class SessionSpawner(SessionSettings):
         self.last_options: dict[str, Any] = {}  # validated, of the last launch
         self.partition_automatic = False  # nobody named its partition
         self.work = self.space = ""  # until it is launched
-        self.prefill: dict[str, Any] = {}  # options from a link; shown once
         self.posted_port = 0
         self.token_id = 0
         self.server_address = ""

@@ -29,6 +29,7 @@ from portal.launch.estimate import (
     without_slurm,
     woken,
 )
+from portal.launch.forecast import hourly_waits
 from portal.launch.limits.running_limits import held_back
 from portal.launch.nearby import Candidate, candidates
 from portal.launch.policy import Associations
@@ -119,11 +120,14 @@ class StartEstimates(LoggingConfigurable):
         if estimate.outlook in (Outlook.LATER, Outlook.UNKNOWN) and not self._out_of_date(snapshot):
             nearby = await self._nearby(estimate, request, person, snapshot, associations)
         now = time.time()
+        waits = hourly_waits(request.resources, snapshot, estimate, now)
         return StartAnswer.like(
             estimate,
             words=words.sentence(estimate, now),
             source=words.source(estimate),
             nearby=tuple(nearby),
+            waits=waits,
+            waits_words=words.day(waits, now),
         )
 
     @staticmethod

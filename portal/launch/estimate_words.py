@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..models.session.estimate import Basis, Estimate, Outlook
+from ..models.words import clock
 
 _SOURCES = {
     Basis.SLURM: "Slurm's estimate; earlier if other jobs end before their time limit.",
@@ -53,6 +54,25 @@ def source(estimate: Estimate) -> str:
     if estimate.outlook in (Outlook.NOW, Outlook.LATER):
         return _SOURCES[estimate.basis]
     return ""
+
+
+def day(waits: Sequence[float | None], now: float) -> str:
+    """Return the waits of the next day's hours as a sentence; "" for none."""
+    if not waits:
+        return ""
+    hours = [hour for hour, wait in enumerate(waits) if wait != 0.0]
+    if not hours:
+        return f"No wait is expected over the next {len(waits)} hours."
+    sentences = []
+    if longest := max(wait or 0.0 for wait in waits):
+        sentences.append(f"The longest wait over the next {len(waits)} hours is {about(longest)}.")
+    if None in waits:
+        unknown = clock(now + waits.index(None) * 3600, now)
+        sentences.append(f"No start is known for requests after {unknown}.")
+    elif hours[-1] + 1 < len(waits):
+        free = clock(now + (hours[-1] + 1) * 3600, now)
+        sentences.append(f"No wait is expected from {free}.")
+    return " ".join(sentences)
 
 
 def starts(estimate: Estimate, now: float) -> str:

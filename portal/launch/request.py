@@ -114,6 +114,19 @@ def options_from_form(formdata: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     return options_from_fields({key: _single(key, formdata.get(key)) for key in option_keys()})
 
 
+def options_from_link(query: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Return the options of a link as far as they are well-formed, each judged alone."""
+    fields: dict[str, str | int] = {}
+    for key in option_keys():
+        try:
+            text = _single(key, query.get(key))
+            options_from_fields({key: text})
+        except InvalidRequest:
+            continue
+        fields[key] = text
+    return well_formed(options_from_fields(fields))
+
+
 def options_from_fields(fields: Mapping[str, str | int]) -> dict[str, Any]:
     """Return ``user_options`` of the fields of a form, as text or, if JSON had them so, as
     numbers. Raises InvalidRequest, naming the field."""

@@ -3,7 +3,7 @@ each choice on a launch page would otherwise go through all of them some ten tim
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..models.cluster.cluster import ClusterSnapshot, Job, JobState
@@ -26,6 +26,9 @@ class Queue(NamedTuple):
     expected: Mapping[tuple[str, str, bool], float]
     running: tuple[Job, ...]  # the next one to end first, those without an end last
     limited: Mapping[str, tuple[Job, ...]]  # jobs that wait for a limit, by person
+    expecting: Mapping[str, Sequence[Job]]  # jobs whose start Slurm expects, by partition
+    # By node, what running jobs release: when (Unix seconds, rising), GPUs, CPUs.
+    released: Mapping[str, Sequence[tuple[float, int, int]]]
 
 
 _made: list[tuple[Mapping[str, Job], Queue]] = []  # of the last two snapshots
@@ -46,6 +49,7 @@ def _queue(jobs: Mapping[str, Job]) -> Queue:
     turns, passed = set(), set()
     expected: dict[tuple[str, str, bool], float] = {}
     limited: dict[str, tuple[Job, ...]] = {}
+    expecting: dict[str, list[Job]] = {}
     for job in jobs.values():
         if job.state is not JobState.PENDING:
             continue
@@ -60,6 +64,27 @@ def _queue(jobs: Mapping[str, Job]) -> Queue:
             for name in names:
                 key = (name, job.gpu_type, bool(job.gpus))
                 expected[key] = max(expected.get(key, 0.0), job.start_time)
+                expecting.setdefault(name, []).append(job)
     running = [job for job in jobs.values() if job.state.running]
     running.sort(key=lambda job: float("inf") if job.end_time is None else job.end_time)
-    return Queue(frozenset(turns), frozenset(passed), expected, tuple(running), limited)
+    return Queue(
+        frozenset(turns),
+        frozenset(passed),
+        expected,
+        tuple(running),
+        limited,
+        expecting,
+        _released(running),
+    )
+
+
+def _released(running: Sequence[Job]) -> dict[str, list[tuple[float, int, int]]]:
+    released: dict[str, list[tuple[float, int, int]]] = {}
+    for job in running:
+        if job.end_time is None:
+            continue
+        for node in job.nodes:
+            held = job.gpu_indexes.get(node)
+            gpus = job.gpus // len(job.nodes) if held is None else len(held)
+            released.setdefault(node, []).append((job.end_time, gpus, job.cpus // len(job.nodes)))
+    return released

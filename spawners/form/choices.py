@@ -113,6 +113,14 @@ def client_data(
     return {
         "owner": owner,  # whose session it will be: an admin may start one for somebody else
         "fields": [{"name": field.name, "folded": field.folded} for field in FIELDS],
+        "words": {
+            field.name: {
+                "label": field.label,
+                "should_be": field.should_be,
+                "usual": Resources.model_fields[field.name].default,
+            }
+            for field in FIELDS
+        },
         "environments": {
             e.name: {
                 "title": e.title,

@@ -21,6 +21,7 @@ from . import (
     database_ping,
     early_response,
     entry_confirm,
+    launch_page,
     no_server,
     oauth_secret,
     progress_stream,
@@ -45,6 +46,7 @@ PATCHES: tuple[Patch, ...] = (
     course_hosts.PATCH,
     client_ids.PATCH,
     progress_stream.PATCH,
+    launch_page.PATCH,
     # what JupyterHub tells nobody
     early_response.PATCH,
     stop_context.PATCH,  # its handler is one of early_response's

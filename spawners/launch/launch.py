@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from portal.catalog.versions.pins import pinned
 from portal.errors import Conflict, NotAllowed, NotFound, PortalError, SlurmUnavailable
+from portal.launch.kinds import reserved_for
 from portal.launch.kinds.kind import (
     AskedFor,
     Kind,
@@ -117,12 +118,20 @@ async def _offered(spawner: SessionSpawner) -> list[Environment]:
     return list(offered.values())
 
 
-async def render_form(spawner: SessionSpawner) -> str:
-    """Return the HTML of the owner's launch form, now; for a space's session it is one button."""
-    address = spawner.reserved
+async def render_form(
+    spawner: SessionSpawner,
+    server: str | None = None,
+    linked: Mapping[str, Any] | None = None,
+    problem: str = "",
+) -> str:
+    """Return the HTML of the owner's launch form, now; for a space's session it is one button.
+
+    ``server``: name of the server to start, if it is not the spawner's; ``linked``: options of a
+    link; ``problem``: why nothing can be started, "" if it can.
+    """
+    address = spawner.reserved if server is None else reserved_for(server)
     if address is not None and address.space:
-        spawner.prefill = {}
-        return await space_form(spawner, address, (await readiness(spawner)).problems)
+        return await space_form(spawner, address, (await readiness(spawner)).problems, server)
     form = spawner.shared.form
     # At once, since each waits for a turn of the loop, which is busy while a class starts.
     snapshot, ready, preferences, offered = await asyncio.gather(
@@ -131,15 +140,14 @@ async def render_form(spawner: SessionSpawner) -> str:
         spawner.shared.favourites.preferences_of(spawner.user.name),
         _offered(spawner),
     )
-    prefill, spawner.prefill = spawner.prefill, {}
     view = form.view(
         snapshot,
         offered,
         ready.associations,
         spawner.person,
-        last=prefill or spawner.options_again or None,
+        last=linked or spawner.options_again or None,
         storage=ready.storage,
-        problems=ready.problems,
+        problems=[problem, *ready.problems] if problem else ready.problems,
         unknown=ready.unknown,
         defaults=Resources.model_validate(spawner.default_resources),
         preferences=preferences,

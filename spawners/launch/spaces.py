@@ -112,11 +112,16 @@ async def place_in_space(
     return Place({offered.name: offered}, snapshot, kind.model_copy(update={"space": job_space}))
 
 
-async def space_form(spawner: SessionSpawner, address: Address, problems: Sequence[str]) -> str:
+async def space_form(
+    spawner: SessionSpawner, address: Address, problems: Sequence[str], server: str | None = None
+) -> str:
     """Return the launch form of a space's session: a button, or why there is none. ``problems``:
-    why the person could start no session at all."""
+    why the person could start no session at all; ``server``: its name, if not the spawner's."""
     now, title, upcoming, note, about = time.time(), "", "", "", address.kind.about
-    problems, of_type = list(problems), space_type_at(spawner.name) or JobSpace
+    problems, of_type = (
+        list(problems),
+        space_type_at(spawner.name if server is None else server) or JobSpace,
+    )
     try:
         launch = await _launch(spawner, address.space)
         stored, about = launch.stored, launch.about(address.kind)

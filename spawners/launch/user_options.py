@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from jupyterhub.spawner import SpawnException
 from traitlets import Instance, default
 
 from portal.errors import PortalError
-from portal.launch.request import (
-    LaunchRequest,
-    option_keys,
-    options_from_form,
-    well_formed,
-)
+from portal.launch.request import LaunchRequest, options_from_form
 
 from ..hub_setup import ensure_set_up, is_set_up
 from ..session import SessionSpawner
@@ -36,26 +31,17 @@ class UserOptions(SessionSpawner):
     def _options_form_default(self) -> Any:
         return render_form
 
+    async def launch_form(self, server: str, linked: Mapping[str, Any], problem: str) -> str:
+        """Return the launch form of ``server``, this one or another of its owner, filled in with
+        the options of a link. ``problem``: why it cannot start, "" if it can."""
+        return await render_form(self, server, linked, problem)
+
     def options_from_form(self, formdata: dict[str, list[str]]) -> dict[str, Any]:
         """Return the form's fields as plain ``user_options``; the launch refuses wrong values."""
         try:
             return options_from_form(formdata)
         except PortalError as error:
             raise refusal(error) from None
-
-    def options_from_query(self, query: dict[str, list[str]]) -> dict[str, Any]:
-        """Fill the page in from a link with ``opt-…``, and start nothing.
-
-        JupyterHub would start a session on a plain GET, so that any page of the Web could start
-        one for whoever follows its link. It shows the form after an exception: that is used here.
-        """
-        known = {key: value for key, value in query.items() if key in option_keys()}
-        self.prefill = well_formed(self.options_from_form(known))
-        raise SpawnException(
-            "The link filled in this form. Check the options, then press Start.",
-            reason="prefilled",
-            status_code=200,
-        )
 
     @default("apply_user_options")
     def _apply_user_options_default(self) -> Any:

@@ -1,6 +1,6 @@
-// The launch form: offers only options that fit together, shows in one line what Start will do, and
-// fills in the options in a link's fragment (…/hub/spawn#environment=x&gpus=2). The form works
-// without this script; the Hub checks every request anyway.
+// The launch form: offers only options that fit together, and shows in one line what Start will do. estimate.js
+// adds when it would start, link.js what a link asks for. The form works without these scripts; the Hub
+// checks every request anyway.
 const form = document.getElementById("spawn_form");
 const dataElement = document.getElementById("launch-data");
 const data = dataElement ? JSON.parse(dataElement.textContent) : null;
@@ -8,7 +8,7 @@ const data = dataElement ? JSON.parse(dataElement.textContent) : null;
 const field = (name) => form.elements.namedItem(name);
 const value = (name) => field(name)?.value ?? "";
 
-// Sets a field if it has that choice; an unknown value is ignored.
+// Sets a field and returns true if it has that choice, or if what is typed is valid; else it stays.
 function set(name, wanted) {
   const element = field(name);
   if (!element || wanted === undefined || wanted === null) return false;
@@ -28,8 +28,11 @@ function set(name, wanted) {
     return Boolean(option);
   }
   if (element.type === "hidden") return element.value === text;
+  const before = element.value;
   element.value = text;
-  return true;
+  const fits = element.value === text && element.checkValidity();
+  if (!fits) element.value = before;
+  return fits;
 }
 
 const options = (name) => {
@@ -156,10 +159,21 @@ function summary() {
   return text;
 }
 
-// Why the environment cannot use some of the GPU types.
-function refused() {
-  const reasons = Object.entries(environment().refusals ?? {}).filter(([type]) => type in data.gpus);
-  return reasons.map(([, reason]) => reason).join(" ");
+// Why a GPU type cannot be chosen now; "" if it can.
+function whyNot(type) {
+  if (typesAllowed().includes(type)) return "";
+  const here = environment();
+  const offered = !here.gpu_types.length || here.gpu_types.includes(type);
+  if (!offered) return here.refusals?.[type] ?? `${here.title} does not run on ${type}.`;
+  return `The partition ${value("partition")} has no ${type}.`;
+}
+
+// Why some of the GPU types are dimmed.
+function dimmed() {
+  if (environment().max_gpus === 0) return `${environment().title} uses no GPUs.`;
+  if (!gpus()) return "Choose a number of GPUs first.";
+  const types = options("gpu_type").filter((option) => option.value && option.disabled);
+  return types.map((option) => whyNot(option.value)).join(" ");
 }
 
 function hint() {
@@ -179,90 +193,10 @@ function show() {
   document.getElementById("launch-summary").textContent = summary();
   document.getElementById("launch-hint").textContent = hint();
   const why = document.getElementById("launch-refusals");
-  if (why && why.textContent !== refused()) why.textContent = refused();
+  if (why && why.textContent !== dimmed()) why.textContent = dimmed();
   askWhen();
   const tiles = document.getElementById("launch-gpu-type");
   if (tiles instanceof HTMLFieldSetElement) tiles.disabled = !gpus();
-}
-
-// The estimated start, requested from the Hub after a pause in the user's changes. The
-// old answer stays, greyed out, until the new one arrives; the same answer is not written (and not read
-// aloud) again.
-const PAUSE = 400; // milliseconds without a change
-const AGAIN = 30000; // milliseconds after which the estimate for the same choice is refreshed
-const estimate = { asked: "", timer: 0, running: null, shown: "" };
-
-function chosen() {
-  const names = ["environment", "kind", ...data.fields.map((entry) => entry.name)];
-  const fields = new FormData(form);
-  return Object.fromEntries(names.filter((name) => fields.get(name)).map((name) => [name, fields.get(name)]));
-}
-
-function askWhen(again = false) {
-  const place = document.getElementById("launch-estimate");
-  if (!place || !data.owner || document.getElementById("start").disabled) return;
-  const body = JSON.stringify(chosen());
-  if (body === estimate.asked && !again) return;
-  estimate.asked = body;
-  estimate.running?.abort();
-  place.classList.add("portal-old");
-  clearTimeout(estimate.timer);
-  estimate.timer = setTimeout(() => fetchWhen(body), again ? 0 : PAUSE);
-}
-
-async function fetchWhen(body) {
-  const stop = (estimate.running = new AbortController());
-  let answer = null;
-  try {
-    const response = await fetch(`${hub.base_url}api/portal/estimates/${encodeURIComponent(data.owner)}`, {
-      method: "POST",
-      credentials: "same-origin",
-      headers: { "Content-Type": "application/json", "X-XSRFToken": hub.xsrf_token },
-      body,
-      signal: stop.signal,
-    });
-    if (response.ok) answer = await response.json();
-  } catch {
-    if (stop.signal.aborted) return; // the choice has changed meanwhile
-  }
-  if (body !== estimate.asked) return;
-  showWhen(answer);
-  estimate.timer = setTimeout(() => {
-    if (document.hidden) document.addEventListener("visibilitychange", () => askWhen(true), { once: true });
-    else askWhen(true);
-  }, AGAIN);
-}
-
-// ``answer`` null: no answer, so no estimate is shown instead of an old one.
-function showWhen(answer) {
-  const place = document.getElementById("launch-estimate");
-  place.classList.remove("portal-old");
-  document.getElementById("launch-estimate-words").hidden = !answer;
-  const nearby = answer?.nearby ?? [];
-  const shown = JSON.stringify([answer?.words, answer?.source, nearby.map((choice) => [choice.label, choice.words])]);
-  if (shown === estimate.shown) return;
-  estimate.shown = shown;
-  place.dataset.outlook = answer?.outlook ?? "";
-  document.getElementById("launch-starts").textContent = answer?.words ?? "";
-  document.getElementById("launch-starts-source").textContent = answer?.source ?? "";
-  const buttons = document.getElementById("launch-nearby");
-  buttons.hidden = !nearby.length;
-  buttons.replaceChildren(
-    ...nearby.map((choice) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "btn btn-sm btn-outline-secondary";
-      button.textContent = `${choice.label}: ${choice.words}`;
-      button.addEventListener("click", () => {
-        take(new URLSearchParams(Object.entries(choice.changes)));
-        show();
-        document.getElementById("start").focus();
-      });
-      return button;
-    }),
-  );
-  // Slurm's estimate is better than the page's own hint.
-  document.getElementById("launch-hint").hidden = Boolean(answer) && answer.outlook !== "unknown";
 }
 
 // A new environment sets its own defaults, unless the user has already chosen.
@@ -281,20 +215,6 @@ function changed(event) {
   show();
 }
 
-function take(wanted) {
-  // In this order, since each choice limits the next ones. A type counts only with
-  // GPUs, and fit() clamps the count, so the type goes first.
-  const order = ["environment", "partition", "gpu_type", "gpus"];
-  for (const name of [...order, ...[...wanted.keys()].filter((key) => !order.includes(key))]) {
-    if (!wanted.has(name)) continue;
-    if (set(name, wanted.get(name)) && name !== "environment") touched.add(name);
-    fit();
-  }
-  const folded = data.fields.filter((entry) => entry.folded).map((entry) => entry.name);
-  const more = document.getElementById("launch-more");
-  if (more && folded.some((name) => wanted.get(name))) more.open = true;
-}
-
 // Many environments: the first ones are shown, or those that match the search. The chosen one is always shown.
 const find = document.getElementById("launch-find");
 let findAgain = () => {};
@@ -306,7 +226,7 @@ if (find) {
     filters: find.querySelectorAll(".portal-filter"),
     count: document.getElementById("launch-count"),
     all: document.getElementById("launch-all"),
-    first: 6, // two rows, so that GPUs are on the first screen too
+    first: 6, // so that GPUs are on the first screen too
     noun: "environment",
     go: "input",
   });
@@ -317,13 +237,13 @@ const REMEMBERED = "portal-launch";
 if (form && data && Object.keys(data.environments).length) {
   form.addEventListener("change", changed);
   form.addEventListener("input", () => show());
-  const link = new URLSearchParams(window.location.hash.slice(1));
+  const link = linkedOptions();
   if (document.getElementById("launch-refused")) {
     // Fill in the refused options again, so that the user can correct them.
     take(new URLSearchParams(sessionStorage.getItem(REMEMBERED) ?? ""));
   } else if ([...link].length) {
     fit();
-    take(link);
+    listIgnored(take(link));
   }
   show();
   findAgain();

@@ -128,9 +128,12 @@ class PagesSpawner(Spawner):
         return Person(name=self.user.name)
 
     async def options_form(self, spawner):
+        return await self.launch_form(self.name, {}, "")
+
+    async def launch_form(self, server, linked, problem):
         form = self.form
         rows = (*ROWS, ROWS[0].model_copy(update={"account": "dl101", "is_default_account": False}))
-        problems = []
+        problems = [problem] if problem else []
         if self.user.name == "nobody":
             rows, problems = (), form.problems((), self.person)
         many = self.user.name == "many"
@@ -139,7 +142,7 @@ class PagesSpawner(Spawner):
             MANY if many else list(ENVIRONMENTS.values()),
             rows,
             self.person,
-            last=self.user_options,
+            last=linked or self.user_options,
             storage=AREAS,
             problems=problems,
             defaults=Resources(cpus=2, memory="4G", time="2:00:00"),

@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import pytest
 from chromium import SOON
@@ -75,7 +76,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def log_in(page: playwright.Page, hub: str, name: str, to: str = "spawn") -> None:
     page.goto(f"{hub}login?next=/hub/{to}")
     send_form(page, name)
-    page.wait_for_url(f"**/hub/{to}*")
+    page.wait_for_url(f"**/hub/{unquote(to).partition('?')[0]}*")
 
 
 def start(page: playwright.Page, title: str) -> None:
@@ -129,6 +130,10 @@ def test_many_environments_are_searched(page, hub):
     take_picture(page, "first-screen-launch-many")
     parts = ("#launch-search", "#launch-all", "label[for=launch-gpus-0]", "#launch-gpu-type")
     assert out_of_sight(page, (*parts, "#launch-time", "#start")) == []
+    page.set_viewport_size({"width": 1280, "height": 800})
+    assert out_of_sight(page, (*parts, "#launch-time", "#start")) == []
+    rows = [card.bounding_box()["height"] for card in cards.all()[1:]]
+    assert max(rows) <= 44, "a row has one line, unless it is chosen"
     # What one likes and used last stands first.
     names = cards.locator(".portal-card-title").all_inner_texts()
     assert names[:3] == ["Environment 150", "Environment 7", "Environment 0"]
@@ -165,6 +170,83 @@ def test_a_link_prefills_the_form_and_starts_nothing(page, hub):
         f"JupyterLab in Scientific Python on 2 {TIMES} t4 (simulated), 6 CPUs, 9 GB for 4 hours"
     )
     assert page.get_by_label("Partition").input_value() == "gpu"
+
+
+def test_a_link_lists_what_does_not_fit(page, hub):
+    wanted = (
+        "opt-environment=slow&opt-gpus=9&opt-gpu_type=h100&opt-time=900:00:00&opt-cpus=some"
+        "&opt-memory=9G&opt-partition=%3Cimg%20src=x%3E&opt-colour=red&gpus=1"
+    )
+    log_in(page, hub, "unfit", to=quote(f"spawn?{wanted}", safe=""))
+    ignored = page.locator("#launch-ignored")
+    assert ignored.locator("li").all_inner_texts() == [
+        "Partition “<img src=x>” is not among the choices here.",
+        "GPU type “h100” is not among the choices here.",
+        "GPUs “9”: at most 4 with these choices.",
+        "Time limit “900:00:00” is not among the choices; the longest is 2 days.",
+        "CPUs “some” must be a whole number of at least 1.",
+        "“colour” is not an option of a session.",
+    ]
+    # What fits is filled in, and the rest is as it was.
+    assert page.get_by_label("Memory").input_value() == "9G"
+    assert page.locator("#launch-summary").inner_text() == (
+        "JupyterLab in Scientific Python on 2 CPUs, 9 GB for 2 hours"
+    )
+    check(page, "launch-ignored")
+    page.goto(f"{hub}spawn#environment=gone&gpu_type=t4")
+    page.reload()
+    assert ignored.locator("li").all_inner_texts() == [
+        "Environment “gone” does not exist, or you may not use it.",
+        "GPU type “t4”: PyTorch 2.9 does not run on t4.",
+    ]
+    page.goto(f"{hub}spawn#environment=slow&gpus=1&gpu_type=t4")
+    page.reload()
+    assert ignored.is_hidden()
+
+
+def test_gpu_types_that_do_not_fit_say_why(page, hub):
+    log_in(page, hub, "types")
+    why = page.locator("#launch-refusals")
+    page.get_by_role("radio", name="PyTorch").check()
+    assert why.inner_text() == "PyTorch 2.9 does not run on t4."
+    page.locator("label[for=launch-gpus-0]").click()
+    assert why.inner_text() == "Choose a number of GPUs first."
+    page.get_by_role("radio", name="GCC 14").check()
+    assert why.inner_text() == "GCC 14 and OpenMPI 5 uses no GPUs."
+    struck = "all => all.filter(e => getComputedStyle(e).textDecorationLine.includes('through'))"
+    assert page.locator(".portal-launch *").evaluate_all(f"{struck}.length") == 0
+
+
+def test_a_session_that_runs_hides_no_form(page, hub):
+    """There is a way to it, and another one is started; a GET makes neither."""
+    log_in(page, hub, "twice")
+    start(page, "Ready at once")
+    page.locator("#portal-pending").wait_for()
+    page.goto(f"{hub}home")
+    page.get_by_role("link", name="Open Session").wait_for()
+    page.goto(f"{hub}spawn")
+    banner = page.locator("#launch-running")
+    assert banner.inner_text() == (
+        "Ready at once is running: open it, or start another (“Session 2”) here."
+    )
+    assert page.get_by_role("radio", name="Ready at once").is_checked()  # the last choice
+    check(page, "launch-running")
+    for address in ("spawn/twice/third", "spawn/twice/third?display_name=Third&opt-gpus=1"):
+        page.goto(f"{hub}{address}")
+        assert page.get_by_role("button", name="Start", exact=True).is_enabled()
+    page.goto(f"{hub}home")
+    assert page.locator(".portal-sessions > li").count() == 1
+    page.goto(f"{hub}spawn")
+    start(page, "Ready at once")
+    page.wait_for_url("**/hub/spawn-pending/twice/session-2*")
+    page.goto(f"{hub}home")
+    page.get_by_role("link", name="Open Session 2").wait_for()
+    page.goto(f"{hub}spawn/twice/session-2")
+    assert "start another (“Session 3”) here" in banner.inner_text()
+    assert "Ready at once (Session 2) is running" in banner.inner_text()
+    # What is to be opened in the session is opened there.
+    page.goto(f"{hub}spawn?next={quote('/hub/token')}")
+    page.wait_for_url("**/hub/token")
 
 
 def test_a_refusal_keeps_what_was_entered(page, hub):

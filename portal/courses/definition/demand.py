@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from portal.launch.partitions import choose_partition
 from portal.models import Frozen
-from portal.models.cluster.cluster import ClusterSnapshot, Node
+from portal.models.cluster.cluster import Association, ClusterSnapshot, Node
 from portal.models.course.course import StoredCourse
+from portal.models.person import Person
 from portal.models.session.resources import Resources
+from portal.models.words import count
 from portal.slurm.parse.gres import UNNAMED
 
 
 class Demand(Frozen):
     """Demand of a course. ``gpus``: wanted if all students use the default at once, ``most_gpus``:
     if each uses the maximum; ``gpus_there``: on usable nodes, ``gpus_free`` of them now;
-    ``seats``: default sessions that fit at once; ``words``: all of it in sentences."""
+    ``seats``: default sessions that fit at once; ``words``: all of it in a sentence."""
 
     students: int
     gpus: int
@@ -25,10 +30,11 @@ class Demand(Frozen):
 
 
 def demand_of(stored: StoredCourse, students: int, snapshot: ClusterSnapshot) -> Demand:
-    """Compute the demand of the course's default in its partition, on the nodes it reserves."""
+    """Compute the demand of the course's default in the partition of its sessions, on the nodes it
+    reserves."""
     course, each = stored.course, stored.course.default
     types = gpu_types(stored)
-    named = course.reservation.partition or each.partition
+    named = course.reservation.partition or each.partition or _launched_in(stored, types, snapshot)
     nodes = [
         node
         for node in snapshot.nodes.values()
@@ -44,20 +50,19 @@ def demand_of(stored: StoredCourse, students: int, snapshot: ClusterSnapshot) ->
     awake = [pool for node in nodes if not node.asleep for pool in node.gpus]
     free = sum(max(0, pool.count - pool.used) for pool in awake if not types or pool.type in types)
     wanted = students * each.gpus * each.nodes
-    kind = f"{types[0]} GPUs" if len(types) == 1 else "GPUs"
-    where = f"'{named}'" if named else "the cluster"
-    people = "1 student needs" if students == 1 else f"{students} students need"
     most = max(wanted, students * course.largest.gpus * course.largest.nodes)
-    if each.gpus:
-        words = f"{people} {wanted} {kind}; {where} has {total}, {free} of them free now."
-    else:
-        words = f"{people} no GPUs; {where} has {total}."
+    words = "1 student needs" if students == 1 else f"{students} students need"
+    words += f" {wanted or 'no'} {f'{types[0]} GPUs' if len(types) == 1 else 'GPUs'}"
     if most > wanted:
-        words += f" With the maximum resources they need {most}."
+        words += f", {most} with the maximum resources"
+    words += f"; the partition '{named}' has {total}" if named else f"; the cluster has {total}"
+    if each.gpus:
+        words += f", {free} of them free now"
     if reserved:
-        words += f" {seats} sessions fit on the {reserved} reserved nodes at once."
+        on = count(reserved, "reserved node")
+        words += f", and {count(seats, 'session')} fit on the {on} at once"
     elif seats < students:
-        words += f" {seats} sessions fit at once."
+        words += f", so {count(seats, 'session')} fit at once"
     return Demand(
         students=students,
         gpus=wanted,
@@ -66,8 +71,21 @@ def demand_of(stored: StoredCourse, students: int, snapshot: ClusterSnapshot) ->
         gpus_free=free,
         gpu_type=types[0] if len(types) == 1 else "",
         seats=seats,
-        words=words,
+        words=f"{words}.",
     )
+
+
+def _launched_in(
+    stored: StoredCourse, types: Sequence[str], snapshot: ClusterSnapshot
+) -> str | None:
+    """Return the partition in which sessions of a course that names none are launched now."""
+    account, each = stored.course.account, stored.course.default
+    rows = (Association(user="", account=account),) if account else None
+    if each.gpus and len(types) == 1:
+        each = each.model_copy(update={"gpu_type": types[0]})
+    chosen = choose_partition(each, Person(name=""), snapshot, rows)
+    usual = (partition.name for partition in snapshot.partitions.values() if partition.default)
+    return chosen or next(usual, None)
 
 
 def gpu_types(stored: StoredCourse) -> tuple[str, ...]:

@@ -51,7 +51,10 @@ class Nearby(Frozen):
 
 class StartAnswer(Frozen):
     """Estimate for a choice, also in words. ``source``: origin of the estimate, in words.
-    ``field``: the field that a refusal is about; "" for none."""
+    ``field``: the field that a refusal is about; "" for none. ``waits``: seconds that a session
+    would wait if it were requested now, in one hour, and so on for a day, if no further jobs are
+    submitted; null where that is not known, empty if no start is known. ``waits_words``: the same
+    as a sentence."""
 
     outlook: Outlook
     words: str
@@ -61,6 +64,8 @@ class StartAnswer(Frozen):
     starts_at: float | None = None
     made_at: float
     nearby: tuple[Nearby, ...] = ()
+    waits: tuple[float | None, ...] = ()
+    waits_words: str = ""
 
 
 class EstimateError(Frozen):

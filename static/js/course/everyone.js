@@ -3,7 +3,9 @@
 import { call, facts } from "../api.js";
 import { announce, byId, el, fill } from "../dom.js";
 import { ask, perform, tell, toast } from "../dialog.js";
+import { menu } from "../menu.js";
 import { count, duration } from "../words.js";
+import { collectFolder, stillCollecting } from "./collect.js";
 import { at, names, person } from "./words.js";
 
 const AT_ONCE = 6;
@@ -26,11 +28,16 @@ export async function each(list, work) {
   return results.sort((a, b) => a.person.localeCompare(b.person));
 }
 
+// A list of the reasons in `items` ({person, message}), each with the names of those concerned.
+export function reasons(items) {
+  const people = new Map();
+  for (const { message, person: name } of items) people.set(message, [...(people.get(message) ?? []), name]);
+  return el("ul.plain", {}, [...people].map(([why, who]) => el("li", {}, `${names(who)}: ${why}`)));
+}
+
 // Shows the result; failures stay on the page with their reasons.
 export function report(message, items) {
   const failed = items.filter((item) => !item.done);
-  const reasons = new Map();
-  for (const { message: why, person: name } of failed) reasons.set(why, [...(reasons.get(why) ?? []), name]);
   if (!failed.length) {
     toast(message);
     return;
@@ -40,7 +47,7 @@ export function report(message, items) {
     "div.alert.alert-warning.trouble",
     { role: "group", "aria-label": "Failed actions" },
     el("p", {}, el("strong", {}, message)),
-    el("ul.plain", {}, [...reasons].map(([why, who]) => el("li", {}, `${names(who)}: ${why}`))),
+    reasons(failed),
     el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => note.remove() }, "Close"),
   );
   byId("troubles").append(note);
@@ -57,11 +64,14 @@ export class Everyone {
     fill(
       byId("for-all"),
       button("Start all", "jupyter", () => this.startAll()),
-      button("Extend all…", "outline-contrast", () => this.extend(null)),
-      button("Message all…", "outline-contrast", () => this.message()),
-      course.bare ? null : button("Hand out a file…", "outline-contrast", () => this.handOut()),
-      course.bare ? null : button("Collect a folder…", "outline-contrast", () => this.collect()),
       button("Stop all…", "outline-danger.portal-danger", () => this.stop(null)),
+      menu(
+        "all students",
+        button("Extend all…", "link", () => this.extend(null)),
+        button("Message all…", "link", () => this.message()),
+        course.bare ? null : button("Hand out a file…", "link", () => this.handOut()),
+        course.bare ? null : button("Collect a folder…", "link", () => collectFolder(course.course, onDone)),
+      ),
     );
     this.file = el("input", { type: "file", hidden: true, tabindex: "-1", "aria-hidden": "true", onchange: () => this.#upload() });
     byId("for-all").append(this.file);
@@ -77,7 +87,7 @@ export class Everyone {
     fill(
       place,
       el("strong", {}, words),
-      button("Start", "jupyter", () => this.startSome(list)),
+      button("Start", "outline-contrast", () => this.startSome(list)),
       button("Extend…", "outline-contrast", () => this.extend(list)),
       button("Stop…", "outline-danger.portal-danger", () => this.stop(list)),
       button("Clear selection", "outline-contrast", clear),
@@ -101,7 +111,8 @@ export class Everyone {
 
   async stop(list) {
     const sessions = list ? `the sessions of ${names(list, 5)}` : "all sessions of this course";
-    const sure = await ask({ title: `Stop ${sessions}?`, text: "Unsaved work is lost. Saved files stay.", action: list ? "Stop sessions" : "Stop all", danger: true });
+    const collecting = await stillCollecting(this.course.course, list);
+    const sure = await ask({ title: `Stop ${sessions}?`, text: `Unsaved work is lost. Saved files stay. ${collecting}`.trim(), action: list ? "Stop sessions" : "Stop all", danger: true });
     if (sure === null) return;
     await this.#all("stop-all", { people: list });
   }
@@ -157,18 +168,6 @@ export class Everyone {
       await sendFile(this.course.course, folder, file);
       return `${folder} was handed out.`;
     });
-    this.onDone();
-  }
-
-  async collect() {
-    const folder = await ask({
-      title: "Collect a folder from everyone",
-      text: "A dated copy is taken from every running session now, and from other sessions when they start.",
-      action: "Collect",
-      field: { label: "Folder", required: true, maxlength: 300 },
-    });
-    if (!folder) return;
-    await perform(call(at(this.course.course, "collects"), { method: "POST", body: { folder } }), `Collecting ${folder}. The files appear on the Files tab.`);
     this.onDone();
   }
 }

@@ -4,8 +4,10 @@ import { apiUrl, call } from "../api.js";
 import { ask, perform, tell } from "../dialog.js";
 import { bytes } from "../curate/words.js";
 import { byId, el, fill, setText, trouble } from "../dom.js";
+import { menu } from "../menu.js";
 import { count } from "../words.js";
-import { sendFile } from "./everyone.js";
+import { collectFolder } from "./collect.js";
+import { reasons, sendFile } from "./everyone.js";
 import { at, names, when } from "./words.js";
 
 const SOURCES = { none: "Files are handed out from this page.", git: "Files come from a git repository and from this page.", folder: "Files come from a folder and from this page." };
@@ -54,7 +56,7 @@ export class Files {
             "div.entry-actions.course-steps",
             {},
             el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => this.file.click() }, "Hand out a file…"),
-            this.kept.handouts?.kind !== "none" ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#refresh() }, "Check for changes") : null,
+            menu("the handouts", this.kept.handouts?.kind !== "none" ? el("button", { type: "button", onclick: () => this.#refresh() }, "Check for changes") : null),
           )
         : null,
     );
@@ -86,7 +88,7 @@ export class Files {
       items.length
         ? el("ul.entries", {}, items.map((collection) => this.#collect(collection)))
         : el("p.portal-quiet", {}, "No folders have been collected."),
-      this.staff ? el("div.entry-actions.course-steps", {}, el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#begin() }, "Collect a folder…")) : null,
+      this.staff ? el("div.entry-actions.course-steps", {}, el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => collectFolder(this.course, () => this.show(this.kept)) }, "Collect a folder…")) : null,
     );
   }
 
@@ -100,7 +102,7 @@ export class Files {
         "div",
         {},
         el("p.entry-text", {}, el("code", {}, folder), ` from ${count(given.length - problems.length, "person", "people")}${size ? `, ${bytes(size)}` : ""}`),
-        problems.length ? el("details", {}, el("summary", {}, `${problems.length} with a problem`), el("ul.plain", {}, problems.map((person) => el("li", {}, `${person.person}: ${person.message}`)))) : null,
+        problems.length ? el("div.seat-bad", { role: "group", "aria-label": "Problems" }, reasons(problems)) : null,
         missing.length ? el("p.portal-quiet", {}, `Missing: ${names(missing)}.`) : null,
         el("p.portal-facts", {}, el("span", {}, collection.by), el("span", {}, when(collection.at)), el("span", {}, collection.closed_at ? "closed" : "open")),
       ),
@@ -108,8 +110,8 @@ export class Files {
         ? el(
             "div.entry-actions",
             {},
-            el("a.btn.btn-sm.btn-jupyter", { href: apiUrl(at(this.course, "collects", collection.id, "download")).href, download: true }, "Download"),
-            collection.closed_at ? null : el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => this.#close(collection) }, "Close collection"),
+            el("a.btn.btn-sm.btn-outline-contrast", { href: apiUrl(at(this.course, "collects", collection.id, "download")).href, download: true }, "Download"),
+            menu(`the collection of ${folder}`, collection.closed_at ? null : el("button", { type: "button", onclick: () => this.#close(collection) }, "Close collection")),
           )
         : null,
     );
@@ -130,13 +132,6 @@ export class Files {
 
   async #refresh() {
     await perform(call(at(this.course, "handouts", "refresh"), { method: "POST", body: {} }), "The newest files were handed out.");
-    this.show(this.kept);
-  }
-
-  async #begin() {
-    const folder = await ask({ title: "Collect a folder from everyone", text: "A dated copy is taken from every running session now, and from other sessions when they start.", action: "Collect", field: { label: "Folder", required: true, maxlength: 300 } });
-    if (!folder) return;
-    await perform(call(at(this.course, "collects"), { method: "POST", body: { folder } }), `Collecting ${folder}.`);
     this.show(this.kept);
   }
 

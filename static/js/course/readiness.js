@@ -13,33 +13,14 @@ export function showReadiness(place, words, { points, demand, ready }) {
   const bad = points.filter((point) => point.sign === "bad").length;
   if (words) setText(words, ready ? "The course is ready." : `${count(bad, "problem")} to fix.`);
   const sorted = [...points].sort((a, b) => ORDER.indexOf(a.sign) - ORDER.indexOf(b.sign));
-  fill(
-    place,
-    demand?.students ? bars(demand) : null,
-    el("ul.plain.points", {}, sorted.map(point)),
-  );
+  fill(place, el("ul.plain.points", {}, sorted.map((item) => point(item, item.key === "supply" ? bar(demand) : null))));
 }
 
-function bars(demand) {
-  const gpus = demand.gpu_type ? `${demand.gpu_type} GPUs` : "GPUs";
-  return el(
-    "div.supply-bars",
-    {},
-    demand.gpus ? line(gpus, demand.gpus, demand.gpus_there, `${demand.gpus_there} available, ${demand.gpus_free} free now`) : null,
-    line("Concurrent sessions", demand.students, demand.seats, `${demand.seats} fit`),
-  );
-}
-
-// A line with a bar: the demand against the supply.
-function line(what, wanted, there, words) {
-  const lacks = Math.max(0, wanted - there);
-  const most = Math.max(wanted, there, 1);
-  return el(
-    "div.supply-line",
-    {},
-    el("p", {}, el("strong", {}, `${what}: `), `${wanted.toLocaleString("en")} needed, ${words}`, lacks ? el("span.seat-bad", {}, `; ${lacks.toLocaleString("en")} missing`) : null),
-    el("span.supply-bar", { "aria-hidden": "true" }, piece(Math.min(wanted, there), most, "supply-has"), lacks ? piece(lacks, most, "supply-lacks") : null),
-  );
+// The students whose sessions fit at once, and those whose sessions do not.
+function bar({ students, seats }) {
+  const lacks = Math.max(0, students - seats);
+  const most = Math.max(students, seats, 1);
+  return el("span.supply-bar", { "aria-hidden": "true" }, piece(Math.min(students, seats), most, "supply-has"), lacks ? piece(lacks, most, "supply-lacks") : null);
 }
 
 function piece(part, most, look) {
@@ -48,7 +29,7 @@ function piece(part, most, look) {
   return made;
 }
 
-function point({ sign, message, people }) {
+function point({ sign, message, people }, below) {
   const [state, word] = SIGNS[sign] ?? SIGNS.unknown;
   return el(
     "li.point",
@@ -58,6 +39,7 @@ function point({ sign, message, people }) {
       "div",
       {},
       el("p", {}, message),
+      below,
       people?.length ? (people.length > 10 ? el("details", {}, el("summary", {}, count(people.length, "name")), el("p.entry-text", {}, people.join(", "))) : el("p.portal-quiet", {}, names(people, 10))) : null,
     ),
   );

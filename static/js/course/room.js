@@ -37,8 +37,8 @@ function show(course, staff, room, poller) {
     el(
       "div.entry-actions.course-steps",
       {},
-      room.url ? el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => enter(at(course, "room", "enter")) }, "Enter the room") : null,
-      staff && !room.state && !room.why_not ? el("button.btn.btn-sm.btn-jupyter", { type: "button", onclick: () => open(course, poller) }, "Open the room") : null,
+      room.url ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => enter(at(course, "room", "enter")) }, "Enter the room") : null,
+      staff && !room.state && !room.why_not ? el("button.btn.btn-sm.btn-outline-contrast", { type: "button", onclick: () => open(course, poller) }, "Open the room") : null,
       staff && room.state ? el("button.btn.btn-sm.btn-outline-danger.portal-danger", { type: "button", onclick: () => close(course, poller) }, "Close the room…") : null,
     ),
   );

@@ -9,22 +9,24 @@ import { openForm } from "../forms.js";
 import { at, coursePage } from "./words.js";
 
 const STEPS = {
-  submit: { words: (facts) => (facts.manages || facts.editing.creation === "free" ? "Activate course" : "Request approval"), look: "jupyter" },
-  approve: { words: () => "Approve", look: "jupyter" },
-  refuse: { words: () => "Refuse…", look: "outline-danger.portal-danger" },
-  copy: { words: () => "Copy to another term…", look: "outline-contrast" },
-  archive: { words: () => "Archive…", look: "outline-danger.portal-danger" },
+  submit: { words: (facts) => (facts.manages || facts.editing.creation === "free" ? "Activate course" : "Request approval"), main: true },
+  approve: { words: () => "Approve", main: true },
+  refuse: { words: () => "Refuse…", danger: true },
+  copy: { words: () => "Copy to another term…" },
+  archive: { words: () => "Archive…", danger: true },
 };
 
-// Shows a button for each step in `detail.may`.
+// Shows the steps in `detail.may`: the main one as a button, the others in the menu.
 export function showSteps(facts, detail) {
   const may = detail.may.filter((verb) => STEPS[verb] && !(verb === "approve" && detail.may.includes("submit")));
-  fill(
-    byId("steps"),
-    Object.keys(STEPS)
-      .filter((verb) => may.includes(verb))
-      .map((verb) => el(`button.btn.btn-sm.btn-${STEPS[verb].look}`, { type: "button", onclick: () => step(verb, detail) }, STEPS[verb].words(facts))),
-  );
+  const button = (verb, look) => el(`button${look}`, { type: "button", onclick: () => step(verb, detail) }, STEPS[verb].words(facts));
+  const verbs = Object.keys(STEPS).filter((verb) => may.includes(verb));
+  fill(byId("steps"), verbs.filter((verb) => STEPS[verb].main).map((verb) => button(verb, ".btn.btn-sm.btn-jupyter")));
+  const menu = document.querySelector(".page-actions .dropdown-menu");
+  for (const old of menu.querySelectorAll("[data-step]")) old.remove();
+  for (const verb of verbs.filter((other) => !STEPS[other].main)) {
+    menu.append(el("li", { dataset: { step: verb } }, button(verb, `.dropdown-item${STEPS[verb].danger ? ".portal-danger" : ""}`)));
+  }
 }
 
 // The unsaved settings of a course in this tab of the browser.

@@ -3,11 +3,13 @@
 import { call } from "../api.js";
 import { ask, perform, tell } from "../dialog.js";
 import { announce, byId, el, fill, setText, trouble } from "../dom.js";
+import { menu } from "../menu.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
 import { exactly } from "../words.js";
 import { LogBox, Work } from "./log.js";
 import { publishing, tryIt } from "./publish.js";
+import { stepper } from "./stepper.js";
 import { Steps } from "./steps.js";
 import { TestCards, testsOf } from "./tests.js";
 import { buildPage, bytes, environmentPage, gpuWords, isLive, workState } from "./words.js";
@@ -102,6 +104,7 @@ async function follow() {
   const newer = items.at(-1) ?? null;
   const fresh = JSON.stringify(newer) !== JSON.stringify(version);
   version = newer;
+  fill(byId("stepper"), version ? stepper(version) : null);
   if (fresh && last) show(last);
   if (!version || last?.state !== "passed") return null;
   const mine = await testsOf(version.name, version.number);
@@ -130,7 +133,7 @@ function tested(tests) {
     return;
   }
   const open = el("button.btn.btn-jupyter", { type: "button", "aria-expanded": "false", onclick: () => publish(open, environment) }, version.published_at ? "Publish again" : "Publish");
-  fill(byId("next"), el("button.btn.btn-outline-contrast", { type: "button", onclick: () => tryIt(name, number) }, "Launch preview"), open, el("a.btn.btn-outline-contrast", { href: environmentPage(name) }, "View environment"));
+  fill(byId("next"), open, el("button.btn.btn-outline-contrast", { type: "button", onclick: () => tryIt(name, number) }, "Launch preview"), menu(`version ${number}`, el("a", { href: environmentPage(name) }, "View environment")));
   announce("The tests passed.");
 }
 

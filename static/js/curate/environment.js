@@ -3,11 +3,13 @@
 import { call, facts } from "../api.js";
 import { perform } from "../dialog.js";
 import { byId, el, fill, setText, showTrouble } from "../dom.js";
+import { menu } from "../menu.js";
 import { facts as factList } from "../panel.js";
 import { Poller } from "../poller.js";
 import { count } from "../words.js";
 import { visibleTo } from "./audience.js";
 import { verb } from "./publish.js";
+import { stepper } from "./stepper.js";
 import { TestCards, testsOf } from "./tests.js";
 import { Versions } from "./versions.js";
 import { at, editPage, gpuWords, isLive, launchPage, versionState, when } from "./words.js";
@@ -29,9 +31,10 @@ async function load() {
     await versions.load();
     live ||= versions.items.some((version) => version.state === "building" || version.state === "testing");
   }
-  show(item);
+  const newest = versions && !versions.pager ? versions.items[0] : (await call(at(name, "versions"), { query: { limit: 1 } })).items[0];
+  show(item, newest);
   if (cards) {
-    const tests = await lastTests();
+    const tests = await lastTests(newest);
     cards.show(tests, "Not tested yet.");
     live ||= tests.some(isLive);
   }
@@ -44,9 +47,8 @@ function onEdit(version) {
 }
 
 // The tests of the newest version, or of the published one if the newest has none.
-async function lastTests() {
-  const { items } = await call(at(name, "versions"), { query: { limit: 1 } });
-  const numbers = [...new Set([items[0]?.number, current])].filter(Boolean);
+async function lastTests(newest) {
+  const numbers = [...new Set([newest?.number, current])].filter(Boolean);
   for (const number of numbers) {
     const tests = await testsOf(name, number);
     setText(byId("tests-words"), tests.length ? `of version ${number}` : "");
@@ -56,8 +58,8 @@ async function lastTests() {
 }
 
 let shown = "";
-function show(item) {
-  const text = JSON.stringify([item, current]);
+function show(item, newest) {
+  const text = JSON.stringify([item, current, newest]);
   if (text === shown) return;
   shown = text;
   main.removeAttribute("aria-busy");
@@ -74,6 +76,7 @@ function show(item) {
       el("code", {}, name),
       item.sessions_now ? el("span", {}, `${count(item.sessions_now, "session")} running now`) : null,
     ),
+    newest ? el("div.stepper-line", {}, el("span.portal-quiet", {}, `Version ${newest.number}`), stepper(newest)) : null,
     item.reason || item.message ? el("div.alert.alert-secondary.ending", {}, item.reason || item.message) : null,
   );
   if (byId("environment-facts")) fill(byId("environment-facts"), factsOf(item));
@@ -92,7 +95,7 @@ function factsOf(item) {
 
 function verbs(item, state) {
   if (current === null) return [];
-  const button = (words, run, danger = false) => el(`button.btn.btn-sm.${danger ? "btn-outline-danger.portal-danger" : "btn-outline-contrast"}`, { type: "button", onclick: run }, words);
+  const button = (words, run, danger = false) => el(`button${danger ? ".portal-danger" : ""}`, { type: "button", onclick: run }, words);
   const then = async (promise) => (await promise) && poller.now();
   const message = (label) => ({ label, required: true, maxlength: 1000, rows: 3, value: item.message ?? "" });
   const buttons = [button("Test again", testAgain)];
@@ -111,7 +114,8 @@ function verbs(item, state) {
       button("Withdraw…", () => then(verb(name, ["withdraw"], { title: `Withdraw ${item.title}?`, text: "Users can no longer launch it. Running sessions continue.", action: "Withdraw", danger: true, field: message("Reason"), body: (text) => ({ message: text }), said: `${item.title} is withdrawn.` })), true),
     );
   }
-  return [el("a.btn.btn-sm.btn-outline-contrast", { href: `${facts.prefix}catalog/${encodeURIComponent(name)}` }, "View in catalog"), el("a.btn.btn-sm.btn-outline-contrast", { href: launchPage(name) }, "Launch"), ...buttons];
+  const catalog = el("a", { href: `${facts.prefix}catalog/${encodeURIComponent(name)}` }, "View in catalog");
+  return [el("a.btn.btn-sm.btn-outline-contrast", { href: launchPage(name) }, "Launch"), menu(item.title, catalog, ...buttons)];
 }
 
 async function testAgain() {

@@ -58,7 +58,7 @@ function entry(item) {
       el(
         "div.entry-actions",
         {},
-        el("a.btn.btn-sm.btn-jupyter", { href: `${facts.prefix}curate/new?${query}` }, "Create environment"),
+        el("a.btn.btn-sm.btn-outline-contrast", { href: `${facts.prefix}curate/new?${query}` }, "Create environment"),
       ),
       el(
         "details",

@@ -3,6 +3,7 @@
 import { call } from "../api.js";
 import { perform, tell } from "../dialog.js";
 import { byId, el, fill, setText } from "../dom.js";
+import { menu } from "../menu.js";
 import { Pager } from "../pager.js";
 import { Table } from "../table.js";
 import { count } from "../words.js";
@@ -72,18 +73,22 @@ export class Versions {
     const { number, state, environment } = version;
     const container = environment.kind === "container" && environment.source;
     const buttons = [];
-    const add = (id, words, run) => buttons.push(el("button.btn.btn-sm.btn-outline-contrast", { type: "button", id: `${id}-${number}`, "aria-label": `${words} (version ${number})`, onclick: run }, words));
+    const add = (id, words, run) => buttons.push(el("button", { type: "button", id: `${id}-${number}`, "aria-label": `${words} (version ${number})`, onclick: run }, words));
     const published = version.published_at !== null;
     if (["draft", "failed"].includes(state) && container && !environment.image) add("build", state === "failed" ? "Build again" : "Build", () => this.build(number));
     if (["draft", "failed"].includes(state) && (!container || environment.image)) add("test", "Test", () => this.test(number));
     if (!published && (state === "ready" || (state === "draft" && environment.kind !== "container"))) {
-      add("try", "Launch preview", () => tryIt(this.name, number));
       add("publish", "Publish", () => this.publish(version));
+      add("try", "Launch preview", () => tryIt(this.name, number));
     }
     if (published && number !== this.current) add("rollback", "Roll back…", () => this.rollBack(number));
-    if (version.build_id) buttons.push(el("a.btn.btn-sm.btn-outline-contrast", { href: buildPage(version.build_id), "aria-label": `View build of version ${number}` }, "View build"));
+    if (version.build_id) buttons.push(el("a", { href: buildPage(version.build_id), "aria-label": `View build of version ${number}` }, "View build"));
     add("edit", "Edit this version", () => this.onEdit(version));
-    return el("div.entry-actions", {}, buttons);
+    // The next step is the button, and the main one of the page if the version is the newest.
+    const [main, ...others] = buttons;
+    const next = number === this.items[0].number && main.id !== `edit-${number}` && !published;
+    main.className = `btn btn-sm btn-${next ? "jupyter" : "outline-contrast"}`;
+    return el("div.entry-actions", {}, main, menu(`version ${number}`, ...others));
   }
 
   async build(number) {

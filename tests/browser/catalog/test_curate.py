@@ -16,6 +16,7 @@ import yaml
 from chromium import late
 from hub_client import Person, wait_until
 from looks import check
+from menus import choose_action
 from remembered import stored
 from sign_in import sign_in
 
@@ -273,7 +274,8 @@ def test_from_a_draft_to_everyone_and_back(
     expect(grace.locator("#versions")).to_contain_text(f"the first {HOSTILE}")
     assert not (demo.environments / f"{named}.yaml").exists()
 
-    grace.get_by_role("button", name="Publish (version 1)").click()
+    expect(grace.locator(".stepper > li")).to_have_text(["Test: next", "Publish: later"])
+    choose_action(grace, "version 1", "Publish (version 1)")
     form = grace.get_by_role("form", name="Publish version 1")
     form.get_by_label("Members of groups").check()
     form.get_by_role("button", name="Publish", exact=True).click()
@@ -281,6 +283,7 @@ def test_from_a_draft_to_everyone_and_back(
     form.get_by_label("Groups, separated by commas").fill("nobody-is-in-this")
     form.get_by_role("button", name="Publish", exact=True).click()
     expect(grace.locator("#versions")).to_contain_text("published")
+    expect(grace.locator(".stepper > li")).to_have_text(["Test: done", "Publish: done"])
     written = yaml.safe_load((demo.environments / f"{named}.yaml").read_text())
     assert written["groups"] == ["nobody-is-in-this"]
 
@@ -300,7 +303,7 @@ def test_from_a_draft_to_everyone_and_back(
     expect(differs).to_contain_text("added: title: Second")
     check(grace, "curate-versions")
 
-    grace.get_by_role("button", name="Publish (version 2)").click()
+    choose_action(grace, "version 2", "Publish (version 2)")
     form = grace.get_by_role("form", name="Publish version 2")
     form.get_by_label("Everyone").check()
     form.get_by_role("button", name="Publish", exact=True).click()
@@ -310,10 +313,10 @@ def test_from_a_draft_to_everyone_and_back(
     expect(grace.get_by_role("heading", name=f"First {HOSTILE}")).to_be_visible()
     expect(grace.locator("#versions")).to_contain_text("Rolled back to version 1")
 
-    grace.get_by_role("button", name="Deprecate").click()
+    choose_action(grace, f"First {HOSTILE}", "Deprecate…")
     confirm(grace, "Deprecate", f"Use the other one {HOSTILE}")
     expect(grace.locator("#environment")).to_contain_text(f"Use the other one {HOSTILE}")
-    grace.get_by_role("button", name="Withdraw").click()
+    choose_action(grace, f"First {HOSTILE}", "Withdraw…")
     confirm(grace, "Withdraw", "It is broken.")
     expect(grace.locator("#environment")).to_contain_text("withdrawn")
     visit(grace, demo)
@@ -321,9 +324,10 @@ def test_from_a_draft_to_everyone_and_back(
     expect(row).to_contain_text("not offered")
     expect(row).to_contain_text("It is broken.")
     visit(grace, demo, f"/{named}")
-    grace.get_by_role("button", name="Offer again").click()
+    choose_action(grace, f"First {HOSTILE}", "Offer again…")
     confirm(grace, "Offer again")
-    expect(grace.get_by_role("button", name="Deprecate")).to_be_visible()
+    grace.get_by_role("button", name=f"More actions for First {HOSTILE}").click()
+    expect(grace.get_by_role("button", name="Deprecate…")).to_be_visible()
 
 
 def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
@@ -344,7 +348,7 @@ def test_a_check_that_takes_its_time_keeps_nobody_from_saving(
     expect(grace.locator("#versions")).to_contain_text("checked slowly")
     # An older version is what one begins with, and the newest is what it is saved after.
     tab(grace, "Versions")
-    grace.get_by_role("button", name="Edit this version (version 1)").click()
+    choose_action(grace, "version 1", "Edit this version (version 1)")
     expect(grace.locator("#edit-words")).to_have_text(
         "Content of version 1. It is saved as the version after 2."
     )
@@ -530,6 +534,9 @@ def test_a_finished_build_with_its_tests_is_tried_and_published(
     expect(tests).to_contain_text(f"Python {HOSTILE} answers")
     expect(tests).to_contain_text("torch 2.9.0")
     expect(grace.locator("#tests-words")).to_contain_text("except on v100")
+    expect(grace.locator(".stepper > li")).to_have_text(
+        ["Build: done", "Test: done", "Publish: next"]
+    )
     grace.get_by_role("button", name="Publish", exact=True).click()
     form = grace.get_by_role("form", name="Publish version 1")
     expect(form.get_by_label("Everyone")).to_be_focused()

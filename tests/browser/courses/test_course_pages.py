@@ -13,13 +13,14 @@ import pytest
 from chromium import late
 from hub_client import Person, wait_until
 from looks import check
+from menus import choose_action
 from remembered import stored
 from session_records import recorded
 from sign_in import sign_in
 
 from portal.models.catalog.environment import Environment
 from portal.models.course.course import Course, CourseMember, StoredCourse, WeeklyTime
-from portal.models.course.live import Presence
+from portal.models.course.live import Collected, Presence
 from portal.models.session.resources import Resources
 from portal.models.session.session import SessionState
 from portal.models.space import Role, SpaceState
@@ -351,7 +352,7 @@ def test_a_hand_comes_by_itself_and_is_lowered(demo: Any, page: Any, crowd: str)
 def test_a_message_is_sent_and_withdrawn(demo: Any, page: Any, crowd: str) -> None:
     sign_in(page, demo.url, "barbara")
     visit(page, demo, f"/{crowd}/board")
-    page.get_by_role("button", name="Message all…").click()
+    choose_action(page, "all students", "Message all…")
     page.get_by_role("dialog").get_by_label("Message").fill(f"Ten minutes. {HOSTILE}")
     page.get_by_role("dialog").get_by_role("button", name="Send").click()
     expect(page.locator("#board-toasts")).to_contain_text("JupyterLab shows your message.")
@@ -359,6 +360,57 @@ def test_a_message_is_sent_and_withdrawn(demo: Any, page: Any, crowd: str) -> No
     expect(page.locator("#messages")).to_contain_text(f"Ten minutes. {HOSTILE}")
     page.locator("#messages").get_by_role("button", name="Withdraw").click()
     expect(page.locator("#said")).to_be_hidden()
+
+
+def test_collecting_keeps_what_was_entered_and_stop_all_names_it(
+    demo: Any, page: Any, crowd: str
+) -> None:
+    sign_in(page, demo.url, "barbara")
+    visit(page, demo, f"/{crowd}/board")
+    choose_action(page, "all students", "Collect a folder…")
+    dialog = page.get_by_role("dialog")
+    folder = dialog.get_by_label("Folder", exact=True)
+    assert folder.locator("option").all_inner_texts() == [crowd, "Another folder…"]
+    folder.select_option("Another folder…")
+    other = dialog.get_by_label("Folder in the students")
+    expect(other).to_be_focused()
+    other.fill("../elsewhere")
+    dialog.get_by_role("button", name="Collect").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Enter a folder in the students' home")
+    expect(other).to_have_value("../elsewhere")
+    check(page, "course-collect")
+    other.fill(f"{crowd}/homework")
+    dialog.get_by_role("button", name="Collect").click()
+    expect(page.locator("#board-toasts")).to_contain_text(f"Collecting {crowd}/homework.")
+
+    page.get_by_role("button", name="Stop all…").click()
+    expect(dialog).to_contain_text(
+        f"{crowd}/homework is still being collected, and 300 students have not given it yet "
+        "(crowd001, crowd002,"
+    )
+    dialog.get_by_role("button", name="Back").click()
+
+    async def give(store: Store) -> None:
+        (collect,) = await store.collects.of_course(crowd)
+        given = {"collect_id": collect.id, "at": time.time()}
+        for person, message in ((CROWD[3], f"It is too large. {HOSTILE}"), (CROWD[4], "")):
+            files = 0 if message else 2
+            row = Collected(person=person, files=files, size=files, message=message, **given)
+            await store.collects.give(row)
+
+    stored(demo, give)
+    visit(page, demo, f"/{crowd}/files")
+    expect(page.get_by_role("group", name="Problems")).to_have_text(
+        f"{CROWD[3]}: It is too large. {HOSTILE}"
+    )
+    check(page, "course-collected")
+    choose_action(page, f"the collection of {crowd}/homework", "Close collection")
+    expect(page.locator("#files-list")).to_contain_text("closed")
+    visit(page, demo, f"/{crowd}/board")
+    page.get_by_role("button", name="Stop all…").click()
+    expect(dialog).to_contain_text("Unsaved work is lost. Saved files stay.")
+    expect(dialog).not_to_contain_text("collected")
+    dialog.get_by_role("button", name="Back").click()
 
 
 def test_who_only_manages_courses_sees_no_students_work(demo: Any, page: Any, crowd: str) -> None:

@@ -20,6 +20,7 @@ from clicks import Clicks
 from hub_client import Person, wait_until
 from lab_page import log_in
 from looks import take_picture
+from menus import choose_action
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -106,7 +107,7 @@ def seat(page: Any, person: str) -> Any:
 def hand_out(page: Any, text: str) -> None:
     """From the board, as lesson.txt."""
     with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Hand out a file…").click()
+        choose_action(page, "all students", "Hand out a file…")
     chooser.value.set_files(
         {"name": "lesson.txt", "mimeType": "text/plain", "buffer": text.encode()}
     )
@@ -163,7 +164,7 @@ def test_it_is_rehearsed_and_started(
 ) -> None:
     page = visit(TEACHER)
     page.goto(service(COURSE))
-    page.get_by_role("button", name="Rehearse a start…").click()
+    choose_action(page, "starts", "Rehearse a start…")
     answer(page, "2", "Rehearse")
     expect(page.locator("#start")).to_contain_text("2 of 2 were ready", timeout=START)
     picture(page, "4-rehearsal")
@@ -313,7 +314,7 @@ def test_it_ends_and_the_work_stays(
 ) -> None:
     page = visit(TEACHER)
     page.goto(service(COURSE))
-    page.get_by_role("button", name="Archive…").click()
+    choose_action(page, "the course", "Archive…")
     page.get_by_role("dialog").get_by_role("button", name="Archive", exact=True).click()
     expect(page.locator("#state")).to_contain_text("archived")
     for person in people.values():

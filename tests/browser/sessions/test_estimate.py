@@ -47,7 +47,8 @@ def launch_page() -> str:
     form = LaunchForm()
     inside = form.render(form.view(snapshot, [environment], None, Person(name="ada")))
     assets = data_path("templates") / "assets"
-    script = (assets / "hub.js").read_text() + (assets / "launch.js").read_text()
+    names = ("hub", "estimate", "link", "launch")  # as templates/spawn.html has them
+    script = "".join((assets / f"{name}.js").read_text() for name in names)
     return (
         "<!DOCTYPE html><html lang=en><title>Launch</title>"
         '<script>window.jhdata = {base_url: "/hub/", xsrf_token: "secret"}</script>'
@@ -149,3 +150,24 @@ def test_markup_in_an_answer_is_text(page: Any, opened: Any) -> None:
     opened(lambda fields: (200, {**LATER, "words": evil, "nearby": nearby}))
     expect(page.locator("#launch-starts")).to_have_text(evil)
     assert page.evaluate("window.owned") is None
+
+
+def test_the_wait_over_the_next_day_is_a_plot(page: Any, opened: Any) -> None:
+    hours = [5400.0, 1800.0, *[0.0] * 20, None, None]
+    words = "The longest wait over the next 24 hours is about 2 hours."
+    asked = opened(lambda fields: (200, {**LATER, "waits": hours, "waits_words": words}))
+    plot = page.get_by_role("img", name=words)
+    expect(plot).to_be_visible()
+    bars = plot.locator(".portal-waits-bars > span")
+    expect(bars).to_have_count(24)
+    assert bars.evaluate_all("all => all.map(bar => bar.className.slice(12))") == [
+        "", "", *["-none"] * 20, "-unknown", "-unknown",
+    ]  # fmt: skip
+    assert bars.first.evaluate("bar => bar.style.height") == "100%"
+    assert len(asked) == 1, "it comes with the estimate"
+
+
+def test_no_plot_where_nothing_is_known(page: Any, opened: Any) -> None:
+    opened(lambda fields: (200, {**NOW, "outlook": "unknown", "waits": [], "waits_words": ""}))
+    expect(page.locator("#launch-starts")).to_have_text("Starts now.")
+    expect(page.locator("#launch-waits")).to_be_hidden()

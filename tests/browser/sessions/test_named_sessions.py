@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -24,7 +25,13 @@ def test_a_name_is_added_and_removed(demo: Any, page: Any) -> None:
     page.get_by_role("button", name="Add a named session").click()
     page.wait_for_url("**/hub/spawn/student12/second-*")
     expect(page.locator("#spawn_form")).to_be_visible()
-    page.get_by_role("link", name="Sessions", exact=True).click()
+    page.get_by_text("Python (virtual environment)").first.click()
+    page.locator("label[for='launch-gpus-0']").click()
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.wait_for_url(re.compile(r"/(user|spawn-pending)/student12/second-"))
+    page.goto(f"{demo.url}/services/portal/sessions")
+    page.locator("#living").get_by_role("button", name=re.compile("Stop|Cancel")).click()
+    page.get_by_role("dialog").get_by_role("button", name=re.compile("Stop|Cancel")).click()
     row = page.locator("#named-list .entry")
     expect(row).to_contain_text(HOSTILE)
     start = row.get_by_role("link", name="Start").get_attribute("href")

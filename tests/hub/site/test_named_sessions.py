@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from html import unescape
 from typing import Any
 
 import pytest
@@ -21,6 +23,10 @@ def test_a_name_leads_to_its_launch_page_and_is_removed(
     assert page.url.path == f"/hub/spawn/ada/{SERVER}"
     assert page.status_code == 200, page.text
     with Caller(demo.url, "ada") as caller:
+        assert caller.get("servers").json()["items"] == []  # a GET makes nothing
+        (action,) = re.findall(r'<form[^>]*id="spawn_form" action="([^"]*)"', page.text)
+        refused = ada.http.post(unescape(action), data={"environment": "none-of-that-name"})
+        assert refused.status_code == 403, refused.text
         assert {"name": SERVER, "title": TITLE} in caller.get("servers").json()["items"]
         html = ada.http.get("/services/portal/sessions").text
         assert 'id="new-session"' in html

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clusters import gpu_node
 from courses_site import DEEP, Cluster, Site, running, snapshot
 from session_records import recorded
 from stored_courses import a_course, stored
@@ -17,7 +18,7 @@ from stored_courses import a_course, stored
 from portal.courses.definition.demand import demand_of
 from portal.courses.roster.homes import HomeFinder
 from portal.errors import SlurmUnavailable
-from portal.models.cluster.cluster import Association, Reservation
+from portal.models.cluster.cluster import Association, Partition, Reservation
 from portal.models.course.course import StoredCourse
 from portal.models.session.session import SessionState
 from portal.models.session.usage import JobUsage
@@ -42,24 +43,54 @@ def kept(**more: Any) -> StoredCourse:
             {},
             30,
             8,
-            "30 students need 30 GPUs; the cluster has 8, 8 of them free now. With the"
-            " maximum resources they need 60. 8 sessions fit at once.",
+            "30 students need 30 GPUs, 60 with the maximum resources; the partition 'gpu' has 8, "
+            "8 of them free now, so 8 sessions fit at once.",
         ),
-        ({}, 8, 8, "8 students need 8 GPUs; the cluster has 8, 8 of them free now."),
+        (
+            {"largest": {"gpus": 1}},
+            8,
+            8,
+            "8 students need 8 GPUs; the partition 'gpu' has 8, 8 of them free now.",
+        ),
         ({}, 1, 8, "1 student needs"),
         ({"default": {"gpus": 3}}, 3, 2, "3 students need 9 GPUs"),
         ({"default": {"gpus": 1, "gpu_type": "v100"}}, 3, 8, "need 3 v100 GPUs"),
-        ({"default": {"gpus": 1, "gpu_type": "h100"}}, 3, 0, "the cluster has 0"),
+        ({"default": {"gpus": 1, "gpu_type": "h100"}}, 3, 0, "'gpu' has 0"),
         ({"default": {"gpus": 1, "partition": "cpu"}}, 3, 0, "'cpu' has 0"),
         ({"default": {"gpus": 1, "memory": "32G"}}, 3, 4, "need 3 GPUs"),
-        ({"default": {"cpus": 4}}, 9, 8, "9 students need no GPUs; the cluster has 8. With"),
-        ({"reservation": {"nodes": 1}}, 8, 4, "4 sessions fit on the 1 reserved nodes"),
+        ({"default": {"cpus": 4}}, 9, 8, "9 students need no GPUs, 18 with the"),
+        (
+            {"reservation": {"nodes": 1}},
+            8,
+            4,
+            ", and 4 sessions fit on the 1 reserved node at once.",
+        ),
     ],
 )
 def test_demand_against_supply(more: Any, students: int, seats: int, words: str) -> None:
     found = demand_of(kept(**more), students, snapshot())
     assert found.seats == seats
     assert words in found.words
+
+
+def test_only_the_partition_of_the_sessions_is_counted() -> None:
+    """Without a partition in the definition, that in which the launch puts them: the cluster has
+    more nodes, which the class never gets."""
+    now = snapshot()
+    other = gpu_node("gpu09", "v100", 4, partitions=("staff",))
+    closed = Partition(name="staff", nodes=("gpu09",), allow_accounts=("staff",))
+    now = now.model_copy(
+        update={
+            "nodes": now.nodes | {"gpu09": other},
+            "partitions": now.partitions | {"staff": closed},
+        }
+    )
+    found = demand_of(kept(), 30, now)
+    assert (found.seats, found.gpus_there) == (8, 8)
+    assert "; the partition 'gpu' has 8, " in found.words
+    found = demand_of(kept(account="staff", default={"gpus": 1, "partition": "staff"}), 30, now)
+    assert (found.seats, found.gpus_there) == (4, 4)
+    assert found.words.count(".") == 1, "one sentence"
 
 
 def test_nodes_that_do_not_work_hold_nothing() -> None:
@@ -139,7 +170,7 @@ async def test_thirty_students_and_eight_gpus(site: Site) -> None:
     answer = await site.done("barbara", "GET", "courses/deep/readiness")
     found = {one["key"]: one for one in answer["points"]}
     assert found["supply"]["sign"] == "bad"
-    assert "30 students need 30 GPUs; the cluster has 8" in found["supply"]["message"]
+    assert "30 students need 30 GPUs, 60 with" in found["supply"]["message"]
     assert answer["demand"]["seats"] == 8 and not answer["ready"]
     # 18 meetings of an hour and a half, 30 students.
     assert "need 810 GPU-hours; the budget is 10" in found["budget"]["message"]

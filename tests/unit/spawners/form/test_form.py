@@ -13,7 +13,7 @@ from portal.catalog.offers.preferences import Preferences
 from portal.catalog.offers.tile import tile_of
 from portal.errors import InvalidRequest
 from portal.launch.availability import availability
-from portal.launch.request import options_from_form
+from portal.launch.request import options_from_form, options_from_link
 from portal.models.catalog.environment import Environment, OfferedEnvironment
 from portal.models.cluster.cluster import (
     Association,
@@ -498,6 +498,19 @@ class TestAnswers:
             options_from_form({field: values})
         assert caught.value.field == field
         assert caught.value.message.isprintable() and len(caught.value.message) < 200
+
+    def test_each_option_of_a_link_is_judged_alone(self):
+        link = {
+            "gpus": ["2"],
+            "gpu_type": ["v100"],
+            "cpus": ["some"],
+            "memory": ["9G"],
+            "time": ["1:00:00", "2:00:00"],
+            "partition": ["$(id)"],
+            "colour": ["red"],
+        }
+        assert options_from_link(link) == {"gpus": 2, "gpu_type": "v100", "memory": "9G"}
+        assert options_from_link({"gpu_type": ["v100"]}) == {}
 
     def test_shell_syntax_passes_as_text_for_the_policy_to_refuse(self):
         assert options_from_form({"partition": ["$(id)"]}) == {"partition": "$(id)"}
