@@ -28,6 +28,7 @@ _AGO = 26 * 60 * MINUTE  # since the run began
 _AT_ONCE, _EPOCHS, _LENGTH = 4, 30, 7 * MINUTE
 _GRID = list(product((0.1, 0.03, 0.01, 0.003, 0.001), (32, 64, 128)))
 _FAILS = 1  # of _GRID: a rate that is too high
+_RESOURCES = {"gpus": 1, "gpu_type": "v100", "cpus": 2, "memory": "4G", "time": "0:30:00"}
 _MESSAGE = "RuntimeError: The loss is not a number. Choose a smaller learning_rate."
 
 
@@ -58,22 +59,28 @@ def finished_run(now: float) -> RunPast:
     began = now - _AGO
     curves = [_curves(number, *pair) for number, pair in enumerate(_GRID)]
     points = list(_points(began, curves))
-    run = Run(
-        id=ID,
-        name="learning-rates",
-        source="examples/train.ipynb",
-        folder=f"/home/{USER}/runs/learning-rates",
-        points=len(_GRID),
-        at_once=_AT_ONCE,
-        user=USER,
-        server=RunKind.server_name(ID),
-        environment="jupyterlab",
-        resources={"gpus": 1, "gpu_type": "v100", "cpus": 2, "memory": "4G", "time": "0:30:00"},
-        created_at=began - 5,
-        ended_at=max(point.ended_at or 0 for point in points),
-        job_id=_JOB,
-        origin=None,
-        course="",
+    run = Run.model_validate(
+        {
+            "id": ID,
+            "name": "learning-rates",
+            "source": "examples/train.ipynb",
+            "folder": f"/home/{USER}/runs/learning-rates",
+            "points": len(_GRID),
+            "at_once": _AT_ONCE,
+            "user": USER,
+            "server": RunKind.server_name(ID),
+            "environment": "jupyterlab",
+            "resources": {
+                "gpus": 1,
+                "gpu_type": "v100",
+                "cpus": 2,
+                "memory": "4G",
+                "time": "0:30:00",
+            },
+            "created_at": began - 5,
+            "ended_at": max(point.ended_at or 0 for point in points),
+            "job_id": _JOB,
+        }
     )
     session = _session(run)
     return RunPast([session], list(usage_of(session, _AT_ONCE, 0.83)), run, points, curves)

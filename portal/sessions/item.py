@@ -16,6 +16,7 @@ from portal.models.cluster.dashboard import JobItem
 from portal.models.session.idle import IdleState
 from portal.models.session.session import SessionRecord, SessionState
 from portal.models.session.usage import JobUsage, SessionReports
+from portal.spaces.registry import space_type_at
 from portal.work.tensorboard.kind import OPTION
 
 from .efficiency import Efficiency, efficiency_of
@@ -46,7 +47,8 @@ class SessionItem(Frozen):
     ``words``: its state, or why it waits. ``options`` are those of its launch. ``position``,
     ``expected_start``, ``time_left``, ``ends_at`` and ``gpu_indexes`` are from Slurm's last
     answer, for a session that lives. ``log_folders``: initial folders of a TensorBoard for an
-    ended session ("~" is the home); null: none can be started for it. ``has_page``: its server
+    ended session ("~" is the home); null: none can be started for it. ``in_space``: such as
+    "course dl101", "" for the user's own. ``has_page``: its server
     has a page, and its resources can be changed; false for a kernel in a job of its own.
     """
 
@@ -58,6 +60,7 @@ class SessionItem(Frozen):
     environment: str
     environment_title: str
     course: str
+    in_space: str
     job_id: str
     state: SessionState
     words: str
@@ -135,10 +138,12 @@ def session_item(record: SessionRecord, context: SessionContext) -> SessionItem:
         programs = program_links(record, context.base, opened)
     job = context.job if record.state is not SessionState.ENDED else None
     end = _ends_at(record, job, efficiency)
+    space = space_type_at(record.server)
     return SessionItem.like(
         record,
         mine=is_own,
         course=record.space,
+        in_space=f"{space.noun} {record.space}" if space and record.space else "",
         words=_words(record, job),
         options={key: value for key, value in record.options.items() if key != "environment"},
         nodes=record.nodes or (job.nodes if job else ()),

@@ -137,7 +137,7 @@ export const sessionFacts = (session) => [
   el("span", {}, resources(session)),
   session.nodes.length ? el("span", {}, place(session)) : null,
   session.job_id ? el("span", {}, `job ${session.job_id}`) : null,
-  session.course ? el("span", {}, `course ${session.course}`) : null,
+  session.in_space ? el("span", {}, session.in_space) : null,
 ];
 
 // What opens below the line of a session.

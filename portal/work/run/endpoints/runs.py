@@ -50,7 +50,7 @@ class RunsQuery(PageQuery):
     ] = ""
     state: Literal["", "living", "ended", "failed"] = ""
     environment: Annotated[str, Field(max_length=300)] = ""
-    space: Annotated[str, Field(max_length=300, description="Name of the runs' course.")] = ""
+    space: Annotated[str, Field(max_length=300, description="Name of the runs' space.")] = ""
     sort: Literal[
         "created_at", "-created_at", "ended_at", "-ended_at", "seconds", "-seconds",
         "name", "-name", "environment", "-environment",
