@@ -43,7 +43,7 @@ class HomeParts:
         ended = partial(sessions.ended, person, since)
         yield HomePart("ended", "Ended since your last visit", Place.PAST, "home_ended.html", ended)
         launches = partial(self._launches.load, person)
-        yield HomePart("launches", "Launch again", Place.NEXT, "home_launches.html", launches)
+        yield HomePart("launches", "Launch with one click", Place.NEXT, "home_launches.html", launches)
         gpus = partial(self._gpus.load, person)
         yield HomePart("gpus", "Free GPUs", Place.SITE, "home_gpus.html", gpus)
         if person.may(JOBS_READ):
