@@ -53,7 +53,8 @@ class HomeRuns:
         if not runs:
             return None
         counts = await store.run_points.counts(person.name, [run.id for run in runs])
-        return {"runs": [await self._shown(run, counts.get(run.id, {})) for run in runs]}
+        shown = (self._shown(run, counts.get(run.id, {})) for run in runs)
+        return {"runs": await asyncio.gather(*shown)}
 
     async def _shown(self, run: Run, counts: Mapping[PointState, int]) -> HomeRun:
         view = self._services.dashboard.view
