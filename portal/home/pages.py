@@ -12,7 +12,7 @@ from portal.models.words import clock
 from .showing import shown_parts
 from .visits import last_visit
 
-_PATIENCE = 0.2  # seconds for which the page waits for a part
+_PATIENCE = 0.15  # seconds for which the page waits for a part
 _UPDATE = 3.0  # … and its script for those that were late
 _LATE = "This part does not answer now. It is tried again every few seconds."
 

@@ -42,8 +42,8 @@ class HomeParts:
         yield HomePart("now", "Running and waiting", Place.NOW, "home_now.html", living)
         ended = partial(sessions.ended, person, since)
         yield HomePart("ended", "Ended since your last visit", Place.PAST, "home_ended.html", ended)
-        launches = partial(self._launches.load, person)
-        yield HomePart("launches", "Launch again", Place.NEXT, "home_launches.html", launches)
+        title, load = "Launch with one click", partial(self._launches.load, person)
+        yield HomePart("launches", title, Place.NEXT, "home_launches.html", load)
         gpus = partial(self._gpus.load, person)
         yield HomePart("gpus", "Free GPUs", Place.SITE, "home_gpus.html", gpus)
         if person.may(JOBS_READ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal import disk
@@ -47,6 +47,7 @@ class SiteAtHome:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._reasons: tuple[str, Sequence[tuple[str, int]]] = ("", ())  # of a version of the view
 
     async def tasks(self, person: Person) -> Mapping[str, Any]:
         """Return open requests, builds that failed, and nodes that take no jobs."""
@@ -116,8 +117,9 @@ class SiteAtHome:
         if view is None:
             error = self._services.dashboard.error
             raise SlurmUnavailable(error or "Slurm has not answered yet.")
-        reasons = await asyncio.to_thread(_reasons, view)
-        return {"summary": view.summary, "reasons": reasons, "old": view.error}
+        if self._reasons[0] != view.id:
+            self._reasons = view.id, await asyncio.to_thread(_reasons, view)
+        return {"summary": view.summary, "reasons": self._reasons[1], "old": view.error}
 
 
 def _reasons(view: ClusterView) -> list[tuple[str, int]]:

@@ -14,10 +14,12 @@ const poller = new Poller({ every: EVERY, ask: renew, onTrouble: showTrouble });
 
 async function renew() {
   if (document.querySelector("dialog[open]")) return;
-  const response = await fetch(`${facts.prefix}home?update=1`, { credentials: "same-origin" }).catch(() => null);
+  // Hub logins accept a script's request only with the page's token.
+  const headers = { "X-XSRFToken": facts.xsrf };
+  const response = await fetch(`${facts.prefix}home?update=1`, { redirect: "manual", headers }).catch(() => null);
+  if (response?.type === "opaqueredirect") throw new ApiError("Your login has expired.", 403, "not_logged_in");
   const parsed = new DOMParser().parseFromString((await response?.text()) ?? "", "text/html");
   const home = parsed.getElementById("home");
-  if (!home && response?.redirected) throw new ApiError("Your login has expired.", 403, "not_logged_in");
   if (!home) throw new ApiError("The portal does not answer. Retrying…");
   showTrouble(null);
   for (const [at, column] of [...home.children].entries()) show(place.children[at], [...column.children]);

@@ -96,33 +96,30 @@ def test_a_favourite_is_one_click_away_and_its_end_is_told(demo: Any, page: Any)
     with clicks.at_most(1, "launch a favourite"):
         favourite.get_by_role("link", name="Launch").click()
         page.wait_for_url("**/hub/spawn-pending/**", wait_until="commit")
+    page.goto(f"{demo.url}/services/portal/home")  # before Lab, which complains of its server's end
     someone.wait_ready()
     (job,) = living_jobs(demo, WHO)
-    context = page.context
-    page.close()  # Lab complains where its server goes
-    home = context.new_page()
-    home.goto(f"{demo.url}/services/portal/home")
-    running = home.locator("#home-now .entry")
+    running = page.locator("#home-now .entry")
     expect(running).to_contain_text("Running")
     expect(running).to_contain_text("left")
     expect(running.get_by_role("link", name="Open")).to_have_attribute(
         "href", re.compile(f"/user/{WHO}/")
     )
-    expect(home.locator("#home-launches [data-post]")).to_have_count(0)
-    check(home, "home")
+    expect(page.locator("#home-launches [data-post]")).to_have_count(0)
+    check(page, "home")
     # The page follows by itself.
     someone.stop()
     wait_until("the job has ended", lambda: job.id not in {j.id for j in living_jobs(demo, WHO)})
     expect(running).to_have_count(0, timeout=60_000)
-    expect(home.locator("#home-ended li").first).to_contain_text("You stopped the session")
-    again = home.locator("#home-launches [data-post]").first
+    expect(page.locator("#home-ended li").first).to_contain_text("You stopped the session")
+    again = page.locator("#home-launches [data-post]").first
     expect(again).to_be_visible()
     # A refusal stands in the page, and the link is there for another try.
-    home.route("**/launch", lambda route: route.fulfill(
+    page.route("**/launch", lambda route: route.fulfill(
         status=503, json={"error": {"code": "unavailable", "message": "Slurm is away."}}
     ))  # fmt: skip
     again.click()
-    expect(home.locator(".note-bad")).to_contain_text("Slurm is away.")
+    expect(page.locator(".note-bad")).to_contain_text("Slurm is away.")
     expect(again).not_to_have_attribute("aria-disabled", "true")
 
 

@@ -53,8 +53,9 @@ class HomeRuns:
         runs = await store.of(RunTable).unended(person.name, await since(), _MOST)
         if not runs:
             return None
-        counts = await store.of(RunPointTable).counts(person.name, [run.id for run in runs])
-        return {"runs": [await self._shown(run, counts.get(run.id, {})) for run in runs]}
+        counts = await store.run_points.counts(person.name, [run.id for run in runs])
+        shown = (self._shown(run, counts.get(run.id, {})) for run in runs)
+        return {"runs": await asyncio.gather(*shown)}
 
     async def _shown(self, run: Run, counts: Mapping[PointState, int]) -> HomeRun:
         view = self._services.dashboard.view
