@@ -9,6 +9,7 @@ interface Element {
 interface Window {
   portalFinder: any;
   Plot: any;
+  define: any;
 }
 interface MapConstructor {
   groupBy<K, V>(items: Iterable<V>, keyOf: (item: V) => K): Map<K, V[]>;

@@ -8,49 +8,58 @@ const PINNED = 4; // columns, so that there is room for the others
 
 export class ColumnChoice {
   #kept = new Kept("run-columns"); // "shown", "hidden" or "pinned" by the columns' ids
-  #offered = "";
+  #columns = []; // that can be chosen
 
   // `place` is a <details>; `onChange()`: another choice.
   constructor(place, onChange) {
+    this.place = place;
     this.list = el("ul");
     this.onChange = onChange;
     place.append(this.list);
+    place.addEventListener("toggle", () => this.#list());
+    place.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      place.open = false;
+      place.querySelector("summary").focus();
+    });
   }
 
   // Offers these columns, the first of which always stays; returns the chosen ones, the pinned ones first.
   choose(columns) {
     const [first, ...others] = columns;
-    const choices = this.#kept.all;
-    const choice = ({ id, usual }) => choices[id] ?? (usual ? "shown" : "hidden");
-    const pinned = others.filter((column) => choice(column) === "pinned").slice(0, PINNED);
-    const shown = others.filter((column) => choice(column) !== "hidden" && !pinned.includes(column));
-    this.#offer(others, choice);
+    const named = others.map(({ id }) => id).join("\n");
+    if (named !== this.#columns.map(({ id }) => id).join("\n")) {
+      this.#columns = others;
+      this.#list();
+    }
+    const pinned = others.filter((column) => this.#choice(column) === "pinned").slice(0, PINNED);
+    const shown = others.filter((column) => this.#choice(column) !== "hidden" && !pinned.includes(column));
     this.pinned = 1 + pinned.length;
     return [first, ...pinned, ...shown];
   }
 
-  #offer(columns, choice) {
-    const offered = JSON.stringify(columns.map(({ id }) => id));
-    if (offered !== this.#offered) {
-      this.#offered = offered;
-      fill(
-        this.list,
-        columns.map((column) => {
-          const set = (wanted) => {
-            this.#kept.keep(column.id, wanted);
-            this.onChange();
-          };
-          const box = el("input.form-check-input", { type: "checkbox", onchange: () => set(box.checked ? "shown" : "hidden") });
-          const pin = el("button.pin", { type: "button", onclick: () => set(pin.getAttribute("aria-pressed") === "true" ? "shown" : "pinned") }, icon("thumbtack"), hidden(`Pin ${column.head}`));
-          return el("li", {}, el("label.check", {}, box, ` ${column.head}`), pin);
-        }),
-      );
-    }
-    columns.forEach((column, at) => {
-      const [box, pin] = this.list.children[at].querySelectorAll("input, button");
-      box.checked = choice(column) !== "hidden";
-      pin.setAttribute("aria-pressed", String(choice(column) === "pinned"));
-    });
+  #choice({ id, usual }) {
+    return this.#kept.all[id] ?? (usual ? "shown" : "hidden");
+  }
+
+  #list() {
+    fill(this.list, this.place.open ? this.#columns.map((column) => this.#entry(column)) : null);
+  }
+
+  #entry(column) {
+    const box = el("input.form-check-input", { type: "checkbox", onchange: () => set(box.checked ? "shown" : "hidden") });
+    const pin = el("button.pin", { type: "button", onclick: () => set(this.#choice(column) === "pinned" ? "shown" : "pinned") }, icon("thumbtack"), hidden(`Pin ${column.head}`));
+    const mark = () => {
+      box.checked = this.#choice(column) !== "hidden";
+      pin.setAttribute("aria-pressed", String(this.#choice(column) === "pinned"));
+    };
+    const set = (choice) => {
+      this.#kept.keep(column.id, choice);
+      mark();
+      this.onChange();
+    };
+    mark();
+    return el("li", {}, el("label.check", {}, box, ` ${column.head}`), pin);
   }
 
   // Lets the table's pinned columns stay in sight while it is scrolled; again after each change of its width.

@@ -15,7 +15,7 @@ export class Curves {
     };
     const [log, values] = box("curves-log", "Logarithmic values");
     const [logSteps, steps] = box("curves-log-steps", "Logarithmic steps");
-    this.smooth = el("input.form-range", { type: "range", id: "curves-smooth", min: 0, max: 0.95, step: 0.05, value: 0, oninput: () => this.#draw() });
+    this.smooth = el("input", { type: "range", id: "curves-smooth", min: 0, max: 0.95, step: 0.05, value: 0, oninput: () => this.#draw() });
     this.smoothed = el("output.number", { for: "curves-smooth" });
     this.log = log;
     this.logSteps = logSteps;
@@ -76,7 +76,7 @@ export class Curves {
       this.lines.map((line, at) => {
         const highlight = () => this.#highlight(line.key);
         const open = el("button.point-open", { type: "button", onclick: () => this.open(Number(line.key)), onfocus: highlight, onmouseenter: highlight }, line.name);
-        return el("li", {}, sample(line, at), open, line.about ? ` ${line.about}` : null, line.best ? el("strong", {}, " best") : null);
+        return el("li", {}, sample(line, at), open, line.about ? ` ${line.about}` : null, line.best ? [" · ", el("span.point-best", {}, "best")] : null);
       }),
     );
   }

@@ -30,6 +30,7 @@ export class Lines {
     this.library = null;
     this.tip = el("div.plot-tip", { "aria-hidden": "true", hidden: true });
     place.classList.add("plot", "plot-lines");
+    place.style.minHeight = `${height}px`; // what is below does not jump
     new MutationObserver(() => this.#draw()).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
     new ResizeObserver(() => this.#fit()).observe(place);
   }
@@ -88,7 +89,7 @@ export class Lines {
       legend: { show: false },
       scales: { x: { time: false, ...(logSteps ? { distr: 3 } : {}) }, y: log ? { distr: 3 } : {} },
       axes: [
-        { ...line, label: axis, labelSize: 20, labelFont: line.font, values: numbers, ...(whole && !logSteps ? { incrs: WHOLE } : {}) },
+        { ...line, size: 30, label: axis, labelSize: 20, labelFont: line.font, values: numbers, ...(whole && !logSteps ? { incrs: WHOLE } : {}) },
         { ...line, size: 70, values: numbers },
       ],
       series: [{}, ...this.lines.map((one) => this.#series(one))],

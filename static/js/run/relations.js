@@ -9,12 +9,20 @@ import { differing, inWords, metric as number } from "./view.js";
 
 const HEIGHT = 380;
 const BINS = 8; // of a number with more values, in the heat map
+const LONGEST = 13; // characters at an axis
 const LARGE = 20; // values of a metric beyond this ratio are on a logarithmic scale
 
 // Observable Plot and D3 come from npm at installation (deploy/install.sh). They are loaded with the first plot.
+// Both offer themselves to JupyterHub's RequireJS instead of the window, if that is in sight.
 async function library() {
-  await import("../../vendor/plot/d3.min.js");
-  await import("../../vendor/plot/plot.umd.min.js");
+  const { define } = window;
+  window.define = undefined;
+  try {
+    await import("../../vendor/plot/d3.min.js");
+    await import("../../vendor/plot/plot.umd.min.js");
+  } finally {
+    window.define = define;
+  }
   return window.Plot;
 }
 
@@ -46,7 +54,13 @@ class Relation {
     const same = JSON.stringify([values, metric, lowest, best]);
     if (same === this.drawn) return;
     this.drawn = same;
-    this.library ??= await library();
+    try {
+      this.library ??= await library();
+    } catch {
+      this.drawn = "";
+      setText(this.words, "The plot cannot be drawn: the portal was installed without its plotting library.");
+      return;
+    }
     Object.assign(this, { metric, lowest, best });
     const at = values.metrics.indexOf(metric);
     const named = (item) => Object.fromEntries(values.parameters.map((name, index) => [name, item.parameters[index]]).filter(([, value]) => value !== null));
@@ -69,29 +83,31 @@ class Relation {
     if (!this.points) return;
     this.width = this.plot.clientWidth;
     const names = this.selects.map((select) => select.value);
-    if (!this.points.length || names.includes("") || new Set(names).size < names.length) {
-      const missing = this.points.length && names[0] ? "Choose two different parameters." : "No point has reported both a parameter and this metric yet.";
-      fill(this.plot, empty(missing));
+    const axes = names.map((name) => axis(name, this.points.map(({ parameters }) => parameters[name])));
+    const same = new Set(names).size < names.length;
+    const marks = same ? [] : this.marks(axes);
+    if (!marks.length) {
+      fill(this.plot, empty(same && names[0] ? "Choose two different parameters." : "No point has reported both a parameter and this metric yet."));
       return;
     }
-    const axes = names.map((name) => axis(name, this.points.map(({ parameters }) => parameters[name])));
-    const marks = this.marks(axes);
     this.picker.offer(marks.map(({ number: key, name }) => ({ key: String(key), name })));
     const picked = marks.find((mark) => String(mark.number) === this.picker.select.value);
     const figure = this.library.plot({
       width: Math.max(280, this.width),
       height: HEIGHT,
-      marginLeft: 70,
+      marginLeft: 90,
       marginBottom: 44,
       className: "relation-plot",
       ariaLabel: `${this.metric} by ${names.join(" and ")}: ${count(this.points.length, "point")}. The table has every number.`,
-      ...this.scales(axes),
+      ...this.scales(axes, this.#valueScale(marks)),
       marks: this.drawing(this.library, marks, picked),
     });
     for (const style of figure.querySelectorAll("style")) style.remove(); // runs.css has them: the page's policy refuses others
-    const picture = figure.matches("svg") ? figure : figure.querySelector("svg[aria-label]");
-    picture.setAttribute("role", "img");
-    figure.addEventListener("input", () => figure.value && this.#point(figure.value));
+    describe(figure);
+    figure.addEventListener("input", () => {
+      describe(figure); // the tip is new
+      if (figure.value) this.#point(figure.value);
+    });
     figure.addEventListener("click", () => figure.value && this.open(figure.value.number));
     fill(this.plot, figure);
     setText(this.words, count(this.points.length, "point"));
@@ -102,16 +118,16 @@ class Relation {
     this.picker.show(mark ? String(mark.number) : "", mark ? mark.words : "");
   }
 
-  // What is drawn of the points, {number, name, words, …} each; the scales, and the marks of the plot. `axes`: of the
-  // chosen parameters.
+  // What is drawn of the points, {number, name, value, words, …} each; the scales, and the marks of the plot. `axes`: of
+  // the chosen parameters; `values`: the metric's scale.
   /** @param {any[]} axes @returns {any[]} */
   marks(axes) {
     return axes;
   }
 
-  /** @param {any[]} axes @returns {any} */
-  scales(axes) {
-    return axes;
+  /** @param {any[]} axes @param {any} values @returns {any} */
+  scales(axes, values) {
+    return [axes, values];
   }
 
   /** @param {any} Plot @param {any[]} marks @param {any} picked @returns {any[]} */
@@ -119,16 +135,11 @@ class Relation {
     return [Plot, marks, picked];
   }
 
-  // The metric's scale.
-  valueScale() {
-    const { log, values } = this.#range();
-    return { label: this.metric, ...scale(log), domain: values };
-  }
-
-  #range() {
-    const values = this.points.map(({ value }) => value);
+  // The metric's scale, for what is drawn.
+  #valueScale(marks) {
+    const values = marks.map(({ value }) => value);
     const [least, most] = [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
-    return { log: least > 0 && most / least > LARGE, values: [least, most] };
+    return { label: this.metric, ...scale(least > 0 && most / least > LARGE), domain: [least, most] };
   }
 }
 
@@ -149,9 +160,9 @@ export class Scatter extends Relation {
       }));
   }
 
-  scales([x]) {
-    const across = x.numbers ? scale(x.log) : { type: "point", domain: x.texts };
-    return { x: { label: x.name, ...across }, y: { nice: true, ...this.valueScale() }, grid: true };
+  scales([x], y) {
+    const across = x.numbers ? scale(x.log) : { type: "point", domain: x.texts, tickFormat: shortened };
+    return { x: { label: x.name, ...across }, y, grid: true, inset: 10 };
   }
 
   drawing(Plot, marks, picked) {
@@ -184,9 +195,9 @@ export class HeatMap extends Relation {
     });
   }
 
-  scales(axes) {
-    const [x, y] = axes.map(({ name, numbers }, at) => ({ label: name, domain: this.bins[at].domain, type: "band", reverse: at === 1 && numbers }));
-    return { x, y, color: { ...this.valueScale(), scheme: "viridis", reverse: this.lowest, legend: true } };
+  scales(axes, values) {
+    const [x, y] = axes.map(({ name, numbers }, at) => ({ label: name, domain: this.bins[at].domain, type: "band", reverse: at === 1 && numbers, tickFormat: shortened }));
+    return { x, y, color: { ...values, scheme: "viridis", reverse: this.lowest, legend: true } };
   }
 
   drawing(Plot, marks, picked) {
@@ -199,8 +210,19 @@ export class HeatMap extends Relation {
   }
 }
 
+// A plot is one picture with one name; its legend adds nothing to the words.
+function describe(figure) {
+  for (const picture of figure.matches("svg") ? [figure] : figure.querySelectorAll("svg")) {
+    if (picture.hasAttribute("aria-label")) picture.setAttribute("role", "img");
+    else picture.setAttribute("aria-hidden", "true");
+    for (const part of picture.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label");
+  }
+}
+
+const shortened = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text);
+
 // A scale of numbers. Of a logarithmic one, D3 knows which ticks have room for words.
-const scale = (log) => (log ? { type: "log" } : { type: "linear", tickFormat: (value) => short(value) });
+const scale = (log) => (log ? { type: "log", tickFormat: "~g" } : { type: "linear", tickFormat: (value) => short(value) });
 
 // The values of an axis as texts in their order: those of many numbers are ranges of equal width on it.
 function binned(axis) {

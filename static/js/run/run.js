@@ -100,6 +100,7 @@ async function load() {
   shares.show(run);
   const query = { owner, state: values.state || undefined, where: values.where, ...order(sort) };
   byId("points-csv").href = apiUrl(`runs/${encodeURIComponent(id)}/points.csv`, query);
+  byId("columns").hidden = views.name !== "table";
   if (views.name === "table") await loadTable(run, query);
   else await views.update(run, { metric: best.metric, lowest: best.lowest, best: best.of(run)?.number, query });
   await panel.update(run);
